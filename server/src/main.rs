@@ -1,0 +1,3 @@
+//! The `contextstore` binary.
+
+fn main() {}

@@ -1,0 +1,260 @@
+//! The one error of the store. Variants carry data; the words are made here and nowhere else.
+
+use std::io;
+
+use super::{Holder, Status, TaskId};
+
+/// A field of a request that cannot be accepted.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("{field} {problem}")]
+pub struct InvalidField {
+    /// The field, as the API names it.
+    pub field: &'static str,
+    /// What is wrong with it, with the limit where there is one.
+    pub problem: String,
+}
+
+impl InvalidField {
+    /// `field` is the API's name; `problem` continues the sentence that begins with it.
+    pub fn new(field: &'static str, problem: impl Into<String>) -> Self {
+        Self { field, problem: problem.into() }
+    }
+}
+
+/// Why the store did not do what it was asked.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum StoreError {
+    /// A field of the request cannot be accepted; nothing was changed.
+    #[error(transparent)]
+    Invalid(#[from] InvalidField),
+    /// There is no such task.
+    #[error("there is no task {id}")]
+    TaskNotFound {
+        /// The id asked for.
+        id: TaskId,
+    },
+    /// A task with that id exists and is not running.
+    #[error("task {id} exists already")]
+    TaskExists {
+        /// The id asked for.
+        id: TaskId,
+    },
+    /// There is no such message.
+    #[error("task {id} has no message {seq}; the last one is {last}")]
+    MessageNotFound {
+        /// The task.
+        id: TaskId,
+        /// The message asked for.
+        seq: u64,
+        /// The last message there is.
+        last: u64,
+    },
+    /// The task's status does not allow the call.
+    #[error("task {id} is {status}: cannot {action}", status = status.as_str())]
+    WrongStatus {
+        /// The task.
+        id: TaskId,
+        /// What it is.
+        status: Status,
+        /// What was asked.
+        action: &'static str,
+    },
+    /// Another client holds the lease, or the caller's was taken over.
+    #[error(
+        "task {id} is held by {} on {} (process {}) under lease generation {generation}",
+        holder.instance_id, holder.hostname, holder.process_id
+    )]
+    LeaseHeld {
+        /// The task.
+        id: TaskId,
+        /// Who holds it.
+        holder: Holder,
+        /// The newest generation.
+        generation: u64,
+    },
+    /// The caller's lease is not the newest.
+    #[error("lease generation {given} of task {id} is not the newest ({newest})")]
+    StaleLease {
+        /// The task.
+        id: TaskId,
+        /// The caller's.
+        given: u64,
+        /// The newest.
+        newest: u64,
+    },
+    /// The request id was used for something else.
+    #[error("request_id {request_id} was used for a different call before")]
+    RequestIdReused {
+        /// The id.
+        request_id: String,
+    },
+    /// The view was rewritten since the caller looked.
+    #[error("the view of task {id} is at rewrite {newest}, not {given}")]
+    StaleView {
+        /// The task.
+        id: TaskId,
+        /// The rewrite the caller named.
+        given: u64,
+        /// The newest.
+        newest: u64,
+    },
+    /// Another rewrite of the task is being made.
+    #[error("another rewrite of task {id} is in flight")]
+    RewriteInFlight {
+        /// The task.
+        id: TaskId,
+    },
+    /// There is no compaction in force that could be undone.
+    #[error("task {id} has no compaction to undo")]
+    NothingToUndo {
+        /// The task.
+        id: TaskId,
+    },
+    /// The task's log is damaged; it can be read, not written.
+    #[error("task {id} is in quarantine: {reason}")]
+    Quarantined {
+        /// The task.
+        id: TaskId,
+        /// What was found.
+        reason: String,
+    },
+    /// The task holds something this version does not know; it can be read, not written.
+    #[error("task {id} was written by a newer version ({found}): it can only be read")]
+    NewerFormat {
+        /// The task.
+        id: TaskId,
+        /// What was found.
+        found: String,
+    },
+    /// A sync of the task's log failed; what was not durable was taken back.
+    #[error("writing task {id} failed; nothing of the call was kept")]
+    WriteFailed {
+        /// The task.
+        id: TaskId,
+        /// The first failure.
+        #[source]
+        source: io::Error,
+    },
+    /// The disk is full; nothing was changed.
+    #[error("the disk is full")]
+    DiskFull {
+        /// The failure.
+        #[source]
+        source: io::Error,
+    },
+    /// The whole store takes no writes.
+    #[error("the store is read-only: {reason}")]
+    ReadOnly {
+        /// Why.
+        reason: String,
+    },
+    /// Another server uses the data directory.
+    #[error("{path} is in use by process {pid}")]
+    Locked {
+        /// The data directory.
+        path: String,
+        /// The process that holds the lock, as it wrote it down.
+        pid: String,
+    },
+    /// The data directory cannot be used as it is.
+    #[error("{path} cannot be used: {problem}")]
+    BadDataDir {
+        /// The path.
+        path: String,
+        /// What is wrong.
+        problem: String,
+    },
+    /// A log or view holds bytes that are not what was written.
+    #[error("{path} is damaged at byte {offset}: {problem}")]
+    Damaged {
+        /// The file.
+        path: String,
+        /// Where.
+        offset: u64,
+        /// What was found.
+        problem: String,
+    },
+    /// The catalog cannot be read or written.
+    #[error("the catalog failed: {problem}")]
+    Catalog {
+        /// What SQLite said.
+        problem: String,
+    },
+    /// The disk failed.
+    #[error("{action} failed")]
+    Io {
+        /// What was tried, with the file.
+        action: String,
+        /// The failure.
+        #[source]
+        source: io::Error,
+    },
+}
+
+impl StoreError {
+    /// An I/O failure of a named action; a full disk is told apart.
+    pub fn io(action: impl Into<String>, source: io::Error) -> Self {
+        match source.kind() {
+            io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded => Self::DiskFull { source },
+            io::ErrorKind::ReadOnlyFilesystem => {
+                Self::ReadOnly { reason: "the file system is mounted read-only".to_owned() }
+            }
+            _ => Self::Io { action: action.into(), source },
+        }
+    }
+
+    /// The reason in the API's vocabulary (`ErrorReason` in the proto).
+    pub fn reason(&self) -> &'static str {
+        match self {
+            Self::Invalid(_) => "ERROR_REASON_INVALID_FIELD",
+            Self::TaskNotFound { .. } => "ERROR_REASON_TASK_NOT_FOUND",
+            Self::TaskExists { .. } => "ERROR_REASON_TASK_EXISTS",
+            Self::MessageNotFound { .. } => "ERROR_REASON_MESSAGE_NOT_FOUND",
+            Self::WrongStatus { .. } => "ERROR_REASON_WRONG_STATUS",
+            Self::LeaseHeld { .. } => "ERROR_REASON_LEASE_HELD",
+            Self::StaleLease { .. } => "ERROR_REASON_STALE_LEASE",
+            Self::RequestIdReused { .. } => "ERROR_REASON_REQUEST_ID_REUSED",
+            Self::StaleView { .. } => "ERROR_REASON_STALE_VIEW",
+            Self::RewriteInFlight { .. } => "ERROR_REASON_REWRITE_IN_FLIGHT",
+            Self::NothingToUndo { .. } => "ERROR_REASON_NOTHING_TO_UNDO",
+            Self::Quarantined { .. } => "ERROR_REASON_QUARANTINED",
+            Self::NewerFormat { .. } => "ERROR_REASON_NEWER_FORMAT",
+            Self::WriteFailed { .. } => "ERROR_REASON_WRITE_FAILED",
+            Self::DiskFull { .. } => "ERROR_REASON_DISK_FULL",
+            Self::ReadOnly { .. } => "ERROR_REASON_READ_ONLY",
+            Self::Locked { .. } => "ERROR_REASON_LOCKED",
+            Self::BadDataDir { .. } => "ERROR_REASON_BAD_DATA_DIR",
+            Self::Damaged { .. } => "ERROR_REASON_DAMAGED",
+            Self::Catalog { .. } => "ERROR_REASON_CATALOG",
+            Self::Io { .. } => "ERROR_REASON_IO",
+        }
+    }
+
+    /// Whether the same call may succeed later without anything else being done.
+    pub fn is_retryable(&self) -> bool {
+        match self {
+            Self::RewriteInFlight { .. }
+            | Self::WriteFailed { .. }
+            | Self::DiskFull { .. }
+            | Self::ReadOnly { .. }
+            | Self::LeaseHeld { .. }
+            | Self::Catalog { .. }
+            | Self::Io { .. } => true,
+            Self::Invalid(_)
+            | Self::TaskNotFound { .. }
+            | Self::TaskExists { .. }
+            | Self::MessageNotFound { .. }
+            | Self::WrongStatus { .. }
+            | Self::StaleLease { .. }
+            | Self::RequestIdReused { .. }
+            | Self::StaleView { .. }
+            | Self::NothingToUndo { .. }
+            | Self::Quarantined { .. }
+            | Self::NewerFormat { .. }
+            | Self::Locked { .. }
+            | Self::BadDataDir { .. }
+            | Self::Damaged { .. } => false,
+        }
+    }
+}

@@ -1,0 +1,116 @@
+//! Ids that callers send, parsed at the border. None of them is ever joined to a path as text.
+
+use std::fmt;
+
+use serde::{Deserialize, Serialize};
+use uuid::Uuid;
+
+use super::InvalidField;
+
+/// The id of a task.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(transparent)]
+pub struct TaskId(Uuid);
+
+impl TaskId {
+    /// A new id (UUIDv7: ids sort by the time they were made).
+    pub fn new() -> Self {
+        Self(Uuid::now_v7())
+    }
+
+    /// Reads the usual hyphenated form, in either case.
+    pub fn parse(text: &str) -> Result<Self, InvalidField> {
+        let bad =
+            || InvalidField::new("task_uuid", "is not a UUID like 018f6b2e-5c1a-7d3e-9a41-0c5d2e8b7f10");
+        if text.len() != 36 {
+            return Err(bad());
+        }
+        let id = Uuid::try_parse(text).map_err(|_| bad())?;
+        if id.is_nil() { Err(bad()) } else { Ok(Self(id)) }
+    }
+
+    /// The UUID itself.
+    pub fn uuid(self) -> Uuid {
+        self.0
+    }
+}
+
+impl Default for TaskId {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+impl From<Uuid> for TaskId {
+    fn from(id: Uuid) -> Self {
+        Self(id)
+    }
+}
+
+impl fmt::Display for TaskId {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.0.hyphenated().fmt(f)
+    }
+}
+
+impl fmt::Debug for TaskId {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        fmt::Display::fmt(self, f)
+    }
+}
+
+macro_rules! text_id {
+    ($(#[$doc:meta])* $name:ident, $field:literal, $most:literal) => {
+        $(#[$doc])*
+        #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+        #[serde(try_from = "String")]
+        pub struct $name(String);
+
+        impl $name {
+            /// Longest id, in bytes.
+            pub const MAX_BYTES: usize = $most;
+
+            /// Accepts 1 to [`Self::MAX_BYTES`] bytes of printable ASCII without quotes and backslashes.
+            pub fn parse(text: &str) -> Result<Self, InvalidField> {
+                if text.is_empty() || text.len() > Self::MAX_BYTES {
+                    return Err(InvalidField::new($field, concat!("must have 1 to ", $most, " characters")));
+                }
+                if text.bytes().any(|b| !b.is_ascii_graphic() || b == b'"' || b == b'\\') {
+                    return Err(InvalidField::new(
+                        $field,
+                        "may only have visible ASCII characters, without quotes and backslashes",
+                    ));
+                }
+                Ok(Self(text.to_owned()))
+            }
+
+            /// The id as text.
+            pub fn as_str(&self) -> &str {
+                &self.0
+            }
+        }
+
+        impl TryFrom<String> for $name {
+            type Error = InvalidField;
+
+            fn try_from(text: String) -> Result<Self, InvalidField> {
+                Self::parse(&text)
+            }
+        }
+
+        impl fmt::Display for $name {
+            fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.write_str(&self.0)
+            }
+        }
+    };
+}
+
+text_id!(
+    /// Names one call of a client, so that a retry of it changes nothing.
+    RequestId, "request_id", 128
+);
+text_id!(
+    /// Names one running client: random per process, as pids mean nothing across containers.
+    InstanceId, "holder.instance_id", 128
+);
