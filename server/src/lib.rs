@@ -3,8 +3,10 @@
 //! # Layout
 //! - [`model`]: the nouns, and the one error type
 //! - [`infra`]: files and clocks
+//! - [`log`]: the logs of a task and the fold
 //! - [`catalog`]: `tasks.db`, a view that can be rebuilt
 
 pub mod catalog;
 pub mod infra;
+pub mod log;
 pub mod model;

@@ -114,3 +114,7 @@ text_id!(
     /// Names one running client: random per process, as pids mean nothing across containers.
     InstanceId, "holder.instance_id", 128
 );
+text_id!(
+    /// Names the full output of a tool, within its task.
+    OutputRef, "output_ref", 128
+);

@@ -2,10 +2,17 @@
 
 mod error;
 mod ids;
+pub mod json;
+mod message;
+mod records;
+mod rewrite;
 mod task;
 
 pub use error::{InvalidField, StoreError};
-pub use ids::{InstanceId, RequestId, TaskId};
+pub use ids::{InstanceId, OutputRef, RequestId, TaskId};
+pub use message::{NewMessage, Role};
+pub use records::{Event, LeaseReason, Plan, ToolCall, ToolStatus};
+pub use rewrite::{Literal, LiteralKind, Rewrite, Segment, SummaryRecord};
 pub use task::{
     Durability, Health, Holder, Metadata, Page, Status, TaskConfig, TaskFilter, TaskKey, TaskOrder, TaskRow,
 };

@@ -1,0 +1,28 @@
+//! The logs of a task and the view that is folded out of them: lines, scanning, group commit, fold.
+//!
+//! Nothing here knows of leases, folders or catalogs, and nothing holds more than one line and one buffer
+//! in memory. `docs/FORMAT.md` is the contract.
+
+mod commit;
+mod fold;
+mod index;
+mod line;
+mod requests;
+mod scan;
+mod state;
+mod view;
+mod writer;
+
+pub use commit::Commit;
+pub use fold::{Fold, Messages, Source};
+pub use index::{Index, Row};
+pub(crate) use fold::show;
+pub(crate) use line::message_body;
+pub use line::{BadLine, Head, Line, LogKind, MAX_LINE_BYTES, seal, unseal};
+pub(crate) use scan::read_exact_at;
+pub(crate) use view::RENDER_VERSION;
+pub use requests::{Digest, Remembered, Requests};
+pub use scan::{Backward, Found, Forward, Verdict, check_tail};
+pub use state::{Damage, Lease, LogState, RecordState, RewriteMark, Tally};
+pub use view::{Shown, ViewState};
+pub use writer::{Appended, LogWriter};
