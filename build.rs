@@ -1,10 +1,18 @@
 //! Compiles the protos with protox: no system protoc is needed.
 
+use std::env;
 use std::error::Error;
+use std::fs;
+use std::path::Path;
+
+use prost::Message;
 
 fn main() -> Result<(), Box<dyn Error>> {
     println!("cargo::rerun-if-changed=proto/contextstore");
     let files = protox::compile(["contextstore/v1/error_reason.proto"], ["proto"])?;
+    let out = env::var_os("OUT_DIR").ok_or("OUT_DIR is not set")?;
+    #[expect(clippy::disallowed_methods, reason = "a build script writes where cargo tells it to")]
+    fs::write(Path::new(&out).join("contextstore.v1.binpb"), files.encode_to_vec())?;
     prost_build::Config::new().compile_fds(files)?;
     Ok(())
 }

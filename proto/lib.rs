@@ -1,6 +1,18 @@
-//! The `contextstore.v1` protocol.
+//! The `contextstore.v1` protocol: the types generated from the `.proto` files and their descriptors.
+//!
+//! The comments of the `.proto` files are the specification; a field without one does not compile.
 
-/// Version 1.
+#![deny(missing_docs)]
+
+/// Version 1. It only grows: what is retired is marked deprecated and keeps its number.
 pub mod v1 {
-    include!(concat!(env!("OUT_DIR"), "/contextstore.v1.rs"));
+    #[allow(clippy::allow_attributes_without_reason, reason = "generated code gives none")]
+    mod generated {
+        include!(concat!(env!("OUT_DIR"), "/contextstore.v1.rs"));
+    }
+
+    pub use generated::*;
 }
+
+/// The encoded `FileDescriptorSet` of every file of the protocol, comments included, for server reflection.
+pub const FILE_DESCRIPTOR_SET: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/contextstore.v1.binpb"));
