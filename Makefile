@@ -1,0 +1,134 @@
+# The only command surface: everything CI does is a target here. `make` lists them.
+
+SHELL := bash
+.SHELLFLAGS := -euo pipefail -c
+.DEFAULT_GOAL := help
+.SUFFIXES:
+
+# mkfs and losetup are often outside a user's path.
+export PATH := $(PATH):/usr/sbin:/sbin
+
+CARGO ?= cargo
+PYTHON ?= python3
+CARGO_TEST := $(CARGO) test --locked --package contextstore --all-features
+
+# Tools are pinned and live under target/, so they are cached and cleaned with the build.
+CARGO_DENY_VERSION := 0.20.2
+RUFF_VERSION := 0.17.4
+CARGO_DENY := target/tools/cargo-deny-$(CARGO_DENY_VERSION)/bin/cargo-deny
+RUFF := target/tools/ruff-$(RUFF_VERSION)/bin/ruff
+
+# The command each test looks for, and the Debian package that brings it.
+NEEDED := cc:gcc git:git losetup:mount mkfs.ext4:e2fsprogs python3:python3 setsid:util-linux strace:strace \
+          xfs_io:xfsprogs
+
+# What the work tree holds beyond the last commit, as one line that can be compared; `test` takes it before
+# and after.
+WORKTREE := { git status --porcelain; git diff HEAD --binary; } 2>/dev/null | git hash-object --stdin
+ifneq ($(filter test,$(MAKECMDGOALS)),)
+WORKTREE_BEFORE := $(shell $(WORKTREE))
+endif
+
+# The order of prerequisites counts (setup, check, test); cargo uses all cores by itself.
+.NOTPARALLEL:
+
+.PHONY: help
+help: ## Lists the targets
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  %-18s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+
+.PHONY: setup
+setup: ## Installs the system packages that the tests need, or says which are missing
+	@missing=(); for pair in $(NEEDED); do \
+	  command -v "$${pair%%:*}" >/dev/null || missing+=("$${pair##*:}"); \
+	done; \
+	$(PYTHON) -c 'import ensurepip, venv' 2>/dev/null || missing+=(python3-venv); \
+	if (( $${#missing[@]} == 0 )); then exit 0; fi; \
+	if (( $$(id -u) == 0 )) && command -v apt-get >/dev/null; then \
+	  export DEBIAN_FRONTEND=noninteractive; \
+	  apt-get update -qq; \
+	  apt-get install --yes -qq --no-install-recommends "$${missing[@]}" >/dev/null; \
+	else \
+	  echo "These are missing, by their names in Debian; install them: $${missing[*]}" >&2; \
+	  exit 1; \
+	fi
+
+##  Checks, each with a fix where a machine can make it
+
+.PHONY: check
+check: check-fmt check-python check-deny check-clippy check-doc ## Runs every check; changes nothing
+
+.PHONY: fix
+fix: fix-clippy fix-fmt fix-python ## Repairs all that can be repaired mechanically
+
+.PHONY: check-fmt fix-fmt
+check-fmt: ## Rust is formatted
+	$(CARGO) fmt --all --check
+fix-fmt: ## Formats the Rust code
+	$(CARGO) fmt --all
+
+.PHONY: check-clippy fix-clippy
+check-clippy: ## No warning of the compiler or of clippy
+	$(CARGO) clippy --locked --workspace --all-targets --all-features -- -D warnings
+fix-clippy: ## Takes the repairs that clippy proposes
+	$(CARGO) clippy --locked --workspace --all-targets --all-features --fix --allow-dirty --allow-staged
+
+.PHONY: check-doc
+check-doc: ## The documentation builds, and no link in it is broken
+	RUSTDOCFLAGS="-D warnings" $(CARGO) doc --locked --workspace --all-features --no-deps
+
+.PHONY: check-deny
+check-deny: $(CARGO_DENY) ## Licences, banned crates and sources of the dependencies (deny.toml)
+	$(CARGO) fetch --locked --quiet
+	$(CARGO_DENY) --offline --locked --workspace check bans licenses sources
+
+.PHONY: check-advisories
+check-advisories: $(CARGO_DENY) ## Known holes in the dependencies; fetches the advisory database
+	$(CARGO_DENY) --locked --workspace check advisories
+
+.PHONY: check-python fix-python
+check-python: $(RUFF) ## Python is formatted and without lint
+	$(RUFF) check --quiet .
+	$(RUFF) format --quiet --check .
+fix-python: $(RUFF) ## Formats the Python code and repairs lint
+	$(RUFF) check --quiet --fix .
+	$(RUFF) format --quiet .
+
+##  Tests
+
+.PHONY: test
+test: setup check ## Runs every check, then every test; fails if they changed the work tree
+	$(CARGO) test --locked --workspace --all-features
+	@[[ "$$($(WORKTREE))" == "$(WORKTREE_BEFORE)" ]] || \
+	  { echo "the checks or tests changed the work tree:"; git status --short; exit 1; } >&2
+
+.PHONY: test-model
+test-model: ## Random sequences against the model: SEED=n to repeat one, CASES=n for how many
+	$(if $(SEED),CONTEXTSTORE_SEED=$(SEED)) $(if $(CASES),CONTEXTSTORE_CASES=$(CASES)) \
+	  $(CARGO_TEST) --release --test model -- --nocapture
+
+.PHONY: test-large
+test-large: ## A hundred thousand tasks and ten million messages: needs minutes and several GB of disk
+	$(CARGO_TEST) --release --test large -- --ignored --nocapture
+
+.PHONY: power-test
+power-test: CYCLES ?= 20
+power-test: setup ## Power cuts on a loop-mounted ext4: CYCLES=n; needs root
+	bash tests/power/run.sh $(CYCLES)
+
+.PHONY: bench
+bench: ## Measures appends beside bare fdatasync and SQLite
+	$(CARGO) bench --locked --package contextstore --all-features
+
+##  Tools
+
+# Optimising and link-time optimisation would take most of the build; it runs for half a second.
+$(CARGO_DENY):
+	CARGO_TARGET_DIR=target/tools/build CARGO_PROFILE_RELEASE_OPT_LEVEL=0 CARGO_PROFILE_RELEASE_LTO=off \
+	  CARGO_PROFILE_RELEASE_CODEGEN_UNITS=256 \
+	  $(CARGO) install --quiet --locked --version $(CARGO_DENY_VERSION) --root $(@D:/bin=) cargo-deny
+	@rm -rf target/tools/build
+
+$(RUFF):
+	@rm -rf $(@D:/bin=)
+	$(PYTHON) -m venv $(@D:/bin=)
+	$(@D)/pip install --quiet --disable-pip-version-check ruff==$(RUFF_VERSION)
