@@ -1,1 +1,439 @@
 //! The real file system.
+//!
+//! The root is opened once and everything is reached from that descriptor, so nothing changes if a
+//! directory above it is renamed. No symlink is followed below the root: `openat2` refuses them in the
+//! kernel, and where it is missing the path is walked one name at a time. What is opened as a file must be
+//! a regular file. The root itself may be reached through symlinks: the operator chose it.
+
+use std::io;
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
+use std::os::unix::fs::{DirBuilderExt, PermissionsExt};
+use std::path::Path;
+use std::sync::Arc;
+
+use rustix::fs::{
+    AtFlags, Dir, FallocateFlags, FileType, FlockOperation, Mode, OFlags, RenameFlags, ResolveFlags,
+};
+use rustix::io::{Errno, retry_on_intr};
+use uuid::Uuid;
+
+use super::{Entry, File, Fs, Kind, Name, Open, Stat, StorePath};
+
+const FILE_MODE: Mode = Mode::from_raw_mode(0o600);
+const DIR_MODE: Mode = Mode::from_raw_mode(0o700);
+const MODE_BITS: u32 = 0o7777;
+
+/// A directory only to reach names in it; needs no permission to read it.
+const PARENT: OFlags = OFlags::PATH.union(OFlags::DIRECTORY).union(OFlags::CLOEXEC);
+/// A directory to list or sync.
+const DIRECTORY: OFlags = OFlags::RDONLY.union(OFlags::DIRECTORY).union(OFlags::CLOEXEC);
+/// Without `NONBLOCK` a pipe planted in place of a file would hang the open.
+const ANY_FILE: OFlags =
+    OFlags::NOFOLLOW.union(OFlags::NONBLOCK).union(OFlags::NOCTTY).union(OFlags::CLOEXEC);
+
+/// How often an open that raced with a rename or a removal is tried again.
+const TRIES: usize = 100;
+
+/// The files below one directory of this machine.
+#[derive(Debug)]
+pub struct DiskFs {
+    root: OwnedFd,
+    boot_id: String,
+    /// Whether `openat2` can be used; old kernels lack it and some sandboxes forbid it.
+    openat2: bool,
+}
+
+impl DiskFs {
+    /// Makes the root directory, 0700, and the directories above it if they are missing. One that exists is
+    /// left as it is. Its entry is durable on return.
+    pub fn create(root: &Path) -> io::Result<()> {
+        let missing: Vec<&Path> =
+            root.ancestors().take_while(|dir| !dir.as_os_str().is_empty() && !dir.is_dir()).collect();
+        for dir in missing.iter().rev() {
+            match std::fs::DirBuilder::new().mode(0o700).create(dir) {
+                Ok(()) => std::fs::set_permissions(dir, std::fs::Permissions::from_mode(0o700))?,
+                Err(error) if error.kind() == io::ErrorKind::AlreadyExists && dir.is_dir() => {}
+                Err(error) => return Err(error),
+            }
+            sync_entry(dir)?;
+        }
+        // A crash may have come between the making and the sync of an earlier run.
+        match sync_entry(root) {
+            Err(error) if missing.is_empty() && error.kind() == io::ErrorKind::PermissionDenied => Ok(()),
+            result => result,
+        }
+    }
+
+    /// Opens the tree below an existing directory.
+    pub fn open(root: &Path) -> io::Result<Arc<dyn Fs>> {
+        let root = retry_on_intr(|| rustix::fs::open(root, DIRECTORY, Mode::empty()))?;
+        let openat2 = match openat2(root.as_fd(), ".", PARENT, Mode::empty()) {
+            Ok(_) => true,
+            // A sandbox that does not know the call answers PERM.
+            Err(Errno::NOSYS | Errno::PERM) => false,
+            Err(errno) => return Err(errno.into()),
+        };
+        Ok(Arc::new(Self { root, boot_id: boot_id(), openat2 }))
+    }
+
+    fn open_at(&self, path: &StorePath, flags: OFlags, mode: Mode) -> io::Result<OwnedFd> {
+        let names = checked(path)?;
+        if self.openat2 {
+            let text = if names.is_empty() { ".".to_owned() } else { path.to_string() };
+            return Ok(openat2(self.root.as_fd(), &text, flags, mode)?);
+        }
+        let Some((last, parents)) = names.split_last() else {
+            return Ok(retry_on_intr(|| rustix::fs::openat(&self.root, ".", flags, mode))?);
+        };
+        let mut parent: Option<OwnedFd> = None;
+        for name in parents {
+            let from = parent.as_ref().map_or(self.root.as_fd(), AsFd::as_fd);
+            parent = Some(openat(from, name, PARENT, Mode::empty())?);
+        }
+        let from = parent.as_ref().map_or(self.root.as_fd(), AsFd::as_fd);
+        Ok(openat(from, last, flags, mode)?)
+    }
+
+    /// The directory a path is in, and its last name.
+    fn parent<'a>(&self, path: &'a StorePath) -> io::Result<(Parent<'_>, &'a str)> {
+        checked(path)?;
+        let Some((parent, name)) = path.split() else {
+            return Err(io::Error::new(io::ErrorKind::InvalidInput, "the root cannot be changed"));
+        };
+        let parent = if parent.names().is_empty() {
+            Parent::Root(self.root.as_fd())
+        } else {
+            Parent::Below(self.open_at(&parent, PARENT, Mode::empty())?)
+        };
+        Ok((parent, name.as_str()))
+    }
+
+    fn open_existing(&self, path: &StorePath, access: OFlags) -> io::Result<DiskFile> {
+        let fd = self.open_at(path, access | ANY_FILE, Mode::empty())?;
+        match kind_of(FileType::from_raw_mode(rustix::fs::fstat(&fd)?.st_mode)) {
+            Kind::File => Ok(DiskFile { fd }),
+            Kind::Dir => Err(Errno::ISDIR.into()),
+            Kind::Other => Err(io::Error::new(io::ErrorKind::InvalidInput, "not a regular file")),
+        }
+    }
+
+    fn open_new(&self, path: &StorePath) -> io::Result<DiskFile> {
+        let flags = OFlags::RDWR | OFlags::CREATE | OFlags::EXCL | ANY_FILE;
+        let fd = self.open_at(path, flags, FILE_MODE)?;
+        // The umask may have taken the owner's own bits.
+        retry_on_intr(|| rustix::fs::fchmod(&fd, FILE_MODE))?;
+        Ok(DiskFile { fd })
+    }
+
+    fn open_or_make(&self, path: &StorePath) -> io::Result<DiskFile> {
+        for _ in 1..TRIES {
+            match self.open_existing(path, OFlags::RDWR) {
+                Err(error) if error.kind() == io::ErrorKind::NotFound => {}
+                result => return result,
+            }
+            match self.open_new(path) {
+                Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {}
+                result => return result,
+            }
+        }
+        self.open_existing(path, OFlags::RDWR)
+    }
+}
+
+impl Fs for DiskFs {
+    fn open(&self, path: &StorePath, how: Open) -> io::Result<Arc<dyn File>> {
+        let file = match how {
+            Open::Read => self.open_existing(path, OFlags::RDONLY)?,
+            Open::Write => self.open_existing(path, OFlags::RDWR)?,
+            Open::Create => self.open_or_make(path)?,
+            Open::New => self.open_new(path)?,
+            Open::Truncate => {
+                let file = self.open_or_make(path)?;
+                file.truncate(0)?;
+                file
+            }
+        };
+        Ok(Arc::new(file))
+    }
+
+    fn create_dir(&self, path: &StorePath) -> io::Result<()> {
+        let (parent, name) = self.parent(path)?;
+        retry_on_intr(|| rustix::fs::mkdirat(&parent, name, DIR_MODE))?;
+        make_private(parent.as_fd(), name)
+    }
+
+    fn rename(&self, from: &StorePath, to: &StorePath) -> io::Result<()> {
+        let (from_dir, from) = self.parent(from)?;
+        let (to_dir, to) = self.parent(to)?;
+        Ok(retry_on_intr(|| rustix::fs::renameat(&from_dir, from, &to_dir, to))?)
+    }
+
+    fn rename_new(&self, from: &StorePath, to: &StorePath) -> io::Result<()> {
+        let (from_dir, from) = self.parent(from)?;
+        let (to_dir, to) = self.parent(to)?;
+        let renamed =
+            retry_on_intr(|| rustix::fs::renameat_with(&from_dir, from, &to_dir, to, RenameFlags::NOREPLACE));
+        match renamed {
+            // Not every file system knows the flag.
+            Err(Errno::INVAL | Errno::NOSYS | Errno::OPNOTSUPP) => {
+                rename_after_a_look(from_dir.as_fd(), from, to_dir.as_fd(), to)
+            }
+            result => Ok(result?),
+        }
+    }
+
+    fn remove_file(&self, path: &StorePath) -> io::Result<()> {
+        let (parent, name) = self.parent(path)?;
+        Ok(retry_on_intr(|| rustix::fs::unlinkat(&parent, name, AtFlags::empty()))?)
+    }
+
+    fn remove_dir(&self, path: &StorePath) -> io::Result<()> {
+        let (parent, name) = self.parent(path)?;
+        Ok(retry_on_intr(|| rustix::fs::unlinkat(&parent, name, AtFlags::REMOVEDIR))?)
+    }
+
+    fn list(&self, path: &StorePath, visit: &mut dyn FnMut(Entry) -> io::Result<()>) -> io::Result<()> {
+        let dir = self.open_at(path, DIRECTORY, Mode::empty())?;
+        for entry in Dir::read_from(&dir)? {
+            let entry = entry?;
+            let Some(name) = entry.file_name().to_str().ok().and_then(Name::parse) else { continue };
+            // Some file systems leave the kind out of the listing.
+            let kind = if entry.file_type() == FileType::Unknown {
+                match rustix::fs::statat(&dir, name.as_str(), AtFlags::SYMLINK_NOFOLLOW) {
+                    Ok(stat) => kind_of(FileType::from_raw_mode(stat.st_mode)),
+                    Err(Errno::NOENT) => continue,
+                    Err(errno) => return Err(errno.into()),
+                }
+            } else {
+                kind_of(entry.file_type())
+            };
+            visit(Entry { name, kind })?;
+        }
+        Ok(())
+    }
+
+    fn stat(&self, path: &StorePath) -> io::Result<Option<Stat>> {
+        let found = if path.names().is_empty() {
+            rustix::fs::fstat(&self.root)
+        } else {
+            match self.parent(path) {
+                Ok((parent, name)) => rustix::fs::statat(&parent, name, AtFlags::SYMLINK_NOFOLLOW),
+                Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
+                Err(error) => return Err(error),
+            }
+        };
+        match found {
+            Ok(stat) => Ok(Some(Stat {
+                kind: kind_of(FileType::from_raw_mode(stat.st_mode)),
+                len: length(&stat)?,
+                mode: stat.st_mode & MODE_BITS,
+                device: stat.st_dev,
+            })),
+            Err(Errno::NOENT) => Ok(None),
+            Err(errno) => Err(errno.into()),
+        }
+    }
+
+    fn sync_dir(&self, path: &StorePath) -> io::Result<()> {
+        let dir = self.open_at(path, DIRECTORY, Mode::empty())?;
+        Ok(retry_on_intr(|| rustix::fs::fsync(&dir))?)
+    }
+
+    fn make_private(&self, path: &StorePath) -> io::Result<()> {
+        if path.names().is_empty() {
+            return Ok(retry_on_intr(|| rustix::fs::fchmod(&self.root, DIR_MODE))?);
+        }
+        let (parent, name) = self.parent(path)?;
+        make_private(parent.as_fd(), name)
+    }
+
+    fn free_bytes(&self) -> io::Result<u64> {
+        let stat = retry_on_intr(|| rustix::fs::fstatvfs(&self.root))?;
+        Ok(stat.f_bavail.saturating_mul(stat.f_frsize))
+    }
+
+    fn boot_id(&self) -> String {
+        self.boot_id.clone()
+    }
+}
+
+#[derive(Debug)]
+struct DiskFile {
+    fd: OwnedFd,
+}
+
+impl File for DiskFile {
+    fn read_at(&self, buf: &mut [u8], offset: u64) -> io::Result<usize> {
+        Ok(retry_on_intr(|| rustix::io::pread(&self.fd, &mut *buf, offset))?)
+    }
+
+    fn write_all_at(&self, mut buf: &[u8], mut offset: u64) -> io::Result<()> {
+        while !buf.is_empty() {
+            let written = retry_on_intr(|| rustix::io::pwrite(&self.fd, buf, offset))?;
+            if written == 0 {
+                return Err(io::ErrorKind::WriteZero.into());
+            }
+            buf = buf.get(written..).unwrap_or_default();
+            offset = offset.saturating_add(written as u64);
+        }
+        Ok(())
+    }
+
+    fn truncate(&self, len: u64) -> io::Result<()> {
+        Ok(retry_on_intr(|| rustix::fs::ftruncate(&self.fd, len))?)
+    }
+
+    fn allocate(&self, len: u64) -> io::Result<()> {
+        // A length of zero is an error to fallocate.
+        if len > 0 {
+            match retry_on_intr(|| rustix::fs::fallocate(&self.fd, FallocateFlags::empty(), 0, len)) {
+                Err(Errno::OPNOTSUPP | Errno::NOSYS) => self.fill(len)?,
+                result => result?,
+            }
+        }
+        // It only ever makes a file longer.
+        if self.len()? == len { Ok(()) } else { self.truncate(len) }
+    }
+
+    fn sync_data(&self) -> io::Result<()> {
+        Ok(retry_on_intr(|| rustix::fs::fdatasync(&self.fd))?)
+    }
+
+    fn len(&self) -> io::Result<u64> {
+        length(&rustix::fs::fstat(&self.fd)?)
+    }
+
+    fn try_lock(&self) -> io::Result<bool> {
+        match retry_on_intr(|| rustix::fs::flock(&self.fd, FlockOperation::NonBlockingLockExclusive)) {
+            Ok(()) => Ok(true),
+            Err(Errno::WOULDBLOCK) => Ok(false),
+            Err(errno) => Err(errno.into()),
+        }
+    }
+}
+
+impl DiskFile {
+    /// Writes zeros from the end up to `len`, where blocks cannot be reserved otherwise.
+    fn fill(&self, len: u64) -> io::Result<()> {
+        let zeros = [0_u8; 64 * 1024];
+        let mut at = self.len()?;
+        while at < len {
+            let part = usize::try_from(len - at).unwrap_or(usize::MAX).min(zeros.len());
+            self.write_all_at(zeros.get(..part).unwrap_or_default(), at)?;
+            at += part as u64;
+        }
+        Ok(())
+    }
+}
+
+/// The directory a name is looked up in.
+enum Parent<'a> {
+    Root(BorrowedFd<'a>),
+    Below(OwnedFd),
+}
+
+impl AsFd for Parent<'_> {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        match self {
+            Self::Root(fd) => *fd,
+            Self::Below(fd) => fd.as_fd(),
+        }
+    }
+}
+
+/// The names of a path. A name fixed in the program was never parsed, and the last one of a path does not
+/// always pass through `openat2`.
+fn checked(path: &StorePath) -> io::Result<&[Name]> {
+    let names = path.names();
+    if names.iter().all(|name| Name::parse(name.as_str()).is_some()) {
+        return Ok(names);
+    }
+    Err(io::Error::new(io::ErrorKind::InvalidInput, "not a plain name"))
+}
+
+fn openat2(root: BorrowedFd<'_>, path: &str, flags: OFlags, mode: Mode) -> Result<OwnedFd, Errno> {
+    let resolve = ResolveFlags::BENEATH | ResolveFlags::NO_SYMLINKS | ResolveFlags::NO_MAGICLINKS;
+    for _ in 1..TRIES {
+        // AGAIN: a rename somewhere on the machine came between, and the kernel cannot vouch for the path.
+        match rustix::fs::openat2(root, path, flags, mode, resolve) {
+            Err(Errno::INTR | Errno::AGAIN) => {}
+            result => return result,
+        }
+    }
+    rustix::fs::openat2(root, path, flags, mode, resolve)
+}
+
+fn openat(parent: BorrowedFd<'_>, name: &Name, flags: OFlags, mode: Mode) -> Result<OwnedFd, Errno> {
+    retry_on_intr(|| rustix::fs::openat(parent, name.as_str(), flags | OFlags::NOFOLLOW, mode))
+}
+
+fn make_private(parent: BorrowedFd<'_>, name: &str) -> io::Result<()> {
+    // By descriptor, so that the entry that was looked at is the one that is changed.
+    let flags = OFlags::PATH | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+    let fd = retry_on_intr(|| rustix::fs::openat(parent, name, flags, Mode::empty()))?;
+    let stat = rustix::fs::fstat(&fd)?;
+    let wanted = match kind_of(FileType::from_raw_mode(stat.st_mode)) {
+        Kind::File => FILE_MODE,
+        Kind::Dir => DIR_MODE,
+        Kind::Other => {
+            return Err(io::Error::new(io::ErrorKind::InvalidInput, "neither a file nor a directory"));
+        }
+    };
+    if stat.st_mode & MODE_BITS == wanted.as_raw_mode() {
+        return Ok(());
+    }
+    // fchmod does not take such a descriptor, and a file without the read bit cannot be opened otherwise.
+    let path = format!("/proc/self/fd/{}", fd.as_raw_fd());
+    Ok(retry_on_intr(|| rustix::fs::chmod(&path, wanted))?)
+}
+
+/// The data directory has one owner, so nobody comes between the look and the rename.
+fn rename_after_a_look(
+    from_dir: BorrowedFd<'_>,
+    from: &str,
+    to_dir: BorrowedFd<'_>,
+    to: &str,
+) -> io::Result<()> {
+    match rustix::fs::statat(to_dir, to, AtFlags::SYMLINK_NOFOLLOW) {
+        Err(Errno::NOENT) => Ok(retry_on_intr(|| rustix::fs::renameat(from_dir, from, to_dir, to))?),
+        Err(errno) => Err(errno.into()),
+        Ok(_) => Err(Errno::EXIST.into()),
+    }
+}
+
+/// Makes the entry of a directory in the one above it durable.
+fn sync_entry(dir: &Path) -> io::Result<()> {
+    let above = match dir.parent() {
+        Some(parent) if !parent.as_os_str().is_empty() => parent,
+        Some(_) => Path::new("."),
+        None => return Ok(()),
+    };
+    std::fs::File::open(above)?.sync_all()
+}
+
+fn kind_of(file_type: FileType) -> Kind {
+    if file_type.is_file() {
+        Kind::File
+    } else if file_type.is_dir() {
+        Kind::Dir
+    } else {
+        Kind::Other
+    }
+}
+
+fn length(stat: &rustix::fs::Stat) -> io::Result<u64> {
+    u64::try_from(stat.st_size).map_err(|_| io::ErrorKind::InvalidData.into())
+}
+
+fn boot_id() -> String {
+    let read = std::fs::read_to_string("/proc/sys/kernel/random/boot_id").unwrap_or_default();
+    match read.trim() {
+        // Unknown is never the same run, so nothing is trusted to be in the cache.
+        "" => Uuid::now_v7().to_string(),
+        id => id.to_owned(),
+    }
+}
+
+#[cfg(test)]
+#[path = "disk_tests.rs"]
+mod tests;

@@ -9,6 +9,8 @@ use std::fmt::Debug;
 use std::io;
 use std::sync::Arc;
 
+#[cfg(test)]
+mod conformance;
 pub mod disk;
 #[cfg(feature = "sim")]
 pub mod fault;
