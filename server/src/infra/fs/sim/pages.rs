@@ -1,0 +1,209 @@
+//! The contents of one simulated file: what is in the cache, and what the disk still has instead.
+//!
+//! Only the changed pages are kept twice. A page without an old copy is the same on the disk, filled up
+//! with zeros, so a sync costs what was written since the last one and not the length of the file.
+
+use std::collections::BTreeMap;
+use std::ops::Range;
+
+use fastrand::Rng;
+
+const PAGE: usize = 4096;
+
+/// A page as the disk has it.
+#[derive(Debug)]
+struct OldPage {
+    /// May be shorter than a page; the rest is zeros.
+    bytes: Vec<u8>,
+    /// Whether a failed sync took it for clean: no later sync writes it, unless it changes again.
+    lost: bool,
+}
+
+/// The bytes of a file.
+#[derive(Debug, Default)]
+pub(super) struct Pages {
+    data: Vec<u8>,
+    durable_len: usize,
+    old: BTreeMap<usize, OldPage>,
+}
+
+impl Pages {
+    /// A file that is on the disk as it is.
+    pub(super) fn durable(data: Vec<u8>) -> Self {
+        Self { durable_len: data.len(), data, old: BTreeMap::new() }
+    }
+
+    pub(super) fn data(&self) -> &[u8] {
+        &self.data
+    }
+
+    pub(super) fn len(&self) -> usize {
+        self.data.len()
+    }
+
+    pub(super) fn is_dirty(&self) -> bool {
+        self.durable_len != self.data.len() || self.old.values().any(|page| !page.lost)
+    }
+
+    /// Writes at a place that may be behind the end.
+    pub(super) fn write(&mut self, bytes: &[u8], at: usize) {
+        let end = at + bytes.len();
+        self.keep_old(at..end);
+        if end > self.data.len() {
+            self.data.resize(end, 0);
+        }
+        self.data[at..end].copy_from_slice(bytes);
+    }
+
+    pub(super) fn resize(&mut self, len: usize) {
+        self.keep_old(len..self.data.len());
+        self.data.resize(len, 0);
+    }
+
+    pub(super) fn sync(&mut self) {
+        self.old.retain(|_, page| page.lost);
+        self.durable_len = self.data.len();
+    }
+
+    /// What Linux does when a write-back fails: the pages stay readable and are never tried again.
+    pub(super) fn fail_sync(&mut self) {
+        for page in self.old.values_mut() {
+            page.lost = true;
+        }
+    }
+
+    /// What is read after a power cut: of every changed page the old or the new, and any length between.
+    pub(super) fn survivor(&self, rng: &mut Rng) -> Vec<u8> {
+        let (short, long) = (self.durable_len.min(self.data.len()), self.durable_len.max(self.data.len()));
+        let keep = likelihood(rng);
+        let mut image = self.data.clone();
+        image.resize(long, 0);
+        for (page, old) in &self.old {
+            let range = page * PAGE..((page + 1) * PAGE).min(long);
+            // A page that was cut off was not written, only forgotten.
+            let cut_off = range.start >= self.data.len();
+            let kept = rng.f64() < keep;
+            if range.is_empty() || (kept && !old.lost && !cut_off) {
+                continue;
+            }
+            let here = &mut image[range];
+            here.fill(0);
+            let part = old.bytes.len().min(here.len());
+            here[..part].copy_from_slice(&old.bytes[..part]);
+        }
+        let len = match rng.u8(..5) {
+            0 | 1 => self.durable_len,
+            2 | 3 => self.data.len(),
+            _ => rng.usize(short..=long),
+        };
+        image.truncate(len);
+        image
+    }
+
+    fn keep_old(&mut self, bytes: Range<usize>) {
+        if bytes.is_empty() {
+            return;
+        }
+        for page in bytes.start / PAGE..=(bytes.end - 1) / PAGE {
+            let end = ((page + 1) * PAGE).min(self.data.len());
+            let data = self.data.get(page * PAGE..end).unwrap_or_default();
+            self.old.entry(page).or_insert_with(|| OldPage { bytes: data.to_vec(), lost: false }).lost =
+                false;
+        }
+    }
+}
+
+/// How likely a change is to survive: often a coin for each, at times nearly or exactly all or none.
+pub(super) fn likelihood(rng: &mut Rng) -> f64 {
+    [0.0, 0.5, 0.5, 0.5, 0.9, 1.0][rng.usize(..6)]
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeSet;
+
+    use super::*;
+
+    fn survivors(pages: &Pages) -> BTreeSet<Vec<u8>> {
+        (0..500).map(|seed| pages.survivor(&mut Rng::with_seed(seed))).collect()
+    }
+
+    #[test]
+    fn what_is_synced_is_all_that_can_be_read() {
+        let mut pages = Pages::default();
+        pages.write(&[7; 3 * PAGE], 0);
+        pages.sync();
+        pages.write(&[8; 10], 2 * PAGE);
+        pages.resize(PAGE + 1);
+        pages.write(&[9; 5], 2 * PAGE);
+        pages.sync();
+        assert!(!pages.is_dirty());
+        assert_eq!(survivors(&pages), BTreeSet::from([pages.data().to_vec()]));
+    }
+
+    #[test]
+    fn changed_pages_survive_in_any_combination() {
+        let mut pages = Pages::durable(vec![b'-'; 3 * PAGE]);
+        pages.write(&[b'+'; 3 * PAGE], 0);
+        let seen: BTreeSet<String> = survivors(&pages)
+            .iter()
+            .map(|bytes| bytes.chunks(PAGE).map(|page| char::from(page[PAGE / 2])).collect())
+            .collect();
+        let all = ["+++", "++-", "+-+", "+--", "-++", "-+-", "--+", "---"];
+        assert_eq!(seen, all.map(str::to_owned).into());
+    }
+
+    #[test]
+    fn an_unsynced_tail_is_there_or_zeros_or_gone_and_never_touches_synced_bytes() {
+        let mut pages = Pages::durable(vec![b'-'; 100]);
+        pages.write(&[b'+'; PAGE], 100);
+        let seen = survivors(&pages);
+        assert!(seen.iter().all(|bytes| bytes.len() >= 100 && bytes[..100] == [b'-'; 100]));
+        assert!(seen.iter().any(|bytes| bytes.len() == 100));
+        assert!(seen.contains(pages.data()));
+        let full = |first, second| {
+            move |bytes: &&Vec<u8>| bytes.len() == 100 + PAGE && bytes[100] == first && bytes[PAGE] == second
+        };
+        for (first, second) in [(0, 0), (0, b'+'), (b'+', 0)] {
+            assert!(seen.iter().any(|bytes| full(first, second)(&bytes)), "{first} {second}");
+        }
+        assert!(seen.iter().any(|bytes| bytes.len() > 100 && bytes.len() < 100 + PAGE), "in between");
+    }
+
+    #[test]
+    fn a_cut_that_was_not_synced_may_come_back_with_its_bytes() {
+        let mut pages = Pages::durable((0..3 * PAGE).map(|at| (at / PAGE) as u8 + 1).collect());
+        pages.resize(10);
+        let seen = survivors(&pages);
+        assert!(seen.contains(&vec![1; 10]));
+        let mut whole = seen.iter().filter(|bytes| bytes.len() == 3 * PAGE).peekable();
+        assert!(whole.peek().is_some());
+        assert!(whole.all(|bytes| bytes[PAGE] == 2 && bytes[2 * PAGE] == 3));
+        pages.resize(3 * PAGE);
+        let mut expected = vec![0; 3 * PAGE];
+        expected[..10].fill(1);
+        assert_eq!(pages.data(), expected);
+        pages.sync();
+        assert_eq!(survivors(&pages), BTreeSet::from([expected]));
+    }
+
+    #[test]
+    fn after_a_failed_sync_a_later_one_does_not_help() {
+        let mut pages = Pages::durable(vec![b'-'; 10]);
+        pages.write(b"+", 0);
+        pages.fail_sync();
+        assert_eq!(pages.data()[0], b'+');
+        pages.sync();
+        assert_eq!(survivors(&pages), BTreeSet::from([vec![b'-'; 10]]));
+        pages.write(b"+", 0);
+        pages.sync();
+        assert_eq!(survivors(&pages), BTreeSet::from([b"+---------".to_vec()]));
+    }
+
+    #[test]
+    fn a_sync_costs_what_changed() {
+        let mut pages = Pages::durable(vec![0; 1000 * PAGE]);
+        pages.write(b"x", 999 * PAGE);
+        assert_eq!(pages.old.len(), 1);
+    }
+}
