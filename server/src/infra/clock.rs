@@ -2,6 +2,8 @@
 
 use std::fmt::Debug;
 use std::sync::Arc;
+#[cfg(feature = "sim")]
+use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 use chrono::{DateTime, SubsecRound, Utc};
@@ -36,5 +38,72 @@ impl Clock for SystemClock {
 
     fn monotonic(&self) -> Duration {
         self.start.elapsed()
+    }
+}
+
+/// A clock that moves only when told to, but for the millisecond that each look at the wall clock takes, so
+/// that records have different times.
+#[cfg(feature = "sim")]
+#[derive(Debug)]
+pub struct ManualClock {
+    time: Mutex<ManualTime>,
+}
+
+#[cfg(feature = "sim")]
+#[derive(Debug)]
+struct ManualTime {
+    wall: DateTime<Utc>,
+    monotonic: Duration,
+}
+
+#[cfg(feature = "sim")]
+impl ManualClock {
+    /// A clock at 2026-01-01T00:00:00Z, with a monotonic time of zero.
+    pub fn shared() -> Arc<Self> {
+        // Seconds since 1970; within the range of dates, so the default is never taken.
+        let wall = DateTime::from_timestamp(1_767_225_600, 0).unwrap_or_default();
+        Arc::new(Self { time: Mutex::new(ManualTime { wall, monotonic: Duration::ZERO }) })
+    }
+
+    /// Moves both clocks on.
+    pub fn advance(&self, by: Duration) {
+        let mut time = self.time();
+        time.wall += by;
+        time.monotonic += by;
+    }
+
+    fn time(&self) -> MutexGuard<'_, ManualTime> {
+        self.time.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+#[cfg(feature = "sim")]
+impl Clock for ManualClock {
+    fn now(&self) -> DateTime<Utc> {
+        let mut time = self.time();
+        let now = time.wall;
+        time.wall += Duration::from_millis(1);
+        now
+    }
+
+    fn monotonic(&self) -> Duration {
+        self.time().monotonic
+    }
+}
+
+#[cfg(all(test, feature = "sim"))]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_manual_clock_moves_when_told_and_a_little_at_each_look() {
+        let clock = ManualClock::shared();
+        let stamp = || clock.now().to_rfc3339_opts(chrono::SecondsFormat::Millis, true);
+        assert_eq!(stamp(), "2026-01-01T00:00:00.000Z");
+        assert_eq!(stamp(), "2026-01-01T00:00:00.001Z");
+        assert_eq!(clock.monotonic(), Duration::ZERO);
+        clock.advance(Duration::from_secs(90));
+        assert_eq!(stamp(), "2026-01-01T00:01:30.002Z");
+        assert_eq!(clock.monotonic(), Duration::from_secs(90));
     }
 }
