@@ -3,7 +3,7 @@
 //! Paths are relative to the data directory and made of [`Name`]s, so nothing a caller sends can name a
 //! file. The real layer ([`disk`]) follows no symlink and makes files 0600 and directories 0700 whatever
 //! the umask. With the feature `sim` there are two more layers for tests: one that forgets what was not
-//! synced ([`sim`]), and one that fails or dies at a chosen call ([`fault`]).
+//! synced (`sim`), and one that fails or dies at a chosen call (`fault`).
 
 use std::fmt::Debug;
 use std::io;
