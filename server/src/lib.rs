@@ -3,6 +3,7 @@
 //! # Layout
 //! - [`model`]: the nouns, and the one error type
 //! - [`infra`]: files and clocks
+//! - [`store`]: tasks in a data directory
 //! - [`log`]: the logs of a task and the fold
 //! - [`catalog`]: `tasks.db`, a view that can be rebuilt
 
@@ -10,3 +11,4 @@ pub mod catalog;
 pub mod infra;
 pub mod log;
 pub mod model;
+pub mod store;

@@ -123,10 +123,12 @@ impl Source {
 
     /// A line that was read must be valid: this part of the log was durable.
     fn read<'a>(&self, found: io::Result<Option<Found<'a>>>) -> Result<Option<(u64, Line<'a>)>, StoreError> {
-        let Some(found) = found.map_err(|error| StoreError::io(format!("reading {}", self.path), error))? else {
+        let Some(found) = found.map_err(|error| StoreError::io(format!("reading {}", self.path), error))?
+        else {
             return Ok(None);
         };
-        let line = found.line(LogKind::Messages).map_err(|bad| self.damaged(found.offset, bad.to_string()))?;
+        let line =
+            found.line(LogKind::Messages).map_err(|bad| self.damaged(found.offset, bad.to_string()))?;
         Ok(Some((found.offset, line)))
     }
 
@@ -146,7 +148,10 @@ pub struct Messages {
 
 impl Messages {
     /// Calls `take` with the next message; false at the end of the range.
-    pub fn step(&mut self, take: impl FnOnce(u64, &Line<'_>) -> Result<(), StoreError>) -> Result<bool, StoreError> {
+    pub fn step(
+        &mut self,
+        take: impl FnOnce(u64, &Line<'_>) -> Result<(), StoreError>,
+    ) -> Result<bool, StoreError> {
         if self.next > self.to {
             return Ok(false);
         }
@@ -193,7 +198,8 @@ pub struct Fold {
 impl Fold {
     /// The view that a rewrite gives, followed by the messages up to `to`.
     pub fn new(source: Source, rewrite: Option<Rewrite>, to: u64) -> Self {
-        let (segments, covers) = rewrite.map_or((Vec::new(), 0), |rewrite| (rewrite.segments, rewrite.covers));
+        let (segments, covers) =
+            rewrite.map_or((Vec::new(), 0), |rewrite| (rewrite.segments, rewrite.covers));
         Self {
             messages: Messages {
                 source: source.clone(),
@@ -238,12 +244,13 @@ impl Fold {
         loop {
             let (state, trim, replaced) = (&mut self.state, &self.trim_except, &mut self.replaced);
             let shown = self.messages.step(|seq, line| {
-                show(state, seq, line, trim.as_deref(), replaced.take(), view, extra)
-                    .map_err(|error| StoreError::Damaged {
+                show(state, seq, line, trim.as_deref(), replaced.take(), view, extra).map_err(|error| {
+                    StoreError::Damaged {
                         path: "messages.jsonl".to_owned(),
                         offset: 0,
                         problem: format!("message {seq}: {error}"),
-                    })
+                    }
+                })
             })?;
             if shown {
                 return Ok(true);

@@ -108,8 +108,12 @@ impl<'a> Line<'a> {
         let mut rest = Cursor(&text[..covered.len()]);
         Self::envelope(kind, &mut rest)
             .filter(|_| rest.0.is_empty() || rest.0.starts_with(','))
-            .map(|(head, timestamp, durable_to)| {
-                Self { head, timestamp, durable_to, text, body: covered.len() - rest.0.len() }
+            .map(|(head, timestamp, durable_to)| Self {
+                head,
+                timestamp,
+                durable_to,
+                text,
+                body: covered.len() - rest.0.len(),
             })
             .ok_or(BadLine::Envelope)
     }

@@ -82,9 +82,8 @@ impl Requests {
 impl From<Requests> for Vec<Entry> {
     fn from(requests: Requests) -> Self {
         let Requests { order, mut known } = requests;
-        let entry = |id: RequestId| {
-            known.remove(&id).map(|seen| (id, seen.digest.to_hex(), seen.outcome, seen.end))
-        };
+        let entry =
+            |id: RequestId| known.remove(&id).map(|seen| (id, seen.digest.to_hex(), seen.outcome, seen.end));
         order.into_iter().filter_map(entry).collect()
     }
 }

@@ -216,6 +216,11 @@ fn hidden_line(kind: LogKind, bytes: &[u8]) -> u64 {
         LogKind::Tools => &[b"{\"seq\":"],
         LogKind::Plans => &[b"{\"id\":"],
     };
-    let candidates = beginnings.iter().flat_map(|beginning| memchr::memmem::rfind_iter(bytes, *beginning).take(TRIES));
-    candidates.filter_map(|at| Line::parse(kind, &bytes[at..]).ok()).map(|line| line.durable_to).max().unwrap_or(0)
+    let candidates =
+        beginnings.iter().flat_map(|beginning| memchr::memmem::rfind_iter(bytes, *beginning).take(TRIES));
+    candidates
+        .filter_map(|at| Line::parse(kind, &bytes[at..]).ok())
+        .map(|line| line.durable_to)
+        .max()
+        .unwrap_or(0)
 }

@@ -173,7 +173,10 @@ impl LogState {
             }
             Head::Event { name, after } => {
                 if after != self.last_seq || (self.uuid.is_none() && name != "started") {
-                    return Err(damage(format!("event {name} after {after} follows message {}", self.last_seq)));
+                    return Err(damage(format!(
+                        "event {name} after {after} follows message {}",
+                        self.last_seq
+                    )));
                 }
                 match Event::parse(name, line.text).map_err(damage)? {
                     Some(event) => self.apply_event(event, offset, end, time, line).map_err(damage)?,
@@ -281,7 +284,13 @@ impl LogState {
     }
 
     /// Remembers the request behind a line. Of messages it is known what they asked for by what they hold.
-    fn note_request(&mut self, line: &Line<'_>, asked: &[&str], outcome: u64, end: u64) -> Result<(), String> {
+    fn note_request(
+        &mut self,
+        line: &Line<'_>,
+        asked: &[&str],
+        outcome: u64,
+        end: u64,
+    ) -> Result<(), String> {
         note_request(&mut self.requests, line, asked, outcome, end)
     }
 }

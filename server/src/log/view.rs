@@ -81,7 +81,9 @@ impl<'a> Shown<'a> {
 /// The note that replaces a trimmed output, and its tokens. The ref and the note are JSON text.
 pub(crate) fn trimmed(seq: u64, output_ref: Option<&str>) -> (String, u64) {
     let note = match output_ref {
-        Some(output_ref) => format!("\"[tool output trimmed; ref={}]\"", &output_ref[1..output_ref.len() - 1]),
+        Some(output_ref) => {
+            format!("\"[tool output trimmed; ref={}]\"", &output_ref[1..output_ref.len() - 1])
+        }
         None => format!("\"[tool output trimmed; seq={seq}]\""),
     };
     (note, TRIMMED_TOKENS)

@@ -196,14 +196,21 @@ mod tests {
     #[test]
     fn fields_stand_as_they_came() {
         let text = r#"{"a\"":[1,{"x":"}"}],"caf\u00e9":"y\\","n":-1.50e3,"e":{}}"#;
-        let expected = [(r#""a\"""#, r#"[1,{"x":"}"}]"#), (r#""caf\u00e9""#, r#""y\\""#), (r#""n""#, "-1.50e3"), (r#""e""#, "{}")];
+        let expected = [
+            (r#""a\"""#, r#"[1,{"x":"}"}]"#),
+            (r#""caf\u00e9""#, r#""y\\""#),
+            (r#""n""#, "-1.50e3"),
+            (r#""e""#, "{}"),
+        ];
         assert_eq!(fields(text), expected);
         assert_eq!(fields("{}"), []);
     }
 
     #[test]
     fn what_two_readers_could_read_differently_is_refused() {
-        for bad in [r#"{"a":1,"a":2}"#, r#"[{"b":{"x":1,"x":1}}]"#, r#""\ud800""#, "1e400", "{", "nul", "[1] 2"] {
+        for bad in
+            [r#"{"a":1,"a":2}"#, r#"[{"b":{"x":1,"x":1}}]"#, r#""\ud800""#, "1e400", "{", "nul", "[1] 2"]
+        {
             assert!(Json::parse(bad).is_err(), "{bad}");
         }
         assert!(Json::parse(&"[".repeat(200)).is_err());

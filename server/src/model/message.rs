@@ -83,7 +83,8 @@ impl NewMessage {
 
     /// Reads a whole OpenAI chat message, as an SDK made it.
     pub fn from_json(text: &str) -> Result<Self, InvalidField> {
-        let bad = |error: serde_json::Error| InvalidField::new("message_json", format!("is not valid: {error}"));
+        let bad =
+            |error: serde_json::Error| InvalidField::new("message_json", format!("is not valid: {error}"));
         let whole = Json::parse(text).map_err(bad)?;
         if whole.kind() != JsonKind::Object {
             return Err(InvalidField::new("message_json", "is not a JSON object"));

@@ -13,6 +13,7 @@ pub use ids::{InstanceId, OutputRef, RequestId, TaskId};
 pub use message::{NewMessage, Role};
 pub use records::{Event, LeaseReason, Plan, ToolCall, ToolStatus};
 pub use rewrite::{Literal, LiteralKind, Rewrite, Segment, SummaryRecord};
+pub(crate) use task::plain_text;
 pub use task::{
     Durability, Health, Holder, Metadata, Page, Status, TaskConfig, TaskFilter, TaskKey, TaskOrder, TaskRow,
 };

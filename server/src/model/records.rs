@@ -151,7 +151,9 @@ impl Event {
                 })
             }
             Self::Pin { seq, pinned } => serde_json::to_string(&PinWire { seq: *seq, pinned: *pinned }),
-            Self::Forked { from, at_seq } => serde_json::to_string(&ForkedWire { from: *from, at_seq: *at_seq }),
+            Self::Forked { from, at_seq } => {
+                serde_json::to_string(&ForkedWire { from: *from, at_seq: *at_seq })
+            }
             Self::Erased { from_seq, to_seq, reason } => serde_json::to_string(&ErasedWire {
                 from_seq: *from_seq,
                 to_seq: *to_seq,

@@ -129,7 +129,8 @@ impl Rewrite {
     /// The fields behind an event's envelope, each with a comma in front.
     pub(crate) fn body(&self) -> String {
         let mut out = String::new();
-        let _ = write!(out, ",\"ordinal\":{},\"strategy\":{}", self.ordinal, Json::text(&self.strategy).as_str());
+        let _ =
+            write!(out, ",\"ordinal\":{},\"strategy\":{}", self.ordinal, Json::text(&self.strategy).as_str());
         let _ = write!(out, ",\"base\":{}", self.base);
         if let Some(parent) = self.parent {
             let _ = write!(out, ",\"parent\":{parent}");
@@ -309,7 +310,9 @@ impl TryFrom<SegmentWire> for Segment {
                 tokens,
                 summary: summary.map(json),
             })),
-            SegmentWire { rewrite: Some(rewrite), index: Some(index), .. } => Ok(Self::Earlier { rewrite, index }),
+            SegmentWire { rewrite: Some(rewrite), index: Some(index), .. } => {
+                Ok(Self::Earlier { rewrite, index })
+            }
             _ => Err("a segment is of no known kind".to_owned()),
         }
     }

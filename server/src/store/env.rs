@@ -1,0 +1,132 @@
+//! What all tasks of a store share: the disk, the clock, leases, the catalog, and whether writes are taken.
+
+use std::collections::HashSet;
+use std::fmt;
+use std::io;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use crate::catalog::Catalog;
+use crate::infra::clock::Clock;
+use crate::infra::fs::Fs;
+use crate::model::{Durability, StoreError, TaskId};
+
+use super::lease::Leases;
+
+/// How a store works.
+#[derive(Debug, Clone)]
+pub struct StoreOptions {
+    /// How far a record must have come before it is acknowledged, unless its task says otherwise.
+    pub durability: Durability,
+    /// How long a lease lives without being renewed.
+    pub lease_ttl: Duration,
+    /// Tasks kept open at once. Each takes up to seven file handles; those in use are never closed.
+    pub max_open_tasks: usize,
+    /// Largest message, in bytes of its line's body.
+    pub max_message_bytes: usize,
+    /// A checkpoint is written when the log has grown by this much.
+    pub checkpoint_bytes: u64,
+    /// Room set aside so that recovery can write on a full disk; 0: none.
+    pub ballast_bytes: u64,
+    /// How long SQLite waits for another process, each time.
+    pub catalog_busy_timeout: Duration,
+    /// How often a busy catalog is tried again.
+    pub catalog_retries: u32,
+}
+
+impl Default for StoreOptions {
+    fn default() -> Self {
+        Self {
+            durability: Durability::Group,
+            lease_ttl: Duration::from_secs(30),
+            max_open_tasks: 128,
+            max_message_bytes: 16 << 20,
+            checkpoint_bytes: 8 << 20,
+            ballast_bytes: 16 << 20,
+            catalog_busy_timeout: Duration::from_secs(30),
+            catalog_retries: 3,
+        }
+    }
+}
+
+/// Shared by the store and its tasks.
+pub(crate) struct Env {
+    pub(crate) fs: Arc<dyn Fs>,
+    pub(crate) clock: Arc<dyn Clock>,
+    pub(crate) options: StoreOptions,
+    pub(crate) leases: Leases,
+    pub(crate) catalog: Catalog,
+    pub(crate) boot_id: String,
+    read_only: Mutex<Option<String>>,
+    failed: Mutex<HashSet<TaskId>>,
+    dirty: Mutex<HashSet<TaskId>>,
+}
+
+impl Env {
+    pub(crate) fn new(
+        fs: Arc<dyn Fs>,
+        clock: Arc<dyn Clock>,
+        options: StoreOptions,
+        catalog: Catalog,
+        read_only: Option<String>,
+    ) -> Self {
+        let leases = Leases::new(options.lease_ttl, clock.monotonic());
+        Self {
+            boot_id: fs.boot_id(),
+            fs,
+            clock,
+            options,
+            leases,
+            catalog,
+            read_only: Mutex::new(read_only),
+            failed: Mutex::default(),
+            dirty: Mutex::default(),
+        }
+    }
+
+    /// Why no writes are taken, if that is so.
+    pub(crate) fn read_only(&self) -> Option<String> {
+        lock(&self.read_only).clone()
+    }
+
+    pub(crate) fn set_read_only(&self, reason: String) {
+        lock(&self.read_only).get_or_insert(reason);
+    }
+
+    pub(crate) fn check_writable(&self) -> Result<(), StoreError> {
+        self.read_only().map_or(Ok(()), |reason| Err(StoreError::ReadOnly { reason }))
+    }
+
+    /// Takes note that a task could not be written. One bad file can be bad luck; two are a bad disk.
+    pub(crate) fn note_failed(&self, id: TaskId, error: &io::Error) {
+        let mut failed = lock(&self.failed);
+        failed.insert(id);
+        tracing::error!(%id, %error, "a log could not be written; what was not durable was taken back");
+        if failed.len() >= 2 {
+            let reason = format!("{} tasks could not be written, last {id}: {error}", failed.len());
+            tracing::error!(reason, "no more writes are taken");
+            self.set_read_only(reason);
+        }
+    }
+
+    /// Takes note that a task's row in the catalog is behind.
+    pub(crate) fn note_dirty(&self, id: TaskId) {
+        lock(&self.dirty).insert(id);
+    }
+
+    pub(crate) fn take_dirty(&self) -> HashSet<TaskId> {
+        std::mem::take(&mut lock(&self.dirty))
+    }
+}
+
+impl fmt::Debug for Env {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Env").field("fs", &self.fs).field("options", &self.options).finish_non_exhaustive()
+    }
+}
+
+/// Locks a mutex whether or not another thread has panicked with it: what it guards is kept consistent by
+/// order of writing, not by unwinding.
+pub(crate) fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}

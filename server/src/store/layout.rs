@@ -1,0 +1,129 @@
+//! Where things are in a data directory. The only place that makes paths.
+
+use crate::infra::fs::{Name, StorePath};
+use crate::model::{Status, TaskId};
+
+/// A folder that holds task directories.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum Folder {
+    /// Tasks that are worked on.
+    Running,
+    /// Tasks that were put aside.
+    Paused,
+    /// Tasks that ended, well or not.
+    Completed,
+    /// Tasks whose logs are damaged.
+    Quarantine,
+}
+
+impl Folder {
+    /// Those a healthy task can be in, live ones first.
+    pub const HEALTHY: [Self; 3] = [Self::Running, Self::Paused, Self::Completed];
+
+    /// Where a task of a status belongs.
+    pub fn of(status: Status) -> Self {
+        match status {
+            Status::Running => Self::Running,
+            Status::Paused => Self::Paused,
+            Status::Completed | Status::Failed => Self::Completed,
+        }
+    }
+
+    /// Its name.
+    pub fn name(self) -> Name {
+        Name::fixed(match self {
+            Self::Running => "running",
+            Self::Paused => "paused",
+            Self::Completed => "completed",
+            Self::Quarantine => "quarantine",
+        })
+    }
+
+    /// Its path.
+    pub fn path(self) -> StorePath {
+        StorePath::ROOT.join(self.name())
+    }
+
+    /// The directory of a task in it.
+    pub fn task(self, id: TaskId) -> StorePath {
+        self.path().join(id.uuid())
+    }
+}
+
+/// Tasks being made, and files that have no name for long.
+pub const TMP: Name = Name::fixed(".tmp");
+/// What is being removed.
+pub const TRASH: Name = Name::fixed(".trash");
+/// Archives.
+pub const ARCHIVED: Name = Name::fixed("archived");
+/// The lock of the directory.
+pub const LOCK: Name = Name::fixed("LOCK");
+/// Room that is freed when the disk is full.
+pub const BALLAST: Name = Name::fixed("ballast");
+
+/// Written to see whether the disk takes writes.
+pub const PROBE: Name = Name::fixed("probe");
+
+/// Files of a task.
+pub const METADATA: Name = Name::fixed("metadata.json");
+/// The log.
+pub const MESSAGES: Name = Name::fixed("messages.jsonl");
+/// The log of tool calls.
+pub const TOOLS: Name = Name::fixed("tools.jsonl");
+/// The log of plans.
+pub const PLANS: Name = Name::fixed("planning.jsonl");
+/// The view.
+pub const CURRENT: Name = Name::fixed("current.jsonl");
+/// What OpenAI does not know of the view's messages.
+pub const EXTRA: Name = Name::fixed("current.extra.jsonl");
+/// Where log and views stand.
+pub const CHECKPOINT: Name = Name::fixed("checkpoint.json");
+/// Where lines stand in the log.
+pub const INDEX: Name = Name::fixed("index");
+/// One line a summary.
+pub const SUMMARIES: Name = Name::fixed("summaries.jsonl");
+/// The final row of the catalog.
+pub const TASK: Name = Name::fixed("task.json");
+/// What is to be remembered of a task.
+pub const FINAL_SUMMARY: Name = Name::fixed("final_summary.txt");
+/// Why a task is in quarantine.
+pub const QUARANTINE_NOTE: Name = Name::fixed("quarantine.json");
+/// Full outputs of tools.
+pub const OUTPUTS: Name = Name::fixed("outputs");
+
+/// What a name becomes while its file is being made.
+pub const NEXT: &str = ".next";
+
+/// Whether a file of a task directory is only there while something is going on.
+pub fn is_transient(name: &Name) -> bool {
+    const TRANSIENT: [&str; 6] = [
+        "request.json",
+        "to_summarize.jsonl",
+        "unsummarized.jsonl",
+        "all_messages.jsonl",
+        "summary_request.json",
+        "request.jsonl",
+    ];
+    let name = name.as_str();
+    name.ends_with(NEXT) || name.ends_with(".tmp") || TRANSIENT.contains(&name)
+}
+
+/// Whether a file or folder is one that a task directory may hold.
+pub fn is_known(name: &Name) -> bool {
+    let known = [
+        METADATA,
+        MESSAGES,
+        TOOLS,
+        PLANS,
+        CURRENT,
+        EXTRA,
+        CHECKPOINT,
+        INDEX,
+        SUMMARIES,
+        TASK,
+        FINAL_SUMMARY,
+        QUARANTINE_NOTE,
+        OUTPUTS,
+    ];
+    known.contains(name) || name.as_str().contains(".jsonl.cut.")
+}

@@ -1,0 +1,389 @@
+//! The store: tasks in a data directory, and everything that can be done with them.
+//!
+//! [`Store`] is a cheap handle. Its calls block: they write, sync and read files. A call that returns `Ok` has
+//! happened and stays; one that returns an error has changed nothing, unless its words say otherwise.
+
+mod checkpoint;
+pub mod doctor;
+mod env;
+mod files;
+mod handles;
+pub mod layout;
+mod lease;
+mod open;
+mod recover;
+mod task;
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use crate::infra::fs::{File, Kind};
+use crate::log::{Digest, LogKind};
+use crate::model::{
+    Event, Holder, InvalidField, Metadata, Page, Plan, RequestId, StoreError, TaskConfig, TaskFilter, TaskId,
+    TaskKey, TaskOrder, ToolCall,
+};
+
+pub use env::StoreOptions;
+pub use open::Ground;
+pub use recover::Recovered;
+pub use task::{Append, AppendOutcome, Caller, CurrentReader, LineReader, NewRewrite, TaskInfo};
+
+use env::Env;
+use handles::Handles;
+use layout::Folder;
+use task::{Lifecycle, Mode, Task};
+
+/// A data directory that is open for use.
+#[derive(Debug, Clone)]
+pub struct Store {
+    shared: Arc<Shared>,
+}
+
+#[derive(Debug)]
+struct Shared {
+    env: Arc<Env>,
+    handles: Handles,
+    /// Held as long as the store is; the kernel releases it with the process.
+    _lock: Option<Arc<dyn File>>,
+}
+
+/// A task to start.
+#[derive(Debug, Clone)]
+pub struct StartTask {
+    /// Its id; without one it gets a new one, and a retry would start another task.
+    pub id: Option<TaskId>,
+    /// Where it comes from.
+    pub key: TaskKey,
+    /// Who it is for.
+    pub user: String,
+    /// Its configuration.
+    pub config: TaskConfig,
+    /// Who works on it.
+    pub holder: Holder,
+    /// Names the call.
+    pub request_id: Option<RequestId>,
+}
+
+/// What starting a task is told.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Started {
+    /// The task.
+    pub id: TaskId,
+    /// The lease to write under.
+    pub lease_generation: u64,
+    /// Whether it was made, rather than taken up again.
+    pub created: bool,
+}
+
+impl Store {
+    /// Largest configuration of a task, in bytes of JSON.
+    pub const MAX_CONFIG_BYTES: usize = 64 << 10;
+    /// Largest error message and final summary, in bytes.
+    pub const MAX_TEXT_BYTES: usize = 1 << 20;
+
+    /// Starts a task, or takes up one that is running: for the same instance at once, for another when the
+    /// lease has expired.
+    pub fn start_task(&self, start: StartTask) -> Result<Started, StoreError> {
+        start.key.validate()?;
+        crate::model::plain_text("user", &start.user)?;
+        crate::model::plain_text("holder.hostname", &start.holder.hostname)?;
+        check_config(&start.config)?;
+        let id = start.id.unwrap_or_default();
+        let digest = Digest::of(&["start", start.holder.instance_id.as_str()]);
+        let mut created = false;
+        let task = self.shared.handles.get(id, || {
+            if let Some(folder) = self.find(id)? {
+                return self.open_task(id, folder);
+            }
+            self.shared.env.check_writable()?;
+            created = true;
+            let metadata = Metadata {
+                format_version: 1,
+                uuid: id,
+                repository: start.key.repository(),
+                task_key: start.key.clone(),
+                user: start.user.clone(),
+                created_at: self.shared.env.clock.now(),
+                process_id: start.holder.process_id,
+                hostname: start.holder.hostname.clone(),
+                config: start.config.clone(),
+            };
+            let request = start.request_id.clone().map(|request_id| (request_id, digest));
+            let task = task::create(&self.shared.env, metadata, start.holder.clone(), request)?;
+            self.shared.env.leases.renew(id, self.shared.env.clock.monotonic());
+            Ok(Arc::new(task))
+        })?;
+        let lease_generation = if created {
+            task.refresh();
+            1
+        } else {
+            task.take_lease(&start.holder, start.request_id.as_ref().map(|request_id| (request_id, digest)))?
+        };
+        Ok(Started { id, lease_generation, created })
+    }
+
+    /// Puts a running task aside; its lease ends.
+    pub fn pause_task(&self, id: TaskId, caller: &Caller) -> Result<(), StoreError> {
+        self.task(id)?.change_status(&Lifecycle::Pause, caller).map(drop)
+    }
+
+    /// Goes on with a paused task, for a new holder; answers the lease to write under.
+    pub fn resume_task(
+        &self,
+        id: TaskId,
+        holder: Holder,
+        request_id: Option<RequestId>,
+    ) -> Result<u64, StoreError> {
+        crate::model::plain_text("holder.hostname", &holder.hostname)?;
+        let caller = Caller { request_id, lease_generation: 0 };
+        self.task(id)?.change_status(&Lifecycle::Resume { holder }, &caller)
+    }
+
+    /// Ends a task well.
+    pub fn complete_task(
+        &self,
+        id: TaskId,
+        final_summary: Option<String>,
+        caller: &Caller,
+    ) -> Result<(), StoreError> {
+        check_text("final_summary", final_summary.as_deref())?;
+        self.task(id)?.change_status(&Lifecycle::Complete { final_summary }, caller).map(drop)
+    }
+
+    /// Ends a task badly.
+    pub fn fail_task(
+        &self,
+        id: TaskId,
+        error_message: String,
+        final_summary: Option<String>,
+        caller: &Caller,
+    ) -> Result<(), StoreError> {
+        check_text("error_message", Some(&error_message))?;
+        check_text("final_summary", final_summary.as_deref())?;
+        self.task(id)?.change_status(&Lifecycle::Fail { error_message, final_summary }, caller).map(drop)
+    }
+
+    /// Removes a task with everything in it. Readers that have it open go on to their end.
+    pub fn delete_task(&self, id: TaskId, caller: &Caller) -> Result<(), StoreError> {
+        self.task(id)?;
+        self.shared.handles.exclusively(id, |task| {
+            let Some(task) = task else { return Err(StoreError::TaskNotFound { id }) };
+            task.delete(caller)
+        })
+    }
+
+    /// Changes a task's configuration as a whole.
+    pub fn update_config(&self, id: TaskId, config: TaskConfig, caller: &Caller) -> Result<(), StoreError> {
+        check_config(&config)?;
+        self.task(id)?.append_event(&Event::Config(config), caller)
+    }
+
+    /// Keeps a lease alive; answers how long it lives.
+    pub fn renew_lease(&self, id: TaskId, generation: u64) -> Result<Duration, StoreError> {
+        self.task(id)?.renew_lease(generation)?;
+        Ok(self.shared.env.leases.time_to_live())
+    }
+
+    /// Appends a message. It is durable, by the task's measure, when this returns.
+    pub fn append(&self, id: TaskId, append: &Append) -> Result<AppendOutcome, StoreError> {
+        self.task(id)?.append(append)
+    }
+
+    /// Appends an event that a caller may write: usage, statistics, a pin.
+    pub fn append_event(&self, id: TaskId, event: &Event, caller: &Caller) -> Result<(), StoreError> {
+        match event {
+            Event::Usage { .. } | Event::Statistics { .. } | Event::Pin { .. } => {
+                self.task(id)?.append_event(event, caller)
+            }
+            Event::Started { .. }
+            | Event::Lease { .. }
+            | Event::Config(_)
+            | Event::Rewrite(_)
+            | Event::Status { .. }
+            | Event::Forked { .. }
+            | Event::Erased { .. } => {
+                Err(InvalidField::new("event", format!("{} has a call of its own", event.name())).into())
+            }
+        }
+    }
+
+    /// Records a tool call; answers its number and whether it was recorded before.
+    pub fn record_tool_call(
+        &self,
+        id: TaskId,
+        call: &ToolCall,
+        caller: &Caller,
+    ) -> Result<(u64, bool), StoreError> {
+        self.task(id)?.record_tool_call(call, caller)
+    }
+
+    /// Appends a plan; answers its number and whether it was appended before.
+    pub fn append_plan(&self, id: TaskId, plan: &Plan, caller: &Caller) -> Result<(u64, bool), StoreError> {
+        self.task(id)?.append_plan(plan, caller)
+    }
+
+    /// Publishes a rewrite of the view; answers its ordinal.
+    pub fn rewrite(&self, id: TaskId, rewrite: &NewRewrite, caller: &Caller) -> Result<u64, StoreError> {
+        self.task(id)?.rewrite(rewrite, caller)
+    }
+
+    /// Takes back the newest compaction in force; answers the new ordinal.
+    pub fn undo(&self, id: TaskId, caller: &Caller) -> Result<u64, StoreError> {
+        self.task(id)?.undo(caller)
+    }
+
+    /// Takes the view back to what it was after a message; answers the new ordinal.
+    pub fn rewind(&self, id: TaskId, seq: u64, caller: &Caller) -> Result<u64, StoreError> {
+        self.task(id)?.rewind(seq, caller)
+    }
+
+    /// The view as it is, or as it was after message `as_of`.
+    pub fn current(&self, id: TaskId, as_of: Option<u64>) -> Result<CurrentReader, StoreError> {
+        self.task(id)?.current(as_of)
+    }
+
+    /// The fields of the view's messages that OpenAI does not know: a file and how much of it to read.
+    pub fn current_extra(&self, id: TaskId) -> Result<Option<(Arc<dyn File>, u64)>, StoreError> {
+        Ok(self.task(id)?.extra())
+    }
+
+    /// Lines of the log from message `from` to message `to`, with the events among them.
+    pub fn lines(&self, id: TaskId, from: u64, to: u64) -> Result<LineReader, StoreError> {
+        self.task(id)?.lines(from, to)
+    }
+
+    /// The last messages of the log, with the events among them.
+    pub fn last_messages(&self, id: TaskId, count: u64) -> Result<LineReader, StoreError> {
+        self.task(id)?.last_messages(count)
+    }
+
+    /// One message, as it stands in the log.
+    pub fn message(&self, id: TaskId, seq: u64) -> Result<String, StoreError> {
+        self.task(id)?.message(seq)
+    }
+
+    /// Records of `tools.jsonl`.
+    pub fn tool_calls(&self, id: TaskId, from: u64, to: u64) -> Result<LineReader, StoreError> {
+        Ok(self.task(id)?.records(LogKind::Tools, from, to))
+    }
+
+    /// Records of `planning.jsonl`.
+    pub fn plans(&self, id: TaskId, from: u64, to: u64) -> Result<LineReader, StoreError> {
+        Ok(self.task(id)?.records(LogKind::Plans, from, to))
+    }
+
+    /// The newest plan with its number.
+    pub fn latest_plan(&self, id: TaskId) -> Result<Option<(u64, Plan)>, StoreError> {
+        self.task(id)?.latest_plan()
+    }
+
+    /// `summaries.jsonl`: a file and how much of it to read.
+    pub fn summaries(&self, id: TaskId) -> Result<Option<(Arc<dyn File>, u64)>, StoreError> {
+        self.task(id)?.summaries()
+    }
+
+    /// What is to be remembered of a task that ended.
+    pub fn final_summary(&self, id: TaskId) -> Result<Option<String>, StoreError> {
+        self.task(id)?.final_summary()
+    }
+
+    /// A task as it is now.
+    pub fn task_info(&self, id: TaskId) -> Result<TaskInfo, StoreError> {
+        Ok(self.task(id)?.info())
+    }
+
+    /// One page of the tasks that match.
+    pub fn list_tasks(
+        &self,
+        filter: &TaskFilter,
+        order: TaskOrder,
+        page_size: usize,
+        page_token: Option<&str>,
+    ) -> Result<Page, StoreError> {
+        self.refresh_catalog();
+        self.shared.env.catalog.list(filter, order, page_size, page_token)
+    }
+
+    /// Queues the rows of all tasks that were written since the last time.
+    pub fn refresh_catalog(&self) {
+        for id in self.shared.env.take_dirty() {
+            // A task that was closed since has left its row behind.
+            if let Some(task) = self.shared.handles.peek(id) {
+                task.refresh();
+            }
+        }
+    }
+
+    /// Why no writes are taken, if that is so.
+    pub fn read_only(&self) -> Option<String> {
+        self.shared.env.read_only()
+    }
+
+    /// How many tasks are open.
+    pub fn open_tasks(&self) -> usize {
+        self.shared.handles.open_count()
+    }
+
+    /// Closes every task and the catalog in order, so that the next start reads next to nothing.
+    pub fn close(self) -> Result<(), StoreError> {
+        self.shared.handles.close_all();
+        if self.shared.env.read_only().is_some() {
+            return Ok(());
+        }
+        self.shared.env.catalog.close()
+    }
+
+    fn task(&self, id: TaskId) -> Result<Arc<Task>, StoreError> {
+        self.shared.handles.get(id, || {
+            let folder = self.find(id)?.ok_or(StoreError::TaskNotFound { id })?;
+            self.open_task(id, folder)
+        })
+    }
+
+    /// The folder a task is in. The directories are the truth, so they are asked, not the catalog.
+    fn find(&self, id: TaskId) -> Result<Option<Folder>, StoreError> {
+        for folder in Folder::HEALTHY.into_iter().chain([Folder::Quarantine]) {
+            let path = folder.task(id);
+            let stat = self.shared.env.fs.stat(&path);
+            let stat = stat.map_err(|error| StoreError::io(format!("looking at {path}"), error))?;
+            if stat.is_some_and(|stat| stat.kind == Kind::Dir) {
+                return Ok(Some(folder));
+            }
+        }
+        Ok(None)
+    }
+
+    fn open_task(&self, id: TaskId, folder: Folder) -> Result<Arc<Task>, StoreError> {
+        let env = &self.shared.env;
+        let look = folder == Folder::Quarantine || env.read_only().is_some();
+        let mode = if look { Mode::Look } else { Mode::Write };
+        let opened = match Task::open(env, id, folder, mode) {
+            Err(error @ StoreError::Damaged { .. }) if mode == Mode::Write => {
+                recover::quarantine(env, id, folder, &error)?;
+                Task::open(env, id, Folder::Quarantine, Mode::Look)
+            }
+            Err(StoreError::NewerFormat { .. }) => Task::open(env, id, folder, Mode::Look),
+            opened => opened,
+        };
+        opened.map(Arc::new)
+    }
+}
+
+fn check_config(config: &TaskConfig) -> Result<(), InvalidField> {
+    let bytes = serde_json::to_vec(config).map_or(usize::MAX, |json| json.len());
+    if bytes > Store::MAX_CONFIG_BYTES {
+        let most = Store::MAX_CONFIG_BYTES;
+        return Err(InvalidField::new("config", format!("has {bytes} bytes; at most {most} are allowed")));
+    }
+    Ok(())
+}
+
+fn check_text(field: &'static str, text: Option<&str>) -> Result<(), InvalidField> {
+    let bytes = text.map_or(0, str::len);
+    if bytes > Store::MAX_TEXT_BYTES {
+        let most = Store::MAX_TEXT_BYTES;
+        return Err(InvalidField::new(field, format!("has {bytes} bytes; at most {most} are allowed")));
+    }
+    Ok(())
+}

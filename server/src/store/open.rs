@@ -1,0 +1,216 @@
+//! Opening a data directory: the lock, the folders, the catalog, and whether the disk takes writes.
+
+use std::io;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use crate::catalog::{Catalog, CatalogOptions, Opened};
+use crate::infra::clock::{Clock, SystemClock};
+use crate::infra::fs::disk::DiskFs;
+use crate::infra::fs::{File, Fs, Kind, Open, StorePath};
+use crate::model::StoreError;
+
+use super::env::{Env, StoreOptions};
+use super::files;
+use super::handles::Handles;
+use super::layout::{self, Folder};
+use super::recover::{self, Recovered};
+use super::{Shared, Store};
+
+/// What a store stands on. [`Store::open`] takes the machine's; tests bring their own.
+#[derive(Debug)]
+pub struct Ground {
+    /// The data directory.
+    pub fs: Arc<dyn Fs>,
+    /// What to call it in messages.
+    pub name: String,
+    /// Where `tasks.db` is.
+    pub catalog: PathBuf,
+    /// Time.
+    pub clock: Arc<dyn Clock>,
+}
+
+impl Ground {
+    /// A directory of this machine, made if it is not there.
+    pub fn disk(dir: &Path) -> Result<Self, StoreError> {
+        let unusable = |error: io::Error| StoreError::BadDataDir {
+            path: dir.display().to_string(),
+            problem: error.to_string(),
+        };
+        DiskFs::create(dir).map_err(unusable)?;
+        let dir = dir.canonicalize().map_err(unusable)?;
+        Ok(Self {
+            fs: DiskFs::open(&dir).map_err(unusable)?,
+            name: dir.display().to_string(),
+            catalog: dir.join("tasks.db"),
+            clock: SystemClock::shared(),
+        })
+    }
+}
+
+impl Store {
+    /// Opens a data directory: takes its lock, recovers what a crash left, and answers what that was.
+    pub fn open(dir: &Path, options: StoreOptions) -> Result<(Self, Vec<Recovered>), StoreError> {
+        Self::open_on(Ground::disk(dir)?, options)
+    }
+
+    /// The same on any ground.
+    pub fn open_on(ground: Ground, options: StoreOptions) -> Result<(Self, Vec<Recovered>), StoreError> {
+        let Ground { fs, name, catalog, clock } = ground;
+        let mut lock = take_lock(fs.as_ref(), &name)?;
+        let mut read_only = prepare(fs.as_ref(), &name)?;
+        let mut full = None;
+        if let Some(reason) = &read_only
+            && free_ballast(fs.as_ref())
+            && prepare(fs.as_ref(), &name)?.is_none()
+        {
+            // Recovery can write now, but there is no room for more.
+            full = Some(reason.clone());
+            read_only = None;
+        }
+        if lock.is_none() && read_only.is_none() {
+            lock = take_lock(fs.as_ref(), &name)?;
+        }
+        let (catalog, clean) = match &read_only {
+            None => open_catalog(&catalog, &options)?,
+            Some(_) => (Catalog::open_read_only(&catalog)?.map_or_else(Catalog::in_memory, Ok)?, false),
+        };
+        if read_only.is_none() && full.is_none() {
+            set_ballast(fs.as_ref(), options.ballast_bytes);
+        }
+        let most = options.max_open_tasks;
+        let env = Arc::new(Env::new(fs, clock, options, catalog, read_only));
+        let recovered = if clean { recover::sweep(&env)? } else { recover::recover(&env)? };
+        for what in &recovered {
+            tracing::info!("{what}");
+        }
+        if let Some(reason) = full {
+            env.set_read_only(reason);
+        }
+        let shared = Shared { env, handles: Handles::new(most), _lock: lock };
+        Ok((Self { shared: Arc::new(shared) }, recovered))
+    }
+}
+
+/// Takes the lock of the directory and writes down who has it. On a read-only disk there may be none.
+fn take_lock(fs: &dyn Fs, name: &str) -> Result<Option<Arc<dyn File>>, StoreError> {
+    let path = StorePath::ROOT.join(layout::LOCK);
+    let failed = |error| StoreError::io(format!("locking {name}"), error);
+    let file =
+        match fs.open(&path, Open::Create).or_else(|error| fs.open(&path, Open::Read).map_err(|_| error)) {
+            Ok(file) => file,
+            Err(error) if takes_no_writes(&error) => return Ok(None),
+            Err(error) => return Err(failed(error)),
+        };
+    if !file.try_lock().map_err(failed)? {
+        let held = files::read_small(fs, &path, 64)?.unwrap_or_default();
+        let pid = String::from_utf8_lossy(&held).trim().to_owned();
+        let pid = if pid.is_empty() { "(unknown)".to_owned() } else { pid };
+        return Err(StoreError::Locked { path: name.to_owned(), pid });
+    }
+    let pid = format!("{}\n", std::process::id());
+    let noted = file.truncate(0).and_then(|()| file.write_all_at(pid.as_bytes(), 0));
+    match noted {
+        Err(error) if !takes_no_writes(&error) && error.kind() != io::ErrorKind::PermissionDenied => {
+            // A handle opened for reading cannot be written; who holds the lock is then not told.
+            if error.raw_os_error() != Some(BAD_HANDLE) && error.kind() != io::ErrorKind::InvalidInput {
+                return Err(failed(error));
+            }
+        }
+        _ => {}
+    }
+    Ok(Some(file))
+}
+
+/// `EBADF`
+const BAD_HANDLE: i32 = 9;
+
+/// Sees that the folders are there, private, on one file system, and that they can be written. Answers why
+/// not, if the disk is full or read-only.
+fn prepare(fs: &dyn Fs, name: &str) -> Result<Option<String>, StoreError> {
+    let bad = |path: &StorePath, problem: &str| StoreError::BadDataDir {
+        path: format!("{name}/{path}"),
+        problem: problem.to_owned(),
+    };
+    let failed = |path: &StorePath, error| StoreError::io(format!("preparing {name}/{path}"), error);
+    let root = fs.stat(&StorePath::ROOT).map_err(|error| failed(&StorePath::ROOT, error))?;
+    let device = root.map(|stat| stat.device);
+    let folders = Folder::HEALTHY.map(Folder::name).into_iter();
+    let mut made = false;
+    for folder in folders.chain([Folder::Quarantine.name(), layout::TMP, layout::TRASH, layout::ARCHIVED]) {
+        let path = StorePath::ROOT.join(folder);
+        match fs.stat(&path).map_err(|error| failed(&path, error))? {
+            Some(stat) if stat.kind != Kind::Dir => return Err(bad(&path, "it is not a directory")),
+            Some(stat) if Some(stat.device) != device => {
+                return Err(bad(&path, "it is on another file system, and tasks move by rename"));
+            }
+            Some(_) => {}
+            None => match fs.create_dir(&path) {
+                Ok(()) => made = true,
+                Err(error) if takes_no_writes(&error) => return Ok(Some(why(&error))),
+                Err(error) => return Err(failed(&path, error)),
+            },
+        }
+    }
+    let probe = StorePath::ROOT.join(layout::TMP).join(layout::PROBE);
+    let written = if made { fs.sync_dir(&StorePath::ROOT) } else { Ok(()) }.and_then(|()| {
+        let file = fs.open(&probe, Open::Truncate)?;
+        file.write_all_at(&[b'.'; 4096], 0)?;
+        file.sync_data()?;
+        fs.remove_file(&probe)
+    });
+    match written {
+        Ok(()) => Ok(None),
+        Err(error) if takes_no_writes(&error) => {
+            // Start-up removes it once there is room.
+            let _ = fs.remove_file(&probe);
+            Ok(Some(why(&error)))
+        }
+        Err(error) => Err(failed(&probe, error)),
+    }
+}
+
+fn takes_no_writes(error: &io::Error) -> bool {
+    use io::ErrorKind::{QuotaExceeded, ReadOnlyFilesystem, StorageFull};
+    matches!(error.kind(), StorageFull | QuotaExceeded | ReadOnlyFilesystem)
+}
+
+fn why(error: &io::Error) -> String {
+    if error.kind() == io::ErrorKind::ReadOnlyFilesystem {
+        "the file system is mounted read-only".to_owned()
+    } else {
+        "the disk was full at the start".to_owned()
+    }
+}
+
+fn free_ballast(fs: &dyn Fs) -> bool {
+    fs.remove_file(&StorePath::ROOT.join(layout::BALLAST)).is_ok()
+}
+
+/// Sets room aside, if there is much more than that.
+fn set_ballast(fs: &dyn Fs, bytes: u64) {
+    let path = StorePath::ROOT.join(layout::BALLAST);
+    let there = fs.stat(&path).ok().flatten().is_some_and(|stat| stat.len == bytes);
+    let plenty = fs.free_bytes().is_ok_and(|free| free > bytes.saturating_mul(8));
+    if bytes == 0 || there || !plenty {
+        return;
+    }
+    let set = fs.open(&path, Open::Create).and_then(|file| file.allocate(bytes));
+    if let Err(error) = set {
+        tracing::warn!(%error, "no room could be set aside for recovery");
+        let _ = fs.remove_file(&path);
+    }
+}
+
+fn open_catalog(path: &Path, options: &StoreOptions) -> Result<(Catalog, bool), StoreError> {
+    let options = CatalogOptions {
+        busy_timeout: options.catalog_busy_timeout,
+        retries: options.catalog_retries,
+        ..CatalogOptions::default()
+    };
+    let (catalog, opened) = Catalog::open(path, options)?;
+    if let Opened::Replaced { set_aside } = &opened {
+        tracing::error!(set_aside = %set_aside.display(), "the catalog was damaged; it is made again");
+    }
+    Ok((catalog, opened == Opened::Existing { clean: true }))
+}

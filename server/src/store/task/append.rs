@@ -1,0 +1,190 @@
+//! Appending: messages and events, written under the lock, acknowledged when durable.
+
+use std::io;
+
+use crate::log::{Appended, Digest, Head, Line, LogKind, LogState, Row};
+use crate::model::{Event, InvalidField, NewMessage, Status, StoreError};
+
+use super::{Caller, Frozen, Inner, Task};
+use crate::log::message_body;
+
+/// A message to append.
+#[derive(Debug, Clone)]
+pub struct Append {
+    /// The message.
+    pub message: NewMessage,
+    /// Its tokens, counted before the lock is taken.
+    pub tokens: u64,
+    /// Who asks.
+    pub caller: Caller,
+}
+
+/// What an append is told.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct AppendOutcome {
+    /// The message's number.
+    pub seq: u64,
+    /// Whether a call with the same id had appended it before.
+    pub duplicate: bool,
+    /// Tokens of the view with it.
+    pub view_tokens: u64,
+    /// The generation of the view.
+    pub view_generation: u64,
+}
+
+impl Task {
+    /// Appends a message. It is durable, by the task's measure, when this returns.
+    pub(crate) fn append(&self, append: &Append) -> Result<AppendOutcome, StoreError> {
+        let body = message_body(&append.message, append.caller.request_id.as_ref());
+        let limit = self.env.options.max_message_bytes;
+        if body.len() > limit {
+            let problem = format!("has {} bytes; at most {limit} are allowed", body.len());
+            return Err(InvalidField::new("message", problem).into());
+        }
+        let role = append.message.role;
+        let digest = Digest::of(&[role.as_str(), &body]);
+
+        let mut inner = self.lock();
+        let durability = self.durability(&inner);
+        if let Some((seq, end)) = self.seen_before(&inner, append.caller.request_id.as_ref(), digest)? {
+            let outcome = inner.outcome(seq, true);
+            drop(inner);
+            self.wait_durable(end, durability)?;
+            return Ok(outcome);
+        }
+        self.check_writable(&inner)?;
+        self.check_running(&inner, "append to it")?;
+        self.admit(&inner, append.caller.lease_generation)?;
+        if append.message.pinned && inner.state.pins.len() >= LogState::MAX_PINS {
+            let problem = format!("would be the task's {}th; unpin another first", LogState::MAX_PINS + 1);
+            return Err(InvalidField::new("pinned", problem).into());
+        }
+        self.ensure_view(&mut inner);
+        let head = Head::Message { seq: inner.state.last_seq + 1, role, tokens: append.tokens };
+        let end = inner.write_line(self, head, &body)?;
+        let outcome = inner.outcome(inner.state.last_seq, false);
+        self.mark_dirty(&mut inner);
+        self.checkpoint_if_due(&mut inner);
+        drop(inner);
+        self.wait_durable(end, durability)?;
+        Ok(outcome)
+    }
+
+    /// Appends an event that a caller asked for; answers what it was told before if it is a retry.
+    pub(crate) fn append_event(&self, event: &Event, caller: &Caller) -> Result<(), StoreError> {
+        let body = event.body().map_err(|error| StoreError::io("writing an event", error.into()))?;
+        let digest = Digest::of(&[event.name(), &body]);
+        let mut inner = self.lock();
+        let durability = self.durability(&inner);
+        let seen = self.seen_before(&inner, caller.request_id.as_ref(), digest)?;
+        let end = match seen {
+            Some((_, end)) => end,
+            None => {
+                self.check_writable(&inner)?;
+                self.check_running(&inner, "change it")?;
+                self.admit(&inner, caller.lease_generation)?;
+                self.check_event(&inner, event)?;
+                let request = caller.request_id.as_ref().map(|id| (id, digest));
+                let end = self.write_event(&mut inner, event, request)?;
+                self.mark_dirty(&mut inner);
+                self.checkpoint_if_due(&mut inner);
+                end
+            }
+        };
+        drop(inner);
+        self.wait_durable(end, durability)
+    }
+
+    fn check_event(&self, inner: &Inner, event: &Event) -> Result<(), StoreError> {
+        let Event::Pin { seq, pinned } = event else { return Ok(()) };
+        if *seq == 0 || *seq > inner.state.last_seq {
+            let last = inner.state.last_seq;
+            return Err(StoreError::MessageNotFound { id: self.id, seq: *seq, last });
+        }
+        if *pinned && !inner.state.pins.contains(seq) && inner.state.pins.len() >= LogState::MAX_PINS {
+            let problem =
+                format!("would be the task's {}th pin; unpin another first", LogState::MAX_PINS + 1);
+            return Err(InvalidField::new("seq", problem).into());
+        }
+        Ok(())
+    }
+
+    pub(super) fn check_running(&self, inner: &Inner, action: &'static str) -> Result<(), StoreError> {
+        match inner.state.status {
+            Status::Running => Ok(()),
+            status => Err(StoreError::WrongStatus { id: self.id, status, action }),
+        }
+    }
+}
+
+impl Inner {
+    fn outcome(&self, seq: u64, duplicate: bool) -> AppendOutcome {
+        AppendOutcome {
+            seq,
+            duplicate,
+            view_tokens: self.view.as_ref().map_or(0, |view| view.state().tokens),
+            view_generation: self.state.view_generation(),
+        }
+    }
+
+    /// Writes an event with a body that is ready; answers the end of its line.
+    pub(super) fn write_event(
+        &mut self,
+        task: &Task,
+        name: &'static str,
+        body: &str,
+    ) -> Result<u64, StoreError> {
+        let after = self.state.last_seq;
+        self.write_line(task, Head::Event { name, after }, body)
+    }
+
+    /// Writes a line and takes it into state, index and view. After an error nothing has changed.
+    fn write_line(&mut self, task: &Task, head: Head<'_>, body: &str) -> Result<u64, StoreError> {
+        let now = task.env.clock.now();
+        let row = Row {
+            seq: self.state.last_seq + 1,
+            rewrites: self.state.view_generation(),
+            offset: self.log.len(),
+        };
+        let Appended { offset, end, bytes } = match self.log.append(head, now, body) {
+            Ok(appended) => appended,
+            Err(error) if self.log.is_broken() => return Err(task.give_up(self, error)),
+            Err(error) => return Err(StoreError::io("appending to messages.jsonl", error)),
+        };
+        let taken = Line::parse(LogKind::Messages, &bytes[..bytes.len() - 1])
+            .map_err(|bad| bad.to_string())
+            .and_then(|line| self.state.apply(offset, end, &line).map_err(|damage| damage.to_string()));
+        if let Err(problem) = taken {
+            // A line that could not be read back must not stay: it would look like damage.
+            return Err(task.give_up(self, io::Error::other(problem)));
+        }
+        let is_rewrite = matches!(head, Head::Event { name: "rewrite", .. });
+        if let Some(index) = &mut self.index {
+            index.note(row, is_rewrite);
+            if let Err(error) = index.write(false) {
+                tracing::warn!(id = %task.id, %error, "the index could not be written");
+            }
+        }
+        if let Head::Message { seq, .. } = head {
+            self.show(task, seq, &bytes[..bytes.len() - 1]);
+        }
+        self.note_written();
+        Ok(end)
+    }
+
+    /// Adds a message to the view. A view that cannot be written is restored when it is next looked at.
+    fn show(&mut self, task: &Task, seq: u64, line: &[u8]) {
+        let dir = self.folder.task(task.id);
+        let Some(view) = &mut self.view else { return };
+        if let Err(error) = view.append(task.env.fs.as_ref(), &dir, seq, line) {
+            tracing::warn!(id = %task.id, %error, "the view could not be written; it will be made again");
+            self.view = None;
+            self.view_mark = None;
+        }
+    }
+
+    /// Takes no more writes: the log is damaged where it was durable.
+    pub(super) fn freeze(&mut self, reason: String) {
+        self.frozen.get_or_insert(Frozen::Quarantined(reason));
+    }
+}

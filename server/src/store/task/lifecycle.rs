@@ -1,0 +1,272 @@
+//! Changes of status: an event in the log is the commit; files, folder and catalog follow.
+
+use uuid::Uuid;
+
+use crate::infra::fs::StorePath;
+use crate::log::{Digest, Forward, LogKind};
+use crate::model::{Event, Holder, LeaseReason, Status, StoreError};
+
+use super::{Caller, Inner, Task};
+use crate::store::files::{self, Sync};
+use crate::store::layout::{self, Folder};
+
+/// A change of a task's status.
+#[derive(Debug, Clone)]
+pub(crate) enum Lifecycle {
+    /// Put it aside.
+    Pause,
+    /// Go on with a paused one, for a new holder.
+    Resume { holder: Holder },
+    /// It ended well.
+    Complete { final_summary: Option<String> },
+    /// It ended badly.
+    Fail { error_message: String, final_summary: Option<String> },
+}
+
+impl Lifecycle {
+    fn status(&self) -> Status {
+        match self {
+            Self::Pause => Status::Paused,
+            Self::Resume { .. } => Status::Running,
+            Self::Complete { .. } => Status::Completed,
+            Self::Fail { .. } => Status::Failed,
+        }
+    }
+
+    fn allowed(&self, from: Status) -> Result<(), &'static str> {
+        match (self, from) {
+            (Self::Pause, Status::Running)
+            | (Self::Resume { .. }, Status::Paused)
+            | (Self::Complete { .. } | Self::Fail { .. }, Status::Running | Status::Paused) => Ok(()),
+            (Self::Pause, _) => Err("pause it"),
+            (Self::Resume { .. }, _) => Err("resume it"),
+            (Self::Complete { .. }, _) => Err("complete it"),
+            (Self::Fail { .. }, _) => Err("fail it"),
+        }
+    }
+
+    fn digest(&self) -> Digest {
+        match self {
+            Self::Pause => Digest::of(&["pause"]),
+            Self::Resume { holder } => Digest::of(&["resume", holder.instance_id.as_str()]),
+            Self::Complete { final_summary } => {
+                Digest::of(&["complete", final_summary.as_deref().unwrap_or_default()])
+            }
+            Self::Fail { error_message, final_summary } => {
+                Digest::of(&["fail", error_message, final_summary.as_deref().unwrap_or_default()])
+            }
+        }
+    }
+}
+
+impl Task {
+    /// Changes the status; answers the newest lease generation.
+    pub(crate) fn change_status(&self, change: &Lifecycle, caller: &Caller) -> Result<u64, StoreError> {
+        let digest = change.digest();
+        let mut inner = self.lock();
+        if let Some((_, end)) = self.seen_before(&inner, caller.request_id.as_ref(), digest)? {
+            let generation = inner.state.lease_generation;
+            drop(inner);
+            self.wait_durable(end, crate::model::Durability::Group)?;
+            self.settle(&mut self.lock());
+            return Ok(generation);
+        }
+        self.check_writable(&inner)?;
+        let from = inner.state.status;
+        change.allowed(from).map_err(|action| StoreError::WrongStatus {
+            id: self.id,
+            status: from,
+            action,
+        })?;
+        self.admit(&inner, caller.lease_generation)?;
+
+        let request = caller.request_id.as_ref().map(|id| (id, digest));
+        let event = match change {
+            Lifecycle::Pause | Lifecycle::Resume { .. } => {
+                Event::Status { status: change.status(), error_message: None, final_summary: None }
+            }
+            Lifecycle::Complete { final_summary } => Event::Status {
+                status: Status::Completed,
+                error_message: None,
+                final_summary: final_summary.clone(),
+            },
+            Lifecycle::Fail { error_message, final_summary } => Event::Status {
+                status: Status::Failed,
+                error_message: Some(error_message.clone()),
+                final_summary: final_summary.clone(),
+            },
+        };
+        self.write_event(&mut inner, &event, request)?;
+        if let Lifecycle::Resume { holder } = change {
+            self.write_lease(&mut inner, holder, LeaseReason::Resume, None)?;
+        }
+        self.sync(&mut inner)?;
+        if inner.state.lease.is_none() {
+            self.env.leases.forget(self.id);
+        }
+        self.settle(&mut inner);
+        Ok(inner.state.lease_generation)
+    }
+
+    /// Gives a running task to a holder: the same instance again, or another if the lease has expired.
+    pub(crate) fn take_lease(
+        &self,
+        holder: &Holder,
+        request: Option<(&crate::model::RequestId, Digest)>,
+    ) -> Result<u64, StoreError> {
+        let mut inner = self.lock();
+        if let Some((request_id, digest)) = request
+            && let Some((generation, end)) = self.seen_before(&inner, Some(request_id), digest)?
+        {
+            drop(inner);
+            self.wait_durable(end, crate::model::Durability::Group)?;
+            return Ok(generation);
+        }
+        self.check_writable(&inner)?;
+        self.check_running(&inner, "start it again")?;
+        let now = self.env.clock.monotonic();
+        let reason = match &inner.state.lease {
+            Some(lease) if lease.holder.instance_id == holder.instance_id => LeaseReason::Restart,
+            Some(lease) if self.env.leases.is_live(self.id, now) => {
+                return Err(StoreError::LeaseHeld {
+                    id: self.id,
+                    holder: lease.holder.clone(),
+                    generation: lease.generation,
+                });
+            }
+            Some(_) | None => LeaseReason::Takeover,
+        };
+        self.write_lease(&mut inner, holder, reason, request)?;
+        self.sync(&mut inner)?;
+        self.mark_dirty(&mut inner);
+        Ok(inner.state.lease_generation)
+    }
+
+    /// Keeps a lease alive.
+    pub(crate) fn renew_lease(&self, generation: u64) -> Result<(), StoreError> {
+        let inner = self.lock();
+        self.check_running(&inner, "renew its lease")?;
+        match &inner.state.lease {
+            Some(lease) if lease.generation == generation => {
+                self.env.leases.renew(self.id, self.env.clock.monotonic());
+                Ok(())
+            }
+            _ => Err(StoreError::StaleLease {
+                id: self.id,
+                given: generation,
+                newest: inner.state.lease_generation,
+            }),
+        }
+    }
+
+    fn write_lease(
+        &self,
+        inner: &mut Inner,
+        holder: &Holder,
+        reason: LeaseReason,
+        request: Option<(&crate::model::RequestId, Digest)>,
+    ) -> Result<(), StoreError> {
+        let generation = inner.state.lease_generation + 1;
+        let event = Event::Lease { generation, holder: holder.clone(), reason };
+        self.write_event(inner, &event, request)?;
+        self.env.leases.renew(self.id, self.env.clock.monotonic());
+        Ok(())
+    }
+
+    /// Removes the task: out of its folder, which is the commit, then for good.
+    pub(crate) fn delete(&self, caller: &Caller) -> Result<(), StoreError> {
+        let mut inner = self.lock();
+        self.env.check_writable()?;
+        self.admit(&inner, caller.lease_generation)?;
+        let fs = self.env.fs.as_ref();
+        let from = inner.folder.task(self.id);
+        let trash = StorePath::ROOT.join(layout::TRASH).join(Uuid::now_v7());
+        files::move_durably(fs, &from, &trash)
+            .map_err(|error| StoreError::io(format!("removing {from}"), error))?;
+        inner.deleted = true;
+        self.env.leases.forget(self.id);
+        self.env.catalog.remove(self.id);
+        if let Err(error) = files::remove_tree(fs, &trash) {
+            tracing::warn!(id = %self.id, %error, "what is left of a removed task goes at the next start");
+        }
+        Ok(())
+    }
+
+    /// Does what the log says is to be: files of an ended task, the right folder, the catalog's row. What
+    /// fails here is done by the next start; the change itself is in the log.
+    pub(super) fn settle(&self, inner: &mut Inner) {
+        if let Err(error) = self.try_settle(inner) {
+            tracing::warn!(id = %self.id, %error, "the task could not be moved yet");
+        }
+        self.refresh_row(inner);
+    }
+
+    fn try_settle(&self, inner: &mut Inner) -> Result<(), StoreError> {
+        let target = Folder::of(inner.state.status);
+        if inner.folder == target || inner.folder == Folder::Quarantine {
+            return Ok(());
+        }
+        if inner.state.status.is_final() {
+            self.write_final_summary(inner)?;
+            self.ensure_summaries(inner)?;
+            self.write_row(inner)?;
+        }
+        self.checkpoint(inner, true)?;
+        let fs = self.env.fs.as_ref();
+        let (from, to) = (inner.folder.task(self.id), target.task(self.id));
+        fs.sync_dir(&from)
+            .and_then(|()| fs.rename_new(&from, &to))
+            .map_err(|error| StoreError::io(format!("moving {from} to {to}"), error))?;
+        inner.folder = target;
+        fs.sync_dir(&to.parent())
+            .and_then(|()| fs.sync_dir(&from.parent()))
+            .map_err(|error| StoreError::io(format!("moving {from} to {to}"), error))
+    }
+
+    /// Finishes at start-up what a crash left undone; answers whether there was anything.
+    pub(crate) fn settle_after_crash(&self) -> Result<bool, StoreError> {
+        let mut inner = self.lock();
+        let moved = inner.folder != Folder::of(inner.state.status);
+        if inner.frozen.is_none() {
+            self.try_settle(&mut inner)?;
+            // The next start then reads no more of the log than was written after this one.
+            if !moved && inner.log.len() > inner.checkpoint_at {
+                self.checkpoint(&mut inner, false)?;
+            }
+        }
+        self.refresh_row(&mut inner);
+        Ok(moved)
+    }
+
+    /// The final summary, read from the line of the status event.
+    pub(crate) fn final_summary(&self) -> Result<Option<String>, StoreError> {
+        self.lock().final_summary()
+    }
+
+    fn write_final_summary(&self, inner: &Inner) -> Result<(), StoreError> {
+        let fs = self.env.fs.as_ref();
+        let path = inner.path(self.id, layout::FINAL_SUMMARY);
+        match inner.final_summary()? {
+            Some(text) => files::replace(fs, &path, format!("{text}\n").as_bytes(), Sync::Contents),
+            None => files::remove_if_there(fs, &path)
+                .map_err(|error| StoreError::io(format!("removing {path}"), error)),
+        }
+    }
+}
+
+impl Inner {
+    fn final_summary(&self) -> Result<Option<String>, StoreError> {
+        let Some(offset) = self.state.final_summary_at else { return Ok(None) };
+        let mut lines = Forward::new(std::sync::Arc::clone(self.log.file()), offset, self.log.len());
+        let found = lines.next().map_err(|error| StoreError::io("reading messages.jsonl", error))?;
+        let line = found.and_then(|found| found.line(LogKind::Messages).ok());
+        match line.map(|line| Event::parse("status", line.text)) {
+            Some(Ok(Some(Event::Status { final_summary, .. }))) => Ok(final_summary),
+            _ => Err(StoreError::Damaged {
+                path: layout::MESSAGES.to_string(),
+                offset,
+                problem: "no status event is here".to_owned(),
+            }),
+        }
+    }
+}

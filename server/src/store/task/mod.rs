@@ -1,0 +1,306 @@
+//! One open task: its logs, what follows from them, and its view.
+//!
+//! A task's lock is held while a line is written and never while one is synced, but for the few events whose
+//! sync is part of a protocol (rewrites and changes of status).
+
+mod append;
+mod lifecycle;
+mod open;
+mod read;
+mod records;
+mod rewrite;
+mod row;
+mod view;
+
+use std::collections::VecDeque;
+use std::io;
+use std::sync::{Arc, Mutex, MutexGuard};
+
+use crate::infra::fs::StorePath;
+use crate::log::{Digest, Index, LogState, LogWriter, Source};
+use crate::model::{Durability, Event, Metadata, RequestId, StoreError, TaskId};
+
+use super::checkpoint::{Checkpoint, RecordMark, ViewMark};
+use super::env::{Env, lock};
+use super::layout::{self, Folder};
+use records::Records;
+use view::View;
+
+pub use append::{Append, AppendOutcome};
+pub(crate) use lifecycle::Lifecycle;
+pub(crate) use open::{Mode, create};
+pub use read::{CurrentReader, LineReader};
+pub use rewrite::NewRewrite;
+pub use row::TaskInfo;
+
+/// Who makes a change, and which of their calls it is.
+#[derive(Debug, Clone, Default)]
+pub struct Caller {
+    /// Names the call, so that a retry changes nothing.
+    pub request_id: Option<RequestId>,
+    /// The caller's lease; 0: none.
+    pub lease_generation: u64,
+}
+
+/// A task with its files open.
+#[derive(Debug)]
+pub(crate) struct Task {
+    pub(crate) id: TaskId,
+    env: Arc<Env>,
+    metadata: Metadata,
+    inner: Mutex<Inner>,
+}
+
+#[derive(Debug)]
+struct Inner {
+    folder: Folder,
+    log: LogWriter,
+    state: LogState,
+    /// Missing only where nothing can be written.
+    index: Option<Index>,
+    tools: Records,
+    plans: Records,
+    /// The view, once it was looked at and found right; none if it has to be restored.
+    view: Option<View>,
+    /// What the checkpoint says of the view, until then.
+    view_mark: Option<ViewMark>,
+    /// Marks of lines that need not be durable yet, oldest first.
+    pending: VecDeque<Mark>,
+    /// The newest mark that readers may see.
+    shown: Mark,
+    rewriting: bool,
+    /// Length of the log at the last checkpoint.
+    checkpoint_at: u64,
+    /// Why nothing can be written, if that is so.
+    frozen: Option<Frozen>,
+    deleted: bool,
+    dirty: bool,
+}
+
+/// Where log and view stood after a line.
+#[derive(Debug, Clone, Copy, Default)]
+struct Mark {
+    log_end: u64,
+    last_seq: u64,
+    view_len: u64,
+    extra_len: u64,
+}
+
+/// Why a task takes no writes.
+#[derive(Debug, Clone)]
+enum Frozen {
+    Quarantined(String),
+    NewerFormat(String),
+    /// A write failed; the task has to be opened again.
+    Failed,
+}
+
+impl Task {
+    fn lock(&self) -> MutexGuard<'_, Inner> {
+        lock(&self.inner)
+    }
+
+    fn durability(&self, inner: &Inner) -> Durability {
+        let config = inner.state.config.as_ref().unwrap_or(&self.metadata.config);
+        config.durability.unwrap_or(self.env.options.durability)
+    }
+
+    /// Whether a handle is of no more use: a write failed, or the task is gone.
+    pub(crate) fn is_spent(&self) -> bool {
+        let inner = self.lock();
+        inner.deleted || matches!(inner.frozen, Some(Frozen::Failed)) || inner.log.is_broken()
+    }
+
+    /// Refuses calls that nobody could make now, whatever their lease.
+    fn check_writable(&self, inner: &Inner) -> Result<(), StoreError> {
+        let id = self.id;
+        if inner.deleted {
+            return Err(StoreError::TaskNotFound { id });
+        }
+        self.env.check_writable()?;
+        match &inner.frozen {
+            None => Ok(()),
+            Some(Frozen::Quarantined(reason)) => Err(StoreError::Quarantined { id, reason: reason.clone() }),
+            Some(Frozen::NewerFormat(found)) => Err(StoreError::NewerFormat { id, found: found.clone() }),
+            Some(Frozen::Failed) => {
+                Err(StoreError::WriteFailed { id, source: io::Error::other("an earlier write failed") })
+            }
+        }
+    }
+
+    fn admit(&self, inner: &Inner, generation: u64) -> Result<(), StoreError> {
+        let state = &inner.state;
+        let now = self.env.clock.monotonic();
+        self.env.leases.admit(self.id, state.lease.as_ref(), state.lease_generation, generation, now)
+    }
+
+    /// What a call with the same id was told, if there was one, and up to where it must be durable.
+    fn seen_before(
+        &self,
+        inner: &Inner,
+        request_id: Option<&RequestId>,
+        digest: Digest,
+    ) -> Result<Option<(u64, u64)>, StoreError> {
+        let Some((id, seen)) = request_id.and_then(|id| Some((id, inner.state.requests.get(id)?))) else {
+            return Ok(None);
+        };
+        if seen.digest != digest {
+            return Err(StoreError::RequestIdReused { request_id: id.to_string() });
+        }
+        Ok(Some((seen.outcome, seen.end)))
+    }
+
+    /// Writes an event and takes it into the state. It need not be durable yet.
+    fn write_event(
+        &self,
+        inner: &mut Inner,
+        event: &Event,
+        request: Option<(&RequestId, Digest)>,
+    ) -> Result<u64, StoreError> {
+        let failed = |error: serde_json::Error| StoreError::io("writing an event", error.into());
+        let mut body = event.body().map_err(failed)?;
+        if let Some((request_id, digest)) = request {
+            let digest = digest.to_hex();
+            body.push_str(&format!(",\"request_id\":\"{request_id}\",\"request_digest\":\"{digest}\""));
+        }
+        inner.write_event(self, event.name(), &body)
+    }
+
+    /// Returns when the log is durable up to `end`. If it never will be, the handle is spent.
+    fn wait_durable(&self, end: u64, durability: Durability) -> Result<(), StoreError> {
+        if durability == Durability::Process {
+            return Ok(());
+        }
+        let (commit, file) = {
+            let inner = self.lock();
+            (Arc::clone(inner.log.commit()), Arc::clone(inner.log.file()))
+        };
+        commit.wait(end, durability, file.as_ref()).map_err(|error| self.give_up(&mut self.lock(), error))
+    }
+
+    /// Makes everything written durable, under the lock.
+    fn sync(&self, inner: &mut Inner) -> Result<(), StoreError> {
+        inner.log.sync().map_err(|error| self.give_up(inner, error))
+    }
+
+    /// A sync failed: takes back what is not durable and spends the handle. Opening the task again reads
+    /// what is really there.
+    fn give_up(&self, inner: &mut Inner, error: io::Error) -> StoreError {
+        if !matches!(inner.frozen, Some(Frozen::Failed)) {
+            inner.frozen = Some(Frozen::Failed);
+            inner.log.cut_back();
+            self.env.note_failed(self.id, &error);
+        }
+        StoreError::WriteFailed { id: self.id, source: error }
+    }
+
+    fn mark_dirty(&self, inner: &mut Inner) {
+        if !inner.dirty {
+            inner.dirty = true;
+            self.env.note_dirty(self.id);
+        }
+    }
+
+    /// Writes a checkpoint if the log has grown enough since the last. Never fails the call it comes with.
+    fn checkpoint_if_due(&self, inner: &mut Inner) {
+        if inner.log.len() - inner.checkpoint_at < self.env.options.checkpoint_bytes {
+            return;
+        }
+        if self.sync(inner).is_ok()
+            && let Err(error) = self.checkpoint(inner, false)
+        {
+            tracing::warn!(id = %self.id, %error, "a checkpoint could not be written");
+        }
+    }
+
+    /// Writes a checkpoint of a log that is durable as a whole. A clean one also syncs the view.
+    fn checkpoint(&self, inner: &mut Inner, clean: bool) -> Result<(), StoreError> {
+        let failed = |what: &'static str| move |error| StoreError::io(what, error);
+        if let Some(index) = &mut inner.index {
+            index.write(true).map_err(failed("writing the index"))?;
+        }
+        let mut checkpoint = Checkpoint::new(
+            inner.log.len(),
+            inner.index.as_ref().map_or(0, Index::rows),
+            inner.state.clone(),
+        );
+        checkpoint.clean = clean;
+        checkpoint.view = match &inner.view {
+            Some(view) => {
+                if clean {
+                    view.sync().map_err(failed("syncing the view"))?;
+                }
+                Some(view.mark(&self.env.boot_id, inner.state.last_seq, inner.state.view_generation(), clean))
+            }
+            None => inner.view_mark.clone(),
+        };
+        let mark = |records: &mut Records| -> Result<RecordMark, StoreError> {
+            records.sync().map_err(failed("syncing records"))?;
+            Ok(RecordMark { len: records.len(), state: records.state.clone() })
+        };
+        checkpoint.tools = mark(&mut inner.tools)?;
+        checkpoint.plans = mark(&mut inner.plans)?;
+        checkpoint.write(self.env.fs.as_ref(), &inner.path(self.id, layout::CHECKPOINT))?;
+        inner.checkpoint_at = inner.log.len();
+        Ok(())
+    }
+
+    /// Closes the task in an orderly way, so that opening it again reads no more than its checkpoint.
+    pub(crate) fn close(&self) {
+        let mut inner = self.lock();
+        if inner.deleted || inner.frozen.is_some() || self.env.read_only().is_some() {
+            return;
+        }
+        let closed = self.sync(&mut inner).and_then(|()| self.checkpoint(&mut inner, true));
+        if let Err(error) = closed {
+            tracing::warn!(id = %self.id, %error, "a task could not be closed cleanly");
+        }
+        self.refresh_row(&mut inner);
+    }
+}
+
+impl Inner {
+    fn path(&self, id: TaskId, name: crate::infra::fs::Name) -> StorePath {
+        self.folder.task(id).join(name)
+    }
+
+    /// Everything up to the newest line that readers may see.
+    fn source(&mut self, durability: Durability) -> Source {
+        self.advance(durability);
+        self.source_to(self.shown.log_end)
+    }
+
+    fn source_to(&self, end: u64) -> Source {
+        Source {
+            path: layout::MESSAGES.to_string(),
+            file: Arc::clone(self.log.file()),
+            end,
+            index: self.index.clone(),
+        }
+    }
+
+    /// Moves the mark of what readers may see.
+    fn advance(&mut self, durability: Durability) {
+        let visible = self.log.commit().visible(durability);
+        while let Some(mark) = self.pending.front().copied().filter(|mark| mark.log_end <= visible) {
+            self.shown = mark;
+            self.pending.pop_front();
+        }
+    }
+
+    /// The mark of everything written.
+    fn mark(&self) -> Mark {
+        let view = self.view.as_ref().map(View::state);
+        Mark {
+            log_end: self.log.len(),
+            last_seq: self.state.last_seq,
+            view_len: view.map_or(0, |view| view.len),
+            extra_len: view.map_or(0, |view| view.extra_len),
+        }
+    }
+
+    fn note_written(&mut self) {
+        let mark = self.mark();
+        self.pending.push_back(mark);
+    }
+}

@@ -1,0 +1,374 @@
+//! Making a task, and opening one that is there: what the log says, with a torn tail cut off.
+
+use std::collections::VecDeque;
+use std::io;
+use std::sync::{Arc, Mutex};
+
+use crate::infra::fs::{File, Open, StorePath};
+use crate::log::{
+    Damage, Forward, Head, Index, Line, LogKind, LogState, LogWriter, RecordState, Row, Verdict, check_tail,
+    read_exact_at,
+};
+use crate::model::{Event, Holder, LeaseReason, Metadata, RequestId, StoreError, TaskId};
+
+use super::records::Records;
+use super::{Digest, Frozen, Inner, Mark, Task};
+use crate::store::checkpoint::{Checkpoint, RecordMark};
+use crate::store::env::Env;
+use crate::store::files::{self, Sync};
+use crate::store::layout::{self, Folder};
+
+/// Version of the formats in a task's directory.
+pub(crate) const FORMAT_VERSION: u32 = 1;
+const MAX_METADATA_BYTES: u64 = 1 << 20;
+
+/// What opening a task may do to it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Mode {
+    /// Cut torn tails, sync; refuse a log that is damaged where it was durable.
+    Write,
+    /// Change nothing; show a damaged log up to the damage.
+    Look,
+}
+
+impl Task {
+    /// Opens the task that is in a folder.
+    pub(crate) fn open(env: &Arc<Env>, id: TaskId, folder: Folder, mode: Mode) -> Result<Self, StoreError> {
+        let dir = folder.task(id);
+        let metadata = read_metadata(env, &dir, id)?;
+        if metadata.format_version > FORMAT_VERSION && mode == Mode::Write {
+            let found = format!("format {}", metadata.format_version);
+            return Err(StoreError::NewerFormat { id, found });
+        }
+        let checkpoint = Checkpoint::read(env.fs.as_ref(), &dir.join(layout::CHECKPOINT))?;
+        let checkpoint = checkpoint.filter(|checkpoint| checkpoint.state.uuid == Some(id));
+        let mut opener = Opener { env, dir: &dir, mode, damage: None };
+        let (log, state, index) = opener.messages(checkpoint.as_ref())?;
+        if state.uuid != Some(id) && opener.damage.is_none() {
+            let problem = format!("the log belongs to {:?}, not to this task", state.uuid);
+            return Err(StoreError::Damaged {
+                path: dir.join(layout::MESSAGES).to_string(),
+                offset: 0,
+                problem,
+            });
+        }
+        let marks = checkpoint.as_ref().map(|checkpoint| (&checkpoint.tools, &checkpoint.plans));
+        let tools = opener.records(LogKind::Tools, marks.map(|(tools, _)| tools))?;
+        let plans = opener.records(LogKind::Plans, marks.map(|(_, plans)| plans))?;
+        let frozen = match (opener.damage, &state.unknown_event, metadata.format_version) {
+            (Some(damage), ..) => Some(Frozen::Quarantined(damage)),
+            (None, Some(event), _) => Some(Frozen::NewerFormat(format!("event {event}"))),
+            (None, None, version) if version > FORMAT_VERSION => {
+                Some(Frozen::NewerFormat(format!("format {version}")))
+            }
+            (None, None, _) => None,
+        };
+        let checkpoint_at = checkpoint.as_ref().map_or(0, |checkpoint| checkpoint.log_len);
+        let mark = Mark { log_end: log.len(), last_seq: state.last_seq, view_len: 0, extra_len: 0 };
+        Ok(Self {
+            id,
+            env: Arc::clone(env),
+            metadata,
+            inner: Mutex::new(Inner {
+                folder,
+                log,
+                state,
+                index,
+                tools,
+                plans,
+                view: None,
+                view_mark: checkpoint.and_then(|checkpoint| checkpoint.view),
+                pending: VecDeque::new(),
+                shown: mark,
+                rewriting: false,
+                checkpoint_at,
+                frozen,
+                deleted: false,
+                dirty: false,
+            }),
+        })
+    }
+}
+
+/// Makes a task: built whole in `.tmp`, then renamed into place, which is the commit.
+pub(crate) fn create(
+    env: &Arc<Env>,
+    metadata: Metadata,
+    holder: Holder,
+    request: Option<(RequestId, Digest)>,
+) -> Result<Task, StoreError> {
+    let fs = env.fs.as_ref();
+    let id = metadata.uuid;
+    let making = StorePath::ROOT.join(layout::TMP).join(id.uuid());
+    let failed = |error| StoreError::io(format!("making task {id}"), error);
+    files::remove_tree(fs, &making).map_err(failed)?;
+    fs.create_dir(&making).map_err(failed)?;
+
+    let bytes = serde_json::to_vec(&metadata).map_err(|error| failed(error.into()))?;
+    files::replace(fs, &making.join(layout::METADATA), &[&bytes[..], b"\n"].concat(), Sync::Contents)?;
+    let file = fs.open(&making.join(layout::MESSAGES), Open::New).map_err(failed)?;
+    let index = fs.open(&making.join(layout::INDEX), Open::New).and_then(Index::create).map_err(failed)?;
+    let task = Task {
+        id,
+        env: Arc::clone(env),
+        metadata,
+        inner: Mutex::new(Inner {
+            folder: Folder::Running,
+            log: LogWriter::new(LogKind::Messages, file, 0),
+            state: LogState::default(),
+            index: Some(index),
+            tools: Records { kind: LogKind::Tools, writer: None, state: RecordState::default() },
+            plans: Records { kind: LogKind::Plans, writer: None, state: RecordState::default() },
+            view: None,
+            view_mark: None,
+            pending: VecDeque::new(),
+            shown: Mark::default(),
+            rewriting: false,
+            checkpoint_at: 0,
+            frozen: None,
+            deleted: false,
+            dirty: false,
+        }),
+    };
+    {
+        let mut inner = task.lock();
+        task.write_event(&mut inner, &Event::Started { uuid: id, format_version: FORMAT_VERSION }, None)?;
+        let lease = Event::Lease { generation: 1, holder, reason: LeaseReason::Start };
+        let request = request.as_ref().map(|(request_id, digest)| (request_id, *digest));
+        task.write_event(&mut inner, &lease, request)?;
+        inner.log.sync().map_err(failed)?;
+        inner.advance(crate::model::Durability::Group);
+    }
+    fs.sync_dir(&making).map_err(failed)?;
+    files::move_durably(fs, &making, &Folder::Running.task(id)).map_err(|error| match error.kind() {
+        io::ErrorKind::AlreadyExists => StoreError::TaskExists { id },
+        _ => failed(error),
+    })?;
+    Ok(task)
+}
+
+fn read_metadata(env: &Env, dir: &StorePath, id: TaskId) -> Result<Metadata, StoreError> {
+    let path = dir.join(layout::METADATA);
+    let damaged = |problem: String| StoreError::Damaged { path: path.to_string(), offset: 0, problem };
+    let bytes = files::read_small(env.fs.as_ref(), &path, MAX_METADATA_BYTES)?;
+    let bytes = bytes.ok_or_else(|| damaged("it is missing".to_owned()))?;
+    let metadata: Metadata = serde_json::from_slice(&bytes).map_err(|error| damaged(error.to_string()))?;
+    if metadata.uuid != id {
+        return Err(damaged(format!("it belongs to task {}", metadata.uuid)));
+    }
+    Ok(metadata)
+}
+
+/// Opens the logs of a task, one after the other.
+struct Opener<'a> {
+    env: &'a Arc<Env>,
+    dir: &'a StorePath,
+    mode: Mode,
+    /// The first damage that was found and could not be mended.
+    damage: Option<String>,
+}
+
+impl Opener<'_> {
+    fn messages(
+        &mut self,
+        checkpoint: Option<&Checkpoint>,
+    ) -> Result<(LogWriter, LogState, Option<Index>), StoreError> {
+        let fs = self.env.fs.as_ref();
+        let path = self.dir.join(layout::MESSAGES);
+        let how = if self.mode == Mode::Write { Open::Write } else { Open::Read };
+        let file = match fs.open(&path, how) {
+            Ok(file) => file,
+            Err(error) if error.kind() == io::ErrorKind::NotFound => {
+                return Err(damaged(&path, &Damage { offset: 0, problem: "it is missing".to_owned() }));
+            }
+            Err(error) => return Err(StoreError::io(format!("opening {path}"), error)),
+        };
+        let index = self.index(checkpoint)?;
+        // Without the index that belongs to it, a checkpoint would leave the first part of the log unindexed.
+        let checkpoint = checkpoint.filter(|_| index.is_some() || self.mode == Mode::Look);
+        let mut index = match index {
+            None if self.mode == Mode::Write => Some(self.new_index()?),
+            index => index,
+        };
+        let mut state = checkpoint.map_or_else(LogState::default, |checkpoint| checkpoint.state.clone());
+        let known = checkpoint.map_or(0, |checkpoint| checkpoint.log_len);
+        let writes = self.mode == Mode::Write;
+        let (durable, end) = {
+            let mut take = |offset, end, line: &Line<'_>| {
+                let row = Row { seq: state.last_seq + 1, rewrites: state.view_generation(), offset };
+                state.apply(offset, end, line)?;
+                if let Some(index) = &mut index {
+                    index.note(row, matches!(line.head, Head::Event { name: "rewrite", .. }));
+                    if writes && let Err(error) = index.write(false) {
+                        tracing::warn!(%path, %error, "the index could not be written");
+                    }
+                }
+                Ok(())
+            };
+            let end = self.scan(LogKind::Messages, &path, &file, known, &mut take)?;
+            (known.max(state.durable_to), end)
+        };
+        self.make_durable(&path, &file, durable, end)?;
+        Ok((LogWriter::new(LogKind::Messages, file, end), state, index))
+    }
+
+    fn records(&mut self, kind: LogKind, mark: Option<&RecordMark>) -> Result<Records, StoreError> {
+        let mut records = Records { kind, writer: None, state: RecordState::default() };
+        let path = self.dir.join(records.file_name());
+        let known = mark.map_or(0, |mark| mark.len);
+        let how = if self.mode == Mode::Write { Open::Write } else { Open::Read };
+        let file = match self.env.fs.open(&path, how) {
+            Ok(file) => file,
+            Err(error) if error.kind() == io::ErrorKind::NotFound && known == 0 => return Ok(records),
+            Err(error) if error.kind() == io::ErrorKind::NotFound => {
+                let damage = Damage { offset: 0, problem: "it is missing".to_owned() };
+                self.unmendable(&path, &damage)?;
+                return Ok(records);
+            }
+            Err(error) => return Err(StoreError::io(format!("opening {path}"), error)),
+        };
+        if let Some(mark) = mark {
+            records.state = mark.state.clone();
+        }
+        let state = &mut records.state;
+        let mut take = |offset, end, line: &Line<'_>| state.apply(offset, end, line, kind == LogKind::Tools);
+        let end = self.scan(kind, &path, &file, known, &mut take)?;
+        let durable = known.max(state.durable_to);
+        self.make_durable(&path, &file, durable, end)?;
+        records.writer = Some(LogWriter::new(kind, file, end));
+        Ok(records)
+    }
+
+    /// Reads a log from where it is known and answers where it ends: behind its last valid line.
+    fn scan(
+        &mut self,
+        kind: LogKind,
+        path: &StorePath,
+        file: &Arc<dyn File>,
+        known: u64,
+        take: &mut dyn FnMut(u64, u64, &Line<'_>) -> Result<(), Damage>,
+    ) -> Result<u64, StoreError> {
+        let failed = |error| StoreError::io(format!("reading {path}"), error);
+        let len = file.len().map_err(failed)?;
+        if len < known {
+            let problem = format!("{known} bytes were durable, {len} are there");
+            self.unmendable(path, &Damage { offset: len, problem })?;
+            return Ok(len);
+        }
+        let mut durable = known;
+        let mut lines = Forward::new(Arc::clone(file), known, len);
+        while let Some(found) = lines.next().map_err(failed)? {
+            let offset = found.offset;
+            let taken = found.line(kind).map_err(|bad| Damage { offset, problem: bad.to_string() });
+            let taken = taken.and_then(|line| {
+                take(offset, found.end, &line)?;
+                Ok(line.durable_to)
+            });
+            match taken {
+                Ok(durable_to) => durable = durable.max(durable_to),
+                Err(damage) => {
+                    let verdict = check_tail(kind, file, offset, len, durable).map_err(failed)?;
+                    match verdict {
+                        Verdict::Acknowledged => self.unmendable(path, &damage)?,
+                        Verdict::Cut if self.mode == Mode::Write => self.cut(path, file, offset, len)?,
+                        Verdict::Cut => {}
+                    }
+                    return Ok(offset);
+                }
+            }
+        }
+        Ok(len)
+    }
+
+    fn unmendable(&mut self, path: &StorePath, damage: &Damage) -> Result<(), StoreError> {
+        let error = damaged(path, damage);
+        if self.mode == Mode::Write {
+            return Err(error);
+        }
+        self.damage.get_or_insert(error.to_string());
+        Ok(())
+    }
+
+    /// Saves a tail that was never acknowledged, then cuts it off.
+    fn cut(&self, path: &StorePath, file: &Arc<dyn File>, offset: u64, len: u64) -> Result<(), StoreError> {
+        let fs = self.env.fs.as_ref();
+        let failed = |error| StoreError::io(format!("cutting {path}"), error);
+        let Some((dir, name)) = path.split() else { return Ok(()) };
+        let mut saved = dir.join(name.with_suffix(".cut").numbered(offset));
+        let mut number = 2;
+        let tail = loop {
+            match fs.open(&saved, Open::New) {
+                Ok(tail) => break tail,
+                Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {
+                    saved = dir.join(name.with_suffix(".cut").numbered(offset).numbered(number));
+                    number += 1;
+                }
+                Err(error) => return Err(failed(error)),
+            }
+        };
+        copy(file.as_ref(), offset, len, |bytes, at| tail.write_all_at(bytes, at - offset))
+            .map_err(failed)?;
+        tail.sync_data().map_err(failed)?;
+        fs.sync_dir(&dir).map_err(failed)?;
+        file.truncate(offset).map_err(failed)?;
+        file.sync_data().map_err(failed)?;
+        tracing::warn!(%path, offset, bytes = len - offset, %saved, "a tail that was never acknowledged was cut off");
+        Ok(())
+    }
+
+    /// What can be read need not be on disk: after a failed sync the kernel may call lost pages clean. So what
+    /// lies above the last mark is written again, in place, and synced.
+    fn make_durable(
+        &self,
+        path: &StorePath,
+        file: &Arc<dyn File>,
+        durable: u64,
+        end: u64,
+    ) -> Result<(), StoreError> {
+        if durable >= end || self.mode == Mode::Look {
+            return Ok(());
+        }
+        let failed = |error| StoreError::io(format!("syncing {path}"), error);
+        copy(file.as_ref(), durable, end, |bytes, at| file.write_all_at(bytes, at)).map_err(failed)?;
+        file.sync_data().map_err(failed)
+    }
+
+    fn index(&self, checkpoint: Option<&Checkpoint>) -> Result<Option<Index>, StoreError> {
+        let Some(checkpoint) = checkpoint else { return Ok(None) };
+        let path = self.dir.join(layout::INDEX);
+        let how = if self.mode == Mode::Write { Open::Write } else { Open::Read };
+        match self.env.fs.open(&path, how).and_then(|file| Index::open(file, checkpoint.index_rows)) {
+            Ok(index) => Ok(index),
+            Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
+            Err(error) => Err(StoreError::io(format!("reading {path}"), error)),
+        }
+    }
+
+    fn new_index(&self) -> Result<Index, StoreError> {
+        let path = self.dir.join(layout::INDEX);
+        let made = self.env.fs.open(&path, Open::Truncate).and_then(Index::create);
+        made.map_err(|error| StoreError::io(format!("writing {path}"), error))
+    }
+}
+
+fn damaged(path: &StorePath, damage: &Damage) -> StoreError {
+    StoreError::Damaged { path: path.to_string(), offset: damage.offset, problem: damage.problem.clone() }
+}
+
+/// Hands a part of a file over in chunks.
+fn copy(
+    file: &dyn File,
+    from: u64,
+    to: u64,
+    mut give: impl FnMut(&[u8], u64) -> io::Result<()>,
+) -> io::Result<()> {
+    let mut buffer = vec![0; 64 << 10];
+    let mut at = from;
+    while at < to {
+        let part = usize::try_from(to - at).unwrap_or(usize::MAX).min(buffer.len());
+        read_exact_at(file, &mut buffer[..part], at)?;
+        give(&buffer[..part], at)?;
+        at += part as u64;
+    }
+    Ok(())
+}

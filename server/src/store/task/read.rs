@@ -1,0 +1,301 @@
+//! Readers: each sees one snapshot from start to end, and nothing that a crash could take back.
+
+use std::io;
+use std::sync::Arc;
+
+use uuid::Uuid;
+
+use crate::infra::fs::{File, Open, StorePath};
+use crate::log::{Backward, Fold, Forward, Head, Line, LogKind, Source};
+use crate::model::{Plan, Rewrite, StoreError};
+
+use super::view::ViewWriter;
+use super::{Inner, Task};
+use crate::store::layout;
+
+/// A view, chunk by chunk, straight from disk.
+#[derive(Debug)]
+pub struct CurrentReader {
+    /// The generation of the view.
+    pub generation: u64,
+    /// The last message it was folded from.
+    pub last_seq: u64,
+    /// Its length.
+    pub total_bytes: u64,
+    /// Where the next chunk begins.
+    pub offset: u64,
+    bytes: Bytes,
+}
+
+#[derive(Debug)]
+enum Bytes {
+    File(Arc<dyn File>),
+    /// Where nothing can be written, the log is folded as it is read.
+    Folded {
+        fold: Box<Fold>,
+        ready: Vec<u8>,
+        passed: u64,
+    },
+}
+
+impl CurrentReader {
+    /// Fills `chunk` with the next bytes, at most `max`; false at the end.
+    pub fn read(&mut self, chunk: &mut Vec<u8>, max: usize) -> Result<bool, StoreError> {
+        chunk.clear();
+        let left = usize::try_from(self.total_bytes.saturating_sub(self.offset)).unwrap_or(usize::MAX);
+        let want = left.min(max.max(1));
+        if want == 0 {
+            return Ok(false);
+        }
+        match &mut self.bytes {
+            Bytes::File(file) => {
+                chunk.resize(want, 0);
+                let read = file
+                    .read_at(chunk, self.offset)
+                    .map_err(|error| StoreError::io("reading current.jsonl", error))?;
+                if read == 0 {
+                    return Err(StoreError::io("reading current.jsonl", io::ErrorKind::UnexpectedEof.into()));
+                }
+                chunk.truncate(read);
+            }
+            Bytes::Folded { fold, ready, passed } => {
+                let mut aside = Vec::new();
+                loop {
+                    // What lies before the offset is folded too, but not kept.
+                    let skip = usize::try_from(self.offset - *passed).unwrap_or(usize::MAX).min(ready.len());
+                    ready.drain(..skip);
+                    *passed += skip as u64;
+                    if *passed == self.offset && ready.len() >= want {
+                        break;
+                    }
+                    aside.clear();
+                    if !fold.step(ready, &mut aside)? {
+                        break;
+                    }
+                }
+                let take = ready.len().min(want);
+                chunk.extend(ready.drain(..take));
+                *passed += take as u64;
+            }
+        }
+        self.offset += chunk.len() as u64;
+        Ok(!chunk.is_empty())
+    }
+}
+
+/// Lines of a log, as they stand on disk.
+#[derive(Debug)]
+pub struct LineReader {
+    kind: LogKind,
+    path: String,
+    lines: Option<Forward>,
+    from: u64,
+    to: u64,
+}
+
+impl LineReader {
+    /// Hands over the next line, with its checksum and without its line end; `None` at the end. Messages and
+    /// records outside of the range are passed over, and so are events before its first message.
+    pub fn step<T>(&mut self, take: impl FnOnce(&Line<'_>) -> T) -> Result<Option<T>, StoreError> {
+        let Some(lines) = &mut self.lines else { return Ok(None) };
+        let path = &self.path;
+        while let Some(found) =
+            lines.next().map_err(|error| StoreError::io(format!("reading {path}"), error))?
+        {
+            let line = found.line(self.kind).map_err(|bad| StoreError::Damaged {
+                path: path.clone(),
+                offset: found.offset,
+                problem: bad.to_string(),
+            })?;
+            let wanted = match line.head {
+                Head::Message { seq, .. } | Head::Record { number: seq } if seq > self.to => return Ok(None),
+                Head::Message { seq, .. } | Head::Record { number: seq } => seq >= self.from,
+                Head::Event { after, .. } => after + 1 >= self.from && after <= self.to,
+            };
+            if wanted {
+                return Ok(Some(take(&line)));
+            }
+        }
+        Ok(None)
+    }
+}
+
+impl Task {
+    /// The view as it is, or as it was after a message.
+    pub(crate) fn current(&self, as_of: Option<u64>) -> Result<CurrentReader, StoreError> {
+        let mut inner = self.lock();
+        if inner.deleted {
+            return Err(StoreError::TaskNotFound { id: self.id });
+        }
+        let durability = self.durability(&inner);
+        self.ensure_view(&mut inner);
+        let source = inner.source(durability);
+        let last_seq = inner.shown.last_seq;
+        if let Some(seq) = as_of.filter(|seq| *seq != last_seq) {
+            drop(inner);
+            if seq > last_seq {
+                return Err(StoreError::MessageNotFound { id: self.id, seq, last: last_seq });
+            }
+            let rewrite = source.rewrite_as_of(seq)?;
+            return self.folded(source, rewrite, seq);
+        }
+        let generation = inner.state.view_generation();
+        if let Some(view) = &inner.view {
+            return Ok(CurrentReader {
+                generation,
+                last_seq,
+                total_bytes: inner.shown.view_len,
+                offset: 0,
+                bytes: Bytes::File(Arc::clone(&view.file)),
+            });
+        }
+        let rewrite = inner.state.rewrite.clone();
+        drop(inner);
+        let rewrite = rewrite.map(|mark| source.rewrite_at(mark.offset)).transpose()?;
+        self.folded(source, rewrite, last_seq)
+    }
+
+    /// Folds into a file without a name and reads that; where nothing can be written, folds while reading.
+    fn folded(&self, source: Source, rewrite: Option<Rewrite>, to: u64) -> Result<CurrentReader, StoreError> {
+        let generation = rewrite.as_ref().map_or(0, |rewrite| rewrite.ordinal);
+        let reader =
+            |bytes, total_bytes| CurrentReader { generation, last_seq: to, total_bytes, offset: 0, bytes };
+        if self.env.read_only().is_none()
+            && let Ok((file, len)) = self.spool(Fold::new(source.clone(), rewrite.clone(), to))
+        {
+            return Ok(reader(Bytes::File(file), len));
+        }
+        let mut counting = Fold::new(source.clone(), rewrite.clone(), to);
+        let (mut view, mut extra) = (Vec::new(), Vec::new());
+        while counting.step(&mut view, &mut extra)? {
+            view.clear();
+            extra.clear();
+        }
+        let fold = Box::new(Fold::new(source, rewrite, to));
+        Ok(reader(Bytes::Folded { fold, ready: Vec::new(), passed: 0 }, counting.state().len))
+    }
+
+    fn spool(&self, mut fold: Fold) -> Result<(Arc<dyn File>, u64), StoreError> {
+        let fs = self.env.fs.as_ref();
+        let dir = StorePath::ROOT.join(layout::TMP).join(Uuid::now_v7());
+        let failed = |error| StoreError::io("folding an earlier view", error);
+        fs.create_dir(&dir).map_err(failed)?;
+        let made = ViewWriter::beside(fs, dir.clone()).map_err(failed).and_then(|mut writer| {
+            let ran = writer.run(fs, &mut fold);
+            let file = writer.file();
+            writer.abandon(fs);
+            ran.map(|()| file)
+        });
+        // Start-up removes what this leaves.
+        let _ = fs.remove_dir(&dir);
+        Ok((made?, fold.state().len))
+    }
+
+    /// Lines of `messages.jsonl` from the first of a range of messages on, with the events among them.
+    pub(crate) fn lines(&self, from: u64, to: u64) -> Result<LineReader, StoreError> {
+        let mut inner = self.lock();
+        let durability = self.durability(&inner);
+        let source = inner.source(durability);
+        drop(inner);
+        let lines = source.lines_from(from);
+        Ok(LineReader { kind: LogKind::Messages, path: source.path, lines: Some(lines), from, to })
+    }
+
+    /// The last messages, found from the end of the log backwards.
+    pub(crate) fn last_messages(&self, count: u64) -> Result<LineReader, StoreError> {
+        let mut inner = self.lock();
+        let durability = self.durability(&inner);
+        let source = inner.source(durability);
+        let last = inner.shown.last_seq;
+        drop(inner);
+        let from = last.saturating_sub(count) + 1;
+        let failed = |error| StoreError::io("reading messages.jsonl", error);
+        let mut back = Backward::new(Arc::clone(&source.file), source.end);
+        let mut start = source.end;
+        while let Some((offset, bytes)) = back.previous().map_err(failed)? {
+            let line = Line::parse(LogKind::Messages, &bytes).map_err(|bad| StoreError::Damaged {
+                path: source.path.clone(),
+                offset,
+                problem: bad.to_string(),
+            })?;
+            if let Head::Message { seq, .. } = line.head {
+                if seq < from {
+                    break;
+                }
+                start = offset;
+                if seq == from {
+                    break;
+                }
+            }
+        }
+        let lines = Forward::new(Arc::clone(&source.file), start, source.end);
+        Ok(LineReader { kind: LogKind::Messages, path: source.path, lines: Some(lines), from, to: last })
+    }
+
+    /// One message, as it stands in the log.
+    pub(crate) fn message(&self, seq: u64) -> Result<String, StoreError> {
+        let mut reader = self.lines(seq, seq)?;
+        let text = |line: &Line<'_>| matches!(line.head, Head::Message { .. }).then(|| line.text.to_owned());
+        while let Some(found) = reader.step(text)? {
+            if let Some(text) = found {
+                return Ok(text);
+            }
+        }
+        Err(StoreError::MessageNotFound { id: self.id, seq, last: self.lock().shown.last_seq })
+    }
+
+    /// Records of `tools.jsonl` or `planning.jsonl`.
+    pub(crate) fn records(&self, kind: LogKind, from: u64, to: u64) -> LineReader {
+        let mut inner = self.lock();
+        let end = self.records_end(&mut inner, kind);
+        let records = inner.records(kind);
+        let path = records.file_name().to_string();
+        let lines = records.writer.as_ref().map(|writer| Forward::new(Arc::clone(writer.file()), 0, end));
+        LineReader { kind, path, lines, from, to }
+    }
+
+    /// The newest plan with its number.
+    pub(crate) fn latest_plan(&self) -> Result<Option<(u64, Plan)>, StoreError> {
+        let mut inner = self.lock();
+        let end = self.records_end(&mut inner, LogKind::Plans);
+        let Some(file) = inner.plans.writer.as_ref().map(|writer| Arc::clone(writer.file())) else {
+            return Ok(None);
+        };
+        drop(inner);
+        let failed = |error| StoreError::io("reading planning.jsonl", error);
+        let Some((offset, bytes)) = Backward::new(file, end).previous().map_err(failed)? else {
+            return Ok(None);
+        };
+        let damaged =
+            |problem: String| StoreError::Damaged { path: layout::PLANS.to_string(), offset, problem };
+        let line = Line::parse(LogKind::Plans, &bytes).map_err(|bad| damaged(bad.to_string()))?;
+        let Head::Record { number } = line.head else { return Ok(None) };
+        Ok(Some((number, Plan::parse(line.text).map_err(damaged)?)))
+    }
+
+    /// `summaries.jsonl`, with its length.
+    pub(crate) fn summaries(&self) -> Result<Option<(Arc<dyn File>, u64)>, StoreError> {
+        let inner = self.lock();
+        if inner.state.summaries_len == 0 {
+            return Ok(None);
+        }
+        if self.env.read_only().is_none() && inner.frozen.is_none() {
+            self.ensure_summaries(&inner)?;
+        }
+        let path = inner.path(self.id, layout::SUMMARIES);
+        let file = self.env.fs.open(&path, Open::Read);
+        let file = file.map_err(|error| StoreError::io(format!("reading {path}"), error))?;
+        Ok(Some((file, inner.state.summaries_len)))
+    }
+
+    /// The view's second file, with its length.
+    pub(crate) fn extra(&self) -> Option<(Arc<dyn File>, u64)> {
+        let mut inner = self.lock();
+        let durability = self.durability(&inner);
+        self.ensure_view(&mut inner);
+        inner.advance(durability);
+        let len = inner.shown.extra_len;
+        let Inner { view, .. } = &*inner;
+        view.as_ref().and_then(|view| view.extra.clone()).filter(|_| len > 0).map(|file| (file, len))
+    }
+}

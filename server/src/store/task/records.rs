@@ -1,0 +1,155 @@
+//! `tools.jsonl` and `planning.jsonl`: logs with their own numbering. They exist once they have a line.
+
+use std::io;
+use std::sync::Arc;
+
+use crate::infra::fs::{Fs, Open, StorePath};
+use crate::log::{Digest, Head, Line, LogKind, LogWriter, RecordState};
+use crate::model::{Durability, Plan, RequestId, StoreError, ToolCall};
+
+use super::{Caller, Inner, Task};
+use crate::store::layout;
+
+/// One of the two logs.
+#[derive(Debug)]
+pub(super) struct Records {
+    pub(super) kind: LogKind,
+    pub(super) writer: Option<LogWriter>,
+    pub(super) state: RecordState,
+}
+
+impl Records {
+    pub(super) fn len(&self) -> u64 {
+        self.writer.as_ref().map_or(0, LogWriter::len)
+    }
+
+    pub(super) fn sync(&mut self) -> io::Result<()> {
+        self.writer.as_ref().map_or(Ok(()), LogWriter::sync)
+    }
+
+    pub(super) fn file_name(&self) -> crate::infra::fs::Name {
+        match self.kind {
+            LogKind::Messages => layout::MESSAGES,
+            LogKind::Tools => layout::TOOLS,
+            LogKind::Plans => layout::PLANS,
+        }
+    }
+
+    fn writer(&mut self, fs: &dyn Fs, dir: &StorePath) -> io::Result<&mut LogWriter> {
+        match self.writer {
+            Some(ref mut writer) => Ok(writer),
+            None => {
+                let path = dir.join(self.file_name());
+                // It may be there and empty, if its directory could not be synced the last time.
+                let file = fs.open(&path, Open::Create)?;
+                // A record is only as durable as the name of its file.
+                fs.sync_dir(dir)?;
+                Ok(self.writer.insert(LogWriter::new(self.kind, file, 0)))
+            }
+        }
+    }
+}
+
+impl Task {
+    /// Records a tool call; answers its number and whether it was recorded before.
+    pub(crate) fn record_tool_call(
+        &self,
+        call: &ToolCall,
+        caller: &Caller,
+    ) -> Result<(u64, bool), StoreError> {
+        call.validate()?;
+        let body = call.body().map_err(|error| StoreError::io("recording a tool call", error.into()))?;
+        self.record(LogKind::Tools, &body, caller)
+    }
+
+    /// Appends a plan; answers its number and whether it was appended before.
+    pub(crate) fn append_plan(&self, plan: &Plan, caller: &Caller) -> Result<(u64, bool), StoreError> {
+        plan.validate()?;
+        let body = plan.body().map_err(|error| StoreError::io("appending a plan", error.into()))?;
+        self.record(LogKind::Plans, &body, caller)
+    }
+
+    fn record(&self, kind: LogKind, body: &str, caller: &Caller) -> Result<(u64, bool), StoreError> {
+        let body = with_request_id(body, caller.request_id.as_ref());
+        let digest = Digest::of(&[&body]);
+        let mut inner = self.lock();
+        let durability = self.durability(&inner);
+        let limit = self.env.options.max_message_bytes;
+        if body.len() > limit {
+            let problem = format!("has {} bytes; at most {limit} are allowed", body.len());
+            return Err(crate::model::InvalidField::new("record", problem).into());
+        }
+        let records = inner.records(kind);
+        let seen = caller.request_id.as_ref().and_then(|id| Some((id, records.state.requests.get(id)?)));
+        let (number, end, duplicate) = match seen {
+            Some((id, seen)) if seen.digest != digest => {
+                return Err(StoreError::RequestIdReused { request_id: id.to_string() });
+            }
+            Some((_, seen)) => (seen.outcome, seen.end, true),
+            None => {
+                self.check_writable(&inner)?;
+                self.check_running(&inner, "record to it")?;
+                self.admit(&inner, caller.lease_generation)?;
+                let (number, end) = self.write_record(&mut inner, kind, &body)?;
+                self.mark_dirty(&mut inner);
+                (number, end, false)
+            }
+        };
+        let waiting = inner.records(kind).writer.as_ref();
+        let waiting = waiting.map(|writer| (Arc::clone(writer.commit()), Arc::clone(writer.file())));
+        drop(inner);
+        if let Some((commit, file)) = waiting.filter(|_| durability != Durability::Process) {
+            let synced = commit.wait(end, durability, file.as_ref());
+            synced.map_err(|error| self.give_up_record(kind, error))?;
+        }
+        Ok((number, duplicate))
+    }
+
+    fn write_record(&self, inner: &mut Inner, kind: LogKind, body: &str) -> Result<(u64, u64), StoreError> {
+        let dir = inner.folder.task(self.id);
+        let records = inner.records(kind);
+        let name = records.file_name();
+        let number = records.state.last + 1;
+        let now = self.env.clock.now();
+        let written = records
+            .writer(self.env.fs.as_ref(), &dir)
+            .and_then(|writer| writer.append(Head::Record { number }, now, body));
+        let appended = match written {
+            Ok(appended) => appended,
+            Err(error) if records.writer.as_ref().is_some_and(LogWriter::is_broken) => {
+                return Err(self.give_up(inner, error));
+            }
+            Err(error) => return Err(StoreError::io(format!("appending to {name}"), error)),
+        };
+        let taken = Line::parse(kind, &appended.bytes[..appended.bytes.len() - 1])
+            .map_err(|bad| bad.to_string())
+            .and_then(|line| {
+                let (offset, end) = (appended.offset, appended.end);
+                let tools = kind == LogKind::Tools;
+                records.state.apply(offset, end, &line, tools).map_err(|damage| damage.to_string())
+            });
+        taken.map_err(|problem| self.give_up(inner, io::Error::other(problem)))?;
+        Ok((number, appended.end))
+    }
+
+    fn give_up_record(&self, kind: LogKind, error: io::Error) -> StoreError {
+        let mut inner = self.lock();
+        if let Some(writer) = &mut inner.records(kind).writer {
+            writer.cut_back();
+        }
+        self.give_up(&mut inner, error)
+    }
+}
+
+impl Inner {
+    pub(super) fn records(&mut self, kind: LogKind) -> &mut Records {
+        if kind == LogKind::Plans { &mut self.plans } else { &mut self.tools }
+    }
+}
+
+fn with_request_id(body: &str, request_id: Option<&RequestId>) -> String {
+    match request_id {
+        Some(id) => format!("{body},\"request_id\":\"{id}\""),
+        None => body.to_owned(),
+    }
+}

@@ -1,0 +1,369 @@
+//! Rewrites of the view: built beside the old one while appends go on, committed by an event in the log.
+
+use std::sync::Arc;
+
+use crate::infra::fs::Open;
+use crate::log::{Digest, Fold, Forward, LogKind};
+use crate::model::json::Json;
+use crate::model::{
+    Durability, Event, InvalidField, LiteralKind, Rewrite, Role, Segment, StoreError, SummaryRecord,
+};
+
+use super::view::{ViewWriter, crc_of};
+use super::{Caller, Inner, Task};
+use crate::store::files;
+use crate::store::layout::{self, NEXT};
+
+/// A rewrite that somebody has worked out.
+#[derive(Debug, Clone)]
+pub struct NewRewrite {
+    /// What made it.
+    pub strategy: String,
+    /// The generation of the view it was worked out on.
+    pub base: u64,
+    /// The last message it speaks for; the end of a closed group.
+    pub covers: u64,
+    /// Why.
+    pub reason: String,
+    /// What the view is to consist of.
+    pub segments: Vec<Segment>,
+    /// Records of its summaries, in the order of the literals of that kind. The store gives the ids.
+    pub summaries: Vec<SummaryRecord>,
+}
+
+/// What is decided when a rewrite begins.
+struct Plan {
+    rewrite: Rewrite,
+    fold: Fold,
+    writer: ViewWriter,
+}
+
+impl Task {
+    /// Publishes a rewrite; answers its ordinal. Appends go on meanwhile, and what they add is kept.
+    pub(crate) fn rewrite(&self, new: &NewRewrite, caller: &Caller) -> Result<u64, StoreError> {
+        let digest =
+            Digest::of(&["rewrite", &new.strategy, &new.covers.to_string(), &format!("{:?}", new.segments)]);
+        self.run_rewrite(caller, digest, |task, inner| task.plan(inner, new))
+    }
+
+    /// Takes back the newest compaction in force, and the trims on top of it.
+    pub(crate) fn undo(&self, caller: &Caller) -> Result<u64, StoreError> {
+        self.run_rewrite(caller, Digest::of(&["undo"]), |task, inner| {
+            let nothing = StoreError::NothingToUndo { id: task.id };
+            let mark = inner.state.rewrite.clone().ok_or(nothing)?;
+            let parent = mark.parent.ok_or(StoreError::NothingToUndo { id: task.id })?;
+            let source = inner.source_to(inner.log.len());
+            let back = if parent == 0 { None } else { Some(source.rewrite(parent)?) };
+            Ok(Rewrite {
+                ordinal: mark.ordinal + 1,
+                strategy: "undo".to_owned(),
+                base: mark.ordinal,
+                parent: back.as_ref().and_then(|back| back.parent),
+                covers: back.as_ref().map_or(0, |back| back.covers),
+                reason: format!("back to {parent}"),
+                segments: back.map_or_else(Vec::new, |back| back.segments_by_reference()),
+            })
+        })
+    }
+
+    /// Takes the view back to what it was after message `seq`. The log keeps everything.
+    pub(crate) fn rewind(&self, seq: u64, caller: &Caller) -> Result<u64, StoreError> {
+        self.run_rewrite(caller, Digest::of(&["rewind", &seq.to_string()]), |task, inner| {
+            let last = inner.state.last_seq;
+            if seq > last {
+                return Err(StoreError::MessageNotFound { id: task.id, seq, last });
+            }
+            let then = inner.source_to(inner.log.len()).rewrite_as_of(seq)?;
+            let covered = then.as_ref().map_or(0, |then| then.covers);
+            let mut segments = then.map_or_else(Vec::new, |then| then.segments_by_reference());
+            if covered < seq {
+                segments.push(Segment::keep(covered + 1, seq));
+            }
+            Ok(Rewrite {
+                ordinal: inner.state.view_generation() + 1,
+                strategy: "rewind".to_owned(),
+                base: inner.state.view_generation(),
+                parent: None,
+                covers: last,
+                reason: format!("back to message {seq}"),
+                segments,
+            })
+        })
+    }
+
+    fn run_rewrite(
+        &self,
+        caller: &Caller,
+        digest: Digest,
+        plan: impl FnOnce(&Self, &Inner) -> Result<Rewrite, StoreError>,
+    ) -> Result<u64, StoreError> {
+        let begun = {
+            let mut inner = self.lock();
+            if let Some((ordinal, end)) = self.seen_before(&inner, caller.request_id.as_ref(), digest)? {
+                drop(inner);
+                self.wait_durable(end, Durability::Group)?;
+                return Ok(ordinal);
+            }
+            self.check_writable(&inner)?;
+            self.check_running(&inner, "rewrite its view")?;
+            self.admit(&inner, caller.lease_generation)?;
+            if inner.rewriting {
+                return Err(StoreError::RewriteInFlight { id: self.id });
+            }
+            let rewrite = plan(self, &inner)?;
+            let planned = self.begin(&mut inner, rewrite)?;
+            inner.rewriting = true;
+            planned
+        };
+        let published = self.build(begun).and_then(|plan| self.publish(plan, caller, digest));
+        self.lock().rewriting = false;
+        published
+    }
+
+    /// Completes and checks a rewrite that a strategy worked out.
+    fn plan(&self, inner: &Inner, new: &NewRewrite) -> Result<Rewrite, StoreError> {
+        let newest = inner.state.view_generation();
+        if new.base != newest {
+            return Err(StoreError::StaleView { id: self.id, given: new.base, newest });
+        }
+        if new.strategy.is_empty() || new.strategy.len() > 64 {
+            return Err(InvalidField::new("strategy", "must have 1 to 64 characters").into());
+        }
+        if matches!(new.strategy.as_str(), "undo" | "rewind") {
+            return Err(InvalidField::new("strategy", "undo and rewind are calls of their own").into());
+        }
+        self.check_covers(inner, new.covers)?;
+        let mut rewrite = Rewrite {
+            ordinal: newest + 1,
+            strategy: new.strategy.clone(),
+            base: newest,
+            parent: None,
+            covers: new.covers,
+            reason: new.reason.clone(),
+            segments: new.segments.clone(),
+        };
+        rewrite.parent = match rewrite.strategy.as_str() {
+            "trim" => inner.state.rewrite.as_ref().and_then(|mark| mark.parent),
+            "inherit" => None,
+            _ => Some(newest),
+        };
+        let mut records = new.summaries.iter();
+        let mut id = inner.state.tally.summaries;
+        for segment in &mut rewrite.segments {
+            if let Segment::Literal(literal) = segment
+                && literal.kind == LiteralKind::Summary
+                && let Some(record) = records.next()
+            {
+                id += 1;
+                let numbered = SummaryRecord { id, ..record.clone() };
+                let text = serde_json::to_string(&numbered)
+                    .map_err(|error| StoreError::io("a summary", error.into()))?;
+                literal.summary = Some(Json::kept(text));
+            }
+        }
+        if records.next().is_some() {
+            return Err(InvalidField::new("summaries", "are more than there are summary literals").into());
+        }
+        rewrite.validate()?;
+        self.check_references(inner, &rewrite)?;
+        Ok(rewrite)
+    }
+
+    /// A rewrite must not cut through a group: results would lose their call.
+    fn check_covers(&self, inner: &Inner, covers: u64) -> Result<(), StoreError> {
+        let last = inner.state.last_seq;
+        if covers > last {
+            return Err(
+                InvalidField::new("covers", format!("is {covers}, the last message is {last}")).into()
+            );
+        }
+        let cuts = if covers == last {
+            inner.view.as_ref().is_some_and(|view| !view.state().open_calls.is_empty())
+        } else {
+            let mut is_result = false;
+            inner.source_to(inner.log.len()).messages(covers + 1, covers + 1).step(|_, line| {
+                is_result = matches!(line.head, crate::log::Head::Message { role: Role::Tool, .. });
+                Ok(())
+            })?;
+            is_result
+        };
+        if cuts {
+            return Err(
+                InvalidField::new("covers", format!("{covers} cuts a group of calls and results")).into()
+            );
+        }
+        Ok(())
+    }
+
+    fn check_references(&self, inner: &Inner, rewrite: &Rewrite) -> Result<(), StoreError> {
+        let source = inner.source_to(inner.log.len());
+        let mut earlier: Option<Rewrite> = None;
+        for segment in &rewrite.segments {
+            let Segment::Earlier { rewrite: ordinal, index } = segment else { continue };
+            if earlier.as_ref().is_none_or(|earlier| earlier.ordinal != *ordinal) {
+                earlier = Some(source.rewrite(*ordinal)?);
+            }
+            let found = earlier.as_ref().and_then(|earlier| earlier.segments.get(*index));
+            if !matches!(found, Some(Segment::Literal(_))) {
+                let problem = format!("refer to segment {index} of rewrite {ordinal}, which is no literal");
+                return Err(InvalidField::new("segments", problem).into());
+            }
+        }
+        Ok(())
+    }
+
+    fn begin(&self, inner: &mut Inner, rewrite: Rewrite) -> Result<Plan, StoreError> {
+        let bytes = rewrite.body().len();
+        if bytes > Rewrite::MAX_BYTES - 1024 {
+            let problem = format!("take {bytes} bytes; at most {} are allowed", Rewrite::MAX_BYTES - 1024);
+            return Err(InvalidField::new("segments", problem).into());
+        }
+        let last_seq = inner.state.last_seq;
+        let source = inner.source_to(inner.log.len());
+        let writer = ViewWriter::beside(self.env.fs.as_ref(), inner.folder.task(self.id))
+            .map_err(|error| StoreError::io("writing a view", error))?;
+        Ok(Plan { fold: Fold::new(source, Some(rewrite.clone()), last_seq), rewrite, writer })
+    }
+
+    /// Folds without the lock, then what arrived meanwhile, until little is left.
+    fn build(&self, mut plan: Plan) -> Result<Plan, StoreError> {
+        const LITTLE: u64 = 256 << 10;
+        let fs = self.env.fs.as_ref();
+        let mut folded_to = 0;
+        let folded = loop {
+            if let Err(error) = plan.writer.run(fs, &mut plan.fold) {
+                break Err(error);
+            }
+            let inner = self.lock();
+            let end = inner.log.len();
+            if end - folded_to.min(end) <= LITTLE || folded_to == 0 && end <= LITTLE {
+                break Ok(());
+            }
+            plan.fold.extend(end, inner.index.clone(), inner.state.last_seq);
+            folded_to = end;
+        };
+        match folded {
+            Ok(()) => Ok(plan),
+            Err(error) => {
+                plan.writer.abandon(fs);
+                Err(error)
+            }
+        }
+    }
+
+    /// Under the lock: folds the rest, writes and syncs the event, which is the commit, and renames.
+    fn publish(&self, mut plan: Plan, caller: &Caller, digest: Digest) -> Result<u64, StoreError> {
+        let fs = self.env.fs.as_ref();
+        let mut inner = self.lock();
+        let committed = self.commit(&mut inner, &mut plan, caller, digest);
+        if let Err(error) = committed {
+            plan.writer.abandon(fs);
+            return Err(error);
+        }
+        inner.view_mark = None;
+        inner.pending.clear();
+        match plan.writer.publish(fs, plan.fold.state().clone()) {
+            Ok(view) => inner.view = Some(view),
+            Err(error) => {
+                // The rewrite is in the log: the view follows when it is next looked at.
+                tracing::warn!(id = %self.id, %error, "a rewritten view could not be put in place");
+                inner.view = None;
+            }
+        }
+        inner.shown = inner.mark();
+        let after = self.append_summaries(&inner).and_then(|()| self.checkpoint(&mut inner, false));
+        if let Err(error) = after {
+            tracing::warn!(id = %self.id, %error, "views could not be written; they will be made again");
+        }
+        self.mark_dirty(&mut inner);
+        Ok(plan.rewrite.ordinal)
+    }
+
+    fn commit(
+        &self,
+        inner: &mut Inner,
+        plan: &mut Plan,
+        caller: &Caller,
+        digest: Digest,
+    ) -> Result<(), StoreError> {
+        self.check_writable(inner)?;
+        self.check_running(inner, "rewrite its view")?;
+        self.admit(inner, caller.lease_generation)?;
+        let newest = inner.state.view_generation();
+        if plan.rewrite.base != newest {
+            return Err(StoreError::StaleView { id: self.id, given: plan.rewrite.base, newest });
+        }
+        plan.fold.extend(inner.log.len(), inner.index.clone(), inner.state.last_seq);
+        plan.writer.run(self.env.fs.as_ref(), &mut plan.fold)?;
+        let request = caller.request_id.as_ref().map(|id| (id, digest));
+        self.write_event(inner, &Event::Rewrite(plan.rewrite.clone()), request)?;
+        self.sync(inner)
+    }
+
+    /// Adds the newest rewrite's summaries to `summaries.jsonl`, which is a view.
+    fn append_summaries(&self, inner: &Inner) -> Result<(), StoreError> {
+        let Some(rewrite) = inner.newest_rewrite()? else { return Ok(()) };
+        let lines: Vec<u8> = summary_lines(&rewrite);
+        if lines.is_empty() {
+            return Ok(());
+        }
+        let path = inner.path(self.id, layout::SUMMARIES);
+        let before = inner.state.summaries_len - lines.len() as u64;
+        let failed = |error| StoreError::io(format!("writing {path}"), error);
+        let file = self.env.fs.open(&path, Open::Create).map_err(failed)?;
+        if file.len().map_err(failed)? != before {
+            return self.ensure_summaries(inner);
+        }
+        file.write_all_at(&lines, before).map_err(failed)
+    }
+
+    /// Sees that `summaries.jsonl` is what the log says.
+    pub(super) fn ensure_summaries(&self, inner: &Inner) -> Result<(), StoreError> {
+        let fs = self.env.fs.as_ref();
+        let path = inner.path(self.id, layout::SUMMARIES);
+        let failed = |error| StoreError::io(format!("writing {path}"), error);
+        let (len, crc) = (inner.state.summaries_len, inner.state.summaries_crc);
+        let right = match fs.open(&path, Open::Read) {
+            Ok(file) => {
+                len > 0
+                    && file.len().map_err(failed)? == len
+                    && crc_of(file.as_ref(), len).map_err(failed)? == crc
+            }
+            Err(_) => len == 0,
+        };
+        if right {
+            return Ok(());
+        }
+        if len == 0 {
+            return files::remove_if_there(fs, &path).map_err(failed);
+        }
+        let Some((dir, name)) = path.split() else { return Ok(()) };
+        let next = dir.join(name.with_suffix(NEXT));
+        let file = fs.open(&next, Open::Truncate).map_err(failed)?;
+        let source = inner.source_to(inner.log.len());
+        let mut at = 0;
+        let mut lines = Forward::new(Arc::clone(inner.log.file()), 0, inner.log.len());
+        while let Some(found) = lines.next().map_err(failed)? {
+            let Ok(line) = found.line(LogKind::Messages) else { continue };
+            if matches!(line.head, crate::log::Head::Event { name: "rewrite", .. }) {
+                let bytes = summary_lines(&source.rewrite_at(found.offset)?);
+                file.write_all_at(&bytes, at).map_err(failed)?;
+                at += bytes.len() as u64;
+            }
+        }
+        fs.rename(&next, &path).map_err(failed)
+    }
+}
+
+fn summary_lines(rewrite: &Rewrite) -> Vec<u8> {
+    let mut lines = Vec::new();
+    for segment in &rewrite.segments {
+        if let Segment::Literal(literal) = segment
+            && let Some(record) = &literal.summary
+        {
+            lines.extend_from_slice(record.as_str().as_bytes());
+            lines.push(b'\n');
+        }
+    }
+    lines
+}

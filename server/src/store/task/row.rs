@@ -1,0 +1,153 @@
+//! What the catalog and callers are told of a task.
+
+use std::time::Duration;
+
+use crate::log::{LogKind, Tally};
+use crate::model::{Durability, Health, StoreError, TaskRow};
+
+use super::{Frozen, Inner, Task};
+use crate::store::files::{self, Sync};
+use crate::store::layout::{self, Folder};
+
+/// A task as it is now.
+#[derive(Debug, Clone)]
+pub struct TaskInfo {
+    /// Its row in the catalog.
+    pub row: TaskRow,
+    /// The folder it is in.
+    pub folder: Folder,
+    /// The newest lease and how long ago it was renewed; none if nobody holds the task.
+    pub lease: Option<(crate::log::Lease, Duration)>,
+    /// How far records must have come before they are acknowledged.
+    pub durability: Durability,
+    /// Counters.
+    pub tally: Tally,
+    /// Tokens of the view.
+    pub view_tokens: u64,
+    /// Messages of the view.
+    pub view_messages: u64,
+    /// Generation of the view.
+    pub view_generation: u64,
+    /// The last message that is durable.
+    pub last_seq: u64,
+    /// Tool calls that ended well.
+    pub tool_successes: u64,
+    /// Plans there are.
+    pub plans: u64,
+    /// Messages that are pinned.
+    pub pins: Vec<u64>,
+    /// Bytes of the three logs.
+    pub log_bytes: u64,
+}
+
+impl Task {
+    pub(crate) fn info(&self) -> TaskInfo {
+        let mut inner = self.lock();
+        let durability = self.durability(&inner);
+        self.ensure_view(&mut inner);
+        inner.advance(durability);
+        let now = self.env.clock.monotonic();
+        let view = inner.view.as_ref().map(|view| view.state().clone()).unwrap_or_default();
+        let lease = inner.state.lease.clone();
+        TaskInfo {
+            row: self.row(&inner),
+            folder: inner.folder,
+            lease: lease.map(|lease| (lease, self.env.leases.age(self.id, now))),
+            durability,
+            tally: inner.state.tally.clone(),
+            view_tokens: view.tokens,
+            view_messages: view.lines,
+            view_generation: inner.state.view_generation(),
+            last_seq: inner.shown.last_seq,
+            tool_successes: inner.tools.state.successes,
+            plans: inner.plans.state.last,
+            pins: inner.state.pins.iter().copied().collect(),
+            log_bytes: inner.log.len() + inner.tools.len() + inner.plans.len(),
+        }
+    }
+
+    /// The row as it follows from the logs.
+    fn row(&self, inner: &Inner) -> TaskRow {
+        let (metadata, state) = (&self.metadata, &inner.state);
+        let config = state.config.as_ref().unwrap_or(&metadata.config);
+        let view = inner.view.as_ref().map(|view| (view.state().tokens, view.state().lines));
+        let ended = view.filter(|_| state.status.is_final());
+        let tool_calls = inner.tools.state.last;
+        let holder = state.last_holder.as_ref();
+        TaskRow {
+            uuid: self.id,
+            key: metadata.task_key.clone(),
+            repository: metadata.repository.clone(),
+            status: state.status,
+            health: match &inner.frozen {
+                Some(Frozen::Quarantined(_)) => Health::Quarantined,
+                Some(Frozen::NewerFormat(_)) => Health::NewerFormat,
+                Some(Frozen::Failed) | None => Health::Ok,
+            },
+            user: metadata.user.clone(),
+            created_at: metadata.created_at,
+            started_at: state.started_at.unwrap_or(metadata.created_at),
+            updated_at: state.updated_at.unwrap_or(metadata.created_at),
+            completed_at: state.completed_at,
+            process_id: holder.map_or(metadata.process_id, |holder| holder.process_id),
+            hostname: holder.map_or_else(|| metadata.hostname.clone(), |holder| holder.hostname.clone()),
+            llm_provider: config.llm_provider.clone(),
+            model: config.model.clone(),
+            context_length: config.context_length,
+            llm_call_count: state.tally.llm_calls,
+            tool_call_count: state.tally.tool_calls + tool_calls,
+            total_tokens: state.tally.tokens,
+            compression_count: state.tally.compressions,
+            total_messages: state.last_seq,
+            total_summaries: state.tally.summaries,
+            total_tool_calls: tool_calls,
+            final_token_count: ended.map(|(tokens, _)| tokens),
+            final_message_count: ended.map(|(_, lines)| lines),
+            error_message: state.error_message.clone(),
+            metadata: serde_json::to_value(metadata).unwrap_or_default(),
+        }
+    }
+
+    /// Brings the catalog's row into line.
+    pub(crate) fn refresh(&self) {
+        self.refresh_row(&mut self.lock());
+    }
+
+    pub(super) fn refresh_row(&self, inner: &mut Inner) {
+        inner.dirty = false;
+        if inner.state.status.is_final() {
+            self.ensure_view(inner);
+        }
+        self.env.catalog.put(self.row(inner));
+    }
+
+    /// Writes `task.json`: the row of a task that has ended.
+    pub(super) fn write_row(&self, inner: &mut Inner) -> Result<(), StoreError> {
+        self.ensure_view(inner);
+        let bytes = task_json(&self.row(inner))?;
+        let path = inner.path(self.id, layout::TASK);
+        files::replace(self.env.fs.as_ref(), &path, &bytes, Sync::Contents)
+    }
+
+    /// What `task.json` is to hold.
+    pub(crate) fn expected_row(&self) -> TaskRow {
+        let mut inner = self.lock();
+        self.ensure_view(&mut inner);
+        self.row(&inner)
+    }
+
+    /// Where the records of a log end, for readers.
+    pub(super) fn records_end(&self, inner: &mut Inner, kind: LogKind) -> u64 {
+        let durability = self.durability(inner);
+        let writer = inner.records(kind).writer.as_ref();
+        writer.map_or(0, |writer| writer.commit().visible(durability))
+    }
+}
+
+/// A row as it stands in `task.json`.
+pub(crate) fn task_json(row: &TaskRow) -> Result<Vec<u8>, StoreError> {
+    let mut bytes = serde_json::to_vec_pretty(row)
+        .map_err(|error| StoreError::io(format!("writing {}", layout::TASK), error.into()))?;
+    bytes.push(b'\n');
+    Ok(bytes)
+}

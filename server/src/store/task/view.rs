@@ -1,0 +1,289 @@
+//! The view of a task on disk: appended to, checked when it is first used, made again when it is not right.
+
+use std::io;
+use std::sync::Arc;
+
+use crate::infra::fs::{File, Fs, Name, Open, StorePath};
+use crate::log::{Fold, Line, LogKind, RENDER_VERSION, ViewState, read_exact_at, show};
+use crate::model::{Rewrite, StoreError};
+
+use super::{Inner, Task};
+use crate::store::checkpoint::ViewMark;
+use crate::store::files;
+use crate::store::layout::{CURRENT, EXTRA, NEXT};
+
+const BUFFER: usize = 256 << 10;
+
+/// The open files of a view that is the fold of the log.
+#[derive(Debug)]
+pub(super) struct View {
+    pub(super) file: Arc<dyn File>,
+    pub(super) extra: Option<Arc<dyn File>>,
+    state: ViewState,
+}
+
+impl View {
+    pub(super) fn state(&self) -> &ViewState {
+        &self.state
+    }
+
+    pub(super) fn sync(&self) -> io::Result<()> {
+        self.file.sync_data()?;
+        self.extra.as_ref().map_or(Ok(()), |extra| extra.sync_data())
+    }
+
+    pub(super) fn mark(&self, boot_id: &str, last_seq: u64, generation: u64, clean: bool) -> ViewMark {
+        ViewMark {
+            last_seq,
+            generation,
+            render_version: RENDER_VERSION,
+            clean,
+            boot_id: boot_id.to_owned(),
+            state: self.state.clone(),
+        }
+    }
+
+    /// Adds a message of the log.
+    pub(super) fn append(&mut self, fs: &dyn Fs, dir: &StorePath, seq: u64, line: &[u8]) -> io::Result<()> {
+        let (mut view, mut extra) = (Vec::new(), Vec::new());
+        let (view_at, extra_at) = (self.state.len, self.state.extra_len);
+        let line = Line::parse(LogKind::Messages, line).map_err(io::Error::other)?;
+        show(&mut self.state, seq, &line, None, None, &mut view, &mut extra)?;
+        self.file.write_all_at(&view, view_at)?;
+        if extra.is_empty() {
+            return Ok(());
+        }
+        if self.extra.is_none() {
+            self.extra = Some(fs.open(&dir.join(EXTRA), Open::Truncate)?);
+        }
+        self.extra.as_ref().map_or(Ok(()), |file| file.write_all_at(&extra, extra_at))
+    }
+}
+
+/// Writes the two files of a view, buffered.
+#[derive(Debug)]
+pub(super) struct ViewWriter {
+    dir: StorePath,
+    suffix: &'static str,
+    file: Arc<dyn File>,
+    extra: Option<Arc<dyn File>>,
+    view_at: u64,
+    extra_at: u64,
+    view: Vec<u8>,
+    extra_bytes: Vec<u8>,
+}
+
+impl ViewWriter {
+    /// A new view beside the old one.
+    pub(super) fn beside(fs: &dyn Fs, dir: StorePath) -> io::Result<Self> {
+        let file = fs.open(&dir.join(CURRENT.with_suffix(NEXT)), Open::Truncate)?;
+        Ok(Self {
+            dir,
+            suffix: NEXT,
+            file,
+            extra: None,
+            view_at: 0,
+            extra_at: 0,
+            view: Vec::new(),
+            extra_bytes: Vec::new(),
+        })
+    }
+
+    /// Folds on until there is nothing more to show.
+    pub(super) fn run(&mut self, fs: &dyn Fs, fold: &mut Fold) -> Result<(), StoreError> {
+        let failed = |error| StoreError::io("writing a view", error);
+        while fold.step(&mut self.view, &mut self.extra_bytes)? {
+            if self.view.len() + self.extra_bytes.len() >= BUFFER {
+                self.flush(fs).map_err(failed)?;
+            }
+        }
+        self.flush(fs).map_err(failed)
+    }
+
+    fn flush(&mut self, fs: &dyn Fs) -> io::Result<()> {
+        self.file.write_all_at(&self.view, self.view_at)?;
+        self.view_at += self.view.len() as u64;
+        self.view.clear();
+        if !self.extra_bytes.is_empty() {
+            let extra = match &self.extra {
+                Some(extra) => Arc::clone(extra),
+                None => {
+                    let name = if self.suffix.is_empty() { EXTRA } else { EXTRA.with_suffix(self.suffix) };
+                    let made = fs.open(&self.dir.join(name), Open::Truncate)?;
+                    Arc::clone(self.extra.insert(made))
+                }
+            };
+            extra.write_all_at(&self.extra_bytes, self.extra_at)?;
+            self.extra_at += self.extra_bytes.len() as u64;
+            self.extra_bytes.clear();
+        }
+        // One huge message must not leave its room behind.
+        self.view.shrink_to(BUFFER * 2);
+        self.extra_bytes.shrink_to(BUFFER * 2);
+        Ok(())
+    }
+
+    /// Puts a view made beside the old one in its place.
+    pub(super) fn publish(self, fs: &dyn Fs, state: ViewState) -> io::Result<View> {
+        let path = |name: Name| self.dir.join(name);
+        fs.rename(&path(CURRENT.with_suffix(NEXT)), &path(CURRENT))?;
+        if self.extra.is_some() {
+            fs.rename(&path(EXTRA.with_suffix(NEXT)), &path(EXTRA))?;
+        } else {
+            files::remove_if_there(fs, &path(EXTRA))?;
+        }
+        Ok(View { file: self.file, extra: self.extra, state })
+    }
+
+    /// The file, for whoever reads it without a name.
+    pub(super) fn file(&self) -> Arc<dyn File> {
+        Arc::clone(&self.file)
+    }
+
+    /// Removes what was made.
+    pub(super) fn abandon(self, fs: &dyn Fs) {
+        for name in [CURRENT, EXTRA] {
+            // Start-up removes what this leaves.
+            let _ = files::remove_if_there(fs, &self.dir.join(name.with_suffix(NEXT)));
+        }
+    }
+}
+
+impl Task {
+    /// Sees that the view is there and right, if it can be. Without one, reads fold the log as they go.
+    pub(super) fn ensure_view(&self, inner: &mut Inner) {
+        if inner.view.is_some() || inner.frozen.is_some() || self.env.read_only().is_some() {
+            return;
+        }
+        if let Err(error) = self.restore_view(inner) {
+            tracing::warn!(id = %self.id, %error, "the view could not be restored");
+            if let StoreError::Damaged { .. } = error {
+                inner.freeze(error.to_string());
+            }
+        }
+    }
+
+    fn restore_view(&self, inner: &mut Inner) -> Result<(), StoreError> {
+        let fs = self.env.fs.as_ref();
+        let mark = inner.view_mark.take();
+        let kept = match &mark {
+            Some(mark) => self.resume_view(inner, mark)?,
+            None => None,
+        };
+        let view = match kept {
+            Some(view) => view,
+            None => {
+                let rewrite = inner.newest_rewrite()?;
+                let source = inner.source_to(inner.log.len());
+                let dir = inner.folder.task(self.id);
+                let failed = |error| StoreError::io("writing a view", error);
+                let mut writer = ViewWriter::beside(fs, dir).map_err(failed)?;
+                let mut fold = Fold::new(source, rewrite, inner.state.last_seq);
+                match writer.run(fs, &mut fold) {
+                    Ok(()) => writer.publish(fs, fold.state().clone()).map_err(failed)?,
+                    Err(error) => {
+                        writer.abandon(fs);
+                        return Err(error);
+                    }
+                }
+            }
+        };
+        inner.view = Some(view);
+        // All that is written is in the view now; what of it is durable yet is known by the log alone.
+        let whole = inner.mark();
+        for mark in inner.pending.iter_mut().chain(std::iter::once(&mut inner.shown)) {
+            if mark.log_end == whole.log_end {
+                *mark = whole;
+            }
+        }
+        Ok(())
+    }
+
+    /// Goes on with the view that the checkpoint knows, if it still is what it was.
+    fn resume_view(&self, inner: &Inner, mark: &ViewMark) -> Result<Option<View>, StoreError> {
+        let fs = self.env.fs.as_ref();
+        let current = mark.render_version == RENDER_VERSION
+            && mark.generation == inner.state.view_generation()
+            && mark.last_seq <= inner.state.last_seq;
+        if !current {
+            return Ok(None);
+        }
+        let dir = inner.folder.task(self.id);
+        let trusted = mark.clean || mark.boot_id == self.env.boot_id;
+        let failed = |error| StoreError::io("reading the view", error);
+        let state = &mark.state;
+        let Some(file) =
+            open_checked(fs, &dir.join(CURRENT), state.len, state.crc, trusted).map_err(failed)?
+        else {
+            return Ok(None);
+        };
+        let extra = if state.extra_len == 0 {
+            files::remove_if_there(fs, &dir.join(EXTRA)).map_err(failed)?;
+            None
+        } else {
+            let path = dir.join(EXTRA);
+            match open_checked(fs, &path, state.extra_len, state.extra_crc, trusted).map_err(failed)? {
+                Some(extra) => Some(extra),
+                None => return Ok(None),
+            }
+        };
+        let source = inner.source_to(inner.log.len());
+        let mut writer = ViewWriter {
+            dir,
+            suffix: "",
+            file,
+            extra,
+            view_at: state.len,
+            extra_at: state.extra_len,
+            view: Vec::new(),
+            extra_bytes: Vec::new(),
+        };
+        let mut fold = Fold::resume(source, state.clone(), mark.last_seq + 1, inner.state.last_seq);
+        writer.run(fs, &mut fold)?;
+        Ok(Some(View { file: writer.file, extra: writer.extra, state: fold.state().clone() }))
+    }
+}
+
+impl Inner {
+    pub(super) fn newest_rewrite(&self) -> Result<Option<Rewrite>, StoreError> {
+        let source = self.source_to(self.log.len());
+        self.state.rewrite.as_ref().map(|mark| source.rewrite_at(mark.offset)).transpose()
+    }
+}
+
+/// Opens a file whose first `len` bytes are to be what they were, and cuts off the rest.
+fn open_checked(
+    fs: &dyn Fs,
+    path: &StorePath,
+    len: u64,
+    crc: u32,
+    trusted: bool,
+) -> io::Result<Option<Arc<dyn File>>> {
+    let file = match fs.open(path, Open::Write) {
+        Ok(file) => file,
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
+        Err(error) => return Err(error),
+    };
+    let found = file.len()?;
+    if found < len || (!trusted && crc_of(file.as_ref(), len)? != crc) {
+        return Ok(None);
+    }
+    if found > len {
+        file.truncate(len)?;
+    }
+    Ok(Some(file))
+}
+
+/// The checksum of the first `len` bytes of a file.
+pub(crate) fn crc_of(file: &dyn File, len: u64) -> io::Result<u32> {
+    let mut hasher = crc32fast::Hasher::new();
+    let mut buffer = vec![0; BUFFER];
+    let mut at = 0;
+    while at < len {
+        let part = usize::try_from(len - at).unwrap_or(usize::MAX).min(BUFFER);
+        read_exact_at(file, &mut buffer[..part], at)?;
+        hasher.update(&buffer[..part]);
+        at += part as u64;
+    }
+    Ok(hasher.finalize())
+}
