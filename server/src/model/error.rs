@@ -194,6 +194,7 @@ pub enum StoreError {
 
 impl StoreError {
     /// An I/O failure of a named action; a full disk is told apart.
+    #[expect(clippy::wildcard_enum_match_arm, reason = "kinds of I/O errors are not ours to list")]
     pub fn io(action: impl Into<String>, source: io::Error) -> Self {
         match source.kind() {
             io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded => Self::DiskFull { source },
