@@ -23,8 +23,6 @@ use crate::model::StoreError;
 pub(super) const BESIDE: [&str; 3] = ["-wal", "-shm", "-journal"];
 
 const PRIVATE: u32 = 0o600;
-/// No database is smaller: one page of the smallest size.
-const SMALLEST: u64 = 512;
 
 /// How a database is opened.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -83,8 +81,8 @@ pub(super) fn open(path: &Path, busy: Duration) -> Result<(Connection, PathBuf, 
         make_private(&file)?;
     }
     let prepared = match found {
-        // SQLite would take it for an empty file and write over it.
-        Some(1..SMALLEST) => Err(Refused::unusable("it is too short")),
+        // SQLite takes a file of one byte for an empty one, and would write over it.
+        Some(1) => Err(Refused::unusable("it is too short")),
         _ => prepare(&path, busy),
     };
     match prepared {

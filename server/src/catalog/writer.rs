@@ -181,6 +181,13 @@ impl Queue {
         self.lock().entries.len()
     }
 
+    /// Whether a round has begun and not ended.
+    #[cfg(test)]
+    pub(super) fn is_committing(&self) -> bool {
+        let state = self.lock();
+        state.begun > state.ended
+    }
+
     /// Waits for the next round and takes what it is to commit; `None` when the thread is to stop.
     fn begin(&self) -> Option<Batch> {
         let mut state = self.lock();

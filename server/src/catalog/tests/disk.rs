@@ -69,14 +69,12 @@ fn clean_is_set_by_close_alone() {
 
 #[test]
 fn a_queue_that_cannot_be_committed_leaves_the_file_unclean() {
-    let place = Place::new();
-    let options = CatalogOptions { busy_timeout: Duration::ZERO, retries: 0, flush_every: NEVER };
-    let (catalog, _) = Catalog::open(&place.db(), options).unwrap();
-    let other = outsider(&place.db());
-    other.execute_batch("BEGIN IMMEDIATE").unwrap();
-    catalog.put(row(0));
-    assert!(catalog.close().is_err());
-    drop((catalog, other));
+    let place = Place::with_rows(1);
+    let (catalog, _) = place.open();
+    limit_pages(&catalog, 1);
+    (0..200).for_each(|n| catalog.put(row(n)));
+    assert!(matches!(catalog.close(), Err(StoreError::DiskFull { .. })));
+    drop(catalog);
     assert_eq!(place.open().1, Opened::Existing { clean: false });
 }
 
@@ -125,11 +123,9 @@ fn symlinks_are_refused() {
         let link = place.dir.path().join(format!("tasks.db{end}"));
         symlink(elsewhere.db(), &link).unwrap();
         let before = fs::read(elsewhere.db()).unwrap();
-        let refused = |error| match error {
-            StoreError::BadDataDir { path, problem } => {
-                assert!(path.ends_with(&format!("tasks.db{end}")) && problem.contains("symbolic link"));
-            }
-            other => panic!("{other}"),
+        let refused = |error: StoreError| {
+            let StoreError::BadDataDir { path, problem } = error else { panic!("{error}") };
+            assert!(path.ends_with(&format!("tasks.db{end}")) && problem.contains("symbolic link"));
         };
         refused(Catalog::open(&place.db(), patient()).unwrap_err());
         refused(Catalog::open_read_only(&place.db()).unwrap_err());

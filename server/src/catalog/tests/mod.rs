@@ -70,6 +70,13 @@ fn committed(path: &Path) -> i64 {
     outsider(path).query_row("SELECT count(*) FROM tasks", [], |row| row.get(0)).unwrap()
 }
 
+/// Makes the disk full, as far as SQLite can tell, at so many pages.
+fn limit_pages(catalog: &Catalog, pages: i64) {
+    let db = catalog.inner.writing.as_ref().unwrap().db.lock().unwrap();
+    let conn = db.as_ref().unwrap();
+    conn.pragma_update_and_check(None, "max_page_count", pages, |_| Ok(())).unwrap();
+}
+
 fn start_of_time() -> DateTime<Utc> {
     "2025-01-02T03:04:05.000006Z".parse().unwrap()
 }

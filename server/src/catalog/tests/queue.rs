@@ -224,18 +224,12 @@ fn what_cannot_be_committed_stays_for_the_next_round() {
 fn a_full_disk_keeps_the_queue_and_the_listings() {
     let place = Place::with_rows(3);
     let (catalog, _) = place.open();
-    let limit = |pages: i64| {
-        let writing = catalog.inner.writing.as_ref().unwrap();
-        let db = writing.db.lock().unwrap();
-        let set = |conn: &Connection| conn.pragma_update_and_check(None, "max_page_count", pages, |_| Ok(()));
-        set(db.as_ref().unwrap()).unwrap();
-    };
-    limit(1);
+    limit_pages(&catalog, 1);
     (0..200).for_each(|n| catalog.put(row(n)));
     assert!(matches!(catalog.flush(), Err(StoreError::DiskFull { .. })));
     assert_eq!(queue(&catalog).len(), 200);
     assert_eq!(catalog.count().unwrap(), 3);
-    limit(100_000);
+    limit_pages(&catalog, 100_000);
     catalog.flush().unwrap();
     assert_eq!(catalog.count().unwrap(), 203);
     catalog.close().unwrap();
@@ -245,24 +239,20 @@ fn a_full_disk_keeps_the_queue_and_the_listings() {
 #[test]
 fn dropping_the_last_handle_stops_the_thread_and_loses_the_queue() {
     let place = Place::new();
-    let (catalog, _) = place.open();
-    let clone = catalog.clone();
-    let queue = Arc::downgrade(&catalog.inner.writing.as_ref().unwrap().queue);
-    catalog.put(row(0));
-    drop(catalog);
-    assert!(queue.upgrade().is_some());
-    // Also while a commit waits for a lock.
+    let options = CatalogOptions { flush_every: Duration::from_millis(1), ..CatalogOptions::default() };
+    let (catalog, _) = Catalog::open(&place.db(), options).unwrap();
+    let thread = Arc::downgrade(&catalog.inner.writing.as_ref().unwrap().queue);
+    // In the middle of a commit that waits for a lock.
     let other = hold(&place.db());
+    let clone = catalog.clone();
+    catalog.put(row(0));
+    eventually("a commit", || queue(&catalog).is_committing());
+    drop(catalog);
+    assert!(thread.upgrade().is_some());
     let start = Instant::now();
-    let flush = thread::spawn({
-        let clone = clone.clone();
-        move || clone.flush()
-    });
-    clone.inner.writing.as_ref().unwrap().queue.stop();
-    assert!(flush.join().unwrap().is_err());
     drop(clone);
-    assert!(start.elapsed() < Duration::from_secs(20), "the thread did not stop");
-    assert!(queue.upgrade().is_none());
+    assert!(start.elapsed() < Duration::from_secs(15), "the thread waited for the lock");
+    assert!(thread.upgrade().is_none());
     release(&other);
     drop(other);
     assert_eq!(place.open().1, Opened::Existing { clean: false });
