@@ -3,7 +3,7 @@
 use std::fmt::Write as _;
 
 use chrono::{DateTime, Utc};
-use serde::{Deserialize, Serialize};
+use serde::{Deserialize, Deserializer, Serialize};
 use serde_json::value::RawValue;
 
 use super::json::{Json, compact};
@@ -275,6 +275,7 @@ struct SegmentWire {
     #[serde(default)]
     except: Vec<u64>,
     seq: Option<u64>,
+    #[serde(default, deserialize_with = "present")]
     content: Option<Box<RawValue>>,
     #[serde(default)]
     tokens: u64,
@@ -283,6 +284,11 @@ struct SegmentWire {
     summary: Option<Box<RawValue>>,
     rewrite: Option<u64>,
     index: Option<usize>,
+}
+
+/// `null` is a value here, not the absence of one.
+fn present<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<Box<RawValue>>, D::Error> {
+    Box::<RawValue>::deserialize(deserializer).map(Some)
 }
 
 #[derive(Deserialize)]

@@ -1,6 +1,10 @@
 //! Stories about the catalog, and what they share.
 
-#![allow(clippy::unwrap_used, reason = "a test that cannot go on should say where")]
+#![allow(
+    clippy::unwrap_used,
+    clippy::disallowed_methods,
+    reason = "a test that cannot go on should say where"
+)]
 
 mod disk;
 mod queue;

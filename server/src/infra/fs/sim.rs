@@ -8,6 +8,8 @@
 //! [`SimFs::crash`] and [`SimFs::kill`] answer a new file system and leave the old one dead, so a thread
 //! left over from before cannot write into what comes after.
 
+#![expect(clippy::disallowed_methods, reason = "exports to a directory of the test's")]
+
 mod file;
 mod pages;
 mod tree;

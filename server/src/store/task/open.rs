@@ -259,18 +259,20 @@ impl Opener<'_> {
         let mut lines = Forward::new(Arc::clone(file), known, len);
         while let Some(found) = lines.next().map_err(failed)? {
             let offset = found.offset;
-            let taken = found.line(kind).map_err(|bad| Damage { offset, problem: bad.to_string() });
-            let taken = taken.and_then(|line| {
-                take(offset, found.end, &line)?;
-                Ok(line.durable_to)
-            });
-            match taken {
-                Ok(durable_to) => durable = durable.max(durable_to),
-                Err(damage) => {
-                    let verdict = check_tail(kind, file, offset, len, durable).map_err(failed)?;
-                    match verdict {
+            match found.line(kind) {
+                Ok(line) => {
+                    // A whole line in the wrong place is nothing that a crash leaves behind.
+                    if let Err(damage) = take(offset, found.end, &line) {
+                        self.unmendable(path, &damage)?;
+                        return Ok(offset);
+                    }
+                    durable = durable.max(line.durable_to);
+                }
+                Err(bad) => {
+                    let damage = Damage { offset, problem: bad.to_string() };
+                    match check_tail(kind, file, offset, len, durable).map_err(failed)? {
                         Verdict::Acknowledged => self.unmendable(path, &damage)?,
-                        Verdict::Cut if self.mode == Mode::Write => self.cut(path, file, offset, len)?,
+                        Verdict::Cut if self.mode == Mode::Write => self.cut(path, file, &damage, len)?,
                         Verdict::Cut => {}
                     }
                     return Ok(offset);
@@ -290,7 +292,15 @@ impl Opener<'_> {
     }
 
     /// Saves a tail that was never acknowledged, then cuts it off.
-    fn cut(&self, path: &StorePath, file: &Arc<dyn File>, offset: u64, len: u64) -> Result<(), StoreError> {
+    fn cut(
+        &self,
+        path: &StorePath,
+        file: &Arc<dyn File>,
+        damage: &Damage,
+        len: u64,
+    ) -> Result<(), StoreError> {
+        let Damage { offset, problem } = damage;
+        let offset = *offset;
         let fs = self.env.fs.as_ref();
         let failed = |error| StoreError::io(format!("cutting {path}"), error);
         let Some((dir, name)) = path.split() else { return Ok(()) };
@@ -312,7 +322,7 @@ impl Opener<'_> {
         fs.sync_dir(&dir).map_err(failed)?;
         file.truncate(offset).map_err(failed)?;
         file.sync_data().map_err(failed)?;
-        tracing::warn!(%path, offset, bytes = len - offset, %saved, "a tail that was never acknowledged was cut off");
+        tracing::warn!(%path, offset, bytes = len - offset, %saved, %problem, "a tail that was never acknowledged was cut off");
         Ok(())
     }
 
