@@ -1,6 +1,7 @@
 //! contextstore keeps an LLM agent's whole context on disk.
 //!
 //! # Layout
+//! - [`cli`]: the command line
 //! - [`model`]: the nouns, and the one error type
 //! - [`infra`]: files and clocks
 //! - [`store`]: tasks in a data directory
@@ -8,6 +9,7 @@
 //! - [`catalog`]: `tasks.db`, a view that can be rebuilt
 
 pub mod catalog;
+pub mod cli;
 pub mod infra;
 pub mod log;
 pub mod model;

@@ -84,6 +84,16 @@ impl Source {
         rewrite.ok_or_else(|| self.damaged(offset, "no rewrite is here".to_owned()))
     }
 
+    /// The final summary in the status event whose line begins at `offset`.
+    pub fn final_summary_at(&self, offset: u64) -> Result<Option<String>, StoreError> {
+        let mut lines = Forward::new(Arc::clone(&self.file), offset, self.end);
+        let text = self.read(lines.next())?.map(|(_, line)| Event::parse("status", line.text));
+        match text {
+            Some(Ok(Some(Event::Status { final_summary, .. }))) => Ok(final_summary),
+            _ => Err(self.damaged(offset, "no status event is here".to_owned())),
+        }
+    }
+
     /// The newest rewrite with `after` at most `seq`.
     pub fn rewrite_as_of(&self, seq: u64) -> Result<Option<Rewrite>, StoreError> {
         let row = self.before_message(seq.saturating_add(1));

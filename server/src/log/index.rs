@@ -134,7 +134,8 @@ impl Index {
         Ok(found)
     }
 
-    fn row(&self, number: u64) -> io::Result<Option<Row>> {
+    /// One row by its number; `None` if it is damaged or not there.
+    pub fn row(&self, number: u64) -> io::Result<Option<Row>> {
         let mut bytes = [0; ROW];
         match read_exact_at(self.file.as_ref(), &mut bytes, number * ROW as u64) {
             Ok(()) => Ok(Row::parse(&bytes)),

@@ -27,7 +27,7 @@ use crate::model::{
 pub use env::StoreOptions;
 pub use open::Ground;
 pub use recover::Recovered;
-pub use task::{Append, AppendOutcome, Caller, CurrentReader, LineReader, NewRewrite, TaskInfo};
+pub use task::{Append, AppendOutcome, Caller, CurrentReader, FilePart, LineReader, NewRewrite, TaskInfo};
 
 use env::Env;
 use handles::Handles;
@@ -244,7 +244,7 @@ impl Store {
     }
 
     /// The fields of the view's messages that OpenAI does not know: a file and how much of it to read.
-    pub fn current_extra(&self, id: TaskId) -> Result<Option<(Arc<dyn File>, u64)>, StoreError> {
+    pub fn current_extra(&self, id: TaskId) -> Result<Option<FilePart>, StoreError> {
         Ok(self.task(id)?.extra())
     }
 
@@ -279,7 +279,7 @@ impl Store {
     }
 
     /// `summaries.jsonl`: a file and how much of it to read.
-    pub fn summaries(&self, id: TaskId) -> Result<Option<(Arc<dyn File>, u64)>, StoreError> {
+    pub fn summaries(&self, id: TaskId) -> Result<Option<FilePart>, StoreError> {
         self.task(id)?.summaries()
     }
 
@@ -313,6 +313,18 @@ impl Store {
                 task.refresh();
             }
         }
+    }
+
+    /// Makes every view of a task again, from its logs.
+    pub fn rebuild_views(&self, id: TaskId) -> Result<(), StoreError> {
+        self.shared.handles.exclusively(id, |task| {
+            if let Some(task) = task {
+                task.close();
+            }
+            let Some(folder) = self.find(id)? else { return Err(StoreError::TaskNotFound { id }) };
+            task::remove_views(&self.shared.env, id, folder)?;
+            self.open_task(id, folder)?.rebuild()
+        })
     }
 
     /// Why no writes are taken, if that is so.

@@ -30,14 +30,25 @@ pub struct Ground {
     pub clock: Arc<dyn Clock>,
 }
 
+/// How much start-up looks at.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Look {
+    /// After an orderly stop, next to nothing.
+    AsNeeded,
+    /// Every live task.
+    Everywhere,
+}
+
 impl Ground {
     /// A directory of this machine, made if it is not there.
     pub fn disk(dir: &Path) -> Result<Self, StoreError> {
-        let unusable = |error: io::Error| StoreError::BadDataDir {
-            path: dir.display().to_string(),
-            problem: error.to_string(),
-        };
-        DiskFs::create(dir).map_err(unusable)?;
+        DiskFs::create(dir).map_err(|error| unusable(dir, &error))?;
+        Self::existing(dir)
+    }
+
+    /// A directory of this machine that must be there.
+    pub fn existing(dir: &Path) -> Result<Self, StoreError> {
+        let unusable = |error: io::Error| unusable(dir, &error);
         let dir = dir.canonicalize().map_err(unusable)?;
         Ok(Self {
             fs: DiskFs::open(&dir).map_err(unusable)?,
@@ -48,6 +59,10 @@ impl Ground {
     }
 }
 
+fn unusable(dir: &Path, error: &io::Error) -> StoreError {
+    StoreError::BadDataDir { path: dir.display().to_string(), problem: error.to_string() }
+}
+
 impl Store {
     /// Opens a data directory: takes its lock, recovers what a crash left, and answers what that was.
     pub fn open(dir: &Path, options: StoreOptions) -> Result<(Self, Vec<Recovered>), StoreError> {
@@ -56,6 +71,15 @@ impl Store {
 
     /// The same on any ground.
     pub fn open_on(ground: Ground, options: StoreOptions) -> Result<(Self, Vec<Recovered>), StoreError> {
+        Self::open_with(ground, options, Look::AsNeeded)
+    }
+
+    /// The same, looking at every live task even if the last stop was orderly.
+    pub(crate) fn open_with(
+        ground: Ground,
+        options: StoreOptions,
+        look: Look,
+    ) -> Result<(Self, Vec<Recovered>), StoreError> {
         let Ground { fs, name, catalog, clock } = ground;
         let mut lock = take_lock(fs.as_ref(), &name)?;
         let mut read_only = prepare(fs.as_ref(), &name)?;
@@ -80,7 +104,8 @@ impl Store {
         }
         let most = options.max_open_tasks;
         let env = Arc::new(Env::new(fs, clock, options, catalog, read_only));
-        let recovered = if clean { recover::sweep(&env)? } else { recover::recover(&env)? };
+        let recovered =
+            if clean && look == Look::AsNeeded { recover::sweep(&env)? } else { recover::recover(&env)? };
         for what in &recovered {
             tracing::info!("{what}");
         }
@@ -103,27 +128,34 @@ fn take_lock(fs: &dyn Fs, name: &str) -> Result<Option<Arc<dyn File>>, StoreErro
             Err(error) => return Err(failed(error)),
         };
     if !file.try_lock().map_err(failed)? {
-        let held = files::read_small(fs, &path, 64)?.unwrap_or_default();
-        let pid = String::from_utf8_lossy(&held).trim().to_owned();
-        let pid = if pid.is_empty() { "(unknown)".to_owned() } else { pid };
-        return Err(StoreError::Locked { path: name.to_owned(), pid });
+        return Err(StoreError::Locked { path: name.to_owned(), pid: holder(fs)? });
     }
     let pid = format!("{}\n", std::process::id());
     let noted = file.truncate(0).and_then(|()| file.write_all_at(pid.as_bytes(), 0));
-    match noted {
-        Err(error) if !takes_no_writes(&error) && error.kind() != io::ErrorKind::PermissionDenied => {
-            // A handle opened for reading cannot be written; who holds the lock is then not told.
-            if error.raw_os_error() != Some(BAD_HANDLE) && error.kind() != io::ErrorKind::InvalidInput {
-                return Err(failed(error));
-            }
-        }
-        _ => {}
+    if let Err(error) = noted {
+        // On a read-only disk the lock is taken all the same; only who holds it cannot be told.
+        tracing::warn!(%error, "the process id could not be written to LOCK");
     }
     Ok(Some(file))
 }
 
-/// `EBADF`
-const BAD_HANDLE: i32 = 9;
+/// The process that has the lock of the directory, if one has. Changes nothing.
+pub(crate) fn lock_holder(fs: &dyn Fs, name: &str) -> Result<Option<String>, StoreError> {
+    let path = StorePath::ROOT.join(layout::LOCK);
+    let failed = |error| StoreError::io(format!("looking at the lock of {name}"), error);
+    let file = match fs.open(&path, Open::Read) {
+        Ok(file) => file,
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
+        Err(error) => return Err(failed(error)),
+    };
+    if file.try_lock().map_err(failed)? { Ok(None) } else { holder(fs).map(Some) }
+}
+
+fn holder(fs: &dyn Fs) -> Result<String, StoreError> {
+    let noted = files::read_small(fs, &StorePath::ROOT.join(layout::LOCK), 64)?.unwrap_or_default();
+    let pid = String::from_utf8_lossy(&noted).trim().to_owned();
+    Ok(if pid.is_empty() { "(unknown)".to_owned() } else { pid })
+}
 
 /// Sees that the folders are there, private, on one file system, and that they can be written. Answers why
 /// not, if the disk is full or read-only.

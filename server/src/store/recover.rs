@@ -98,9 +98,10 @@ pub(crate) fn quarantine(
 ) -> Result<(), StoreError> {
     let fs = env.fs.as_ref();
     let from = folder.task(id);
-    let (file, offset, problem) = match reason {
-        StoreError::Damaged { path, offset, problem } => (path.clone(), *offset, problem.clone()),
-        other => (from.to_string(), 0, other.to_string()),
+    let (file, offset, problem) = if let StoreError::Damaged { path, offset, problem } = reason {
+        (path.clone(), *offset, problem.clone())
+    } else {
+        (from.to_string(), 0, reason.to_string())
     };
     let note = serde_json::json!({
         "uuid": id,

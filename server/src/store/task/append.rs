@@ -110,9 +110,11 @@ impl Task {
     }
 
     pub(super) fn check_running(&self, inner: &Inner, action: &'static str) -> Result<(), StoreError> {
-        match inner.state.status {
-            Status::Running => Ok(()),
-            status => Err(StoreError::WrongStatus { id: self.id, status, action }),
+        let status = inner.state.status;
+        if status == Status::Running {
+            Ok(())
+        } else {
+            Err(StoreError::WrongStatus { id: self.id, status, action })
         }
     }
 }

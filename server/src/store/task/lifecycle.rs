@@ -3,7 +3,7 @@
 use uuid::Uuid;
 
 use crate::infra::fs::StorePath;
-use crate::log::{Digest, Forward, LogKind};
+use crate::log::Digest;
 use crate::model::{Event, Holder, LeaseReason, Status, StoreError};
 
 use super::{Caller, Inner, Task};
@@ -223,6 +223,21 @@ impl Task {
             .map_err(|error| StoreError::io(format!("moving {from} to {to}"), error))
     }
 
+    /// Makes every view that is not there.
+    pub(crate) fn rebuild(&self) -> Result<(), StoreError> {
+        let mut inner = self.lock();
+        self.check_writable(&inner)?;
+        self.restore_view(&mut inner)?;
+        self.ensure_summaries(&inner)?;
+        if inner.state.status.is_final() {
+            self.write_final_summary(&inner)?;
+            self.write_row(&mut inner)?;
+        }
+        self.checkpoint(&mut inner, true)?;
+        self.refresh_row(&mut inner);
+        Ok(())
+    }
+
     /// Finishes at start-up what a crash left undone; answers whether there was anything.
     pub(crate) fn settle_after_crash(&self) -> Result<bool, StoreError> {
         let mut inner = self.lock();
@@ -256,17 +271,7 @@ impl Task {
 
 impl Inner {
     fn final_summary(&self) -> Result<Option<String>, StoreError> {
-        let Some(offset) = self.state.final_summary_at else { return Ok(None) };
-        let mut lines = Forward::new(std::sync::Arc::clone(self.log.file()), offset, self.log.len());
-        let found = lines.next().map_err(|error| StoreError::io("reading messages.jsonl", error))?;
-        let line = found.and_then(|found| found.line(LogKind::Messages).ok());
-        match line.map(|line| Event::parse("status", line.text)) {
-            Some(Ok(Some(Event::Status { final_summary, .. }))) => Ok(final_summary),
-            _ => Err(StoreError::Damaged {
-                path: layout::MESSAGES.to_string(),
-                offset,
-                problem: "no status event is here".to_owned(),
-            }),
-        }
+        let source = self.source_to(self.log.len());
+        self.state.final_summary_at.map_or(Ok(None), |offset| source.final_summary_at(offset))
     }
 }

@@ -28,10 +28,12 @@ use view::View;
 
 pub use append::{Append, AppendOutcome};
 pub(crate) use lifecycle::Lifecycle;
-pub(crate) use open::{Mode, create};
-pub use read::{CurrentReader, LineReader};
+pub(crate) use open::{FORMAT_VERSION, Mode, create, read_metadata};
+pub use read::{CurrentReader, FilePart, LineReader};
 pub use rewrite::NewRewrite;
 pub use row::TaskInfo;
+pub(crate) use row::build_row;
+pub(crate) use view::{crc_of, remove_views};
 
 /// Who makes a change, and which of their calls it is.
 #[derive(Debug, Clone, Default)]

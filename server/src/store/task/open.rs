@@ -140,14 +140,15 @@ pub(crate) fn create(
         inner.advance(crate::model::Durability::Group);
     }
     fs.sync_dir(&making).map_err(failed)?;
-    files::move_durably(fs, &making, &Folder::Running.task(id)).map_err(|error| match error.kind() {
-        io::ErrorKind::AlreadyExists => StoreError::TaskExists { id },
-        _ => failed(error),
+    files::move_durably(fs, &making, &Folder::Running.task(id)).map_err(|error| {
+        let exists = error.kind() == io::ErrorKind::AlreadyExists;
+        if exists { StoreError::TaskExists { id } } else { failed(error) }
     })?;
     Ok(task)
 }
 
-fn read_metadata(env: &Env, dir: &StorePath, id: TaskId) -> Result<Metadata, StoreError> {
+/// Reads `metadata.json`; one that is missing or of another task is damage.
+pub(crate) fn read_metadata(env: &Env, dir: &StorePath, id: TaskId) -> Result<Metadata, StoreError> {
     let path = dir.join(layout::METADATA);
     let damaged = |problem: String| StoreError::Damaged { path: path.to_string(), offset: 0, problem };
     let bytes = files::read_small(env.fs.as_ref(), &path, MAX_METADATA_BYTES)?;

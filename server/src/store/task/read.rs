@@ -83,6 +83,9 @@ impl CurrentReader {
     }
 }
 
+/// A file and how much of it to read.
+pub type FilePart = (Arc<dyn File>, u64);
+
 /// Lines of a log, as they stand on disk.
 #[derive(Debug)]
 pub struct LineReader {
@@ -274,7 +277,7 @@ impl Task {
     }
 
     /// `summaries.jsonl`, with its length.
-    pub(crate) fn summaries(&self) -> Result<Option<(Arc<dyn File>, u64)>, StoreError> {
+    pub(crate) fn summaries(&self) -> Result<Option<FilePart>, StoreError> {
         let inner = self.lock();
         if inner.state.summaries_len == 0 {
             return Ok(None);
@@ -289,7 +292,7 @@ impl Task {
     }
 
     /// The view's second file, with its length.
-    pub(crate) fn extra(&self) -> Option<(Arc<dyn File>, u64)> {
+    pub(crate) fn extra(&self) -> Option<FilePart> {
         let mut inner = self.lock();
         let durability = self.durability(&inner);
         self.ensure_view(&mut inner);

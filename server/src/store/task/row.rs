@@ -2,9 +2,10 @@
 
 use std::time::Duration;
 
-use crate::log::{LogKind, Tally};
-use crate::model::{Durability, Health, StoreError, TaskRow};
+use crate::log::{LogKind, LogState, Tally, ViewState};
+use crate::model::{Durability, Health, Metadata, StoreError, TaskRow};
 
+use super::view::View;
 use super::{Frozen, Inner, Task};
 use crate::store::files::{self, Sync};
 use crate::store::layout::{self, Folder};
@@ -68,44 +69,13 @@ impl Task {
 
     /// The row as it follows from the logs.
     fn row(&self, inner: &Inner) -> TaskRow {
-        let (metadata, state) = (&self.metadata, &inner.state);
-        let config = state.config.as_ref().unwrap_or(&metadata.config);
-        let view = inner.view.as_ref().map(|view| (view.state().tokens, view.state().lines));
-        let ended = view.filter(|_| state.status.is_final());
-        let tool_calls = inner.tools.state.last;
-        let holder = state.last_holder.as_ref();
-        TaskRow {
-            uuid: self.id,
-            key: metadata.task_key.clone(),
-            repository: metadata.repository.clone(),
-            status: state.status,
-            health: match &inner.frozen {
-                Some(Frozen::Quarantined(_)) => Health::Quarantined,
-                Some(Frozen::NewerFormat(_)) => Health::NewerFormat,
-                Some(Frozen::Failed) | None => Health::Ok,
-            },
-            user: metadata.user.clone(),
-            created_at: metadata.created_at,
-            started_at: state.started_at.unwrap_or(metadata.created_at),
-            updated_at: state.updated_at.unwrap_or(metadata.created_at),
-            completed_at: state.completed_at,
-            process_id: holder.map_or(metadata.process_id, |holder| holder.process_id),
-            hostname: holder.map_or_else(|| metadata.hostname.clone(), |holder| holder.hostname.clone()),
-            llm_provider: config.llm_provider.clone(),
-            model: config.model.clone(),
-            context_length: config.context_length,
-            llm_call_count: state.tally.llm_calls,
-            tool_call_count: state.tally.tool_calls + tool_calls,
-            total_tokens: state.tally.tokens,
-            compression_count: state.tally.compressions,
-            total_messages: state.last_seq,
-            total_summaries: state.tally.summaries,
-            total_tool_calls: tool_calls,
-            final_token_count: ended.map(|(tokens, _)| tokens),
-            final_message_count: ended.map(|(_, lines)| lines),
-            error_message: state.error_message.clone(),
-            metadata: serde_json::to_value(metadata).unwrap_or_default(),
-        }
+        let health = match &inner.frozen {
+            Some(Frozen::Quarantined(_)) => Health::Quarantined,
+            Some(Frozen::NewerFormat(_)) => Health::NewerFormat,
+            Some(Frozen::Failed) | None => Health::Ok,
+        };
+        let view = inner.view.as_ref().map(View::state);
+        TaskRow { health, ..build_row(&self.metadata, &inner.state, inner.tools.state.last, view) }
     }
 
     /// Brings the catalog's row into line.
@@ -144,8 +114,48 @@ impl Task {
     }
 }
 
+/// The row of a healthy task, from what its files say.
+pub(crate) fn build_row(
+    metadata: &Metadata,
+    state: &LogState,
+    tool_calls: u64,
+    view: Option<&ViewState>,
+) -> TaskRow {
+    let config = state.config.as_ref().unwrap_or(&metadata.config);
+    let ended = view.filter(|_| state.status.is_final());
+    let holder = state.last_holder.as_ref();
+    TaskRow {
+        uuid: metadata.uuid,
+        key: metadata.task_key.clone(),
+        repository: metadata.repository.clone(),
+        status: state.status,
+        health: Health::Ok,
+        user: metadata.user.clone(),
+        created_at: metadata.created_at,
+        started_at: state.started_at.unwrap_or(metadata.created_at),
+        updated_at: state.updated_at.unwrap_or(metadata.created_at),
+        completed_at: state.completed_at,
+        process_id: holder.map_or(metadata.process_id, |holder| holder.process_id),
+        hostname: holder.map_or_else(|| metadata.hostname.clone(), |holder| holder.hostname.clone()),
+        llm_provider: config.llm_provider.clone(),
+        model: config.model.clone(),
+        context_length: config.context_length,
+        llm_call_count: state.tally.llm_calls,
+        tool_call_count: state.tally.tool_calls + tool_calls,
+        total_tokens: state.tally.tokens,
+        compression_count: state.tally.compressions,
+        total_messages: state.last_seq,
+        total_summaries: state.tally.summaries,
+        total_tool_calls: tool_calls,
+        final_token_count: ended.map(|view| view.tokens),
+        final_message_count: ended.map(|view| view.lines),
+        error_message: state.error_message.clone(),
+        metadata: serde_json::to_value(metadata).unwrap_or_default(),
+    }
+}
+
 /// A row as it stands in `task.json`.
-pub(crate) fn task_json(row: &TaskRow) -> Result<Vec<u8>, StoreError> {
+fn task_json(row: &TaskRow) -> Result<Vec<u8>, StoreError> {
     let mut bytes = serde_json::to_vec_pretty(row)
         .map_err(|error| StoreError::io(format!("writing {}", layout::TASK), error.into()))?;
     bytes.push(b'\n');

@@ -5,12 +5,13 @@ use std::sync::Arc;
 
 use crate::infra::fs::{File, Fs, Name, Open, StorePath};
 use crate::log::{Fold, Line, LogKind, RENDER_VERSION, ViewState, read_exact_at, show};
-use crate::model::{Rewrite, StoreError};
+use crate::model::{Rewrite, StoreError, TaskId};
 
 use super::{Inner, Task};
 use crate::store::checkpoint::ViewMark;
+use crate::store::env::Env;
 use crate::store::files;
-use crate::store::layout::{CURRENT, EXTRA, NEXT};
+use crate::store::layout::{CHECKPOINT, CURRENT, EXTRA, FINAL_SUMMARY, Folder, INDEX, NEXT, SUMMARIES, TASK};
 
 const BUFFER: usize = 256 << 10;
 
@@ -163,7 +164,7 @@ impl Task {
         }
     }
 
-    fn restore_view(&self, inner: &mut Inner) -> Result<(), StoreError> {
+    pub(super) fn restore_view(&self, inner: &mut Inner) -> Result<(), StoreError> {
         let fs = self.env.fs.as_ref();
         let mark = inner.view_mark.take();
         let kept = match &mark {
@@ -249,6 +250,16 @@ impl Inner {
         let source = self.source_to(self.log.len());
         self.state.rewrite.as_ref().map(|mark| source.rewrite_at(mark.offset)).transpose()
     }
+}
+
+/// Removes every view of a task; its logs give them again.
+pub(crate) fn remove_views(env: &Env, id: TaskId, folder: Folder) -> Result<(), StoreError> {
+    for name in [CURRENT, EXTRA, CHECKPOINT, INDEX, SUMMARIES, TASK, FINAL_SUMMARY] {
+        let path = folder.task(id).join(name);
+        files::remove_if_there(env.fs.as_ref(), &path)
+            .map_err(|error| StoreError::io(format!("removing {path}"), error))?;
+    }
+    Ok(())
 }
 
 /// Opens a file whose first `len` bytes are to be what they were, and cuts off the rest.

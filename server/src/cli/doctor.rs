@@ -1,0 +1,77 @@
+//! `contextstore doctor`: says in plain words what is wrong with a data directory.
+
+use std::io::Write;
+use std::path::PathBuf;
+use std::process::ExitCode;
+
+use clap::Args;
+
+use super::Failure;
+use crate::model::StoreError;
+use crate::store::Ground;
+use crate::store::doctor::{self, Examined, Finding};
+
+/// Checks every task of a data directory: its logs line by line, and every view against them.
+///
+/// Exits with 0 if nothing is wrong, 1 if something is, and 2 if it could not look.
+#[derive(Debug, Args)]
+pub(super) struct Doctor {
+    /// The data directory
+    #[arg(long, value_name = "DIR", env = "CONTEXTSTORE_DATA_DIR", default_value = "contexts")]
+    data_dir: PathBuf,
+    /// Repair what can be repaired without loss; no server may be running there
+    #[arg(long)]
+    repair: bool,
+}
+
+impl Doctor {
+    pub(super) fn run(&self, out: &mut dyn Write) -> Result<ExitCode, Failure> {
+        let mut said = Ok(());
+        let mut say = |finding: Finding| {
+            if said.is_ok() {
+                said = writeln!(out, "{finding}");
+            }
+        };
+        let (recovered, examined) = if self.repair {
+            doctor::repair(|| self.ground(), &mut say)?
+        } else {
+            (Vec::new(), doctor::examine(self.ground()?, &mut say)?)
+        };
+        said?;
+        for done in recovered {
+            writeln!(out, "repaired: {done}")?;
+        }
+        if let Some(pid) = &examined.in_use_by {
+            writeln!(out, "note: process {pid} uses the directory; what it is writing now was not judged")?;
+        }
+        writeln!(out, "{}", self.summary(&examined))?;
+        Ok(if examined.is_clean() { ExitCode::SUCCESS } else { ExitCode::from(1) })
+    }
+
+    /// Looking must not make a directory that is not there.
+    fn ground(&self) -> Result<Ground, StoreError> {
+        Ground::existing(&self.data_dir)
+    }
+
+    fn summary(&self, examined: &Examined) -> String {
+        let Examined { tasks, lines, problems, damaged, .. } = examined;
+        let looked = format!("{} and {} checked", count(*tasks, "task"), count(*lines, "log line"));
+        match (problems, damaged) {
+            (0, 0) => format!("{looked}: nothing is wrong"),
+            (_, 0) if self.repair => {
+                format!("{looked}: {} could not be repaired", count(*problems, "problem"))
+            }
+            (_, 0) => format!("{looked}: {}; --repair mends this without loss", count(*problems, "problem")),
+            (0, _) => format!("{looked}: {} damaged; --repair sets them apart", count(*damaged, "log")),
+            _ => format!(
+                "{looked}: {} and {} damaged; --repair mends the first and sets the others apart",
+                count(*problems, "problem"),
+                count(*damaged, "log")
+            ),
+        }
+    }
+}
+
+fn count(number: u64, thing: &str) -> String {
+    if number == 1 { format!("1 {thing}") } else { format!("{number} {thing}s") }
+}

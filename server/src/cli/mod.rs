@@ -1,0 +1,77 @@
+//! The command line: what people type, and what they are told. Decides nothing by itself.
+
+mod doctor;
+
+use std::io::{self, Write};
+use std::process::ExitCode;
+
+use clap::{Parser, Subcommand};
+
+/// Keeps an LLM agent's whole context on disk.
+#[derive(Debug, Parser)]
+#[command(name = "contextstore", version, about)]
+struct Arguments {
+    #[command(subcommand)]
+    command: Command,
+}
+
+#[derive(Debug, Subcommand)]
+enum Command {
+    /// Check a data directory, and repair it if asked
+    Doctor(doctor::Doctor),
+}
+
+/// Runs what the arguments of this process ask for.
+pub fn run() -> ExitCode {
+    let arguments = Arguments::parse();
+    let mut out = io::stdout().lock();
+    let done = match arguments.command {
+        Command::Doctor(doctor) => doctor.run(&mut out),
+    };
+    let flushed = out.flush();
+    match done.and_then(|code| flushed.map(|()| code).map_err(Failure::from)) {
+        Ok(code) => code,
+        // Whoever reads the output has seen enough.
+        Err(Failure::Output(error)) if error.kind() == io::ErrorKind::BrokenPipe => ExitCode::SUCCESS,
+        Err(failure) => {
+            let _ = writeln!(io::stderr(), "contextstore: {}", failure.words());
+            ExitCode::from(2)
+        }
+    }
+}
+
+/// Why a command could not do its work.
+#[derive(Debug)]
+enum Failure {
+    Store(crate::model::StoreError),
+    Output(io::Error),
+}
+
+impl Failure {
+    /// The error with its causes, on one line.
+    fn words(&self) -> String {
+        let error: &dyn std::error::Error = match self {
+            Self::Store(error) => error,
+            Self::Output(error) => error,
+        };
+        let mut words = error.to_string();
+        let mut cause = error.source();
+        while let Some(error) = cause {
+            words.push_str(&format!(": {error}"));
+            cause = error.source();
+        }
+        words
+    }
+}
+
+impl From<crate::model::StoreError> for Failure {
+    fn from(error: crate::model::StoreError) -> Self {
+        Self::Store(error)
+    }
+}
+
+impl From<io::Error> for Failure {
+    fn from(error: io::Error) -> Self {
+        Self::Output(error)
+    }
+}
