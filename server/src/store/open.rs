@@ -167,6 +167,10 @@ fn prepare(fs: &dyn Fs, name: &str) -> Result<Option<String>, StoreError> {
     let failed = |path: &StorePath, error| StoreError::io(format!("preparing {name}/{path}"), error);
     let root = fs.stat(&StorePath::ROOT).map_err(|error| failed(&StorePath::ROOT, error))?;
     let device = root.map(|stat| stat.device);
+    if let Err(error) = fs.make_private(&StorePath::ROOT) {
+        // A volume's root can belong to somebody else; what is in it is private all the same.
+        tracing::warn!(%error, "the data directory could not be made private");
+    }
     let folders = Folder::HEALTHY.map(Folder::name).into_iter();
     let mut made = false;
     for folder in folders.chain([Folder::Quarantine.name(), layout::TMP, layout::TRASH, layout::ARCHIVED]) {

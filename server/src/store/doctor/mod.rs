@@ -26,6 +26,8 @@ pub struct Finding {
     pub task: Option<TaskId>,
     /// The file or directory.
     pub path: String,
+    /// Where in the file, if it is damage of a log.
+    pub offset: u64,
     /// What is wrong, in plain words.
     pub problem: String,
     /// What can be done about it.
@@ -95,17 +97,29 @@ pub fn repair(
     found: &mut dyn FnMut(Finding),
 ) -> Result<(Vec<Recovered>, Examined), StoreError> {
     let mut sick = BTreeSet::new();
-    examine(ground()?, &mut |finding| {
-        if finding.cure == Cure::Repair {
-            sick.extend(finding.task);
+    let mut damaged = BTreeMap::new();
+    examine(ground()?, &mut |finding| match (finding.task, finding.cure) {
+        (Some(id), Cure::Repair) => {
+            sick.insert(id);
         }
+        (Some(id), Cure::Quarantine) => {
+            damaged.entry(id).or_insert(finding);
+        }
+        (None, _) | (_, Cure::None) => {}
     })?;
     let fs = Arc::clone(&ground()?.fs);
-    let (store, recovered) = Store::open_with(ground()?, StoreOptions::default(), Look::Everywhere)?;
+    let (store, mut recovered) = Store::open_with(ground()?, StoreOptions::default(), Look::Everywhere)?;
     if let Some(reason) = store.read_only() {
         return Err(StoreError::ReadOnly { reason });
     }
     make_private(fs.as_ref(), &StorePath::ROOT, 0)?;
+    for (id, Finding { path, offset, problem, .. }) in damaged {
+        // Start-up looks only behind the checkpoint; the damage may be before it.
+        let reason = StoreError::Damaged { path, offset, problem };
+        if store.quarantine(id, &reason)? {
+            recovered.push(Recovered::Quarantined(id, reason.to_string()));
+        }
+    }
     for id in sick {
         match store.rebuild_views(id) {
             Ok(()) | Err(StoreError::TaskNotFound { .. } | StoreError::Quarantined { .. }) => {}
@@ -297,7 +311,14 @@ impl Doctor<'_> {
             Cure::Quarantine => self.seen.damaged += 1,
             Cure::None => {}
         }
-        (self.found)(Finding { task, path, problem: problem.to_owned(), cure });
+        (self.found)(Finding { task, path, offset: 0, problem: problem.to_owned(), cure });
+    }
+
+    /// A log is damaged where it was durable.
+    fn damage(&mut self, task: TaskId, path: &StorePath, offset: u64, problem: &str) {
+        self.seen.damaged += 1;
+        let (path, problem) = (path.to_string(), format!("byte {offset}: {problem}"));
+        (self.found)(Finding { task: Some(task), path, offset, problem, cure: Cure::Quarantine });
     }
 }
 

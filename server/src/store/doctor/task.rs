@@ -152,8 +152,7 @@ impl Doctor<'_> {
         };
         let len = file.len().map_err(failed)?;
         if len < known {
-            let problem = format!("has {len} bytes, {known} were durable");
-            self.tell(Some(id), path.to_string(), &problem, Cure::Quarantine);
+            self.damage(id, path, len, &format!("the file ends here, but {known} bytes were durable"));
             return Ok(None);
         }
         let mut durable = known;
