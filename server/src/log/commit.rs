@@ -63,6 +63,12 @@ impl Commit {
         self.lock().failed.as_ref().map_or(Ok(()), |failure| Err(failure.to_error()))
     }
 
+    /// Lets everybody who waits fail: what is not durable yet is about to be cut off.
+    pub fn fail(&self, error: &io::Error) {
+        self.lock().failed.get_or_insert_with(|| Failure::from(error));
+        self.changed.notify_all();
+    }
+
     /// Returns when the log is durable up to `to`, syncing it if nobody else does. A failed sync is never
     /// tried again: the kernel may have marked the pages clean.
     pub fn wait(&self, to: u64, durability: Durability, file: &dyn File) -> io::Result<()> {
@@ -87,7 +93,9 @@ impl Commit {
             state.leading = false;
             match synced {
                 Ok(()) => state.durable = state.durable.max(target),
-                Err(error) => state.failed = Some(Failure::from(&error)),
+                Err(error) => {
+                    state.failed.get_or_insert_with(|| Failure::from(&error));
+                }
             }
             self.changed.notify_all();
             alone = false;

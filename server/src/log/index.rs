@@ -64,8 +64,9 @@ impl Index {
         Ok(Self { file, rows: 0, last: Row::FIRST, pending: Vec::new() })
     }
 
-    /// The first `rows` rows of a file; `None` if they are not there or the last one is damaged.
-    pub fn open(file: Arc<dyn File>, rows: u64) -> io::Result<Option<Self>> {
+    /// The first `rows` rows of a file; `None` if they are not there or damaged. If they are trusted, only the
+    /// last one is looked at.
+    pub fn open(file: Arc<dyn File>, rows: u64, trusted: bool) -> io::Result<Option<Self>> {
         let mut index = Self { file, rows, last: Row::FIRST, pending: Vec::new() };
         if index.file.len()? < rows * ROW as u64 {
             return Ok(None);
@@ -74,7 +75,27 @@ impl Index {
             let Some(last) = index.row(rows - 1)? else { return Ok(None) };
             index.last = last;
         }
-        Ok(Some(index))
+        Ok(if trusted || index.is_whole()? { Some(index) } else { None })
+    }
+
+    fn is_whole(&self) -> io::Result<bool> {
+        const AT_ONCE: u64 = 1024;
+        let mut bytes = Vec::new();
+        for first in (0..self.rows).step_by(AT_ONCE as usize) {
+            let count = AT_ONCE.min(self.rows - first);
+            bytes.resize(count as usize * ROW, 0);
+            read_exact_at(self.file.as_ref(), &mut bytes, first * ROW as u64)?;
+            let whole = |row: &[u8]| row.try_into().ok().and_then(Row::parse).is_some();
+            if !bytes.chunks_exact(ROW).all(whole) {
+                return Ok(false);
+            }
+        }
+        Ok(true)
+    }
+
+    /// Makes the rows durable that were written.
+    pub fn sync(&self) -> io::Result<()> {
+        self.file.sync_data()
     }
 
     /// Rows there are, written or not.

@@ -91,9 +91,11 @@ impl LogWriter {
         self.commit.wait(self.len, Durability::Group, self.file.as_ref())
     }
 
-    /// Gives up: cuts off what is not durable, as it was not acknowledged and must not come back.
-    pub fn cut_back(&mut self) {
+    /// Gives up: cuts off what is not durable, as it was not acknowledged and must not come back. Whoever
+    /// waits for it is told first, so that a sync that goes through meanwhile acknowledges nothing.
+    pub fn cut_back(&mut self, error: &io::Error) {
         self.broken = true;
+        self.commit.fail(error);
         let durable = self.commit.durable();
         if let Err(error) = self.file.truncate(durable) {
             tracing::warn!(%error, durable, "a failed batch could not be cut off; reopening will");

@@ -11,8 +11,8 @@ use crate::model::StoreError;
 
 use super::files::{self, Sync};
 
-/// Largest checkpoint: 1 024 requests of each log, pins and configuration.
-const MAX_BYTES: u64 = 4 << 20;
+/// Largest checkpoint: 1 024 requests of each log, pins, configuration, and an error message.
+const MAX_BYTES: u64 = 16 << 20;
 const FORMAT_VERSION: u32 = 1;
 
 #[derive(Debug, Clone, Serialize, Deserialize)]
@@ -20,6 +20,8 @@ pub(crate) struct Checkpoint {
     pub(crate) format_version: u32,
     /// Everything before it was synced, and the stop was orderly.
     pub(crate) clean: bool,
+    /// The run of the machine in which it was written.
+    pub(crate) boot_id: String,
     /// Length of the log; durable when this was written.
     pub(crate) log_len: u64,
     pub(crate) index_rows: u64,
@@ -80,6 +82,7 @@ impl Checkpoint {
         Self {
             format_version: FORMAT_VERSION,
             clean: false,
+            boot_id: String::new(),
             log_len,
             index_rows,
             state,

@@ -388,7 +388,11 @@ impl Store {
             Err(StoreError::NewerFormat { .. }) => Task::open(env, id, folder, Mode::Look),
             opened => opened,
         };
-        opened.map(Arc::new)
+        let task = opened?;
+        if mode == Mode::Write {
+            task.finish();
+        }
+        Ok(Arc::new(task))
     }
 }
 

@@ -8,7 +8,8 @@ use crate::catalog::{Catalog, CatalogOptions, Opened};
 use crate::infra::clock::{Clock, SystemClock};
 use crate::infra::fs::disk::DiskFs;
 use crate::infra::fs::{File, Fs, Kind, Open, StorePath};
-use crate::model::StoreError;
+use crate::log::MAX_LINE_BYTES;
+use crate::model::{InvalidField, StoreError};
 
 use super::env::{Env, StoreOptions};
 use super::files;
@@ -81,6 +82,10 @@ impl Store {
         look: Look,
     ) -> Result<(Self, Vec<Recovered>), StoreError> {
         let Ground { fs, name, catalog, clock } = ground;
+        let most = MAX_LINE_BYTES - (1 << 20);
+        if options.max_message_bytes > most {
+            return Err(InvalidField::new("limits.message_bytes", format!("must be at most {most}")).into());
+        }
         let mut lock = take_lock(fs.as_ref(), &name)?;
         let mut read_only = prepare(fs.as_ref(), &name)?;
         let mut full = None;

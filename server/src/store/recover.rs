@@ -18,7 +18,7 @@ use super::files::{self, Sync};
 use super::layout::{self, Folder};
 use super::task::{Mode, Task};
 
-const MAX_ROW_BYTES: u64 = 4 << 20;
+const MAX_ROW_BYTES: u64 = 16 << 20;
 
 /// Something that was put right, or could not be.
 #[derive(Debug, Clone, PartialEq, Eq)]

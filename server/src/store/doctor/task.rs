@@ -382,7 +382,7 @@ impl RowCheck {
         // Rows behind those that the checkpoint counts are written again before they are used.
         let count = checkpoint.map_or(0, |checkpoint| checkpoint.index_rows);
         let (rows, problem) = match doctor.env.fs.open(&path, Open::Read) {
-            Ok(file) => match Index::open(file, count).map_err(failed)? {
+            Ok(file) => match Index::open(file, count, false).map_err(failed)? {
                 Some(index) => (Some(index), None),
                 None => (None, Some(format!("does not hold the {count} rows it is to have"))),
             },

@@ -158,7 +158,9 @@ impl Inner {
             .and_then(|line| self.state.apply(offset, end, &line).map_err(|damage| damage.to_string()));
         if let Err(problem) = taken {
             // A line that could not be read back must not stay: it would look like damage.
-            return Err(task.give_up(self, io::Error::other(problem)));
+            let error = io::Error::other(problem);
+            self.log.cut_back(&error);
+            return Err(task.give_up(self, error));
         }
         let is_rewrite = matches!(head, Head::Event { name: "rewrite", .. });
         if let Some(index) = &mut self.index {
@@ -170,7 +172,7 @@ impl Inner {
         if let Head::Message { seq, .. } = head {
             self.show(task, seq, &bytes[..bytes.len() - 1]);
         }
-        self.note_written();
+        self.note_written(task.durability(self));
         Ok(end)
     }
 

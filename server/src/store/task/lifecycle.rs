@@ -201,7 +201,7 @@ impl Task {
         self.refresh_row(inner);
     }
 
-    fn try_settle(&self, inner: &mut Inner) -> Result<(), StoreError> {
+    pub(super) fn try_settle(&self, inner: &mut Inner) -> Result<(), StoreError> {
         let target = Folder::of(inner.state.status);
         if inner.folder == target || inner.folder == Folder::Quarantine {
             return Ok(());
@@ -221,6 +221,14 @@ impl Task {
         fs.sync_dir(&to.parent())
             .and_then(|()| fs.sync_dir(&from.parent()))
             .map_err(|error| StoreError::io(format!("moving {from} to {to}"), error))
+    }
+
+    /// Does what an earlier change of status could not do, such as moving the directory.
+    pub(crate) fn finish(&self) {
+        let mut inner = self.lock();
+        if inner.frozen.is_none() && inner.folder != Folder::of(inner.state.status) {
+            self.settle(&mut inner);
+        }
     }
 
     /// Makes every view that is not there.

@@ -76,7 +76,10 @@ struct Inner {
     /// Why nothing can be written, if that is so.
     frozen: Option<Frozen>,
     deleted: bool,
+    /// The catalog's row is behind.
     dirty: bool,
+    /// The last checkpoint does not say how things are.
+    changed: bool,
 }
 
 /// Where log and view stood after a line.
@@ -107,10 +110,14 @@ impl Task {
         config.durability.unwrap_or(self.env.options.durability)
     }
 
-    /// Whether a handle is of no more use: a write failed, or the task is gone.
+    /// Whether a handle is of no more use: a write failed, or the task is gone. Once this was answered with
+    /// yes, the handle does not touch the task's files any more, so that they can be opened again.
     pub(crate) fn is_spent(&self) -> bool {
-        let inner = self.lock();
-        inner.deleted || matches!(inner.frozen, Some(Frozen::Failed)) || inner.log.is_broken()
+        let mut inner = self.lock();
+        if inner.log.is_broken() || inner.tools.is_broken() || inner.plans.is_broken() {
+            self.give_up(&mut inner, io::Error::other("an earlier write failed"));
+        }
+        inner.deleted || matches!(inner.frozen, Some(Frozen::Failed))
     }
 
     /// Refuses calls that nobody could make now, whatever their lease.
@@ -185,12 +192,17 @@ impl Task {
         inner.log.sync().map_err(|error| self.give_up(inner, error))
     }
 
-    /// A sync failed: takes back what is not durable and spends the handle. Opening the task again reads
-    /// what is really there.
+    /// A log is broken: takes back what is not durable of it and spends the handle, once and for all. Opening
+    /// the task again reads what is really there.
     fn give_up(&self, inner: &mut Inner, error: io::Error) -> StoreError {
         if !matches!(inner.frozen, Some(Frozen::Failed)) {
             inner.frozen = Some(Frozen::Failed);
-            inner.log.cut_back();
+            let records = inner.tools.writer.iter_mut().chain(inner.plans.writer.iter_mut());
+            for log in std::iter::once(&mut inner.log).chain(records) {
+                if log.is_broken() {
+                    log.cut_back(&error);
+                }
+            }
             self.env.note_failed(self.id, &error);
         }
         StoreError::WriteFailed { id: self.id, source: error }
@@ -220,6 +232,9 @@ impl Task {
         let failed = |what: &'static str| move |error| StoreError::io(what, error);
         if let Some(index) = &mut inner.index {
             index.write(true).map_err(failed("writing the index"))?;
+            if clean {
+                index.sync().map_err(failed("syncing the index"))?;
+            }
         }
         let mut checkpoint = Checkpoint::new(
             inner.log.len(),
@@ -227,6 +242,7 @@ impl Task {
             inner.state.clone(),
         );
         checkpoint.clean = clean;
+        checkpoint.boot_id.clone_from(&self.env.boot_id);
         checkpoint.view = match &inner.view {
             Some(view) => {
                 if clean {
@@ -243,6 +259,7 @@ impl Task {
         checkpoint.tools = mark(&mut inner.tools)?;
         checkpoint.plans = mark(&mut inner.plans)?;
         checkpoint.write(self.env.fs.as_ref(), &inner.path(self.id, layout::CHECKPOINT))?;
+        inner.changed = !clean;
         inner.checkpoint_at = inner.log.len();
         Ok(())
     }
@@ -250,10 +267,14 @@ impl Task {
     /// Closes the task in an orderly way, so that opening it again reads no more than its checkpoint.
     pub(crate) fn close(&self) {
         let mut inner = self.lock();
-        if inner.deleted || inner.frozen.is_some() || self.env.read_only().is_some() {
+        let unused = !inner.changed && !inner.dirty;
+        if unused || inner.deleted || inner.frozen.is_some() || self.env.read_only().is_some() {
             return;
         }
-        let closed = self.sync(&mut inner).and_then(|()| self.checkpoint(&mut inner, true));
+        let closed = self.sync(&mut inner).and_then(|()| {
+            self.try_settle(&mut inner)?;
+            self.checkpoint(&mut inner, true)
+        });
         if let Err(error) = closed {
             tracing::warn!(id = %self.id, %error, "a task could not be closed cleanly");
         }
@@ -301,8 +322,11 @@ impl Inner {
         }
     }
 
-    fn note_written(&mut self) {
+    fn note_written(&mut self, durability: Durability) {
         let mark = self.mark();
         self.pending.push_back(mark);
+        self.changed = true;
+        // Nobody may read for long; what is durable need not be remembered.
+        self.advance(durability);
     }
 }

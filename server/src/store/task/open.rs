@@ -64,7 +64,8 @@ impl Task {
             (None, None, _) => None,
         };
         let checkpoint_at = checkpoint.as_ref().map_or(0, |checkpoint| checkpoint.log_len);
-        let mark = Mark { log_end: log.len(), last_seq: state.last_seq, view_len: 0, extra_len: 0 };
+        let log_len = log.len();
+        let mark = Mark { log_end: log_len, last_seq: state.last_seq, view_len: 0, extra_len: 0 };
         Ok(Self {
             id,
             env: Arc::clone(env),
@@ -85,6 +86,7 @@ impl Task {
                 frozen,
                 deleted: false,
                 dirty: false,
+                changed: checkpoint_at != log_len,
             }),
         })
     }
@@ -128,6 +130,7 @@ pub(crate) fn create(
             frozen: None,
             deleted: false,
             dirty: false,
+            changed: true,
         }),
     };
     {
@@ -348,7 +351,9 @@ impl Opener<'_> {
         let Some(checkpoint) = checkpoint else { return Ok(None) };
         let path = self.dir.join(layout::INDEX);
         let how = if self.mode == Mode::Write { Open::Write } else { Open::Read };
-        match self.env.fs.open(&path, how).and_then(|file| Index::open(file, checkpoint.index_rows)) {
+        let trusted = checkpoint.clean || checkpoint.boot_id == self.env.boot_id;
+        match self.env.fs.open(&path, how).and_then(|file| Index::open(file, checkpoint.index_rows, trusted))
+        {
             Ok(index) => Ok(index),
             Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
             Err(error) => Err(StoreError::io(format!("reading {path}"), error)),

@@ -23,6 +23,10 @@ impl Records {
         self.writer.as_ref().map_or(0, LogWriter::len)
     }
 
+    pub(super) fn is_broken(&self) -> bool {
+        self.writer.as_ref().is_some_and(LogWriter::is_broken)
+    }
+
     pub(super) fn sync(&mut self) -> io::Result<()> {
         self.writer.as_ref().map_or(Ok(()), LogWriter::sync)
     }
@@ -100,7 +104,7 @@ impl Task {
         drop(inner);
         if let Some((commit, file)) = waiting.filter(|_| durability != Durability::Process) {
             let synced = commit.wait(end, durability, file.as_ref());
-            synced.map_err(|error| self.give_up_record(kind, error))?;
+            synced.map_err(|error| self.give_up(&mut self.lock(), error))?;
         }
         Ok((number, duplicate))
     }
@@ -116,9 +120,7 @@ impl Task {
             .and_then(|writer| writer.append(Head::Record { number }, now, body));
         let appended = match written {
             Ok(appended) => appended,
-            Err(error) if records.writer.as_ref().is_some_and(LogWriter::is_broken) => {
-                return Err(self.give_up(inner, error));
-            }
+            Err(error) if records.is_broken() => return Err(self.give_up(inner, error)),
             Err(error) => return Err(StoreError::io(format!("appending to {name}"), error)),
         };
         let taken = Line::parse(kind, &appended.bytes[..appended.bytes.len() - 1])
@@ -128,16 +130,15 @@ impl Task {
                 let tools = kind == LogKind::Tools;
                 records.state.apply(offset, end, &line, tools).map_err(|damage| damage.to_string())
             });
-        taken.map_err(|problem| self.give_up(inner, io::Error::other(problem)))?;
-        Ok((number, appended.end))
-    }
-
-    fn give_up_record(&self, kind: LogKind, error: io::Error) -> StoreError {
-        let mut inner = self.lock();
-        if let Some(writer) = &mut inner.records(kind).writer {
-            writer.cut_back();
+        if let Err(problem) = taken {
+            let error = io::Error::other(problem);
+            if let Some(writer) = &mut records.writer {
+                writer.cut_back(&error);
+            }
+            return Err(self.give_up(inner, error));
         }
-        self.give_up(&mut inner, error)
+        inner.changed = true;
+        Ok((number, appended.end))
     }
 }
 

@@ -35,6 +35,8 @@ pub struct NewRewrite {
 struct Plan {
     rewrite: Rewrite,
     fold: Fold,
+    /// How much of the log is folded.
+    folded: u64,
     writer: ViewWriter,
 }
 
@@ -177,7 +179,9 @@ impl Task {
                 InvalidField::new("covers", format!("is {covers}, the last message is {last}")).into()
             );
         }
-        let cuts = if covers == last {
+        let cuts = if covers == 0 {
+            false
+        } else if covers == last {
             inner.view.as_ref().is_some_and(|view| !view.state().open_calls.is_empty())
         } else {
             let mut is_result = false;
@@ -222,26 +226,27 @@ impl Task {
         let source = inner.source_to(inner.log.len());
         let writer = ViewWriter::beside(self.env.fs.as_ref(), inner.folder.task(self.id))
             .map_err(|error| StoreError::io("writing a view", error))?;
-        Ok(Plan { fold: Fold::new(source, Some(rewrite.clone()), last_seq), rewrite, writer })
+        let folded = inner.log.len();
+        Ok(Plan { fold: Fold::new(source, Some(rewrite.clone()), last_seq), folded, rewrite, writer })
     }
 
     /// Folds without the lock, then what arrived meanwhile, until little is left.
     fn build(&self, mut plan: Plan) -> Result<Plan, StoreError> {
         const LITTLE: u64 = 256 << 10;
+        // Writers that are faster than the fold must not keep it from ending.
+        const ROUNDS: usize = 8;
         let fs = self.env.fs.as_ref();
-        let mut folded_to = 0;
-        let folded = loop {
-            if let Err(error) = plan.writer.run(fs, &mut plan.fold) {
-                break Err(error);
-            }
+        let mut folded = plan.writer.run(fs, &mut plan.fold);
+        for _ in 0..ROUNDS {
             let inner = self.lock();
-            let end = inner.log.len();
-            if end - folded_to.min(end) <= LITTLE || folded_to == 0 && end <= LITTLE {
-                break Ok(());
+            if folded.is_err() || inner.log.len() - plan.folded <= LITTLE {
+                break;
             }
-            plan.fold.extend(end, inner.index.clone(), inner.state.last_seq);
-            folded_to = end;
-        };
+            plan.folded = inner.log.len();
+            plan.fold.extend(plan.folded, inner.index.clone(), inner.state.last_seq);
+            drop(inner);
+            folded = plan.writer.run(fs, &mut plan.fold);
+        }
         match folded {
             Ok(()) => Ok(plan),
             Err(error) => {

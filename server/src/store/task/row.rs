@@ -93,7 +93,10 @@ impl Task {
 
     /// Writes `task.json`: the row of a task that has ended.
     pub(super) fn write_row(&self, inner: &mut Inner) -> Result<(), StoreError> {
-        self.ensure_view(inner);
+        if inner.view.is_none() {
+            // The row counts what is in the view.
+            self.restore_view(inner)?;
+        }
         let bytes = task_json(&self.row(inner))?;
         let path = inner.path(self.id, layout::TASK);
         files::replace(self.env.fs.as_ref(), &path, &bytes, Sync::Contents)

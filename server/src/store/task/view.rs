@@ -166,6 +166,10 @@ impl Task {
 
     pub(super) fn restore_view(&self, inner: &mut Inner) -> Result<(), StoreError> {
         let fs = self.env.fs.as_ref();
+        if !inner.pending.is_empty() {
+            // How long the view was behind each of these lines is not known; make them all readable.
+            self.sync(inner)?;
+        }
         let mark = inner.view_mark.take();
         let kept = match &mark {
             Some(mark) => self.resume_view(inner, mark)?,
@@ -190,13 +194,9 @@ impl Task {
             }
         };
         inner.view = Some(view);
-        // All that is written is in the view now; what of it is durable yet is known by the log alone.
-        let whole = inner.mark();
-        for mark in inner.pending.iter_mut().chain(std::iter::once(&mut inner.shown)) {
-            if mark.log_end == whole.log_end {
-                *mark = whole;
-            }
-        }
+        inner.changed = true;
+        inner.pending.clear();
+        inner.shown = inner.mark();
         Ok(())
     }
 
