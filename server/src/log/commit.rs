@@ -121,3 +121,7 @@ impl Failure {
         }
     }
 }
+
+#[cfg(test)]
+#[path = "commit_tests.rs"]
+mod tests;

@@ -224,3 +224,7 @@ fn hidden_line(kind: LogKind, bytes: &[u8]) -> u64 {
         .max()
         .unwrap_or(0)
 }
+
+#[cfg(test)]
+#[path = "scan_tests.rs"]
+mod tests;
