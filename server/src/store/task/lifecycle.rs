@@ -206,11 +206,7 @@ impl Task {
         if inner.folder == target || inner.folder == Folder::Quarantine {
             return Ok(());
         }
-        if inner.state.status.is_final() {
-            self.write_final_summary(inner)?;
-            self.ensure_summaries(inner)?;
-            self.write_row(inner)?;
-        }
+        self.write_final_views(inner)?;
         self.checkpoint(inner, true)?;
         let fs = self.env.fs.as_ref();
         let (from, to) = (inner.folder.task(self.id), target.task(self.id));
@@ -237,13 +233,20 @@ impl Task {
         self.check_writable(&inner)?;
         self.restore_view(&mut inner)?;
         self.ensure_summaries(&inner)?;
-        if inner.state.status.is_final() {
-            self.write_final_summary(&inner)?;
-            self.write_row(&mut inner)?;
-        }
+        self.write_final_views(&mut inner)?;
         self.checkpoint(&mut inner, true)?;
         self.refresh_row(&mut inner);
         Ok(())
+    }
+
+    /// Writes the views that only a task that ended has.
+    fn write_final_views(&self, inner: &mut Inner) -> Result<(), StoreError> {
+        if !inner.state.status.is_final() {
+            return Ok(());
+        }
+        self.write_final_summary(inner)?;
+        self.ensure_summaries(inner)?;
+        self.write_row(inner)
     }
 
     /// Finishes at start-up what a crash left undone; answers whether there was anything.
@@ -251,7 +254,12 @@ impl Task {
         let mut inner = self.lock();
         let moved = inner.folder != Folder::of(inner.state.status);
         if inner.frozen.is_none() {
-            self.try_settle(&mut inner)?;
+            if moved {
+                self.try_settle(&mut inner)?;
+            } else {
+                // An ended task is only looked at if its row is missing.
+                self.write_final_views(&mut inner)?;
+            }
             // The next start then reads no more of the log than was written after this one.
             if !moved && inner.log.len() > inner.checkpoint_at {
                 self.checkpoint(&mut inner, false)?;
