@@ -323,8 +323,18 @@ impl Writer {
     }
 }
 
-/// Writes a batch in one transaction.
+/// Writes a batch in one transaction. Removals survive a power cut: no start-up could tell that one is missing.
 fn write(conn: &mut Connection, batch: &Batch) -> rusqlite::Result<()> {
+    if !batch.iter().any(|(_, entry)| matches!(entry.change, Change::Remove)) {
+        return write_all(conn, batch);
+    }
+    conn.pragma_update(None, "synchronous", "FULL")?;
+    let written = write_all(conn, batch);
+    conn.pragma_update(None, "synchronous", "NORMAL")?;
+    written
+}
+
+fn write_all(conn: &mut Connection, batch: &Batch) -> rusqlite::Result<()> {
     if batch.is_empty() {
         return Ok(());
     }

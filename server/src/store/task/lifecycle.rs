@@ -181,11 +181,14 @@ impl Task {
         let fs = self.env.fs.as_ref();
         let from = inner.folder.task(self.id);
         let trash = StorePath::ROOT.join(layout::TRASH).join(Uuid::now_v7());
-        files::move_durably(fs, &from, &trash)
-            .map_err(|error| StoreError::io(format!("removing {from}"), error))?;
+        // The row goes first: start-up adds one that is missing, but cannot know that a task was removed.
+        self.env.catalog.remove_now(self.id);
+        if let Err(error) = files::move_durably(fs, &from, &trash) {
+            self.refresh_row(&mut inner);
+            return Err(StoreError::io(format!("removing {from}"), error));
+        }
         inner.deleted = true;
         self.env.leases.forget(self.id);
-        self.env.catalog.remove(self.id);
         if let Err(error) = files::remove_tree(fs, &trash) {
             tracing::warn!(id = %self.id, %error, "what is left of a removed task goes at the next start");
         }

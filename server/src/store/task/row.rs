@@ -85,6 +85,9 @@ impl Task {
 
     pub(super) fn refresh_row(&self, inner: &mut Inner) {
         inner.dirty = false;
+        if inner.deleted {
+            return;
+        }
         if inner.state.status.is_final() {
             self.ensure_view(inner);
         }
