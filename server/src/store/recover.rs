@@ -56,6 +56,7 @@ impl fmt::Display for Recovered {
 /// Recovers a store whose lock is held. Changes nothing but the catalog if no writes are taken.
 pub(crate) fn recover(env: &Arc<Env>) -> Result<Vec<Recovered>, StoreError> {
     let mut recovery = Recovery { env, writes: env.read_only().is_none(), done: Vec::new() };
+    recovery.sync_folders()?;
     recovery.empty(layout::TMP)?;
     recovery.empty(layout::TRASH)?;
     let mut places: BTreeMap<TaskId, Vec<Folder>> = BTreeMap::new();
@@ -84,6 +85,7 @@ pub(crate) fn recover(env: &Arc<Env>) -> Result<Vec<Recovered>, StoreError> {
 /// Empties `.tmp` and `.trash` of what a crash left there; part of every start.
 pub(crate) fn sweep(env: &Arc<Env>) -> Result<Vec<Recovered>, StoreError> {
     let mut recovery = Recovery { env, writes: env.read_only().is_none(), done: Vec::new() };
+    recovery.sync_folders()?;
     recovery.empty(layout::TMP)?;
     recovery.empty(layout::TRASH)?;
     Ok(recovery.done)
@@ -151,6 +153,21 @@ struct Recovery<'a> {
 }
 
 impl Recovery<'_> {
+    /// Moves that were made before a crash can be read, but need not be on disk: nobody may be told of what
+    /// hangs on them.
+    fn sync_folders(&self) -> Result<(), StoreError> {
+        if !self.writes {
+            return Ok(());
+        }
+        let folders = Folder::HEALTHY.map(Folder::name).into_iter();
+        for folder in folders.chain([Folder::Quarantine.name(), layout::TRASH]) {
+            let path = StorePath::ROOT.join(folder);
+            let synced = self.env.fs.sync_dir(&path);
+            synced.map_err(|error| StoreError::io(format!("syncing {path}"), error))?;
+        }
+        Ok(())
+    }
+
     fn empty(&mut self, name: Name) -> Result<(), StoreError> {
         if !self.writes {
             return Ok(());

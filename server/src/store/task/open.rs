@@ -239,6 +239,11 @@ impl Opener<'_> {
         let end = self.scan(kind, &path, &file, known, &mut take)?;
         let durable = known.max(state.durable_to);
         self.make_durable(&path, &file, durable, end)?;
+        if durable == 0 && self.mode == Mode::Write {
+            // Nothing says that the file's name was ever synced.
+            let synced = self.env.fs.sync_dir(self.dir);
+            synced.map_err(|error| StoreError::io(format!("syncing {}", self.dir), error))?;
+        }
         records.writer = Some(LogWriter::new(kind, file, end));
         Ok(records)
     }
