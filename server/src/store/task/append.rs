@@ -143,16 +143,36 @@ impl Inner {
     /// Writes a line and takes it into state, index and view. After an error nothing has changed.
     fn write_line(&mut self, task: &Task, head: Head<'_>, body: &str) -> Result<u64, StoreError> {
         let now = task.env.clock.now();
-        let row = Row {
-            seq: self.state.last_seq + 1,
-            rewrites: self.state.view_generation(),
-            offset: self.log.len(),
-        };
-        let Appended { offset, end, bytes } = match self.log.append(head, now, body) {
-            Ok(appended) => appended,
-            Err(error) if self.log.is_broken() => return Err(task.give_up(self, error)),
-            Err(error) => return Err(StoreError::io("appending to messages.jsonl", error)),
-        };
+        let appended = self.log.append(head, now, body).map_err(|error| self.not_written(task, error))?;
+        self.take(task, head, appended)
+    }
+
+    /// Writes two events as one, so that an error keeps neither; answers the end of the second's line.
+    pub(super) fn write_events(
+        &mut self,
+        task: &Task,
+        [(name, body), (next_name, next_body)]: [(&'static str, &str); 2],
+    ) -> Result<u64, StoreError> {
+        let after = self.state.last_seq;
+        let (head, next_head) = (Head::Event { name, after }, Head::Event { name: next_name, after });
+        let written = self.log.append_both([(head, body), (next_head, next_body)], task.env.clock.now());
+        let [appended, next_appended] = written.map_err(|error| self.not_written(task, error))?;
+        self.take(task, head, appended)?;
+        self.take(task, next_head, next_appended)
+    }
+
+    fn not_written(&mut self, task: &Task, error: io::Error) -> StoreError {
+        if self.log.is_broken() {
+            task.give_up(self, error)
+        } else {
+            StoreError::io("appending to messages.jsonl", error)
+        }
+    }
+
+    /// Takes a line that was written into state, index and view; answers its end.
+    fn take(&mut self, task: &Task, head: Head<'_>, appended: Appended) -> Result<u64, StoreError> {
+        let Appended { offset, end, bytes } = appended;
+        let row = Row { seq: self.state.last_seq + 1, rewrites: self.state.view_generation(), offset };
         let taken = Line::parse(LogKind::Messages, &bytes[..bytes.len() - 1])
             .map_err(|bad| bad.to_string())
             .and_then(|line| self.state.apply(offset, end, &line).map_err(|damage| damage.to_string()));

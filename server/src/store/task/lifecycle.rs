@@ -6,7 +6,7 @@ use crate::infra::fs::StorePath;
 use crate::log::Digest;
 use crate::model::{Event, Holder, LeaseReason, Status, StoreError};
 
-use super::{Caller, Inner, Task};
+use super::{Caller, Inner, Task, event_body};
 use crate::store::files::{self, Sync};
 use crate::store::layout::{self, Folder};
 
@@ -60,24 +60,27 @@ impl Lifecycle {
 }
 
 impl Task {
-    /// Changes the status; answers the newest lease generation.
+    /// Changes the status; answers the lease generation of a resume, else a number that means nothing.
     pub(crate) fn change_status(&self, change: &Lifecycle, caller: &Caller) -> Result<u64, StoreError> {
         let digest = change.digest();
         let mut inner = self.lock();
-        if let Some((_, end)) = self.seen_before(&inner, caller.request_id.as_ref(), digest)? {
-            let generation = inner.state.lease_generation;
+        if let Some((outcome, end)) = self.seen_before(&inner, caller.request_id.as_ref(), digest)? {
             drop(inner);
             self.wait_durable(end, crate::model::Durability::Group)?;
             self.settle(&mut self.lock());
-            return Ok(generation);
+            return Ok(outcome);
         }
         self.check_writable(&inner)?;
         let from = inner.state.status;
-        change.allowed(from).map_err(|action| StoreError::WrongStatus {
-            id: self.id,
-            status: from,
-            action,
-        })?;
+        // A crash between the two lines of a resume leaves a task that runs for nobody.
+        let half_resumed = from == Status::Running && inner.state.lease.is_none();
+        if !(half_resumed && matches!(change, Lifecycle::Resume { .. })) {
+            change.allowed(from).map_err(|action| StoreError::WrongStatus {
+                id: self.id,
+                status: from,
+                action,
+            })?;
+        }
         self.admit(&inner, caller.lease_generation)?;
 
         let request = caller.request_id.as_ref().map(|id| (id, digest));
@@ -96,9 +99,21 @@ impl Task {
                 final_summary: final_summary.clone(),
             },
         };
-        self.write_event(&mut inner, &event, request)?;
-        if let Lifecycle::Resume { holder } = change {
-            self.write_lease(&mut inner, holder, LeaseReason::Resume, None)?;
+        match change {
+            Lifecycle::Resume { holder } if half_resumed => {
+                self.write_lease(&mut inner, holder, LeaseReason::Resume, request)?;
+            }
+            Lifecycle::Resume { holder } => {
+                let generation = inner.state.lease_generation + 1;
+                let lease = Event::Lease { generation, holder: holder.clone(), reason: LeaseReason::Resume };
+                // The request is the lease's: a retry is told its generation.
+                let bodies = (event_body(&event, None)?, event_body(&lease, request)?);
+                inner.write_events(self, [(event.name(), &bodies.0), (lease.name(), &bodies.1)])?;
+                self.env.leases.renew(self.id, self.env.clock.monotonic());
+            }
+            Lifecycle::Pause | Lifecycle::Complete { .. } | Lifecycle::Fail { .. } => {
+                self.write_event(&mut inner, &event, request)?;
+            }
         }
         self.sync(&mut inner)?;
         if inner.state.lease.is_none() {
