@@ -17,7 +17,7 @@ mod task;
 use std::sync::Arc;
 use std::time::Duration;
 
-use crate::infra::fs::{File, Kind};
+use crate::infra::fs::{File, Kind, StorePath};
 use crate::log::{Digest, LogKind};
 use crate::model::{
     Event, Holder, InvalidField, Metadata, Page, Plan, RequestId, StoreError, TaskConfig, TaskFilter, TaskId,
@@ -166,7 +166,14 @@ impl Store {
 
     /// Removes a task with everything in it. Readers that have it open go on to their end.
     pub fn delete_task(&self, id: TaskId, caller: &Caller) -> Result<(), StoreError> {
-        self.task(id)?;
+        let found = self.task(id);
+        if let Err(StoreError::TaskNotFound { .. }) = found {
+            // It may have been removed by a call whose sync failed: what is told now must stay true.
+            let trash = StorePath::ROOT.join(layout::TRASH);
+            let synced = self.shared.env.fs.sync_dir(&trash);
+            synced.map_err(|error| StoreError::io(format!("syncing {trash}"), error))?;
+        }
+        drop(found?);
         self.shared.handles.exclusively(id, |task| {
             let Some(task) = task else { return Err(StoreError::TaskNotFound { id }) };
             task.delete(caller)

@@ -198,12 +198,15 @@ impl Task {
         let trash = StorePath::ROOT.join(layout::TRASH).join(Uuid::now_v7());
         // The row goes first: start-up adds one that is missing, but cannot know that a task was removed.
         self.env.catalog.remove_now(self.id);
-        if let Err(error) = files::move_durably(fs, &from, &trash) {
+        let failed = |error| StoreError::io(format!("removing {from}"), error);
+        if let Err(error) = fs.rename_new(&from, &trash) {
             self.refresh_row(&mut inner);
-            return Err(StoreError::io(format!("removing {from}"), error));
+            return Err(failed(error));
         }
         inner.deleted = true;
         self.env.leases.forget(self.id);
+        // If this fails, the task is gone for now and a power cut may bring it back; a retry syncs again.
+        fs.sync_dir(&trash.parent()).and_then(|()| fs.sync_dir(&from.parent())).map_err(failed)?;
         if let Err(error) = files::remove_tree(fs, &trash) {
             tracing::warn!(id = %self.id, %error, "what is left of a removed task goes at the next start");
         }
