@@ -10,7 +10,9 @@ use serde::{Deserialize, Serialize};
 
 use super::line::{Head, Line};
 use super::requests::{Digest, Remembered, Requests};
-use crate::model::{Event, Holder, Rewrite, Segment, Status, TaskConfig, TaskId, ToolCall, ToolStatus};
+use crate::model::{
+    Event, Holder, LeaseReason, Rewrite, Segment, Status, TaskConfig, TaskId, ToolCall, ToolStatus,
+};
 
 /// Damage of a log: a line that cannot stand where it stands.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
@@ -207,11 +209,14 @@ impl LogState {
                 self.uuid = Some(uuid);
                 self.started_at = Some(time);
             }
-            Event::Lease { generation, holder, .. } => {
+            Event::Lease { generation, holder, reason } => {
                 if generation <= self.lease_generation {
                     return Err(format!("lease {generation} follows lease {}", self.lease_generation));
                 }
                 outcome = generation;
+                if reason == LeaseReason::Resume {
+                    self.status = Status::Running;
+                }
                 self.lease_generation = generation;
                 self.last_holder = Some(holder.clone());
                 self.lease = Some(Lease { generation, holder, acquired_at: time });

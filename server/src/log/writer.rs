@@ -69,25 +69,6 @@ impl LogWriter {
 
     /// Writes one line at the end. After an error the log is as it was, or the writer is broken.
     pub fn append(&mut self, head: Head<'_>, now: DateTime<Utc>, body: &str) -> io::Result<Appended> {
-        let appended = self.line(self.len, head, now, body)?;
-        self.write(&appended.bytes)?;
-        Ok(appended)
-    }
-
-    /// Writes two lines at the end, as one. A crash may still leave the first alone.
-    pub fn append_both(
-        &mut self,
-        lines: [(Head<'_>, &str); 2],
-        now: DateTime<Utc>,
-    ) -> io::Result<[Appended; 2]> {
-        let [(head, body), (next_head, next_body)] = lines;
-        let first = self.line(self.len, head, now, body)?;
-        let second = self.line(first.end, next_head, now, next_body)?;
-        self.write(&[&first.bytes[..], &second.bytes].concat())?;
-        Ok([first, second])
-    }
-
-    fn line(&self, offset: u64, head: Head<'_>, now: DateTime<Utc>, body: &str) -> io::Result<Appended> {
         if self.broken {
             return Err(io::Error::other("an earlier write could not be taken back"));
         }
@@ -95,17 +76,14 @@ impl LogWriter {
         let mut bytes = line::begin(self.kind, head, now, self.commit.durable());
         bytes.extend_from_slice(body.as_bytes());
         line::seal(&mut bytes);
-        Ok(Appended { offset, end: offset + bytes.len() as u64, bytes })
-    }
-
-    fn write(&mut self, bytes: &[u8]) -> io::Result<()> {
-        if let Err(error) = self.file.write_all_at(bytes, self.len) {
-            self.broken = self.file.truncate(self.len).is_err();
+        let offset = self.len;
+        if let Err(error) = self.file.write_all_at(&bytes, offset) {
+            self.broken = self.file.truncate(offset).is_err();
             return Err(error);
         }
         self.len += bytes.len() as u64;
         self.commit.wrote(self.len);
-        Ok(())
+        Ok(Appended { offset, end: self.len, bytes })
     }
 
     /// Returns when everything written is durable, whatever the durability of the task.

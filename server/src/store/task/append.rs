@@ -147,20 +147,6 @@ impl Inner {
         self.take(task, head, appended)
     }
 
-    /// Writes two events as one, so that an error keeps neither; answers the end of the second's line.
-    pub(super) fn write_events(
-        &mut self,
-        task: &Task,
-        [(name, body), (next_name, next_body)]: [(&'static str, &str); 2],
-    ) -> Result<u64, StoreError> {
-        let after = self.state.last_seq;
-        let (head, next_head) = (Head::Event { name, after }, Head::Event { name: next_name, after });
-        let written = self.log.append_both([(head, body), (next_head, next_body)], task.env.clock.now());
-        let [appended, next_appended] = written.map_err(|error| self.not_written(task, error))?;
-        self.take(task, head, appended)?;
-        self.take(task, next_head, next_appended)
-    }
-
     fn not_written(&mut self, task: &Task, error: io::Error) -> StoreError {
         if self.log.is_broken() {
             task.give_up(self, error)

@@ -1,12 +1,14 @@
 //! Changes of status: an event in the log is the commit; files, folder and catalog follow.
 
+use std::sync::MutexGuard;
+
 use uuid::Uuid;
 
 use crate::infra::fs::StorePath;
 use crate::log::Digest;
-use crate::model::{Event, Holder, LeaseReason, Status, StoreError};
+use crate::model::{Durability, Event, Holder, LeaseReason, Status, StoreError};
 
-use super::{Caller, Inner, Task, event_body};
+use super::{Caller, Inner, Task};
 use crate::store::files::{self, Sync};
 use crate::store::layout::{self, Folder};
 
@@ -60,61 +62,45 @@ impl Lifecycle {
 }
 
 impl Task {
-    /// Changes the status; answers the lease generation of a resume, else a number that means nothing.
+    /// Changes the status. A resume answers the lease generation it was given, also when it is repeated.
     pub(crate) fn change_status(&self, change: &Lifecycle, caller: &Caller) -> Result<u64, StoreError> {
         let digest = change.digest();
         let mut inner = self.lock();
         if let Some((outcome, end)) = self.seen_before(&inner, caller.request_id.as_ref(), digest)? {
             drop(inner);
-            self.wait_durable(end, crate::model::Durability::Group)?;
+            self.wait_durable(end, Durability::Group)?;
             self.settle(&mut self.lock());
             return Ok(outcome);
         }
         self.check_writable(&inner)?;
         let from = inner.state.status;
-        // A crash between the two lines of a resume leaves a task that runs for nobody.
-        let half_resumed = from == Status::Running && inner.state.lease.is_none();
-        if !(half_resumed && matches!(change, Lifecycle::Resume { .. })) {
-            change.allowed(from).map_err(|action| StoreError::WrongStatus {
-                id: self.id,
-                status: from,
-                action,
-            })?;
-        }
+        change.allowed(from).map_err(|action| StoreError::WrongStatus {
+            id: self.id,
+            status: from,
+            action,
+        })?;
         self.admit(&inner, caller.lease_generation)?;
 
         let request = caller.request_id.as_ref().map(|id| (id, digest));
-        let event = match change {
-            Lifecycle::Pause | Lifecycle::Resume { .. } => {
-                Event::Status { status: change.status(), error_message: None, final_summary: None }
-            }
-            Lifecycle::Complete { final_summary } => Event::Status {
-                status: Status::Completed,
-                error_message: None,
-                final_summary: final_summary.clone(),
-            },
-            Lifecycle::Fail { error_message, final_summary } => Event::Status {
-                status: Status::Failed,
-                error_message: Some(error_message.clone()),
-                final_summary: final_summary.clone(),
-            },
-        };
-        match change {
-            Lifecycle::Resume { holder } if half_resumed => {
-                self.write_lease(&mut inner, holder, LeaseReason::Resume, request)?;
-            }
+        let (error_message, final_summary) = match change {
+            // One line does both: the lease says that the task runs again, and for whom.
             Lifecycle::Resume { holder } => {
-                let generation = inner.state.lease_generation + 1;
-                let lease = Event::Lease { generation, holder: holder.clone(), reason: LeaseReason::Resume };
-                // The request is the lease's: a retry is told its generation.
-                let bodies = (event_body(&event, None)?, event_body(&lease, request)?);
-                inner.write_events(self, [(event.name(), &bodies.0), (lease.name(), &bodies.1)])?;
-                self.env.leases.renew(self.id, self.env.clock.monotonic());
+                self.write_lease(&mut inner, holder, LeaseReason::Resume, request)?;
+                return self.changed(inner);
             }
-            Lifecycle::Pause | Lifecycle::Complete { .. } | Lifecycle::Fail { .. } => {
-                self.write_event(&mut inner, &event, request)?;
+            Lifecycle::Pause => (None, None),
+            Lifecycle::Complete { final_summary } => (None, final_summary.clone()),
+            Lifecycle::Fail { error_message, final_summary } => {
+                (Some(error_message.clone()), final_summary.clone())
             }
-        }
+        };
+        let event = Event::Status { status: change.status(), error_message, final_summary };
+        self.write_event(&mut inner, &event, request)?;
+        self.changed(inner)
+    }
+
+    /// The event of a change is written: makes it durable and does what follows from it.
+    fn changed(&self, mut inner: MutexGuard<'_, Inner>) -> Result<u64, StoreError> {
         self.sync(&mut inner)?;
         if inner.state.lease.is_none() {
             self.env.leases.forget(self.id);
@@ -134,7 +120,7 @@ impl Task {
             && let Some((generation, end)) = self.seen_before(&inner, Some(request_id), digest)?
         {
             drop(inner);
-            self.wait_durable(end, crate::model::Durability::Group)?;
+            self.wait_durable(end, Durability::Group)?;
             return Ok(generation);
         }
         self.check_writable(&inner)?;

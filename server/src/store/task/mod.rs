@@ -166,7 +166,13 @@ impl Task {
         event: &Event,
         request: Option<(&RequestId, Digest)>,
     ) -> Result<u64, StoreError> {
-        inner.write_event(self, event.name(), &event_body(event, request)?)
+        let failed = |error: serde_json::Error| StoreError::io("writing an event", error.into());
+        let mut body = event.body().map_err(failed)?;
+        if let Some((request_id, digest)) = request {
+            let digest = digest.to_hex();
+            body.push_str(&format!(",\"request_id\":\"{request_id}\",\"request_digest\":\"{digest}\""));
+        }
+        inner.write_event(self, event.name(), &body)
     }
 
     /// Returns when the log is durable up to `end`. If it never will be, the handle is spent.
@@ -274,17 +280,6 @@ impl Task {
         }
         self.refresh_row(&mut inner);
     }
-}
-
-/// What the line of an event holds behind the envelope.
-fn event_body(event: &Event, request: Option<(&RequestId, Digest)>) -> Result<String, StoreError> {
-    let failed = |error: serde_json::Error| StoreError::io("writing an event", error.into());
-    let mut body = event.body().map_err(failed)?;
-    if let Some((request_id, digest)) = request {
-        let digest = digest.to_hex();
-        body.push_str(&format!(",\"request_id\":\"{request_id}\",\"request_digest\":\"{digest}\""));
-    }
-    Ok(body)
 }
 
 impl Inner {
