@@ -255,7 +255,8 @@ impl Store {
         Ok(self.task(id)?.extra())
     }
 
-    /// Lines of the log from message `from` to message `to`, with the events among them.
+    /// Lines of the log from message `from` to message `to`, with the events after each; from 0: those before
+    /// the first message too.
     pub fn lines(&self, id: TaskId, from: u64, to: u64) -> Result<LineReader, StoreError> {
         self.task(id)?.lines(from, to)
     }

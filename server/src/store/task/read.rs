@@ -98,7 +98,8 @@ pub struct LineReader {
 
 impl LineReader {
     /// Hands over the next line, with its checksum and without its line end; `None` at the end. Messages and
-    /// records outside of the range are passed over, and so are events before its first message.
+    /// records outside of the range are passed over; an event belongs to the message before it, and those
+    /// before the first message to a range from 0.
     pub fn step<T>(&mut self, take: impl FnOnce(&Line<'_>) -> T) -> Result<Option<T>, StoreError> {
         let Some(lines) = &mut self.lines else { return Ok(None) };
         let path = &self.path;
@@ -113,7 +114,7 @@ impl LineReader {
             let wanted = match line.head {
                 Head::Message { seq, .. } | Head::Record { number: seq } if seq > self.to => return Ok(None),
                 Head::Message { seq, .. } | Head::Record { number: seq } => seq >= self.from,
-                Head::Event { after, .. } => after + 1 >= self.from && after <= self.to,
+                Head::Event { after, .. } => (self.from..=self.to).contains(&after),
             };
             if wanted {
                 return Ok(Some(take(&line)));
