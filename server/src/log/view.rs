@@ -166,9 +166,9 @@ impl<'a> Lifted<'a> {
     fn of(message: &Shown<'a>) -> Self {
         let mut lifted = Self::default();
         for (key, value) in message.extra.map(fields).unwrap_or_default() {
-            match key {
-                "\"refusal\"" if message.role == Role::Assistant => lifted.refusal = Some(value),
-                "\"audio\"" if message.role == Role::Assistant => lifted.audio = Some(value),
+            match message.role {
+                Role::Assistant if same_text(key, "\"refusal\"") => lifted.refusal = Some(value),
+                Role::Assistant if same_text(key, "\"audio\"") => lifted.audio = Some(value),
                 _ => lifted.rest.push((key, value)),
             }
         }
