@@ -47,6 +47,7 @@ impl Task {
         let mut inner = self.lock();
         let durability = self.durability(&inner);
         if let Some((seq, end)) = self.seen_before(&inner, append.caller.request_id.as_ref(), digest)? {
+            self.ensure_view(&mut inner);
             let outcome = inner.outcome(seq, true);
             drop(inner);
             self.wait_durable(end, durability)?;
