@@ -56,12 +56,15 @@ impl Handles {
         found
     }
 
-    /// Runs `act` while nobody can open the task, with its handle if it is open; the handle is gone after.
-    pub(crate) fn exclusively<T>(&self, id: TaskId, act: impl FnOnce(Option<Arc<Task>>) -> T) -> T {
+    /// Runs `act` while nobody can open the task, with its handle if it is open. The handle stays unless it
+    /// is spent: others may have hold of it, and there must never be two that write.
+    pub(crate) fn exclusively<T>(&self, id: TaskId, act: impl FnOnce(Option<&Arc<Task>>) -> T) -> T {
         let slot = Arc::clone(lock(&self.slots).entry(id).or_default());
         let done = {
             let mut place = lock(&slot.task);
-            act(place.take())
+            let done = act(place.as_ref());
+            place.take_if(|task| task.is_spent());
+            done
         };
         self.forget(id, &slot);
         done

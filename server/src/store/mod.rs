@@ -173,7 +173,8 @@ impl Store {
             let synced = self.shared.env.fs.sync_dir(&trash);
             synced.map_err(|error| StoreError::io(format!("syncing {trash}"), error))?;
         }
-        drop(found?);
+        // Held, so that it is not closed for want of room in between.
+        let _held = found?;
         self.shared.handles.exclusively(id, |task| {
             let Some(task) = task else { return Err(StoreError::TaskNotFound { id }) };
             task.delete(caller)
@@ -327,7 +328,7 @@ impl Store {
     pub fn rebuild_views(&self, id: TaskId) -> Result<(), StoreError> {
         self.shared.handles.exclusively(id, |task| {
             if let Some(task) = task {
-                task.close();
+                task.retire();
             }
             let Some(folder) = self.find(id)? else { return Err(StoreError::TaskNotFound { id }) };
             task::remove_views(&self.shared.env, id, folder)?;
@@ -337,7 +338,10 @@ impl Store {
 
     /// Sets a damaged task apart; false if it is not in a healthy folder.
     pub(crate) fn quarantine(&self, id: TaskId, reason: &StoreError) -> Result<bool, StoreError> {
-        self.shared.handles.exclusively(id, |_| {
+        self.shared.handles.exclusively(id, |task| {
+            if let Some(task) = task {
+                task.retire();
+            }
             let folder = self.find(id)?.filter(|folder| *folder != Folder::Quarantine);
             folder.map_or(Ok(false), |folder| {
                 recover::quarantine(&self.shared.env, id, folder, reason).map(|()| true)

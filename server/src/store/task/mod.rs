@@ -264,6 +264,12 @@ impl Task {
         Ok(())
     }
 
+    /// Closes the task for everybody who has this handle: it is spent.
+    pub(crate) fn retire(&self) {
+        self.close();
+        self.lock().frozen.get_or_insert(Frozen::Failed);
+    }
+
     /// Closes the task in an orderly way, so that opening it again reads no more than its checkpoint.
     pub(crate) fn close(&self) {
         let mut inner = self.lock();
