@@ -146,16 +146,6 @@ impl Catalog {
         self.push(id, Change::Remove);
     }
 
-    /// Removes a row for good, also against a power cut. If the file cannot be written now, the removal stays
-    /// queued, and a crash before it is written brings the row back.
-    pub fn remove_now(&self, id: TaskId) {
-        self.remove(id);
-        let Some(writing) = &self.inner.writing else { return };
-        if let Err(Failure { problem, .. }) = writing.queue.flush(Some(READ_WAIT)) {
-            tracing::warn!(task = %id, problem, "the row of a task that is removed stays for now");
-        }
-    }
-
     /// Queues a change of a row's health; nothing happens if there is no such row by then.
     pub fn set_health(&self, id: TaskId, health: Health) {
         self.push(id, Change::Health(health));

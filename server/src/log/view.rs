@@ -166,10 +166,13 @@ impl<'a> Lifted<'a> {
     fn of(message: &Shown<'a>) -> Self {
         let mut lifted = Self::default();
         for (key, value) in message.extra.map(fields).unwrap_or_default() {
-            match message.role {
-                Role::Assistant if same_text(key, "\"refusal\"") => lifted.refusal = Some(value),
-                Role::Assistant if same_text(key, "\"audio\"") => lifted.audio = Some(value),
-                _ => lifted.rest.push((key, value)),
+            let known = |name| message.role == Role::Assistant && same_text(key, name);
+            if known("\"refusal\"") {
+                lifted.refusal = Some(value);
+            } else if known("\"audio\"") {
+                lifted.audio = Some(value);
+            } else {
+                lifted.rest.push((key, value));
             }
         }
         lifted

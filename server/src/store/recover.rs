@@ -58,7 +58,7 @@ pub(crate) fn recover(env: &Arc<Env>) -> Result<Vec<Recovered>, StoreError> {
     let mut recovery = Recovery { env, writes: env.read_only().is_none(), done: Vec::new() };
     recovery.sync_folders()?;
     recovery.empty(layout::TMP)?;
-    recovery.empty(layout::TRASH)?;
+    recovery.finish_removals()?;
     let mut places: BTreeMap<TaskId, Vec<Folder>> = BTreeMap::new();
     for folder in [Folder::Running, Folder::Paused] {
         for id in recovery.tasks_in(folder)? {
@@ -87,7 +87,7 @@ pub(crate) fn sweep(env: &Arc<Env>) -> Result<Vec<Recovered>, StoreError> {
     let mut recovery = Recovery { env, writes: env.read_only().is_none(), done: Vec::new() };
     recovery.sync_folders()?;
     recovery.empty(layout::TMP)?;
-    recovery.empty(layout::TRASH)?;
+    recovery.finish_removals()?;
     Ok(recovery.done)
 }
 
@@ -181,6 +181,30 @@ impl Recovery<'_> {
             }
         }
         Ok(())
+    }
+
+    /// Empties the trash, behind the rows of the tasks in it: a crash may have come before these were gone.
+    fn finish_removals(&mut self) -> Result<(), StoreError> {
+        if !self.writes {
+            return Ok(());
+        }
+        let trash = StorePath::ROOT.join(layout::TRASH);
+        for id in self.names_in(&trash)?.iter().filter_map(task_of) {
+            let mut again = false;
+            for folder in Folder::HEALTHY.into_iter().chain([Folder::Quarantine]) {
+                again |= self.is_there(folder, id)?;
+            }
+            if !again {
+                self.env.catalog.remove(id);
+            }
+        }
+        match self.env.catalog.flush() {
+            Ok(()) => self.empty(layout::TRASH),
+            Err(error) => {
+                tracing::warn!(%error, "the trash is kept until the catalog can be written");
+                Ok(())
+            }
+        }
     }
 
     fn names_in(&self, dir: &StorePath) -> Result<Vec<Name>, StoreError> {

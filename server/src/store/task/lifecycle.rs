@@ -2,8 +2,6 @@
 
 use std::sync::MutexGuard;
 
-use uuid::Uuid;
-
 use crate::infra::fs::StorePath;
 use crate::log::Digest;
 use crate::model::{Durability, Event, Holder, LeaseReason, Status, StoreError};
@@ -174,27 +172,28 @@ impl Task {
         Ok(())
     }
 
-    /// Removes the task: out of its folder, which is the commit, then for good.
+    /// Removes the task: out of its folder, which is the commit, then its row, then for good.
     pub(crate) fn delete(&self, caller: &Caller) -> Result<(), StoreError> {
         let mut inner = self.lock();
         self.env.check_writable()?;
         self.admit(&inner, caller.lease_generation)?;
         let fs = self.env.fs.as_ref();
         let from = inner.folder.task(self.id);
-        let trash = StorePath::ROOT.join(layout::TRASH).join(Uuid::now_v7());
-        // The row goes first: start-up adds one that is missing, but cannot know that a task was removed.
-        self.env.catalog.remove_now(self.id);
+        // Named after the task, so that the next start knows whose row has to go.
+        let trash = StorePath::ROOT.join(layout::TRASH).join(self.id.uuid());
         let failed = |error| StoreError::io(format!("removing {from}"), error);
-        if let Err(error) = fs.rename_new(&from, &trash) {
-            self.refresh_row(&mut inner);
-            return Err(failed(error));
-        }
+        files::remove_tree(fs, &trash).and_then(|()| fs.rename_new(&from, &trash)).map_err(failed)?;
+        // Whoever still has this handle would write to files that are going.
         inner.deleted = true;
         self.env.leases.forget(self.id);
+        self.env.catalog.remove(self.id);
         // If this fails, the task is gone for now and a power cut may bring it back; a retry syncs again.
         fs.sync_dir(&trash.parent()).and_then(|()| fs.sync_dir(&from.parent())).map_err(failed)?;
-        if let Err(error) = files::remove_tree(fs, &trash) {
-            tracing::warn!(id = %self.id, %error, "what is left of a removed task goes at the next start");
+        let removed = self.env.catalog.flush().map_err(|error| error.to_string());
+        let removed =
+            removed.and_then(|()| files::remove_tree(fs, &trash).map_err(|error| error.to_string()));
+        if let Err(error) = removed {
+            tracing::warn!(id = %self.id, error, "what is left of a removed task goes at the next start");
         }
         Ok(())
     }
