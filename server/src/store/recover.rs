@@ -153,17 +153,17 @@ struct Recovery<'a> {
 }
 
 impl Recovery<'_> {
-    /// Moves that were made before a crash can be read, but need not be on disk: nobody may be told of what
-    /// hangs on them.
+    /// What is seen need not be on disk: whoever was killed between a rename and its sync left a task that
+    /// the next power cut would take back, with all that is written to it from now on.
     fn sync_folders(&self) -> Result<(), StoreError> {
         if !self.writes {
             return Ok(());
         }
-        let folders = Folder::HEALTHY.map(Folder::name).into_iter();
-        for folder in folders.chain([Folder::Quarantine.name(), layout::TRASH]) {
-            let path = StorePath::ROOT.join(folder);
-            let synced = self.env.fs.sync_dir(&path);
-            synced.map_err(|error| StoreError::io(format!("syncing {path}"), error))?;
+        let folders = Folder::HEALTHY.into_iter().chain([Folder::Quarantine]).map(Folder::path);
+        let others = [layout::TMP, layout::TRASH].map(|name| StorePath::ROOT.join(name));
+        for dir in folders.chain(others).chain([StorePath::ROOT]) {
+            let synced = self.env.fs.sync_dir(&dir);
+            synced.map_err(|error| StoreError::io(format!("syncing {dir}"), error))?;
         }
         Ok(())
     }

@@ -1,0 +1,128 @@
+//! Random sequences of operations, crashes and restarts, against a model in memory that is too simple to be
+//! wrong. `CONTEXTSTORE_SEED=n` repeats one sequence, `CONTEXTSTORE_CASES=n` sets how many there are.
+
+#![allow(
+    clippy::disallowed_methods,
+    clippy::unwrap_used,
+    reason = "tests look at the disk as it is, and stop where it is not as it must be"
+)]
+
+mod support;
+
+#[path = "model/ops.rs"]
+mod ops;
+#[path = "model/task.rs"]
+mod task;
+#[path = "model/words.rs"]
+mod words;
+#[path = "model/world.rs"]
+mod world;
+
+use std::io::Write;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+
+use contextstore::store::layout::Folder;
+use world::{Stop, World, scratch};
+
+/// Sequences of one run, over all shards.
+const CASES: u64 = 1200;
+const SHARDS: u64 = 4;
+/// Sequences whose disks the oracle looks at together.
+const BATCH: usize = 100;
+
+fn number(name: &str) -> Option<u64> {
+    std::env::var(name).ok().map(|text| text.parse().unwrap())
+}
+
+/// One sequence; its disk is left in `to`. Answers the directories of its tasks.
+fn run(seed: u64, to: &Path) -> Vec<PathBuf> {
+    let mut world = World::new(seed);
+    let steps = world.rng.u32(15..40);
+    let mut done = Vec::new();
+    for step in 0..steps {
+        world.step(&mut done);
+        if step == steps / 2 && world.crashes == 0 {
+            let stop = if world.rng.bool() { Stop::PowerCut } else { Stop::Kill };
+            world.restart(stop);
+            world.look_at_everything();
+        }
+    }
+    world.end(to)
+}
+
+/// Lets the oracle look at the tasks in some directories.
+fn ask_oracle(tasks: &[PathBuf]) {
+    let oracle = Path::new(env!("CARGO_MANIFEST_DIR")).join("../tests/oracle/fold.py");
+    let mut python = Command::new("python3")
+        .arg(oracle)
+        .args(["--check", "-"])
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .spawn()
+        .unwrap();
+    let list: String = tasks.iter().map(|task| format!("{}\n", task.display())).collect();
+    python.stdin.take().unwrap().write_all(list.as_bytes()).unwrap();
+    let output = python.wait_with_output().unwrap();
+    let said = String::from_utf8_lossy(&output.stdout);
+    assert!(output.status.success(), "the oracle disagrees; sequences are named by their seeds:\n{said}");
+    assert!(said.contains(&format!("{} checked, 0 wrong", tasks.len())), "{said}");
+}
+
+/// Runs the sequences of one shard.
+fn shard(shard: u64) {
+    let seeds: Vec<u64> = match number("CONTEXTSTORE_SEED") {
+        Some(seed) if seed % SHARDS == shard => vec![seed],
+        Some(_) => vec![],
+        None => (0..number("CONTEXTSTORE_CASES").unwrap_or(CASES)).filter(|n| n % SHARDS == shard).collect(),
+    };
+    for batch in seeds.chunks(BATCH) {
+        let place = scratch();
+        let tasks: Vec<PathBuf> =
+            batch.iter().flat_map(|seed| run(*seed, &place.path().join(seed.to_string()))).collect();
+        ask_oracle(&tasks);
+    }
+}
+
+#[test]
+fn random_sequences_keep_every_promise_0() {
+    shard(0);
+}
+
+#[test]
+fn random_sequences_keep_every_promise_1() {
+    shard(1);
+}
+
+#[test]
+fn random_sequences_keep_every_promise_2() {
+    shard(2);
+}
+
+#[test]
+fn random_sequences_keep_every_promise_3() {
+    shard(3);
+}
+
+impl World {
+    /// Ends a sequence: everything is as the model has it, also without the catalog, and stands on disk.
+    fn end(mut self, to: &Path) -> Vec<PathBuf> {
+        self.look_at_everything();
+        self.restart(Stop::Close);
+        self.look_at_everything();
+        self.close_all();
+        for name in ["tasks.db", "tasks.db-wal", "tasks.db-shm"] {
+            let _ = std::fs::remove_file(self.catalog.path().join(name));
+        }
+        self.open();
+        self.check_rows();
+        self.look_at_everything();
+        self.close_all();
+        for id in self.tasks.keys() {
+            self.check_files(*id);
+        }
+        self.sim.export(to).unwrap();
+        let place = |id| to.join(Folder::name(self.folder(id).unwrap()).as_str()).join(id.to_string());
+        self.tasks.keys().map(|id| place(*id)).collect()
+    }
+}
