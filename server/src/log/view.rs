@@ -235,8 +235,10 @@ fn call_ids(calls: &str) -> Vec<String> {
         #[serde(borrow, default)]
         id: Option<&'a RawValue>,
     }
-    let calls: Vec<Call<'_>> = serde_json::from_str(calls).unwrap_or_default();
-    let ids = calls.iter().filter_map(|call| call.id.map(RawValue::get));
+    let calls: Vec<&RawValue> = serde_json::from_str(calls).unwrap_or_default();
+    // An array would be read as an object without keys, and one bad call would hide the others.
+    let objects = calls.into_iter().map(RawValue::get).filter(|call| JsonKind::of(call) == JsonKind::Object);
+    let ids = objects.filter_map(|call| serde_json::from_str::<Call<'_>>(call).ok()?.id.map(RawValue::get));
     ids.filter(|id| JsonKind::of(id) == JsonKind::Text).map(str::to_owned).collect()
 }
 
