@@ -279,7 +279,7 @@ impl World {
         }
         match &state.lease {
             Some((generation, _)) if *generation == op.lease => {
-                self.renewed.insert(op.id, contextstore::infra::clock::Clock::monotonic(&*self.clock));
+                self.renew(op.id);
             }
             Some(_) if op.lease == 0 && self.lease_is_live(op.id) => {
                 return Expected::refused("ERROR_REASON_LEASE_HELD");
@@ -291,6 +291,7 @@ impl World {
     }
 
     fn expect_create(&mut self, op: &Op, instance: &'static str, config: &Config) -> Expected {
+        self.renew(op.id);
         let body = format!(",\"uuid\":\"{}\",\"format_version\":1", op.id);
         let started = Line::new(What::Started, body);
         let lease = lease_line(1, instance, "start", op.request(1));
@@ -325,7 +326,7 @@ impl World {
             _ => "takeover",
         };
         let generation = state.generation + 1;
-        self.renewed.insert(op.id, contextstore::infra::clock::Clock::monotonic(&*self.clock));
+        self.renew(op.id);
         let line = lease_line(generation, instance, reason, op.request(generation));
         Expected::lines(LOG, vec![line], vec![generation, 0]).synced()
     }
@@ -424,7 +425,7 @@ impl World {
             }
             Call::Resume { instance } => {
                 let generation = state.generation + 1;
-                self.renewed.insert(op.id, contextstore::infra::clock::Clock::monotonic(&*self.clock));
+                self.renew(op.id);
                 let lease = lease_line(generation, instance, "resume", op.request(generation));
                 let mut lines = vec![status_line(Status::Running, None, None, None), lease];
                 if state.status() == Status::Running {
@@ -462,6 +463,8 @@ impl World {
         }
         let told = told.map_err(|error| (error.reason(), error));
         match (&told, &expected.told) {
+            // A view that could not be written has no tokens to tell.
+            (Ok(told), Ok(expected)) if died => assert_eq!(told[..told.len().min(2)], expected[..told.len().min(2)]),
             (Ok(told), Ok(expected)) => assert_eq!(told, expected),
             (Err((reason, error)), Err(expected)) if !died => assert_eq!(reason, expected, "{error:?}"),
             (Err(_), _) if died => {}

@@ -110,6 +110,10 @@ impl World {
         self.clock.monotonic() - renewed < self.options.lease_ttl
     }
 
+    pub(crate) fn renew(&mut self, id: TaskId) {
+        self.renewed.insert(id, self.clock.monotonic());
+    }
+
     pub(crate) fn durability(&self, task: &Task) -> Durability {
         task.state().config.durability.unwrap_or(self.options.durability)
     }

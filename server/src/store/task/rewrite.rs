@@ -112,6 +112,8 @@ impl Task {
             if inner.rewriting {
                 return Err(StoreError::RewriteInFlight { id: self.id });
             }
+            // Which groups are open is known of a view that was looked at only.
+            self.ensure_view(&mut inner);
             let rewrite = plan(self, &inner)?;
             let planned = self.begin(&mut inner, rewrite)?;
             inner.rewriting = true;
