@@ -3,7 +3,7 @@
 use std::io;
 
 use crate::log::{Appended, Digest, Head, Line, LogKind, LogState, Row};
-use crate::model::{Event, InvalidField, NewMessage, Status, StoreError};
+use crate::model::{Durability, Event, InvalidField, NewMessage, Status, StoreError};
 
 use super::{Caller, Frozen, Inner, Task};
 use crate::log::message_body;
@@ -76,7 +76,7 @@ impl Task {
         let body = event.body().map_err(|error| StoreError::io("writing an event", error.into()))?;
         let digest = Digest::of(&[event.name(), &body]);
         let mut inner = self.lock();
-        let durability = self.durability(&inner);
+        let mut durability = self.durability(&inner);
         let seen = self.seen_before(&inner, caller.request_id.as_ref(), digest)?;
         let end = match seen {
             Some((_, end)) => end,
@@ -89,6 +89,10 @@ impl Task {
                 let end = self.write_event(&mut inner, event, request)?;
                 self.mark_dirty(&mut inner);
                 self.checkpoint_if_due(&mut inner);
+                if durability == Durability::Process {
+                    // A configuration that asks for more has it from its own line on, and readers see no further.
+                    durability = self.durability(&inner);
+                }
                 end
             }
         };
