@@ -124,6 +124,11 @@ impl ViewWriter {
         Ok(())
     }
 
+    fn sync(&self) -> io::Result<()> {
+        self.file.sync_data()?;
+        self.extra.as_ref().map_or(Ok(()), |extra| extra.sync_data())
+    }
+
     /// Puts a view made beside the old one in its place.
     pub(super) fn publish(self, fs: &dyn Fs, state: ViewState) -> io::Result<View> {
         let path = |name: Name| self.dir.join(name);
@@ -185,7 +190,12 @@ impl Task {
                 let mut writer = ViewWriter::beside(fs, dir).map_err(failed)?;
                 let mut fold = Fold::new(source, rewrite, inner.state.last_seq);
                 match writer.run(fs, &mut fold) {
-                    Ok(()) => writer.publish(fs, fold.state().clone()).map_err(failed)?,
+                    // A checkpoint of an orderly stop may still vouch for a view of this generation: what
+                    // takes its place must be as durable.
+                    Ok(()) => {
+                        let view = writer.sync().and_then(|()| writer.publish(fs, fold.state().clone()));
+                        view.map_err(failed)?
+                    }
                     Err(error) => {
                         writer.abandon(fs);
                         return Err(error);
