@@ -55,7 +55,12 @@ impl Task {
         let marks = checkpoint.as_ref().map(|checkpoint| (&checkpoint.tools, &checkpoint.plans));
         let tools = opener.records(LogKind::Tools, marks.map(|(tools, _)| tools))?;
         let plans = opener.records(LogKind::Plans, marks.map(|(_, plans)| plans))?;
-        let frozen = match (opener.damage, &state.unknown_event, metadata.format_version) {
+        let damage = match opener.damage {
+            // Whatever brought it here, a person has to look at it.
+            None if folder == Folder::Quarantine => Some(quarantine_note(env, &dir)),
+            damage => damage,
+        };
+        let frozen = match (damage, &state.unknown_event, metadata.format_version) {
             (Some(damage), ..) => Some(Frozen::Quarantined(damage)),
             (None, Some(event), _) => Some(Frozen::NewerFormat(format!("event {event}"))),
             (None, None, version) if version > FORMAT_VERSION => {
@@ -161,6 +166,18 @@ pub(crate) fn read_metadata(env: &Env, dir: &StorePath, id: TaskId) -> Result<Me
         return Err(damaged(format!("it belongs to task {}", metadata.uuid)));
     }
     Ok(metadata)
+}
+
+/// Why a task is in quarantine, as it was written down then.
+fn quarantine_note(env: &Env, dir: &StorePath) -> String {
+    #[derive(serde::Deserialize)]
+    struct Note {
+        problem: String,
+    }
+    let path = dir.join(layout::QUARANTINE_NOTE);
+    let note = files::read_small(env.fs.as_ref(), &path, MAX_METADATA_BYTES).ok().flatten();
+    let note = note.and_then(|note| serde_json::from_slice::<Note>(&note).ok());
+    note.map_or_else(|| "it was put there".to_owned(), |note| note.problem)
 }
 
 /// Opens the logs of a task, one after the other.
