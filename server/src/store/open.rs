@@ -185,6 +185,11 @@ fn prepare(fs: &dyn Fs, name: &str) -> Result<Option<String>, StoreError> {
             Some(stat) if Some(stat.device) != device => {
                 return Err(bad(&path, "it is on another file system, and tasks move by rename"));
             }
+            Some(stat) if stat.mode != 0o700 => {
+                if let Err(error) = fs.make_private(&path) {
+                    tracing::warn!(%path, %error, "others can look into a folder");
+                }
+            }
             Some(_) => {}
             None => match fs.create_dir(&path) {
                 Ok(()) => made = true,
