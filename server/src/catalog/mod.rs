@@ -12,6 +12,7 @@ use std::thread::{self, JoinHandle};
 use std::time::Duration;
 
 use rusqlite::Connection;
+use uuid::Uuid;
 
 use crate::model::{Health, Page, Status, StoreError, TaskFilter, TaskId, TaskOrder, TaskRow};
 use error::{Failure, kind, store_error};
@@ -82,6 +83,8 @@ struct Inner {
     reader: Db,
     /// `None` for a catalog that is only read.
     writing: Option<Writing>,
+    /// The names of this run and of the one before.
+    runs: (String, Option<String>),
 }
 
 struct Writing {
@@ -103,7 +106,10 @@ impl Catalog {
         let (conn, path, opened) = open::open(path, options.busy_timeout)?;
         let reader = open::open_reader(&path, options.busy_timeout)?;
         conn.busy_timeout(options.busy_timeout.min(BUSY_SLICE)).map_err(store_error)?;
-        let catalog = Self::start(Some(path), share(reader), share(conn), options)?;
+        let run = Uuid::now_v7().to_string();
+        let last = schema::run(&conn).map_err(store_error)?;
+        schema::set_run(&conn, &run).map_err(store_error)?;
+        let catalog = Self::start(Some(path), share(reader), share(conn), options, (run, last))?;
         Ok((catalog, opened))
     }
 
@@ -114,7 +120,8 @@ impl Catalog {
     pub fn open_read_only(path: &Path) -> Result<Option<Self>, StoreError> {
         let opened = open::open_read_only(path, CatalogOptions::default().busy_timeout)?;
         Ok(opened.map(|(conn, path)| {
-            let inner = Inner { path: Some(path), reader: share(conn), writing: None };
+            let runs = (String::new(), None);
+            let inner = Inner { path: Some(path), reader: share(conn), writing: None, runs };
             Self { inner: Arc::new(inner) }
         }))
     }
@@ -122,10 +129,16 @@ impl Catalog {
     /// An empty catalog that is on no disk, for when the disk takes no writes.
     pub fn in_memory() -> Result<Self, StoreError> {
         let db = share(open::open_in_memory()?);
-        Self::start(None, Arc::clone(&db), db, CatalogOptions::default())
+        Self::start(None, Arc::clone(&db), db, CatalogOptions::default(), (String::new(), None))
     }
 
-    fn start(path: Option<PathBuf>, reader: Db, db: Db, options: CatalogOptions) -> Result<Self, StoreError> {
+    fn start(
+        path: Option<PathBuf>,
+        reader: Db,
+        db: Db,
+        options: CatalogOptions,
+        runs: (String, Option<String>),
+    ) -> Result<Self, StoreError> {
         let queue = Arc::new(Queue::default());
         let writer = Writer { queue: Arc::clone(&queue), db: Arc::clone(&db), options: options.clone() };
         let thread = thread::Builder::new()
@@ -133,7 +146,18 @@ impl Catalog {
             .spawn(move || writer.run())
             .map_err(|error| StoreError::io("starting the catalog's thread", error))?;
         let writing = Writing { queue, db, thread: Mutex::new(Some(thread)), options };
-        Ok(Self { inner: Arc::new(Inner { path, reader, writing: Some(writing) }) })
+        Ok(Self { inner: Arc::new(Inner { path, reader, writing: Some(writing), runs }) })
+    }
+
+    /// Names this use of the file; empty where nothing is written to one.
+    pub fn run(&self) -> &str {
+        &self.inner.runs.0
+    }
+
+    /// The name of the use before this one, as the file has it. Who wrote it down elsewhere can tell an old
+    /// copy of the file from the one that was closed last.
+    pub fn last_run(&self) -> Option<&str> {
+        self.inner.runs.1.as_deref()
     }
 
     /// Queues a row, new or changed. Never waits for the disk.

@@ -114,6 +114,18 @@ pub(super) fn is_clean(conn: &Connection) -> rusqlite::Result<bool> {
     Ok(value.as_deref() == Some("1"))
 }
 
+/// The run that used the file last, as it named itself.
+pub(super) fn run(conn: &Connection) -> rusqlite::Result<Option<String>> {
+    conn.query_row("SELECT value FROM meta WHERE key = 'run'", [], |row| row.get(0)).optional()
+}
+
+/// Names the run that uses the file from now on.
+pub(super) fn set_run(conn: &Connection, run: &str) -> rusqlite::Result<()> {
+    let sql = "INSERT INTO meta (key, value) VALUES ('run', ?1)
+         ON CONFLICT (key) DO UPDATE SET value = excluded.value";
+    conn.execute(sql, [run]).map(|_| ())
+}
+
 /// Writes the flag so that it survives a power cut, with everything committed before.
 pub(super) fn set_clean(conn: &Connection, clean: bool) -> rusqlite::Result<()> {
     conn.pragma_update(None, "synchronous", "FULL")?;

@@ -86,6 +86,7 @@ impl Store {
         if options.max_message_bytes > most {
             return Err(InvalidField::new("limits.message_bytes", format!("must be at most {most}")).into());
         }
+        let last_run = last_run(fs.as_ref());
         let mut lock = take_lock(fs.as_ref(), &name)?;
         let mut read_only = prepare(fs.as_ref(), &name)?;
         let mut full = None;
@@ -101,7 +102,15 @@ impl Store {
             lock = take_lock(fs.as_ref(), &name)?;
         }
         let (catalog, clean) = match &read_only {
-            None => open_catalog(&catalog, &options)?,
+            None => {
+                let (catalog, clean) = open_catalog(&catalog, &options)?;
+                if let Some(lock) = &lock {
+                    note_run(lock.as_ref(), catalog.run());
+                }
+                // An old copy may have been closed in order too, but not by the last run.
+                let newest = last_run.is_some() && last_run.as_deref() == catalog.last_run();
+                (catalog, clean && newest)
+            }
             Some(_) => (Catalog::open_read_only(&catalog)?.map_or_else(Catalog::in_memory, Ok)?, false),
         };
         if read_only.is_none() && full.is_none() {
@@ -158,8 +167,24 @@ pub(crate) fn lock_holder(fs: &dyn Fs, name: &str) -> Result<Option<String>, Sto
 
 fn holder(fs: &dyn Fs) -> Result<String, StoreError> {
     let noted = files::read_small(fs, &StorePath::ROOT.join(layout::LOCK), 64)?.unwrap_or_default();
-    let pid = String::from_utf8_lossy(&noted).trim().to_owned();
-    Ok(if pid.is_empty() { "(unknown)".to_owned() } else { pid })
+    let noted = String::from_utf8_lossy(&noted);
+    let pid = noted.lines().next().map(str::trim).filter(|pid| !pid.is_empty());
+    Ok(pid.unwrap_or("(unknown)").to_owned())
+}
+
+/// The run that used the directory last, as it wrote it down; none if it never opened the catalog.
+fn last_run(fs: &dyn Fs) -> Option<String> {
+    let held = files::read_small(fs, &StorePath::ROOT.join(layout::LOCK), 64).ok()??;
+    let held = String::from_utf8(held).ok()?;
+    held.lines().nth(1).map(str::to_owned)
+}
+
+/// Writes down which run of the catalog goes with the directory. Without it the next start looks at everything.
+fn note_run(lock: &dyn File, run: &str) {
+    let note = format!("{}\n{run}\n", std::process::id());
+    if let Err(error) = lock.write_all_at(note.as_bytes(), 0) {
+        tracing::warn!(%error, "the next start will look at every task");
+    }
 }
 
 /// Sees that the folders are there, private, on one file system, and that they can be written. Answers why
