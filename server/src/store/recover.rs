@@ -10,7 +10,7 @@ use std::sync::Arc;
 
 use uuid::Uuid;
 
-use crate::infra::fs::{Kind, Name, StorePath};
+use crate::infra::fs::{Entry, Kind, Name, StorePath};
 use crate::model::{Health, Status, StoreError, TaskId, TaskRow};
 
 use super::env::Env;
@@ -208,20 +208,25 @@ impl Recovery<'_> {
     }
 
     fn names_in(&self, dir: &StorePath) -> Result<Vec<Name>, StoreError> {
-        let mut names = Vec::new();
+        Ok(self.entries_in(dir)?.into_iter().map(|entry| entry.name).collect())
+    }
+
+    fn entries_in(&self, dir: &StorePath) -> Result<Vec<Entry>, StoreError> {
+        let mut entries = Vec::new();
         let listed = self.env.fs.list(dir, &mut |entry| {
-            names.push(entry.name);
+            entries.push(entry);
             Ok(())
         });
         match listed {
-            Err(error) if error.kind() == io::ErrorKind::NotFound && !self.writes => Ok(names),
+            Err(error) if error.kind() == io::ErrorKind::NotFound && !self.writes => Ok(entries),
             Err(error) => Err(StoreError::io(format!("listing {dir}"), error)),
-            Ok(()) => Ok(names),
+            Ok(()) => Ok(entries),
         }
     }
 
     fn tasks_in(&self, folder: Folder) -> Result<Vec<TaskId>, StoreError> {
-        Ok(self.names_in(&folder.path())?.iter().filter_map(task_of).collect())
+        let dirs = self.entries_in(&folder.path())?.into_iter().filter(|entry| entry.kind == Kind::Dir);
+        Ok(dirs.filter_map(|entry| task_of(&entry.name)).collect())
     }
 
     fn is_there(&self, folder: Folder, id: TaskId) -> Result<bool, StoreError> {
@@ -232,11 +237,9 @@ impl Recovery<'_> {
     }
 
     fn live_task(&mut self, id: TaskId, folder: Folder) -> Result<(), StoreError> {
-        if self.writes {
-            self.remove_transient(folder.task(id))?;
-        }
         let mode = if self.writes { Mode::Write } else { Mode::Look };
-        let opened = Task::open(self.env, id, folder, mode);
+        let swept = if self.writes { self.remove_transient(folder.task(id)) } else { Ok(()) };
+        let opened = swept.and_then(|()| Task::open(self.env, id, folder, mode));
         match opened.and_then(|task| {
             if self.writes { task.settle_after_crash().map(|moved| (task, moved)) } else { Ok((task, false)) }
         }) {
