@@ -249,7 +249,7 @@ impl Catalog {
         Ok(Page { rows, next })
     }
 
-    /// Which of the ids have a row.
+    /// Which of the ids have a row that does not call them missing.
     pub fn known(&self, ids: &[TaskId]) -> Result<HashSet<TaskId>, StoreError> {
         let queued = self.inner.writing.as_ref().map(|writing| writing.queue.queued_of(ids));
         let mut known = self.read(|conn| queries::known(conn, ids))?;
@@ -272,6 +272,15 @@ impl Catalog {
         self.settle();
         let live = self.read(queries::live)?;
         live.into_iter().try_for_each(|(id, status)| visit(id, status))
+    }
+
+    /// Visits the tasks that have ended and are healthy, until a visit fails. A visit may use the catalog.
+    pub fn each_ended(
+        &self,
+        visit: &mut dyn FnMut(TaskId) -> Result<(), StoreError>,
+    ) -> Result<(), StoreError> {
+        self.settle();
+        self.read(queries::ended)?.into_iter().try_for_each(visit)
     }
 
     /// How many rows there are.

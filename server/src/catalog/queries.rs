@@ -150,10 +150,11 @@ impl Conditions {
     }
 }
 
-/// Which of the ids have a row.
+/// Which of the ids have a row that does not call them missing.
 pub(super) fn known(conn: &Connection, ids: &[TaskId]) -> rusqlite::Result<HashSet<TaskId>> {
-    let mut statement =
-        conn.prepare_cached("SELECT uuid FROM tasks WHERE uuid IN (SELECT value FROM json_each(?1))")?;
+    let mut statement = conn.prepare_cached(
+        "SELECT uuid FROM tasks WHERE health <> 'missing' AND uuid IN (SELECT value FROM json_each(?1))",
+    )?;
     let mut known = HashSet::with_capacity(ids.len());
     for chunk in ids.chunks(KNOWN_AT_ONCE) {
         let chunk = serde_json::Value::from_iter(chunk.iter().map(TaskId::to_string)).to_string();
@@ -172,6 +173,13 @@ pub(super) fn live(conn: &Connection) -> rusqlite::Result<Vec<(TaskId, Status)>>
     )?
     .query_map([], |row| Ok((row.get::<_, Id>(0)?.0, row.get::<_, Word<Status>>(1)?.0)))?
     .collect()
+}
+
+/// The tasks that have ended and can be used.
+pub(super) fn ended(conn: &Connection) -> rusqlite::Result<Vec<TaskId>> {
+    conn.prepare_cached("SELECT uuid FROM tasks WHERE status IN ('completed', 'failed') AND health = 'ok'")?
+        .query_map([], |row| Ok(row.get::<_, Id>(0)?.0))?
+        .collect()
 }
 
 /// How many rows there are.

@@ -3,7 +3,7 @@
 //! Everything is listed first and acted on afterwards, so that a task just moved is not taken for another.
 //! Tasks that ended are not read: their rows come from the catalog, or from `task.json` if it has none.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashSet};
 use std::fmt;
 use std::io;
 use std::sync::Arc;
@@ -55,7 +55,7 @@ impl fmt::Display for Recovered {
 
 /// Recovers a store whose lock is held. Changes nothing but the catalog if no writes are taken.
 pub(crate) fn recover(env: &Arc<Env>) -> Result<Vec<Recovered>, StoreError> {
-    let mut recovery = Recovery { env, writes: env.read_only().is_none(), done: Vec::new() };
+    let mut recovery = Recovery::new(env);
     recovery.sync_folders()?;
     recovery.empty(layout::TMP)?;
     recovery.finish_removals()?;
@@ -84,7 +84,7 @@ pub(crate) fn recover(env: &Arc<Env>) -> Result<Vec<Recovered>, StoreError> {
 
 /// Empties `.tmp` and `.trash` of what a crash left there; part of every start.
 pub(crate) fn sweep(env: &Arc<Env>) -> Result<Vec<Recovered>, StoreError> {
-    let mut recovery = Recovery { env, writes: env.read_only().is_none(), done: Vec::new() };
+    let mut recovery = Recovery::new(env);
     recovery.sync_folders()?;
     recovery.empty(layout::TMP)?;
     recovery.finish_removals()?;
@@ -149,10 +149,16 @@ pub(crate) fn task_of(name: &Name) -> Option<TaskId> {
 struct Recovery<'a> {
     env: &'a Arc<Env>,
     writes: bool,
+    /// The tasks in `completed`, once it was listed.
+    ended: Option<HashSet<TaskId>>,
     done: Vec<Recovered>,
 }
 
-impl Recovery<'_> {
+impl<'a> Recovery<'a> {
+    fn new(env: &'a Arc<Env>) -> Self {
+        Self { env, writes: env.read_only().is_none(), ended: None, done: Vec::new() }
+    }
+
     /// What is seen need not be on disk: whoever was killed between a rename and its sync left a task that
     /// the next power cut would take back, with all that is written to it from now on.
     fn sync_folders(&self) -> Result<(), StoreError> {
@@ -224,6 +230,7 @@ impl Recovery<'_> {
         }
     }
 
+    /// The task directories of a folder. What else is in it is left alone.
     fn tasks_in(&self, folder: Folder) -> Result<Vec<TaskId>, StoreError> {
         let dirs = self.entries_in(&folder.path())?.into_iter().filter(|entry| entry.kind == Kind::Dir);
         Ok(dirs.filter_map(|entry| task_of(&entry.name)).collect())
@@ -305,10 +312,12 @@ impl Recovery<'_> {
     fn ended_tasks(&mut self) -> Result<(), StoreError> {
         let mut batch = Vec::with_capacity(512);
         let mut listed = Vec::new();
+        let mut ended = HashSet::new();
         let dir = Folder::Completed.path();
         let list = self.env.fs.list(&dir, &mut |entry| {
-            if let Some(id) = task_of(&entry.name) {
+            if let Some(id) = task_of(&entry.name).filter(|_| entry.kind == Kind::Dir) {
                 batch.push(id);
+                ended.insert(id);
             }
             if batch.len() == batch.capacity() {
                 listed.append(&mut self.unknown(&std::mem::replace(&mut batch, Vec::with_capacity(512))));
@@ -320,6 +329,7 @@ impl Recovery<'_> {
             list => list.map_err(|error| StoreError::io(format!("listing {dir}"), error))?,
         }
         listed.append(&mut self.unknown(&batch));
+        self.ended = Some(ended);
         for id in listed {
             self.ended_task(id)?;
         }
@@ -352,6 +362,14 @@ impl Recovery<'_> {
 
     fn rows_without_task(&mut self) -> Result<(), StoreError> {
         let mut gone = Vec::new();
+        if let Some(ended) = &self.ended {
+            self.env.catalog.each_ended(&mut |id| {
+                if !ended.contains(&id) {
+                    gone.push(id);
+                }
+                Ok(())
+            })?;
+        }
         self.env.catalog.each_live(&mut |id, _| {
             let live = self.is_there(Folder::Running, id)? || self.is_there(Folder::Paused, id)?;
             if !live {
