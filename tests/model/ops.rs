@@ -363,9 +363,11 @@ impl World {
             Call::Pin { seq: pin, .. } if *pin == 0 || *pin > seq => {
                 Expected::refused("ERROR_REASON_MESSAGE_NOT_FOUND")
             }
-            Call::Pin { seq: pin, pinned } => {
-                event(What::Pin { seq: *pin, pinned: *pinned }, format!(",\"seq\":{pin},\"pinned\":{pinned}"), seq)
-            }
+            Call::Pin { seq: pin, pinned } => event(
+                What::Pin { seq: *pin, pinned: *pinned },
+                format!(",\"seq\":{pin},\"pinned\":{pinned}"),
+                seq,
+            ),
             Call::Configure(config) => {
                 event(What::Config(config.clone()), format!(",\"config\":{}", config_text(config)), seq)
             }
@@ -464,7 +466,9 @@ impl World {
         let told = told.map_err(|error| (error.reason(), error));
         match (&told, &expected.told) {
             // A view that could not be written has no tokens to tell.
-            (Ok(told), Ok(expected)) if died => assert_eq!(told[..told.len().min(2)], expected[..told.len().min(2)]),
+            (Ok(told), Ok(expected)) if died => {
+                assert_eq!(told[..told.len().min(2)], expected[..told.len().min(2)])
+            }
             (Ok(told), Ok(expected)) => assert_eq!(told, expected),
             (Err((reason, error)), Err(expected)) if !died => assert_eq!(reason, expected, "{error:?}"),
             (Err(_), _) if died => {}
@@ -516,9 +520,7 @@ impl World {
             }
             54..=56 => Call::Pin { seq: rng.u64(..=seq + 1), pinned: rng.bool() },
             57..=58 => Call::Configure(config(rng)),
-            59..=62 => {
-                Call::Tool { success: rng.bool(), result: rng.bool().then(|| words::text(rng)) }
-            }
+            59..=62 => Call::Tool { success: rng.bool(), result: rng.bool().then(|| words::text(rng)) },
             63..=65 => {
                 let content = ["null", "{\"steps\":[\"a\",\"b\"]}", "12345678901234567890.5"][rng.usize(..3)];
                 Call::Plan { kind: "revision".to_owned(), content: content.to_owned() }
@@ -643,7 +645,11 @@ impl World {
         let (from, to) = (self.rng.u64(..=state.last_seq + 1), self.rng.u64(..=state.last_seq + 1));
         let part = lines(store.lines(id, from, to).unwrap());
         same(&part, &texts(&task, LOG, from, to), &format!("messages {from} to {to}"));
-        same(&lines(store.tool_calls(id, from, to).unwrap()), &texts(&task, TOOLS, from, to), "the tool calls");
+        same(
+            &lines(store.tool_calls(id, from, to).unwrap()),
+            &texts(&task, TOOLS, from, to),
+            "the tool calls",
+        );
         same(&lines(store.plans(id, from, to).unwrap()), &texts(&task, PLANS, from, to), "the plans");
         let successes = task.logs[TOOLS].iter().filter(|line| line.what == What::Tool { success: true });
         assert_eq!(info.tool_successes, successes.count() as u64);
@@ -764,7 +770,11 @@ fn rewrite(rng: &mut fastrand::Rng, state: &State) -> Call {
     let stale = u64::from(one_in(rng, 15));
     let rewrite = Rewrite {
         strategy: strategies[rng.usize(..strategies.len())].to_owned(),
-        base: if rng.bool() { state.view_generation() + stale } else { state.view_generation().saturating_sub(stale) },
+        base: if rng.bool() {
+            state.view_generation() + stale
+        } else {
+            state.view_generation().saturating_sub(stale)
+        },
         parent: None,
         covers,
         reason: "too \"long\"".to_owned(),

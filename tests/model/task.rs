@@ -332,13 +332,17 @@ impl Task {
     /// The call of that id, with its line.
     pub(crate) fn request(&self, log: usize, id: &str) -> Option<(usize, &Request)> {
         let lines = self.logs[log].iter().enumerate();
-        lines.filter_map(|(at, line)| Some((at, line.request.as_ref()?))).find(|(_, request)| request.id == id)
+        lines
+            .filter_map(|(at, line)| Some((at, line.request.as_ref()?)))
+            .find(|(_, request)| request.id == id)
     }
 
     pub(crate) fn messages(&self) -> Vec<&Message> {
         let message = |line: &'_ Line| matches!(line.what, What::Message(_));
         let lines = self.logs[LOG].iter().filter(|line| message(line));
-        lines.filter_map(|line| if let What::Message(message) = &line.what { Some(&**message) } else { None }).collect()
+        lines
+            .filter_map(|line| if let What::Message(message) = &line.what { Some(&**message) } else { None })
+            .collect()
     }
 
     /// The summaries, one a line.

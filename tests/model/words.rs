@@ -134,13 +134,8 @@ pub(crate) fn message(rng: &mut Rng, open: &[String]) -> Message {
     message
 }
 
-const KINDS: [LiteralKind; 5] = [
-    LiteralKind::Summary,
-    LiteralKind::Retain,
-    LiteralKind::Gap,
-    LiteralKind::Inherited,
-    LiteralKind::Note,
-];
+const KINDS: [LiteralKind; 5] =
+    [LiteralKind::Summary, LiteralKind::Retain, LiteralKind::Gap, LiteralKind::Inherited, LiteralKind::Note];
 
 /// Segments that speak for messages up to `covers`, and the records of some of their summaries.
 pub(crate) fn segments(rng: &mut Rng, state: &State, covers: u64) -> (Vec<Segment>, Vec<SummaryRecord>) {

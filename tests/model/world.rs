@@ -162,9 +162,8 @@ impl World {
     /// The folder a task is in; there must not be two.
     pub(crate) fn folder(&self, id: TaskId) -> Option<Folder> {
         let folders = Folder::HEALTHY.into_iter().chain([Folder::Quarantine]);
-        let mut found = folders.filter(|folder| {
-            self.sim.read_file(&folder.task(id).join(layout::METADATA)).is_some()
-        });
+        let mut found =
+            folders.filter(|folder| self.sim.read_file(&folder.task(id).join(layout::METADATA)).is_some());
         let first = found.next();
         assert_eq!(found.next(), None, "{id} is there twice");
         first
@@ -316,7 +315,8 @@ impl World {
             let name = views[self.rng.usize(..views.len())].clone();
             let path = folder.task(id).join(name.clone());
             let Some(mut bytes) = self.sim.read_file(&path) else { continue };
-            let checkpoint = self.sim.read_file(&folder.task(id).join(layout::CHECKPOINT)).unwrap_or_default();
+            let checkpoint =
+                self.sim.read_file(&folder.task(id).join(layout::CHECKPOINT)).unwrap_or_default();
             let clean = String::from_utf8_lossy(&checkpoint).contains("\"clean\":true");
             // What was synced is believed to be what it was, if it has its length.
             let believed = [layout::CURRENT, layout::EXTRA].contains(&name) && (clean || !cut);
@@ -497,7 +497,8 @@ fn take_lines(task: &mut Task, log: usize, found: &[String], new: Vec<Line>) {
 fn check_line(line: &Line, log: usize, before: u64, text: &str, offset: u64) {
     let (covered, seal) = text.split_at(text.len() - 18);
     assert_eq!(seal, format!(",\"crc\":\"{:08x}\"}}", crc32fast::hash(covered.as_bytes())), "{text}");
-    let event = |name: &str| (format!("{{\"event\":\"{name}\",\"after\":{before},\"timestamp\":\""), String::new());
+    let event =
+        |name: &str| (format!("{{\"event\":\"{name}\",\"after\":{before},\"timestamp\":\""), String::new());
     let (head, tokens) = match &line.what {
         What::Message(message) => (
             format!("{{\"seq\":{},\"role\":\"{}\",\"timestamp\":\"", before + 1, message.role.as_str()),
