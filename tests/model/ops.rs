@@ -3,7 +3,7 @@
 use contextstore::infra::fs::File;
 use contextstore::model::{
     Durability, Event, Holder, InstanceId, Plan, RequestId, Role, Segment, Status, StoreError, SummaryRecord,
-    TaskConfig, TaskFilter, TaskId, TaskKey, TaskOrder, ToolCall, ToolStatus, json::Json,
+    TaskConfig, TaskFilter, TaskId, TaskKey, TaskOrder, TaskRow, ToolCall, ToolStatus, json::Json,
 };
 use contextstore::store::{Append, Caller, NewRewrite, StartTask, Store};
 use uuid::Uuid;
@@ -277,14 +277,16 @@ impl World {
             }
             _ => {}
         }
+        // A resume asks for a lease and has none.
+        let lease = if matches!(op.call, Call::Resume { .. }) { 0 } else { op.lease };
         match &state.lease {
-            Some((generation, _)) if *generation == op.lease => {
+            Some((generation, _)) if *generation == lease => {
                 self.renew(op.id);
             }
-            Some(_) if op.lease == 0 && self.lease_is_live(op.id) => {
+            Some(_) if lease == 0 && self.lease_is_live(op.id) => {
                 return Expected::refused("ERROR_REASON_LEASE_HELD");
             }
-            _ if op.lease == 0 => {}
+            _ if lease == 0 => {}
             _ => return Expected::refused("ERROR_REASON_STALE_LEASE"),
         }
         self.expect_let_in(op, &task, &state)
@@ -369,7 +371,11 @@ impl World {
                 seq,
             ),
             Call::Configure(config) => {
-                event(What::Config(config.clone()), format!(",\"config\":{}", config_text(config)), seq)
+                let expected =
+                    event(What::Config(config.clone()), format!(",\"config\":{}", config_text(config)), seq);
+                // From its own line on.
+                let durability = config.durability.unwrap_or(self.options.durability);
+                if durability == Durability::Process { expected } else { expected.synced() }
             }
             Call::Tool { success, result } => {
                 let result = result.as_ref().map_or_else(String::new, |text| format!(",\"result\":{text}"));
@@ -690,7 +696,8 @@ impl World {
         let mut rows = page.unwrap().rows;
         rows.sort_by_key(|row| row.uuid);
         let expected: Vec<_> = self.tasks.values().map(Task::row).collect();
-        assert_eq!(rows, expected, "rows of the catalog");
+        let text = |rows: &[TaskRow]| rows.iter().map(|row| format!("{row:#?}\n")).collect::<String>();
+        same(&text(&rows), &text(&expected), "the catalog");
     }
 }
 
