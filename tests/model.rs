@@ -4,6 +4,7 @@
 #![allow(
     clippy::disallowed_methods,
     clippy::unwrap_used,
+    clippy::wildcard_enum_match_arm,
     reason = "tests look at the disk as it is, and stop where it is not as it must be"
 )]
 

@@ -63,7 +63,9 @@ impl Forward {
                 self.start += length + 1;
                 self.at += length as u64 + 1;
                 let bytes = &self.buffer[begin..begin + length];
-                return Ok(Some(Found { offset, end: self.at, bytes: Ok(bytes) }));
+                let fits = length < MAX_LINE_BYTES;
+                let bytes = if fits { Ok(bytes) } else { Err(BadLine::TooLong) };
+                return Ok(Some(Found { offset, end: self.at, bytes }));
             }
             searched = unread.len();
             if searched > MAX_LINE_BYTES {
@@ -82,7 +84,9 @@ impl Forward {
         self.buffer.drain(..self.start);
         self.start = 0;
         let from = self.at + self.buffer.len() as u64;
-        let room = CHUNK.max(self.buffer.len()).min(usize::try_from(self.end - from).unwrap_or(usize::MAX));
+        // Twice as much each time, but not much more than the longest line.
+        let room = CHUNK.max(self.buffer.len().min(MAX_LINE_BYTES - self.buffer.len().min(MAX_LINE_BYTES)));
+        let room = room.min(usize::try_from(self.end - from).unwrap_or(usize::MAX));
         let kept = self.buffer.len();
         self.buffer.resize(kept + room, 0);
         let read = if room == 0 { 0 } else { self.file.read_at(&mut self.buffer[kept..], from)? };
