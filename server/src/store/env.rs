@@ -3,6 +3,7 @@
 use std::collections::HashSet;
 use std::fmt;
 use std::io;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
@@ -11,6 +12,7 @@ use crate::infra::clock::Clock;
 use crate::infra::fs::Fs;
 use crate::model::{Durability, StoreError, TaskId};
 
+use super::layout::Folder;
 use super::lease::Leases;
 
 /// How a store works.
@@ -60,6 +62,7 @@ pub(crate) struct Env {
     read_only: Mutex<Option<String>>,
     failed: Mutex<HashSet<TaskId>>,
     dirty: Mutex<HashSet<TaskId>>,
+    unsynced: AtomicBool,
 }
 
 impl Env {
@@ -81,6 +84,7 @@ impl Env {
             read_only: Mutex::new(read_only),
             failed: Mutex::default(),
             dirty: Mutex::default(),
+            unsynced: AtomicBool::new(false),
         }
     }
 
@@ -107,6 +111,23 @@ impl Env {
             tracing::error!(reason, "no more writes are taken");
             self.set_read_only(reason);
         }
+    }
+
+    /// Takes note that a new task is in its folder, but that the folder could not be synced.
+    pub(crate) fn note_unsynced(&self) {
+        self.unsynced.store(true, Ordering::Release);
+    }
+
+    /// Sees that no power cut takes back a task that was made: what is written to it hangs on its name.
+    pub(crate) fn sync_new_tasks(&self) -> Result<(), StoreError> {
+        if self.unsynced.swap(false, Ordering::AcqRel) {
+            let path = Folder::Running.path();
+            self.fs.sync_dir(&path).map_err(|error| {
+                self.note_unsynced();
+                StoreError::io(format!("syncing {path}"), error)
+            })?;
+        }
+        Ok(())
     }
 
     /// Takes note that a task's row in the catalog is behind.

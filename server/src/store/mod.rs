@@ -393,10 +393,7 @@ impl Store {
         let look = folder == Folder::Quarantine || env.read_only().is_some();
         let mode = if look { Mode::Look } else { Mode::Write };
         if mode == Mode::Write {
-            // The sync of the move that brought it here may have failed; what is written now hangs on it.
-            let path = folder.path();
-            let synced = env.fs.sync_dir(&path);
-            synced.map_err(|error| StoreError::io(format!("syncing {path}"), error))?;
+            env.sync_new_tasks()?;
         }
         let opened = match Task::open(env, id, folder, mode) {
             Err(error @ StoreError::Damaged { .. }) if mode == Mode::Write => {

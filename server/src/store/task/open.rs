@@ -149,6 +149,7 @@ pub(crate) fn create(
     }
     fs.sync_dir(&making).map_err(failed)?;
     files::move_durably(fs, &making, &Folder::Running.task(id)).map_err(|error| {
+        env.note_unsynced();
         let exists = error.kind() == io::ErrorKind::AlreadyExists;
         if exists { StoreError::TaskExists { id } } else { failed(error) }
     })?;
