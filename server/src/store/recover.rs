@@ -66,8 +66,10 @@ pub(crate) fn recover(env: &Arc<Env>) -> Result<Vec<Recovered>, StoreError> {
         }
     }
     for (id, folders) in &mut places {
-        if recovery.is_there(Folder::Completed, *id)? {
-            folders.push(Folder::Completed);
+        for folder in [Folder::Completed, Folder::Quarantine] {
+            if recovery.is_there(folder, *id)? {
+                folders.push(folder);
+            }
         }
     }
     for (id, folders) in places {
@@ -299,7 +301,8 @@ impl<'a> Recovery<'a> {
         let problem = format!("the same id is in {}", names.join(" and "));
         self.done.push(Recovered::Quarantined(id, problem.clone()));
         if self.writes {
-            for folder in folders {
+            // The next start looks into the first folders: should this one not come to the end, it finds the rest.
+            for folder in folders.iter().rev().filter(|folder| **folder != Folder::Quarantine) {
                 let path = folder.task(id).to_string();
                 let reason = StoreError::Damaged { path, offset: 0, problem: problem.clone() };
                 quarantine(self.env, id, *folder, &reason)?;
@@ -352,9 +355,8 @@ impl<'a> Recovery<'a> {
     }
 
     fn quarantined_tasks(&mut self) -> Result<(), StoreError> {
-        let mut ids = self.tasks_in(Folder::Quarantine)?;
-        ids.retain(|id| self.unknown(&[*id]).len() == 1);
-        for id in ids {
+        // All of them: a crash may have kept a row from following its task into quarantine.
+        for id in self.tasks_in(Folder::Quarantine)? {
             catalogue_quarantined(self.env, id);
         }
         Ok(())

@@ -62,6 +62,10 @@ impl Task {
         };
         let frozen = match (damage, &state.unknown_event, metadata.format_version) {
             (Some(damage), ..) => Some(Frozen::Quarantined(damage)),
+            // Its log may be whole: the same id twice, for example. It stays as it was found.
+            (None, ..) if folder == Folder::Quarantine => {
+                Some(Frozen::Quarantined(format!("see {}", dir.join(layout::QUARANTINE_NOTE))))
+            }
             (None, Some(event), _) => Some(Frozen::NewerFormat(format!("event {event}"))),
             (None, None, version) if version > FORMAT_VERSION => {
                 Some(Frozen::NewerFormat(format!("format {version}")))
