@@ -63,6 +63,8 @@ pub(crate) struct Env {
     failed: Mutex<HashSet<TaskId>>,
     dirty: Mutex<HashSet<TaskId>>,
     unsynced: AtomicBool,
+    /// Something was put off to the next start, which must not take this stop for an orderly one.
+    undone: AtomicBool,
 }
 
 impl Env {
@@ -85,6 +87,7 @@ impl Env {
             failed: Mutex::default(),
             dirty: Mutex::default(),
             unsynced: AtomicBool::new(false),
+            undone: AtomicBool::new(false),
         }
     }
 
@@ -105,6 +108,9 @@ impl Env {
     pub(crate) fn note_failed(&self, id: TaskId, error: &io::Error) {
         let mut failed = lock(&self.failed);
         failed.insert(id);
+        self.note_undone();
+        // Its row may count what was taken back.
+        self.note_dirty(id);
         tracing::error!(%id, %error, "a log could not be written; what was not durable was taken back");
         if failed.len() >= 2 {
             let reason = format!("{} tasks could not be written, last {id}: {error}", failed.len());
@@ -128,6 +134,15 @@ impl Env {
             })?;
         }
         Ok(())
+    }
+
+    /// Takes note that something is left to the next start.
+    pub(crate) fn note_undone(&self) {
+        self.undone.store(true, Ordering::Relaxed);
+    }
+
+    pub(crate) fn is_undone(&self) -> bool {
+        self.undone.load(Ordering::Relaxed)
     }
 
     /// Takes note that a task's row in the catalog is behind.

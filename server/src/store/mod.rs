@@ -318,8 +318,11 @@ impl Store {
     pub fn refresh_catalog(&self) {
         for id in self.shared.env.take_dirty() {
             // A task that was closed since has left its row behind.
-            if let Some(task) = self.shared.handles.peek(id) {
-                task.refresh();
+            match self.shared.handles.peek(id) {
+                // What the spent handle knows was taken back.
+                Some(task) if task.is_spent() => self.task(id).map_or((), |task| task.refresh()),
+                Some(task) => task.refresh(),
+                None => {}
             }
         }
     }
@@ -361,9 +364,14 @@ impl Store {
 
     /// Closes every task and the catalog in order, so that the next start reads next to nothing.
     pub fn close(self) -> Result<(), StoreError> {
+        self.refresh_catalog();
         self.shared.handles.close_all();
         if self.shared.env.read_only().is_some() {
             return Ok(());
+        }
+        if self.shared.env.is_undone() {
+            // Without the mark of an orderly stop, the next start looks at everything.
+            return self.shared.env.catalog.flush();
         }
         self.shared.env.catalog.close()
     }
@@ -405,6 +413,8 @@ impl Store {
         };
         let task = opened?;
         if mode == Mode::Write {
+            // A start does not look at tasks that ended, nor at any after an orderly stop.
+            task.sweep()?;
             task.finish();
         }
         Ok(Arc::new(task))

@@ -138,7 +138,10 @@ pub(crate) fn quarantine(
 fn catalogue_quarantined(env: &Arc<Env>, id: TaskId) {
     match Task::open(env, id, Folder::Quarantine, Mode::Look) {
         Ok(task) => env.catalog.put(TaskRow { health: Health::Quarantined, ..task.expected_row() }),
-        Err(_) => env.catalog.set_health(id, Health::Quarantined),
+        Err(_) => {
+            env.note_undone();
+            env.catalog.set_health(id, Health::Quarantined);
+        }
     }
 }
 
@@ -247,11 +250,17 @@ impl<'a> Recovery<'a> {
 
     fn live_task(&mut self, id: TaskId, folder: Folder) -> Result<(), StoreError> {
         let mode = if self.writes { Mode::Write } else { Mode::Look };
-        let swept = if self.writes { self.remove_transient(folder.task(id)) } else { Ok(()) };
-        let opened = swept.and_then(|()| Task::open(self.env, id, folder, mode));
-        match opened.and_then(|task| {
-            if self.writes { task.settle_after_crash().map(|moved| (task, moved)) } else { Ok((task, false)) }
-        }) {
+        let settled = Task::open(self.env, id, folder, mode).and_then(|task| {
+            if !self.writes {
+                return Ok((task, false));
+            }
+            for path in task.sweep()? {
+                self.done.push(Recovered::Removed(path.to_string()));
+            }
+            let moved = task.settle_after_crash()?;
+            Ok((task, moved))
+        });
+        match settled {
             Ok((task, moved)) => {
                 let row = task.expected_row();
                 if moved {
@@ -277,19 +286,8 @@ impl<'a> Recovery<'a> {
             }
             Err(error) => {
                 tracing::error!(%id, %error, "a task could not be opened");
+                self.env.note_undone();
                 self.done.push(Recovered::Failed(id, error.to_string()));
-            }
-        }
-        Ok(())
-    }
-
-    fn remove_transient(&mut self, dir: StorePath) -> Result<(), StoreError> {
-        for name in self.names_in(&dir)? {
-            if layout::is_transient(&name) {
-                let path = dir.join(name);
-                let removed = self.env.fs.remove_file(&path);
-                removed.map_err(|error| StoreError::io(format!("removing {path}"), error))?;
-                self.done.push(Recovered::Removed(path.to_string()));
             }
         }
         Ok(())

@@ -203,6 +203,7 @@ impl Task {
     pub(super) fn settle(&self, inner: &mut Inner) {
         if let Err(error) = self.try_settle(inner) {
             tracing::warn!(id = %self.id, %error, "the task could not be moved yet");
+            self.env.note_undone();
         }
         self.refresh_row(inner);
     }
@@ -223,6 +224,29 @@ impl Task {
         fs.sync_dir(&to.parent())
             .and_then(|()| fs.sync_dir(&from.parent()))
             .map_err(|error| StoreError::io(format!("moving {from} to {to}"), error))
+    }
+
+    /// Removes files that are only there while something is going on; answers which. A task that can only be
+    /// read stays as it is.
+    pub(crate) fn sweep(&self) -> Result<Vec<StorePath>, StoreError> {
+        let inner = self.lock();
+        let mut found = Vec::new();
+        if inner.frozen.is_some() {
+            return Ok(found);
+        }
+        let dir = inner.folder.task(self.id);
+        let listed = self.env.fs.list(&dir, &mut |entry| {
+            if layout::is_transient(&entry.name) {
+                found.push(dir.join(entry.name));
+            }
+            Ok(())
+        });
+        listed.map_err(|error| StoreError::io(format!("listing {dir}"), error))?;
+        for path in &found {
+            let removed = self.env.fs.remove_file(path);
+            removed.map_err(|error| StoreError::io(format!("removing {path}"), error))?;
+        }
+        Ok(found)
     }
 
     /// Does what an earlier change of status could not do, such as moving the directory.

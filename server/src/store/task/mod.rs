@@ -273,16 +273,20 @@ impl Task {
     /// Closes the task in an orderly way, so that opening it again reads no more than its checkpoint.
     pub(crate) fn close(&self) {
         let mut inner = self.lock();
-        let unused = !inner.changed && !inner.dirty;
+        let settled = inner.folder == Folder::of(inner.state.status);
+        let unused = !inner.changed && !inner.dirty && settled;
         if unused || inner.deleted || inner.frozen.is_some() || self.env.read_only().is_some() {
             return;
         }
         let closed = self.sync(&mut inner).and_then(|()| {
             self.try_settle(&mut inner)?;
-            self.checkpoint(&mut inner, true)
+            self.checkpoint(&mut inner, true)?;
+            let dir = inner.folder.task(self.id);
+            self.env.fs.sync_dir(&dir).map_err(|error| StoreError::io(format!("syncing {dir}"), error))
         });
         if let Err(error) = closed {
             tracing::warn!(id = %self.id, %error, "a task could not be closed cleanly");
+            self.env.note_undone();
         }
         self.refresh_row(&mut inner);
     }
