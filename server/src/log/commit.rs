@@ -72,6 +72,10 @@ impl Commit {
     /// Returns when the log is durable up to `to`, syncing it if nobody else does. A failed sync is never
     /// tried again: the kernel may have marked the pages clean.
     pub fn wait(&self, to: u64, durability: Durability, file: &dyn File) -> io::Result<()> {
+        if to > self.written.load(Ordering::Acquire) {
+            // No sync would ever get there.
+            return Err(io::Error::new(io::ErrorKind::InvalidInput, "more is waited for than was written"));
+        }
         let mut alone = durability == Durability::Each;
         let mut state = self.lock();
         loop {

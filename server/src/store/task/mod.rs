@@ -156,6 +156,11 @@ impl Task {
         if seen.digest != digest {
             return Err(StoreError::RequestIdReused { request_id: id.to_string() });
         }
+        if seen.end > inner.log.len() {
+            // The checkpoint remembers it, but the log is damaged before it: it cannot be told again.
+            self.check_writable(inner)?;
+            return Ok(None);
+        }
         Ok(Some((seen.outcome, seen.end)))
     }
 

@@ -84,13 +84,15 @@ impl Task {
             return Err(crate::model::InvalidField::new("record", problem).into());
         }
         let records = inner.records(kind);
+        let len = records.len();
         let seen = caller.request_id.as_ref().and_then(|id| Some((id, records.state.requests.get(id)?)));
         let (number, end, duplicate) = match seen {
             Some((id, seen)) if seen.digest != digest => {
                 return Err(StoreError::RequestIdReused { request_id: id.to_string() });
             }
-            Some((_, seen)) => (seen.outcome, seen.end, true),
-            None => {
+            Some((_, seen)) if seen.end <= len => (seen.outcome, seen.end, true),
+            // One that is beyond the end was lost with a damaged log, which takes no writes.
+            Some(_) | None => {
                 self.check_writable(&inner)?;
                 self.check_running(&inner, "record to it")?;
                 self.admit(&inner, caller.lease_generation)?;
