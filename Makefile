@@ -116,8 +116,8 @@ power-test: setup ## Power cuts on a loop-mounted ext4: CYCLES=n; needs root
 	bash tests/power/run.sh $(CYCLES)
 
 .PHONY: bench
-bench: ## Measures appends beside bare fdatasync and SQLite
-	$(CARGO) bench --locked --package contextstore --all-features
+bench: ## Measures appends beside bare fdatasync and SQLite: ROUNDS=n
+	$(if $(ROUNDS),ROUNDS=$(ROUNDS)) $(CARGO) bench --locked --package contextstore --bench core
 
 ##  Tools
 
