@@ -108,7 +108,7 @@ test-model: ## Random sequences against the model: SEED=n to repeat one, CASES=n
 
 .PHONY: test-large
 test-large: ## A hundred thousand tasks and ten million messages: needs minutes and several GB of disk
-	$(CARGO_TEST) --release --test large -- --ignored --nocapture
+	CONTEXTSTORE_LARGE=1 $(CARGO_TEST) --release --test large -- --nocapture --test-threads 1
 
 .PHONY: power-test
 power-test: CYCLES ?= 20
