@@ -79,11 +79,11 @@ impl Commit {
         let mut alone = durability == Durability::Each;
         let mut state = self.lock();
         loop {
-            if let Some(failure) = &state.failed {
-                return Err(failure.to_error());
-            }
             if state.durable >= to && !alone {
                 return Ok(());
+            }
+            if let Some(failure) = &state.failed {
+                return Err(failure.to_error());
             }
             if state.leading {
                 state = self.changed.wait(state).unwrap_or_else(PoisonError::into_inner);
@@ -96,7 +96,9 @@ impl Commit {
             state = self.lock();
             state.leading = false;
             match synced {
-                Ok(()) => state.durable = state.durable.max(target),
+                // After a failure the log is cut back to what was durable then.
+                Ok(()) if state.failed.is_none() => state.durable = state.durable.max(target),
+                Ok(()) => {}
                 Err(error) => {
                     state.failed.get_or_insert_with(|| Failure::from(&error));
                 }

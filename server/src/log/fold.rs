@@ -44,7 +44,7 @@ impl Source {
         let fits = match first.next() {
             Ok(Some(found)) => found.line(LogKind::Messages).is_ok_and(|line| match line.head {
                 Head::Message { seq, .. } => seq == row.seq,
-                Head::Event { after, .. } => after + 1 == row.seq,
+                Head::Event { after, .. } => after.checked_add(1) == Some(row.seq),
                 Head::Record { .. } => false,
             }),
             Ok(None) => true,
@@ -221,7 +221,7 @@ impl Fold {
             segments: segments.into_iter(),
             trim_except: None,
             replaced: None,
-            rest: Some((covers + 1, to)),
+            rest: Some((covers.saturating_add(1), to)),
             earlier: None,
             state: ViewState::default(),
         }

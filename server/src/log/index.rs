@@ -68,7 +68,7 @@ impl Index {
     /// last one is looked at.
     pub fn open(file: Arc<dyn File>, rows: u64, trusted: bool) -> io::Result<Option<Self>> {
         let mut index = Self { file, rows, last: Row::FIRST, pending: Vec::new() };
-        if index.file.len()? < rows * ROW as u64 {
+        if index.file.len()? < rows.saturating_mul(ROW as u64) {
             return Ok(None);
         }
         if rows > 0 {
@@ -105,7 +105,7 @@ impl Index {
 
     /// Takes note of a line, if it deserves a row.
     pub fn note(&mut self, row: Row, is_rewrite: bool) {
-        let far = row.offset >= self.last.offset + SPACING;
+        let far = row.offset >= self.last.offset.saturating_add(SPACING);
         if far || (is_rewrite && row.offset > self.last.offset) {
             self.last = row;
             self.pending.push(row);

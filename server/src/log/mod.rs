@@ -22,6 +22,7 @@ pub use line::{BadLine, Head, Line, LogKind, MAX_LINE_BYTES, seal, unseal};
 pub use requests::{Digest, Remembered, Requests};
 pub(crate) use scan::read_exact_at;
 pub use scan::{Backward, Forward, Found, Verdict, check_tail};
+pub(crate) use state::FORMAT_VERSION;
 pub use state::{Damage, Lease, LogState, RecordState, RewriteMark, Tally};
 pub(crate) use view::RENDER_VERSION;
 pub use view::{Shown, ViewState};

@@ -10,9 +10,10 @@ use serde::{Deserialize, Serialize};
 
 use super::line::{Head, Line};
 use super::requests::{Digest, Remembered, Requests};
-use crate::model::{
-    Event, Holder, LeaseReason, Rewrite, Segment, Status, TaskConfig, TaskId, ToolCall, ToolStatus,
-};
+use crate::model::{Event, Holder, LeaseReason, Rewrite, Segment, Status, TaskConfig, TaskId, ToolCall};
+
+/// Version of the formats in a task's directory.
+pub(crate) const FORMAT_VERSION: u32 = 1;
 
 /// Damage of a log: a line that cannot stand where it stands.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
@@ -171,7 +172,7 @@ impl LogState {
                     self.pins.insert(seq);
                 }
                 self.last_seq = seq;
-                self.tally.message_tokens += tokens;
+                self.tally.message_tokens = self.tally.message_tokens.saturating_add(tokens);
             }
             Head::Event { name, after } => {
                 if after != self.last_seq || (self.uuid.is_none() && name != "started") {
@@ -180,9 +181,11 @@ impl LogState {
                         self.last_seq
                     )));
                 }
-                match Event::parse(name, line.text).map_err(damage)? {
-                    Some(event) => self.apply_event(event, offset, end, time, line).map_err(damage)?,
-                    None => self.unknown_event = Some(name.to_owned()),
+                match Event::parse(name, line.text) {
+                    Ok(Some(event)) => self.apply_event(event, offset, end, time, line).map_err(damage)?,
+                    Ok(None) => self.unknown_event = Some(name.to_owned()),
+                    // It is whole, so it was written like this: by a version that knows more words.
+                    Err(problem) => self.unknown_event = Some(format!("{name} ({problem})")),
                 }
             }
             Head::Record { number } => return Err(damage(format!("record {number} is no message"))),
@@ -202,7 +205,10 @@ impl LogState {
     ) -> Result<(), String> {
         let mut outcome = self.last_seq;
         match event {
-            Event::Started { uuid, .. } => {
+            Event::Started { uuid, format_version } => {
+                if format_version > FORMAT_VERSION {
+                    self.unknown_event = Some(format!("started (format {format_version})"));
+                }
                 if self.uuid.is_some() {
                     return Err("a log starts only once".to_owned());
                 }
@@ -236,7 +242,7 @@ impl LogState {
                 }
             }
             Event::Usage { input_tokens, output_tokens, cache_creation_tokens, cache_read_tokens } => {
-                self.tally.llm_calls += 1;
+                self.tally.llm_calls = self.tally.llm_calls.saturating_add(1);
                 let parts = [input_tokens, output_tokens, cache_creation_tokens, cache_read_tokens];
                 self.tally.tokens = parts.into_iter().fold(self.tally.tokens, u64::saturating_add);
             }
@@ -277,7 +283,7 @@ impl LogState {
             }
         }
         if rewrite.is_compaction() {
-            self.tally.compressions += 1;
+            self.tally.compressions = self.tally.compressions.saturating_add(1);
         }
         self.rewrite = Some(RewriteMark {
             ordinal: rewrite.ordinal,
@@ -329,8 +335,6 @@ pub struct RecordState {
     pub durable_to: u64,
     /// How many tool calls ended well.
     pub successes: u64,
-    /// Where the last line begins.
-    pub last_offset: u64,
     /// Requests with an id.
     pub requests: Requests,
 }
@@ -345,12 +349,11 @@ impl RecordState {
         if line.durable_to > offset || line.durable_to < self.durable_to || number != self.last + 1 {
             return Err(damage(format!("record {number} cannot follow record {}", self.last)));
         }
-        if is_tool && ToolCall::status_of(line.text).map_err(damage)? == ToolStatus::Success {
+        if is_tool && ToolCall::is_success(line.text).map_err(damage)? {
             self.successes += 1;
         }
         note_request(&mut self.requests, line, &[line.body()], number, end).map_err(damage)?;
         self.last = number;
-        self.last_offset = offset;
         self.durable_to = line.durable_to;
         Ok(())
     }

@@ -80,7 +80,7 @@ impl<'a> Shown<'a> {
 
 /// The note that replaces a trimmed output, and its tokens. The ref and the note are JSON text.
 pub(crate) fn trimmed(seq: u64, output_ref: Option<&str>) -> (String, u64) {
-    let note = match output_ref {
+    let note = match output_ref.filter(|output_ref| JsonKind::of(output_ref) == JsonKind::Text) {
         Some(output_ref) => {
             format!("\"[tool output trimmed; ref={}]\"", &output_ref[1..output_ref.len() - 1])
         }
@@ -101,7 +101,7 @@ impl ViewState {
         let (line, lifted) = render(message, answers);
         view.extend_from_slice(line.as_bytes());
         self.lines += 1;
-        self.tokens += message.tokens;
+        self.tokens = self.tokens.saturating_add(message.tokens);
         if message.role == Role::Assistant
             && let Some(calls) = message.tool_calls
         {
@@ -122,7 +122,7 @@ impl ViewState {
             let line = format!("{{\"role\":\"tool\",\"content\":{MISSING_RESULT},\"tool_call_id\":{id}}}\n");
             view.extend_from_slice(line.as_bytes());
             self.lines += 1;
-            self.tokens += MISSING_TOKENS;
+            self.tokens = self.tokens.saturating_add(MISSING_TOKENS);
         }
     }
 

@@ -37,11 +37,6 @@ impl LogWriter {
         Self { kind, file, len, commit: Arc::new(Commit::new(len)), broken: false }
     }
 
-    /// Which log it is.
-    pub fn kind(&self) -> LogKind {
-        self.kind
-    }
-
     /// Bytes written.
     pub fn len(&self) -> u64 {
         self.len

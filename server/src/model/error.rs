@@ -34,7 +34,7 @@ pub enum StoreError {
         /// The id asked for.
         id: TaskId,
     },
-    /// A task with that id exists and is not running.
+    /// A task with that id exists already.
     #[error("task {id} exists already")]
     TaskExists {
         /// The id asked for.
@@ -127,8 +127,9 @@ pub enum StoreError {
         /// What was found.
         found: String,
     },
-    /// A sync of the task's log failed; what was not durable was taken back.
-    #[error("writing task {id} failed; nothing of the call was kept")]
+    /// A sync of the task's log failed, and what was not durable was taken back. Should that have failed too,
+    /// it may come back: only a retry with the same request id is sure to happen once.
+    #[error("writing task {id} failed; retry with the same request_id")]
     WriteFailed {
         /// The task.
         id: TaskId,

@@ -374,9 +374,14 @@ impl ToolCall {
         Ok(as_body(&serde_json::to_string(&wire)?))
     }
 
-    /// How the call in a line of `tools.jsonl` ended.
-    pub(crate) fn status_of(line: &str) -> Result<ToolStatus, String> {
-        serde_json::from_str::<ToolCallWire>(line).map(|wire| wire.status).map_err(|error| error.to_string())
+    /// Whether the call in a line of `tools.jsonl` ended well.
+    pub(crate) fn is_success(line: &str) -> Result<bool, String> {
+        #[derive(Deserialize)]
+        struct Wire<'a> {
+            status: std::borrow::Cow<'a, str>,
+        }
+        let wire: Wire<'_> = serde_json::from_str(line).map_err(|error| error.to_string())?;
+        Ok(wire.status == "success")
     }
 
     pub(crate) fn validate(&self) -> Result<(), InvalidField> {

@@ -7,7 +7,7 @@ use super::{InstanceId, InvalidField, StoreError, TaskId};
 
 /// Where a task comes from: the issue or pull request it works on.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
-#[serde(default, deny_unknown_fields)]
+#[serde(default)]
 pub struct TaskKey {
     /// `github`, `gitlab`, …
     pub task_source: String,
@@ -67,7 +67,6 @@ pub struct TaskConfig {
 
 /// The client that works on a task.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
 pub struct Holder {
     /// Random per client; the lease belongs to it.
     pub instance_id: InstanceId,

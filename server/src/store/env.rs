@@ -106,8 +106,11 @@ impl Env {
 
     /// Takes note that a task could not be written. One bad file can be bad luck; two are a bad disk.
     pub(crate) fn note_failed(&self, id: TaskId, error: &io::Error) {
+        let full = matches!(error.kind(), io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded);
         let mut failed = lock(&self.failed);
-        failed.insert(id);
+        if !full {
+            failed.insert(id);
+        }
         self.note_undone();
         // Its row may count what was taken back.
         self.note_dirty(id);

@@ -1,7 +1,7 @@
 //! The open tasks: one handle each, and not too many of them.
 
 use std::collections::HashMap;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard};
 
 use crate::model::{StoreError, TaskId};
@@ -15,6 +15,7 @@ pub(crate) struct Handles {
     slots: Mutex<HashMap<TaskId, Arc<Slot>>>,
     uses: AtomicU64,
     most: usize,
+    closed: AtomicBool,
 }
 
 /// The place of one task's handle. Whoever holds its lock may open or close the task.
@@ -26,7 +27,12 @@ struct Slot {
 
 impl Handles {
     pub(crate) fn new(most: usize) -> Self {
-        Self { slots: Mutex::default(), uses: AtomicU64::new(0), most: most.max(1) }
+        Self {
+            slots: Mutex::default(),
+            uses: AtomicU64::new(0),
+            most: most.max(1),
+            closed: AtomicBool::new(false),
+        }
     }
 
     /// The task's handle; `open` is called if there is none, and no other thread opens the same task then.
@@ -35,7 +41,7 @@ impl Handles {
         id: TaskId,
         open: impl FnOnce() -> Result<Arc<Task>, StoreError>,
     ) -> Result<Arc<Task>, StoreError> {
-        let slot = Arc::clone(lock(&self.slots).entry(id).or_default());
+        let slot = self.slot(id)?;
         slot.used.store(self.uses.fetch_add(1, Ordering::Relaxed), Ordering::Relaxed);
         let found = {
             let mut place = lock(&slot.task);
@@ -58,8 +64,12 @@ impl Handles {
 
     /// Runs `act` while nobody can open the task, with its handle if it is open. The handle stays unless it
     /// is spent: others may have hold of it, and there must never be two that write.
-    pub(crate) fn exclusively<T>(&self, id: TaskId, act: impl FnOnce(Option<&Arc<Task>>) -> T) -> T {
-        let slot = Arc::clone(lock(&self.slots).entry(id).or_default());
+    pub(crate) fn exclusively<T>(
+        &self,
+        id: TaskId,
+        act: impl FnOnce(Option<&Arc<Task>>) -> Result<T, StoreError>,
+    ) -> Result<T, StoreError> {
+        let slot = self.slot(id)?;
         let done = {
             let mut place = lock(&slot.task);
             let done = act(place.as_ref());
@@ -82,12 +92,25 @@ impl Handles {
         slots.iter().filter(|slot| lock(&slot.task).is_some()).count()
     }
 
-    /// Closes every task.
+    fn slot(&self, id: TaskId) -> Result<Arc<Slot>, StoreError> {
+        let mut slots = lock(&self.slots);
+        if self.closed.load(Ordering::Acquire) {
+            return Err(StoreError::ReadOnly { reason: "the store is closed".to_owned() });
+        }
+        Ok(Arc::clone(slots.entry(id).or_default()))
+    }
+
+    /// Closes every task, for good.
     pub(crate) fn close_all(&self) {
-        let slots: Vec<Arc<Slot>> = lock(&self.slots).drain().map(|(_, slot)| slot).collect();
+        let slots: Vec<Arc<Slot>> = {
+            let mut slots = lock(&self.slots);
+            self.closed.store(true, Ordering::Release);
+            slots.drain().map(|(_, slot)| slot).collect()
+        };
         for slot in slots {
+            // Whoever still has the handle must not write after it was closed.
             if let Some(task) = lock(&slot.task).take() {
-                task.close();
+                task.retire();
             }
         }
     }

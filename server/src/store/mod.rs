@@ -18,7 +18,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use crate::infra::fs::{File, Kind, StorePath};
-use crate::log::{Digest, LogKind};
+use crate::log::{Digest, FORMAT_VERSION, LogKind};
 use crate::model::{
     Event, Holder, InvalidField, Metadata, Page, Plan, RequestId, StoreError, TaskConfig, TaskFilter, TaskId,
     TaskKey, TaskOrder, ToolCall,
@@ -90,7 +90,8 @@ impl Store {
         crate::model::plain_text("holder.hostname", &start.holder.hostname)?;
         check_config(&start.config)?;
         let id = start.id.unwrap_or_default();
-        let digest = Digest::of(&["start", start.holder.instance_id.as_str()]);
+        let asked = serde_json::to_string(&(&start.key, &start.user, &start.config)).unwrap_or_default();
+        let digest = Digest::of(&["start", start.holder.instance_id.as_str(), &asked]);
         let mut created = false;
         let task = self.shared.handles.get(id, || {
             if let Some(folder) = self.find(id)? {
@@ -99,7 +100,7 @@ impl Store {
             self.shared.env.check_writable()?;
             created = true;
             let metadata = Metadata {
-                format_version: 1,
+                format_version: FORMAT_VERSION,
                 uuid: id,
                 repository: start.key.repository(),
                 task_key: start.key.clone(),
@@ -253,7 +254,7 @@ impl Store {
 
     /// The fields of the view's messages that OpenAI does not know: a file and how much of it to read.
     pub fn current_extra(&self, id: TaskId) -> Result<Option<FilePart>, StoreError> {
-        Ok(self.task(id)?.extra())
+        self.task(id)?.extra()
     }
 
     /// Lines of the log from message `from` to message `to`, with the events after each; from 0: those before
@@ -274,12 +275,12 @@ impl Store {
 
     /// Records of `tools.jsonl`.
     pub fn tool_calls(&self, id: TaskId, from: u64, to: u64) -> Result<LineReader, StoreError> {
-        Ok(self.task(id)?.records(LogKind::Tools, from, to))
+        self.task(id)?.records(LogKind::Tools, from, to)
     }
 
     /// Records of `planning.jsonl`.
     pub fn plans(&self, id: TaskId, from: u64, to: u64) -> Result<LineReader, StoreError> {
-        Ok(self.task(id)?.records(LogKind::Plans, from, to))
+        self.task(id)?.records(LogKind::Plans, from, to)
     }
 
     /// The newest plan with its number.
@@ -299,7 +300,7 @@ impl Store {
 
     /// A task as it is now.
     pub fn task_info(&self, id: TaskId) -> Result<TaskInfo, StoreError> {
-        Ok(self.task(id)?.info())
+        self.task(id)?.info()
     }
 
     /// One page of the tasks that match.
@@ -427,7 +428,15 @@ fn check_config(config: &TaskConfig) -> Result<(), InvalidField> {
         let most = Store::MAX_CONFIG_BYTES;
         return Err(InvalidField::new("config", format!("has {bytes} bytes; at most {most} are allowed")));
     }
-    Ok(())
+    // What cannot be read back would look like damage: keys that stand twice, values of the wrong kind, too
+    // deep nesting (`metadata.json` and events have it one level down).
+    let text = serde_json::to_string(&[[config]]).unwrap_or_default();
+    let read: Result<[[TaskConfig; 1]; 1], _> = serde_json::from_str(&text);
+    match read {
+        Ok([[read]]) if read == *config => Ok(()),
+        Ok(_) => Err(InvalidField::new("config", "has values that JSON cannot hold")),
+        Err(error) => Err(InvalidField::new("config", format!("cannot be read back: {error}"))),
+    }
 }
 
 fn check_text(field: &'static str, text: Option<&str>) -> Result<(), InvalidField> {

@@ -5,8 +5,8 @@ use std::sync::Arc;
 
 use crate::infra::fs::{File, Kind, Name, Open, StorePath};
 use crate::log::{
-    Damage, Fold, Forward, Head, Index, Line, LogKind, LogState, RecordState, Row, Source, Verdict,
-    ViewState, check_tail, read_exact_at,
+    Damage, FORMAT_VERSION, Fold, Forward, Head, Index, Line, LogKind, LogState, RecordState, Row, Source,
+    Verdict, ViewState, check_tail, read_exact_at,
 };
 use crate::model::{Health, Metadata, StoreError, TaskId, TaskRow};
 
@@ -16,7 +16,7 @@ use crate::store::checkpoint::Checkpoint;
 use crate::store::files;
 use crate::store::layout::{self, Folder};
 use crate::store::recover::read_row;
-use crate::store::task::{FORMAT_VERSION, build_row, crc_of, read_metadata};
+use crate::store::task::{build_row, crc_of, read_metadata};
 
 /// A running server writes the view a moment after the log: what differs is looked at again.
 const LOOKS: usize = 4;

@@ -61,6 +61,8 @@ impl Task {
             return Err(InvalidField::new("pinned", problem).into());
         }
         self.ensure_view(&mut inner);
+        // That may have found the log damaged.
+        self.check_writable(&inner)?;
         let head = Head::Message { seq: inner.state.last_seq + 1, role, tokens: append.tokens };
         let end = inner.write_line(self, head, &body)?;
         let outcome = inner.outcome(inner.state.last_seq, false);
@@ -190,11 +192,12 @@ impl Inner {
     /// Adds a message to the view. A view that cannot be written is restored when it is next looked at.
     fn show(&mut self, task: &Task, seq: u64, line: &[u8]) {
         let dir = self.folder.task(task.id);
+        let generation = self.state.view_generation();
         let Some(view) = &mut self.view else { return };
         if let Err(error) = view.append(task.env.fs.as_ref(), &dir, seq, line) {
-            tracing::warn!(id = %task.id, %error, "the view could not be written; it will be made again");
+            tracing::warn!(id = %task.id, %error, "the view could not be written; it will be brought up to date");
+            self.view_mark = Some(view.mark(&task.env.boot_id, seq - 1, generation, false));
             self.view = None;
-            self.view_mark = None;
         }
     }
 

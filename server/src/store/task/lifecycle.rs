@@ -201,7 +201,7 @@ impl Task {
     /// Does what the log says is to be: files of an ended task, the right folder, the catalog's row. What
     /// fails here is done by the next start; the change itself is in the log.
     pub(super) fn settle(&self, inner: &mut Inner) {
-        if let Err(error) = self.try_settle(inner) {
+        if let Err(error) = self.check_writable(inner).and_then(|()| self.try_settle(inner)) {
             tracing::warn!(id = %self.id, %error, "the task could not be moved yet");
             self.env.note_undone();
         }

@@ -1,7 +1,8 @@
 //! One open task: its logs, what follows from them, and its view.
 //!
-//! A task's lock is held while a line is written and never while one is synced, but for the few events whose
-//! sync is part of a protocol (rewrites and changes of status).
+//! A task's lock is held while a line is written, and not while callers wait for it to become durable. It is
+//! held over a sync only where that is part of a protocol: rewrites, changes of status, checkpoints, and a view
+//! that is made again.
 
 mod append;
 mod lifecycle;
@@ -28,7 +29,7 @@ use view::View;
 
 pub use append::{Append, AppendOutcome};
 pub(crate) use lifecycle::Lifecycle;
-pub(crate) use open::{FORMAT_VERSION, Mode, create, read_metadata};
+pub(crate) use open::{Mode, create, read_metadata};
 pub use read::{CurrentReader, FilePart, LineReader};
 pub use rewrite::NewRewrite;
 pub use row::TaskInfo;
@@ -120,12 +121,15 @@ impl Task {
         inner.deleted || matches!(inner.frozen, Some(Frozen::Failed))
     }
 
+    /// Refuses calls on a task that was removed since the caller found it.
+    fn check_there(&self, inner: &Inner) -> Result<(), StoreError> {
+        if inner.deleted { Err(StoreError::TaskNotFound { id: self.id }) } else { Ok(()) }
+    }
+
     /// Refuses calls that nobody could make now, whatever their lease.
     fn check_writable(&self, inner: &Inner) -> Result<(), StoreError> {
         let id = self.id;
-        if inner.deleted {
-            return Err(StoreError::TaskNotFound { id });
-        }
+        self.check_there(inner)?;
         self.env.check_writable()?;
         match &inner.frozen {
             None => Ok(()),
@@ -222,18 +226,17 @@ impl Task {
 
     /// Writes a checkpoint if the log has grown enough since the last. Never fails the call it comes with.
     fn checkpoint_if_due(&self, inner: &mut Inner) {
-        if inner.log.len() - inner.checkpoint_at < self.env.options.checkpoint_bytes {
+        if inner.log.len().saturating_sub(inner.checkpoint_at) < self.env.options.checkpoint_bytes {
             return;
         }
-        if self.sync(inner).is_ok()
-            && let Err(error) = self.checkpoint(inner, false)
-        {
+        if let Err(error) = self.checkpoint(inner, false) {
             tracing::warn!(id = %self.id, %error, "a checkpoint could not be written");
         }
     }
 
-    /// Writes a checkpoint of a log that is durable as a whole. A clean one also syncs the view.
+    /// Makes the log durable and writes a checkpoint of it. A clean one also syncs the view.
     fn checkpoint(&self, inner: &mut Inner, clean: bool) -> Result<(), StoreError> {
+        self.sync(inner)?;
         let failed = |what: &'static str| move |error| StoreError::io(what, error);
         if let Some(index) = &mut inner.index {
             index.write(true).map_err(failed("writing the index"))?;

@@ -6,8 +6,8 @@ use std::sync::{Arc, Mutex};
 
 use crate::infra::fs::{File, Open, StorePath};
 use crate::log::{
-    Damage, Forward, Head, Index, Line, LogKind, LogState, LogWriter, RecordState, Row, Verdict, check_tail,
-    read_exact_at,
+    Damage, FORMAT_VERSION, Forward, Head, Index, Line, LogKind, LogState, LogWriter, RecordState, Row,
+    Verdict, check_tail, read_exact_at,
 };
 use crate::model::{Event, Holder, LeaseReason, Metadata, RequestId, StoreError, TaskId};
 
@@ -18,8 +18,6 @@ use crate::store::env::Env;
 use crate::store::files::{self, Sync};
 use crate::store::layout::{self, Folder};
 
-/// Version of the formats in a task's directory.
-pub(crate) const FORMAT_VERSION: u32 = 1;
 const MAX_METADATA_BYTES: u64 = 1 << 20;
 
 /// What opening a task may do to it.
@@ -42,7 +40,7 @@ impl Task {
         }
         let checkpoint = Checkpoint::read(env.fs.as_ref(), &dir.join(layout::CHECKPOINT))?;
         let checkpoint = checkpoint.filter(|checkpoint| checkpoint.state.uuid == Some(id));
-        let mut opener = Opener { env, dir: &dir, mode, damage: None };
+        let mut opener = Opener { env, dir: &dir, mode, damage: None, torn: None };
         let (log, state, index) = opener.messages(checkpoint.as_ref())?;
         if state.uuid != Some(id) && opener.damage.is_none() {
             let problem = format!("the log belongs to {:?}, not to this task", state.uuid);
@@ -72,8 +70,8 @@ impl Task {
             }
             (None, None, _) => None,
         };
-        let checkpoint_at = checkpoint.as_ref().map_or(0, |checkpoint| checkpoint.log_len);
         let log_len = log.len();
+        let checkpoint_at = checkpoint.as_ref().map_or(0, |checkpoint| checkpoint.log_len).min(log_len);
         let mark = Mark { log_end: log_len, last_seq: state.last_seq, view_len: 0, extra_len: 0 };
         Ok(Self {
             id,
@@ -192,6 +190,8 @@ struct Opener<'a> {
     mode: Mode,
     /// The first damage that was found and could not be mended.
     damage: Option<String>,
+    /// The tail of the log just read that was never acknowledged, and the length with it.
+    torn: Option<(Damage, u64)>,
 }
 
 impl Opener<'_> {
@@ -211,13 +211,14 @@ impl Opener<'_> {
         };
         let index = self.index(checkpoint)?;
         // Without the index that belongs to it, a checkpoint would leave the first part of the log unindexed.
+        let known = checkpoint.map_or(0, |checkpoint| checkpoint.log_len);
         let checkpoint = checkpoint.filter(|_| index.is_some() || self.mode == Mode::Look);
         let mut index = match index {
             None if self.mode == Mode::Write => Some(self.new_index()?),
             index => index,
         };
         let mut state = checkpoint.map_or_else(LogState::default, |checkpoint| checkpoint.state.clone());
-        let known = checkpoint.map_or(0, |checkpoint| checkpoint.log_len);
+        let from = checkpoint.map_or(0, |checkpoint| checkpoint.log_len);
         let writes = self.mode == Mode::Write;
         let (durable, end) = {
             let mut take = |offset, end, line: &Line<'_>| {
@@ -231,10 +232,16 @@ impl Opener<'_> {
                 }
                 Ok(())
             };
-            let end = self.scan(LogKind::Messages, &path, &file, known, &mut take)?;
+            let end = self.scan(LogKind::Messages, &path, &file, from, known, &mut take)?;
             (known.max(state.durable_to), end)
         };
-        self.make_durable(&path, &file, durable, end)?;
+        if state.unknown_event.is_some() {
+            // Nothing is written to what a newer version wrote.
+            self.torn = None;
+        } else {
+            self.cut(&path, &file)?;
+            self.make_durable(&path, &file, durable, end)?;
+        }
         Ok((LogWriter::new(LogKind::Messages, file, end), state, index))
     }
 
@@ -258,8 +265,9 @@ impl Opener<'_> {
         }
         let state = &mut records.state;
         let mut take = |offset, end, line: &Line<'_>| state.apply(offset, end, line, kind == LogKind::Tools);
-        let end = self.scan(kind, &path, &file, known, &mut take)?;
+        let end = self.scan(kind, &path, &file, known, known, &mut take)?;
         let durable = known.max(state.durable_to);
+        self.cut(&path, &file)?;
         self.make_durable(&path, &file, durable, end)?;
         if durable == 0 && self.mode == Mode::Write {
             // Nothing says that the file's name was ever synced.
@@ -270,12 +278,14 @@ impl Opener<'_> {
         Ok(records)
     }
 
-    /// Reads a log from where it is known and answers where it ends: behind its last valid line.
+    /// Reads a log from an offset and answers where it ends: behind its last valid line. It is known to have
+    /// been durable up to `known`. A tail that is to be cut off is noted in `torn`.
     fn scan(
         &mut self,
         kind: LogKind,
         path: &StorePath,
         file: &Arc<dyn File>,
+        from: u64,
         known: u64,
         take: &mut dyn FnMut(u64, u64, &Line<'_>) -> Result<(), Damage>,
     ) -> Result<u64, StoreError> {
@@ -287,7 +297,7 @@ impl Opener<'_> {
             return Ok(len);
         }
         let mut durable = known;
-        let mut lines = Forward::new(Arc::clone(file), known, len);
+        let mut lines = Forward::new(Arc::clone(file), from, len);
         while let Some(found) = lines.next().map_err(failed)? {
             let offset = found.offset;
             match found.line(kind) {
@@ -303,8 +313,7 @@ impl Opener<'_> {
                     let damage = Damage { offset, problem: bad.to_string() };
                     match check_tail(kind, file, offset, len, durable).map_err(failed)? {
                         Verdict::Acknowledged => self.unmendable(path, &damage)?,
-                        Verdict::Cut if self.mode == Mode::Write => self.cut(path, file, &damage, len)?,
-                        Verdict::Cut => {}
+                        Verdict::Cut => self.torn = Some((damage, len)),
                     }
                     return Ok(offset);
                 }
@@ -322,16 +331,12 @@ impl Opener<'_> {
         Ok(())
     }
 
-    /// Saves a tail that was never acknowledged, then cuts it off.
-    fn cut(
-        &self,
-        path: &StorePath,
-        file: &Arc<dyn File>,
-        damage: &Damage,
-        len: u64,
-    ) -> Result<(), StoreError> {
-        let Damage { offset, problem } = damage;
-        let offset = *offset;
+    /// Saves the tail that was never acknowledged, then cuts it off.
+    fn cut(&mut self, path: &StorePath, file: &Arc<dyn File>) -> Result<(), StoreError> {
+        let Some((Damage { offset, problem }, len)) = self.torn.take().filter(|_| self.mode == Mode::Write)
+        else {
+            return Ok(());
+        };
         let fs = self.env.fs.as_ref();
         let failed = |error| StoreError::io(format!("cutting {path}"), error);
         let Some((dir, name)) = path.split() else { return Ok(()) };

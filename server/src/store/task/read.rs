@@ -7,7 +7,7 @@ use uuid::Uuid;
 
 use crate::infra::fs::{File, Open, StorePath};
 use crate::log::{Backward, Fold, Forward, Head, Line, LogKind, Source};
-use crate::model::{Plan, Rewrite, StoreError};
+use crate::model::{InvalidField, Plan, Rewrite, StoreError};
 
 use super::view::ViewWriter;
 use super::{Inner, Task};
@@ -22,8 +22,7 @@ pub struct CurrentReader {
     pub last_seq: u64,
     /// Its length.
     pub total_bytes: u64,
-    /// Where the next chunk begins.
-    pub offset: u64,
+    offset: u64,
     bytes: Bytes,
 }
 
@@ -39,11 +38,29 @@ enum Bytes {
 }
 
 impl CurrentReader {
+    /// Largest chunk, whatever is asked for.
+    pub const MAX_CHUNK_BYTES: usize = 4 << 20;
+
+    /// Where the next chunk begins.
+    pub fn offset(&self) -> u64 {
+        self.offset
+    }
+
+    /// Goes on from a later offset.
+    pub fn skip_to(&mut self, offset: u64) -> Result<(), InvalidField> {
+        if offset < self.offset || offset > self.total_bytes {
+            let problem = format!("is {offset}, not between {} and {}", self.offset, self.total_bytes);
+            return Err(InvalidField::new("offset", problem));
+        }
+        self.offset = offset;
+        Ok(())
+    }
+
     /// Fills `chunk` with the next bytes, at most `max`; false at the end.
     pub fn read(&mut self, chunk: &mut Vec<u8>, max: usize) -> Result<bool, StoreError> {
         chunk.clear();
         let left = usize::try_from(self.total_bytes.saturating_sub(self.offset)).unwrap_or(usize::MAX);
-        let want = left.min(max.max(1));
+        let want = left.min(max.clamp(1, Self::MAX_CHUNK_BYTES));
         if want == 0 {
             return Ok(false);
         }
@@ -128,9 +145,7 @@ impl Task {
     /// The view as it is, or as it was after a message.
     pub(crate) fn current(&self, as_of: Option<u64>) -> Result<CurrentReader, StoreError> {
         let mut inner = self.lock();
-        if inner.deleted {
-            return Err(StoreError::TaskNotFound { id: self.id });
-        }
+        self.check_there(&inner)?;
         let durability = self.durability(&inner);
         self.ensure_view(&mut inner);
         let source = inner.source(durability);
@@ -198,6 +213,7 @@ impl Task {
     /// Lines of `messages.jsonl` from the first of a range of messages on, with the events among them.
     pub(crate) fn lines(&self, from: u64, to: u64) -> Result<LineReader, StoreError> {
         let mut inner = self.lock();
+        self.check_there(&inner)?;
         let durability = self.durability(&inner);
         let source = inner.source(durability);
         drop(inner);
@@ -208,6 +224,7 @@ impl Task {
     /// The last messages, found from the end of the log backwards.
     pub(crate) fn last_messages(&self, count: u64) -> Result<LineReader, StoreError> {
         let mut inner = self.lock();
+        self.check_there(&inner)?;
         let durability = self.durability(&inner);
         let source = inner.source(durability);
         let last = inner.shown.last_seq;
@@ -249,13 +266,14 @@ impl Task {
     }
 
     /// Records of `tools.jsonl` or `planning.jsonl`.
-    pub(crate) fn records(&self, kind: LogKind, from: u64, to: u64) -> LineReader {
+    pub(crate) fn records(&self, kind: LogKind, from: u64, to: u64) -> Result<LineReader, StoreError> {
         let mut inner = self.lock();
+        self.check_there(&inner)?;
         let end = self.records_end(&mut inner, kind);
         let records = inner.records(kind);
         let path = records.file_name().to_string();
         let lines = records.writer.as_ref().map(|writer| Forward::new(Arc::clone(writer.file()), 0, end));
-        LineReader { kind, path, lines, from, to }
+        Ok(LineReader { kind, path, lines, from, to })
     }
 
     /// The newest plan with its number.
@@ -280,6 +298,7 @@ impl Task {
     /// `summaries.jsonl`, with its length.
     pub(crate) fn summaries(&self) -> Result<Option<FilePart>, StoreError> {
         let inner = self.lock();
+        self.check_there(&inner)?;
         if inner.state.summaries_len == 0 {
             return Ok(None);
         }
@@ -293,13 +312,14 @@ impl Task {
     }
 
     /// The view's second file, with its length.
-    pub(crate) fn extra(&self) -> Option<FilePart> {
+    pub(crate) fn extra(&self) -> Result<Option<FilePart>, StoreError> {
         let mut inner = self.lock();
+        self.check_there(&inner)?;
         let durability = self.durability(&inner);
         self.ensure_view(&mut inner);
         inner.advance(durability);
         let len = inner.shown.extra_len;
         let Inner { view, .. } = &*inner;
-        view.as_ref().and_then(|view| view.extra.clone()).filter(|_| len > 0).map(|file| (file, len))
+        Ok(view.as_ref().and_then(|view| view.extra.clone()).filter(|_| len > 0).map(|file| (file, len)))
     }
 }

@@ -31,6 +31,15 @@ pub struct NewRewrite {
     pub summaries: Vec<SummaryRecord>,
 }
 
+/// The one rewrite of a task that may be in flight; over when this is dropped.
+struct InFlight<'a>(&'a Task);
+
+impl Drop for InFlight<'_> {
+    fn drop(&mut self) {
+        self.0.lock().rewriting = false;
+    }
+}
+
 /// What is decided when a rewrite begins.
 struct Plan {
     rewrite: Rewrite,
@@ -43,8 +52,17 @@ struct Plan {
 impl Task {
     /// Publishes a rewrite; answers its ordinal. Appends go on meanwhile, and what they add is kept.
     pub(crate) fn rewrite(&self, new: &NewRewrite, caller: &Caller) -> Result<u64, StoreError> {
-        let digest =
-            Digest::of(&["rewrite", &new.strategy, &new.covers.to_string(), &format!("{:?}", new.segments)]);
+        let asked = Rewrite {
+            ordinal: 0,
+            strategy: new.strategy.clone(),
+            base: new.base,
+            parent: None,
+            covers: new.covers,
+            reason: new.reason.clone(),
+            segments: new.segments.clone(),
+        };
+        let summaries = serde_json::to_string(&new.summaries).unwrap_or_default();
+        let digest = Digest::of(&["rewrite", &asked.body(), &summaries]);
         self.run_rewrite(caller, digest, |task, inner| task.plan(inner, new))
     }
 
@@ -119,9 +137,8 @@ impl Task {
             inner.rewriting = true;
             planned
         };
-        let published = self.build(begun).and_then(|plan| self.publish(plan, caller, digest));
-        self.lock().rewriting = false;
-        published
+        let _in_flight = InFlight(self);
+        self.build(begun).and_then(|plan| self.publish(plan, caller, digest))
     }
 
     /// Completes and checks a rewrite that a strategy worked out.
@@ -159,6 +176,9 @@ impl Task {
                 && let Some(record) = records.next()
             {
                 id += 1;
+                if !record.ratio.is_finite() {
+                    return Err(InvalidField::new("summaries", "have a ratio that is no number").into());
+                }
                 let numbered = SummaryRecord { id, ..record.clone() };
                 let text = serde_json::to_string(&numbered)
                     .map_err(|error| StoreError::io("a summary", error.into()))?;
@@ -219,6 +239,7 @@ impl Task {
     }
 
     fn begin(&self, inner: &mut Inner, rewrite: Rewrite) -> Result<Plan, StoreError> {
+        rewrite.validate()?;
         let bytes = rewrite.body().len();
         if bytes > Rewrite::MAX_BYTES - 1024 {
             let problem = format!("take {bytes} bytes; at most {} are allowed", Rewrite::MAX_BYTES - 1024);
@@ -252,9 +273,16 @@ impl Task {
         match folded {
             Ok(()) => Ok(plan),
             Err(error) => {
-                plan.writer.abandon(fs);
+                self.abandon(plan.writer);
                 Err(error)
             }
+        }
+    }
+
+    /// Removes what was made, unless another handle may have put its own file there.
+    fn abandon(&self, writer: ViewWriter) {
+        if !self.is_spent() {
+            writer.abandon(self.env.fs.as_ref());
         }
     }
 
@@ -264,7 +292,8 @@ impl Task {
         let mut inner = self.lock();
         let committed = self.commit(&mut inner, &mut plan, caller, digest);
         if let Err(error) = committed {
-            plan.writer.abandon(fs);
+            drop(inner);
+            self.abandon(plan.writer);
             return Err(error);
         }
         inner.view_mark = None;

@@ -42,15 +42,16 @@ pub struct TaskInfo {
 }
 
 impl Task {
-    pub(crate) fn info(&self) -> TaskInfo {
+    pub(crate) fn info(&self) -> Result<TaskInfo, StoreError> {
         let mut inner = self.lock();
+        self.check_there(&inner)?;
         let durability = self.durability(&inner);
         self.ensure_view(&mut inner);
         inner.advance(durability);
         let now = self.env.clock.monotonic();
         let view = inner.view.as_ref().map(|view| view.state().clone()).unwrap_or_default();
         let lease = inner.state.lease.clone();
-        TaskInfo {
+        Ok(TaskInfo {
             row: self.row(&inner),
             folder: inner.folder,
             lease: lease.map(|lease| (lease, self.env.leases.age(self.id, now))),
@@ -64,7 +65,7 @@ impl Task {
             plans: inner.plans.state.last,
             pins: inner.state.pins.iter().copied().collect(),
             log_bytes: inner.log.len() + inner.tools.len() + inner.plans.len(),
-        }
+        })
     }
 
     /// The row as it follows from the logs.
@@ -150,7 +151,7 @@ pub(crate) fn build_row(
         model: config.model.clone(),
         context_length: config.context_length,
         llm_call_count: state.tally.llm_calls,
-        tool_call_count: state.tally.tool_calls + tool_calls,
+        tool_call_count: state.tally.tool_calls.saturating_add(tool_calls),
         total_tokens: state.tally.tokens,
         compression_count: state.tally.compressions,
         total_messages: state.last_seq,

@@ -44,20 +44,23 @@ impl View {
         }
     }
 
-    /// Adds a message of the log.
+    /// Adds a message of the log. After an error the view is marked as it was before.
     pub(super) fn append(&mut self, fs: &dyn Fs, dir: &StorePath, seq: u64, line: &[u8]) -> io::Result<()> {
         let (mut view, mut extra) = (Vec::new(), Vec::new());
-        let (view_at, extra_at) = (self.state.len, self.state.extra_len);
         let line = Line::parse(LogKind::Messages, line).map_err(io::Error::other)?;
-        show(&mut self.state, seq, &line, None, None, &mut view, &mut extra)?;
-        self.file.write_all_at(&view, view_at)?;
-        if extra.is_empty() {
-            return Ok(());
+        let mut state = self.state.clone();
+        show(&mut state, seq, &line, None, None, &mut view, &mut extra)?;
+        self.file.write_all_at(&view, self.state.len)?;
+        if !extra.is_empty() {
+            if self.extra.is_none() {
+                self.extra = Some(fs.open(&dir.join(EXTRA), Open::Truncate)?);
+            }
+            if let Some(file) = &self.extra {
+                file.write_all_at(&extra, self.state.extra_len)?;
+            }
         }
-        if self.extra.is_none() {
-            self.extra = Some(fs.open(&dir.join(EXTRA), Open::Truncate)?);
-        }
-        self.extra.as_ref().map_or(Ok(()), |file| file.write_all_at(&extra, extra_at))
+        self.state = state;
+        Ok(())
     }
 }
 
@@ -77,7 +80,11 @@ pub(super) struct ViewWriter {
 impl ViewWriter {
     /// A new view beside the old one.
     pub(super) fn beside(fs: &dyn Fs, dir: StorePath) -> io::Result<Self> {
-        let file = fs.open(&dir.join(CURRENT.with_suffix(NEXT)), Open::Truncate)?;
+        // Always a new file: a handle that is spent may still be writing to an older one of the same name.
+        for name in [CURRENT, EXTRA] {
+            files::remove_if_there(fs, &dir.join(name.with_suffix(NEXT)))?;
+        }
+        let file = fs.open(&dir.join(CURRENT.with_suffix(NEXT)), Open::New)?;
         Ok(Self {
             dir,
             suffix: NEXT,
@@ -158,7 +165,8 @@ impl ViewWriter {
 impl Task {
     /// Sees that the view is there and right, if it can be. Without one, reads fold the log as they go.
     pub(super) fn ensure_view(&self, inner: &mut Inner) {
-        if inner.view.is_some() || inner.frozen.is_some() || self.env.read_only().is_some() {
+        let hands_off = inner.deleted || inner.frozen.is_some() || self.env.read_only().is_some();
+        if inner.view.is_some() || hands_off {
             return;
         }
         if let Err(error) = self.restore_view(inner) {
@@ -175,8 +183,8 @@ impl Task {
             // How long the view was behind each of these lines is not known; make them all readable.
             self.sync(inner)?;
         }
-        let mark = inner.view_mark.take();
-        let kept = match &mark {
+        // The mark stays until there is a view: should this fail, the next try can go on from it too.
+        let kept = match &inner.view_mark {
             Some(mark) => self.resume_view(inner, mark)?,
             None => None,
         };
@@ -204,6 +212,7 @@ impl Task {
             }
         };
         inner.view = Some(view);
+        inner.view_mark = None;
         inner.changed = true;
         inner.pending.clear();
         inner.shown = inner.mark();
@@ -251,7 +260,13 @@ impl Task {
         };
         let mut fold = Fold::resume(source, state.clone(), mark.last_seq + 1, inner.state.last_seq);
         writer.run(fs, &mut fold)?;
-        Ok(Some(View { file: writer.file, extra: writer.extra, state: fold.state().clone() }))
+        let state = fold.state().clone();
+        // Cut only now: somebody may be reading what lies behind the mark, and it was the same bytes.
+        writer.file.truncate(state.len).map_err(failed)?;
+        if let Some(extra) = &writer.extra {
+            extra.truncate(state.extra_len).map_err(failed)?;
+        }
+        Ok(Some(View { file: writer.file, extra: writer.extra, state }))
     }
 }
 
@@ -272,7 +287,7 @@ pub(crate) fn remove_views(env: &Env, id: TaskId, folder: Folder) -> Result<(), 
     Ok(())
 }
 
-/// Opens a file whose first `len` bytes are to be what they were, and cuts off the rest.
+/// Opens a file whose first `len` bytes are to be what they were.
 fn open_checked(
     fs: &dyn Fs,
     path: &StorePath,
@@ -288,9 +303,6 @@ fn open_checked(
     let found = file.len()?;
     if found < len || (!trusted && crc_of(file.as_ref(), len)? != crc) {
         return Ok(None);
-    }
-    if found > len {
-        file.truncate(len)?;
     }
     Ok(Some(file))
 }
