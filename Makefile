@@ -112,7 +112,7 @@ test-large: ## A hundred thousand tasks and ten million messages: needs minutes 
 
 .PHONY: power-test
 power-test: CYCLES ?= 20
-power-test: setup ## Power cuts on a loop-mounted ext4: CYCLES=n; needs root
+power-test: setup ## Power cuts on a file system in a file: CYCLES=n, FS=ext4|xfs, CONTROL=skip-sync; needs root
 	bash tests/power/run.sh $(CYCLES)
 
 .PHONY: bench

@@ -2,7 +2,12 @@
 //!
 //! `CONTEXTSTORE_LARGE=1` (`make test-large`) takes the full sizes: a hundred thousand tasks, ten million messages.
 
-#![allow(clippy::disallowed_methods, clippy::unwrap_used, reason = "tests look at the disk as it is")]
+#![allow(
+    clippy::disallowed_methods,
+    clippy::print_stdout,
+    clippy::unwrap_used,
+    reason = "tests look at the disk as it is, and these tell how long it took"
+)]
 
 mod support;
 
@@ -16,9 +21,11 @@ use std::time::Instant;
 use contextstore::infra::clock::SystemClock;
 use contextstore::infra::fs::disk::DiskFs;
 use contextstore::infra::fs::fault::FaultFs;
-use contextstore::log::seal;
-use contextstore::model::{Metadata, Segment, Status, TaskConfig, TaskFilter, TaskId, TaskOrder, TaskRow};
-use contextstore::store::{Ground, NewRewrite, Recovered, Started, Store, StoreOptions};
+use contextstore::log::{Head, seal};
+use contextstore::model::{
+    Durability, Metadata, Segment, Status, TaskConfig, TaskFilter, TaskId, TaskOrder, TaskRow,
+};
+use contextstore::store::{Ground, LineReader, NewRewrite, Recovered, Started, Store, StoreOptions};
 use tempfile::TempDir;
 
 use support::{append, caller, start};
@@ -263,12 +270,12 @@ fn a_long_log_is_scanned_in_little_memory_and_searched_without_a_scan() {
     assert_eq!(append(&store, &task, "the next").unwrap(), count + 1);
     cost("opening and appending", 0);
 
-    let seqs = |mut reader: contextstore::store::LineReader| {
+    let seqs = |mut reader: LineReader| {
         let mut seqs = Vec::new();
         while let Some(seq) = reader
             .step(|line| match line.head {
-                contextstore::log::Head::Message { seq, .. } => seq,
-                _ => 0,
+                Head::Message { seq, .. } => seq,
+                Head::Event { .. } | Head::Record { .. } => 0,
             })
             .unwrap()
         {
@@ -375,7 +382,7 @@ fn appending_takes_no_memory_that_grows_with_the_log() {
 
 /// Runs in a process of its own: appends, and nobody reads.
 fn append_much(dir: &Path) {
-    let options = StoreOptions { durability: contextstore::model::Durability::Process, ..options() };
+    let options = StoreOptions { durability: Durability::Process, ..options() };
     let (store, _) = Store::open(dir, options).unwrap();
     let task = start(&store, None, "a").unwrap();
     let count = size(200_000, 2_000_000);

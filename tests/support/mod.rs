@@ -2,7 +2,7 @@
 
 #![allow(dead_code, reason = "every test uses a part of it")]
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use contextstore::infra::clock::{Clock, ManualClock};
@@ -65,4 +65,12 @@ pub(crate) fn view(store: &Store, id: TaskId, as_of: Option<u64>) -> Result<Stri
     }
     assert_eq!(all.len() as u64, reader.total_bytes);
     Ok(String::from_utf8(all).unwrap())
+}
+
+/// The program that works on a store until it is killed; `cargo test` builds it with the tests.
+pub(crate) fn workload() -> PathBuf {
+    let here = std::env::current_exe().unwrap();
+    let program = here.parent().unwrap().parent().unwrap().join("examples/workload");
+    assert!(program.exists(), "{} is not built: cargo build --example workload", program.display());
+    program
 }

@@ -575,7 +575,7 @@ impl<'a> Hand<'a> {
         let request = self.request();
         let id = self.tasks[at].id;
         let holder = self.holder(&self.name);
-        let print = made::print([("status", "\"running\"")]);
+        let print = made::print([]);
         let lease = self.ask(&request, (id, 0), Log::Messages, ("resume", print), |store, caller| {
             store.resume_task(id, holder, caller.request_id.clone())
         });

@@ -141,12 +141,15 @@ impl Check<'_> {
                 None => ("message", made::print_of(&fields, made::MESSAGE), line.number),
                 Some("lease") => {
                     leases.insert(number("generation"));
-                    ("start", made::print([]), number("generation"))
+                    let resumed = text("reason") == "resume";
+                    if resumed {
+                        status = Status::Running;
+                    }
+                    (if resumed { "resume" } else { "start" }, made::print([]), number("generation"))
                 }
                 Some("status") => {
                     status = Status::parse(&text("status")).unwrap();
-                    let kind = if status == Status::Running { "resume" } else { "status" };
-                    (kind, made::print_of(&fields, made::STATUS), 0)
+                    ("status", made::print_of(&fields, made::STATUS), 0)
                 }
                 Some("rewrite") => match text("strategy").as_str() {
                     "undo" => ("undo", made::print_of(&fields, &["strategy"]), number("ordinal")),
@@ -162,8 +165,7 @@ impl Check<'_> {
                     continue;
                 }
             };
-            let is_resumed = kind == "start" && text("reason") == "resume";
-            problems.extend(self.line(id, Log::Messages, (kind, print, told), &fields, is_resumed));
+            problems.extend(self.line(id, Log::Messages, (kind, print, told), &fields));
         }
         let records = [
             (Log::Tools, "tool", made::TOOL, self.store.tool_calls(id, 1, u64::MAX)?),
@@ -173,7 +175,7 @@ impl Check<'_> {
             for line in all(reader)? {
                 let fields: Fields = serde_json::from_str(&line.text).unwrap();
                 let print = made::print_of(&fields, keys);
-                problems.extend(self.line(id, log, (kind, print, line.number), &fields, false));
+                problems.extend(self.line(id, log, (kind, print, line.number), &fields));
             }
         }
         for entry in entries.iter().filter(|entry| entry.log != Log::Delete) {
@@ -221,10 +223,9 @@ impl Check<'_> {
         log: Log,
         (kind, print, told): (&str, u32, u64),
         fields: &Fields,
-        may_be_nameless: bool,
     ) -> Option<String> {
         let Some(request) = fields.get("request_id") else {
-            return (!may_be_nameless).then(|| format!("nobody asked for a line of kind {kind}"));
+            return Some(format!("nobody asked for a line of kind {kind}"));
         };
         let request: String = serde_json::from_str(request.get()).unwrap();
         let Some(entry) = self.acks.by_request.get(&request).map(|at| &self.acks.entries[*at]) else {
