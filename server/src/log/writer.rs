@@ -16,6 +16,8 @@ pub struct LogWriter {
     kind: LogKind,
     file: Arc<dyn File>,
     len: u64,
+    /// How much was acknowledged, synced or not.
+    kept: u64,
     commit: Arc<Commit>,
     broken: bool,
 }
@@ -34,7 +36,7 @@ pub struct Appended {
 impl LogWriter {
     /// A log of `len` bytes that are all durable.
     pub fn new(kind: LogKind, file: Arc<dyn File>, len: u64) -> Self {
-        Self { kind, file, len, commit: Arc::new(Commit::new(len)), broken: false }
+        Self { kind, file, len, kept: len, commit: Arc::new(Commit::new(len)), broken: false }
     }
 
     /// Bytes written.
@@ -86,14 +88,21 @@ impl LogWriter {
         self.commit.wait(self.len, Durability::Group, self.file.as_ref())
     }
 
-    /// Gives up: cuts off what is not durable, as it was not acknowledged and must not come back. Whoever
-    /// waits for it is told first, so that a sync that goes through meanwhile acknowledges nothing.
+    /// Says that everything up to `end` was acknowledged without a sync. Fails if it was cut off before.
+    pub fn keep(&mut self, end: u64) -> io::Result<()> {
+        self.commit.check()?;
+        self.kept = self.kept.max(end);
+        Ok(())
+    }
+
+    /// Gives up: cuts off what was not acknowledged, as it must not come back. Whoever waits for it is told
+    /// first, so that a sync that goes through meanwhile acknowledges nothing.
     pub fn cut_back(&mut self, error: &io::Error) {
         self.broken = true;
         self.commit.fail(error);
-        let durable = self.commit.durable();
-        if let Err(error) = self.file.truncate(durable) {
-            tracing::warn!(%error, durable, "a failed batch could not be cut off; reopening will");
+        let end = self.kept.max(self.commit.durable());
+        if let Err(error) = self.file.truncate(end) {
+            tracing::warn!(%error, end, "a failed batch could not be cut off; reopening will");
         }
     }
 }

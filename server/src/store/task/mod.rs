@@ -187,7 +187,8 @@ impl Task {
     /// Returns when the log is durable up to `end`. If it never will be, the handle is spent.
     fn wait_durable(&self, end: u64, durability: Durability) -> Result<(), StoreError> {
         if durability == Durability::Process {
-            return Ok(());
+            let mut inner = self.lock();
+            return inner.log.keep(end).map_err(|error| self.give_up(&mut inner, error));
         }
         let (commit, file) = {
             let inner = self.lock();

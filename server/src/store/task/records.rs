@@ -101,10 +101,13 @@ impl Task {
                 (number, end, false)
             }
         };
-        let waiting = inner.records(kind).writer.as_ref();
-        let waiting = waiting.map(|writer| (Arc::clone(writer.commit()), Arc::clone(writer.file())));
-        drop(inner);
-        if let Some((commit, file)) = waiting.filter(|_| durability != Durability::Process) {
+        let Some(writer) = &mut inner.records(kind).writer else { return Ok((number, duplicate)) };
+        if durability == Durability::Process {
+            let kept = writer.keep(end);
+            kept.map_err(|error| self.give_up(&mut inner, error))?;
+        } else {
+            let (commit, file) = (Arc::clone(writer.commit()), Arc::clone(writer.file()));
+            drop(inner);
             let synced = commit.wait(end, durability, file.as_ref());
             synced.map_err(|error| self.give_up(&mut self.lock(), error))?;
         }
