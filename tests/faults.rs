@@ -1,6 +1,12 @@
 //! Every call to the disk fails once and is once the last: nothing that was acknowledged is lost.
 
-#![allow(clippy::disallowed_methods, clippy::unwrap_used, reason = "tests look at the disk as it is")]
+#![allow(
+    clippy::disallowed_methods,
+    clippy::print_stdout,
+    clippy::unwrap_used,
+    clippy::wildcard_enum_match_arm,
+    reason = "tests look at the disk as it is, say how much they did, and match what matters to them"
+)]
 
 #[path = "support/check.rs"]
 mod check;

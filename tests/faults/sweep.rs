@@ -229,16 +229,16 @@ pub(crate) fn sweep(story: &Story, sabotage: Option<Sabotage>) -> Report {
             telling.disk.arm(call, Fault::Error(errno));
             telling.go_on(&mut sweep, &name);
             sweep.report.runs += 1;
+            if errno == Errno::IO {
+                sweep.end_in_order(story, telling, &format!("{name}, closed"));
+                continue;
+            }
             for seed in (0..cuts()).map(|cut| cut << 32 | call) {
                 let after = telling.sim.crashed_copy(seed);
                 let name = format!("{name}, power cut {seed} at the end");
                 sweep.reopen(story, &name, after, place().path(), telling.client.clone(), false);
             }
-            if errno == Errno::IO {
-                sweep.end_in_order(story, telling, &format!("{name}, closed"));
-            } else {
-                sweep.end_killed(story, telling, &format!("{name}, killed at the end"));
-            }
+            sweep.end_killed(story, telling, &format!("{name}, killed at the end"));
         }
         let name = format!("death at {line}");
         let mut telling = Telling::begin(story, sabotage);

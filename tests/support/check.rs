@@ -190,8 +190,13 @@ fn check_task(
         }
     }
 
-    let status = log.lines.iter().filter(|line| line.value["event"] == "status").next_back();
-    let status = status.map_or("running", |line| line.value["status"].as_str().unwrap());
+    // A resume is told by its lease.
+    let status = log.lines.iter().rev().find_map(|line| match line.value["event"].as_str() {
+        Some("status") => line.value["status"].as_str(),
+        Some("lease") if line.value["reason"] == "resume" => Some("running"),
+        _ => None,
+    });
+    let status = status.unwrap_or("running");
     let belongs = if status == "failed" { "completed" } else { status };
     if folders != [belongs] {
         wrong.push(format!("it is {status} and in {folders:?}"));
@@ -323,7 +328,9 @@ pub(crate) fn ask_oracle(dirs: &[impl AsRef<Path>]) -> Vec<String> {
         .stdin(Stdio::piped())
         .stdout(Stdio::piped())
         .spawn()
-        .expect("python3 is needed; `make setup` installs it");
+        .unwrap_or_else(|error| {
+            panic!("python3 cannot be run ({error}); `make setup` installs what is missing")
+        });
     let mut list = String::new();
     for dir in dirs {
         list.push_str(&format!("{}\n", dir.as_ref().display()));
