@@ -10,10 +10,14 @@
 
 mod support;
 
+#[path = "model/jitter.rs"]
+mod jitter;
 #[path = "model/ops.rs"]
 mod ops;
 #[path = "model/task.rs"]
 mod task;
+#[path = "model/threads.rs"]
+mod threads;
 #[path = "model/words.rs"]
 mod words;
 #[path = "model/world.rs"]
@@ -34,6 +38,20 @@ const BATCH: usize = 100;
 
 fn number(name: &str) -> Option<u64> {
     std::env::var(name).ok().map(|text| text.parse().unwrap())
+}
+
+/// Says something if a panic comes while it is held.
+struct Said(String);
+
+impl Drop for Said {
+    fn drop(&mut self) {
+        if std::thread::panicking() {
+            #[expect(clippy::print_stderr, reason = "what is needed to see it again")]
+            {
+                eprintln!("{}", self.0);
+            }
+        }
+    }
 }
 
 /// One sequence; its disk is left in `to`. Answers the directories of its tasks.
@@ -75,7 +93,9 @@ fn shard(shard: u64) {
     let seeds: Vec<u64> = match number("CONTEXTSTORE_SEED") {
         Some(seed) if seed % SHARDS == shard => vec![seed],
         Some(_) => vec![],
-        None => (0..number("CONTEXTSTORE_CASES").unwrap_or(CASES)).filter(|n| n % SHARDS == shard).collect(),
+        None => (number("CONTEXTSTORE_FROM").unwrap_or(0)..number("CONTEXTSTORE_CASES").unwrap_or(CASES))
+            .filter(|n| n % SHARDS == shard)
+            .collect(),
     };
     for batch in seeds.chunks(BATCH) {
         let place = scratch();

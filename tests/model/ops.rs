@@ -1,5 +1,6 @@
 //! The operations of a sequence: what is asked, what the model says must come of it, and whether it does.
 
+use contextstore::infra::clock::Clock;
 use contextstore::infra::fs::File;
 use contextstore::model::{
     Durability, Event, Holder, InstanceId, Plan, RequestId, Role, Segment, Status, StoreError, SummaryRecord,
@@ -10,7 +11,7 @@ use uuid::Uuid;
 
 use super::task::{Config, LOG, Line, Message, PLANS, Request, Rewrite, State, TOOLS, Task, What};
 use super::words::{self, one_in};
-use super::world::{Effect, Stop, World, same};
+use super::world::{Danger, Effect, Stop, World, same};
 
 /// What is asked of a task.
 #[derive(Debug, Clone)]
@@ -449,31 +450,30 @@ impl World {
         Expected::lines(LOG, vec![line], vec![]).synced()
     }
 
-    /// Makes a call, perhaps with a death in the middle of it, and looks at what comes of it.
-    pub(crate) fn perform(&mut self, op: &Op, mortal: bool) {
+    /// Makes a call, perhaps with a disk that fails in the middle of it, and looks at what comes of it.
+    pub(crate) fn perform(&mut self, op: &Op, danger: Danger) {
         let expected = self.expect(op);
         let durability = self.tasks.get(&op.id).map(|task| self.durability(task));
         self.note(format!("{op:?} -> {:?}", expected.told));
-        if mortal {
-            self.arm();
-        }
+        self.arm(danger);
         let told = op.send(self.store());
-        let died = self.fault.is_dead();
-        if mortal {
-            self.note(format!("… died: {:?}, told {told:?}", self.fault.fired()));
-            self.fault.disarm();
+        let (died, fired) = (self.fault.is_dead(), self.fault.fired());
+        self.fault.disarm();
+        if danger != Danger::None {
+            self.note(format!("… {danger:?}: {fired:?}, told {told:?}"));
         }
-        let told = told.map_err(|error| (error.reason(), error));
+        let failed = !fired.is_empty();
         match (&told, &expected.told) {
             // A view that could not be written has no tokens to tell.
-            (Ok(told), Ok(expected)) if died => {
-                assert_eq!(told[..told.len().min(2)], expected[..told.len().min(2)])
+            (Ok(told), Ok(expected)) => {
+                let sure = if failed { told.len().min(2) } else { told.len() };
+                assert_eq!(told[..sure], expected[..sure]);
             }
-            (Ok(told), Ok(expected)) => assert_eq!(told, expected),
-            (Err((reason, error)), Err(expected)) if !died => assert_eq!(reason, expected, "{error:?}"),
-            (Err(_), _) if died => {}
+            (Err(_), _) if failed => {}
+            (Err(error), Err(expected)) => assert_eq!(error.reason(), *expected, "{error:?}"),
             (told, expected) => panic!("told {told:?}, not {expected:?}"),
         }
+        let moves = matches!(expected.effect, Effect::Create(_) | Effect::Delete);
         if told.is_ok() {
             let synced = expected.synced || durability != Some(Durability::Process);
             let log = op.log();
@@ -484,20 +484,28 @@ impl World {
                     None => task.safe[log] = task.logs[log].len(),
                 }
             }
+        } else if failed && !died && !moves {
+            self.check_failed(op.id, &expected.effect, durability);
         } else if expected.told.is_ok() {
             self.in_flight = Some((op.id, expected.effect));
         }
-        if died {
+        if died || failed && (moves || self.store().read_only().is_some()) {
             let stop = if self.rng.bool() { Stop::Kill } else { Stop::PowerCut };
             self.restart(stop);
             self.look_at_everything();
-            if self.rng.bool() {
-                // The client tries again, under the same id or not, and gets what it wants once.
-                let again = Op { lease: self.lease_of(op.id), ..op.clone() };
-                self.perform(&again, false);
+        }
+        if failed {
+            self.look_at_everything();
+            // Whether a call that failed has renewed the lease before is not for the model to say.
+            if let Some((_, age)) = self.store().task_info(op.id).ok().and_then(|info| info.lease) {
+                self.renewed.insert(op.id, self.clock.monotonic() - age);
             }
         }
-        self.in_flight = None;
+        if failed && told.is_err() && self.rng.bool() {
+            // The client tries again, under the same id or not, and gets what it wants once.
+            let again = Op { lease: self.lease_of(op.id), ..op.clone() };
+            self.perform(&again, Danger::None);
+        }
     }
 
     fn lease_of(&self, id: TaskId) -> u64 {
@@ -599,7 +607,7 @@ impl World {
             21..=24 => self.read_on(false),
             25..=29 if !done.is_empty() => {
                 let op = done[self.rng.usize(..done.len())].clone();
-                self.perform(&op, false);
+                self.perform(&op, Danger::None);
             }
             _ => {
                 let mut op = self.random_op(id);
@@ -607,8 +615,12 @@ impl World {
                     let instance = INSTANCES[self.rng.usize(..3)];
                     op.call = Call::Start { instance, config: config(&mut self.rng) };
                 }
-                let mortal = one_in(&mut self.rng, 7);
-                self.perform(&op, mortal);
+                let danger = match self.rng.u32(..14) {
+                    0 | 1 => Danger::Death,
+                    2 => Danger::Error,
+                    _ => Danger::None,
+                };
+                self.perform(&op, danger);
                 if op.request.is_some() {
                     done.push(op);
                 }

@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use contextstore::infra::clock::{Clock, ManualClock};
 use contextstore::infra::fs::StorePath;
-use contextstore::infra::fs::fault::{Fault, FaultFs};
+use contextstore::infra::fs::fault::{Errno, Fault, FaultFs};
 use contextstore::infra::fs::sim::SimFs;
 use contextstore::model::{Durability, StoreError, TaskId};
 use contextstore::store::layout::{self, Folder};
@@ -25,6 +25,16 @@ pub(crate) enum Stop {
     Close,
     Kill,
     PowerCut,
+}
+
+/// What may happen to the disk in the middle of an operation.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Danger {
+    None,
+    /// The process dies.
+    Death,
+    /// One call fails.
+    Error,
 }
 
 /// What an operation does to the model.
@@ -118,12 +128,32 @@ impl World {
         task.state().config.durability.unwrap_or(self.options.durability)
     }
 
-    /// Sets a call of the next operation at which the store dies.
-    pub(crate) fn arm(&mut self) {
+    /// Sets what happens to the disk at some call of the next operation.
+    pub(crate) fn arm(&mut self, danger: Danger) {
         self.fault.reset_counts();
         let most = [4, 12, 40][self.rng.usize(..3)];
         let at = self.rng.u64(..most);
-        self.fault.arm(at, Fault::Death { seed: self.rng.u64(..) });
+        let fault = match danger {
+            Danger::None => return,
+            Danger::Death => Fault::Death { seed: self.rng.u64(..) },
+            Danger::Error => Fault::Error([Errno::IO, Errno::NOSPC][self.rng.usize(..2)]),
+        };
+        self.fault.arm(at, fault);
+    }
+
+    /// Looks at what a call that failed has left of its lines: nothing, unless callers are told before lines
+    /// are durable.
+    pub(crate) fn check_failed(&mut self, id: TaskId, effect: &Effect, durability: Option<Durability>) {
+        let Effect::Lines(log, lines) = effect else { return };
+        let path = self.log_path(id, *log);
+        let found = lines_of(&self.sim, &path, true).0;
+        let task = self.tasks.get_mut(&id).unwrap();
+        let left = found.len() - task.logs[*log].len();
+        assert!(
+            left == 0 || durability == Some(Durability::Process),
+            "{path}: a call that failed left lines"
+        );
+        take_lines(task, *log, &found, lines.iter().take(left).cloned().collect());
     }
 
     /// Makes the model what an acknowledged operation makes of the store, and looks whether it is so on disk.
@@ -225,7 +255,7 @@ impl World {
         self.vandalise(cut);
         while one_in(&mut self.rng, 4) {
             self.fault = FaultFs::new(Arc::clone(&self.sim) as _);
-            self.arm();
+            self.arm(Danger::Death);
             let opened = self.try_open();
             let died = self.fault.is_dead();
             self.note(format!("start, dying: {:?}", self.fault.fired()));
