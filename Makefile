@@ -97,6 +97,7 @@ fix-python: $(RUFF) ## Formats the Python code and repairs lint
 
 .PHONY: test
 test: setup check ## Runs every check, then every test; fails if they changed the work tree
+	$(PYTHON) tests/oracle/test_fold.py
 	$(CARGO) test --locked --workspace --all-features
 	@[[ "$$($(WORKTREE))" == "$(WORKTREE_BEFORE)" ]] || \
 	  { echo "the checks or tests changed the work tree:"; git status --short; exit 1; } >&2

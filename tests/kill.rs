@@ -51,7 +51,7 @@ impl Place {
     }
 
     fn verify(&self, with_oracle: bool, more: &[&str]) -> Result<u64, String> {
-        let oracle = Path::new(env!("CARGO_MANIFEST_DIR")).join("../tests/oracle/fold.py");
+        let oracle = Path::new(env!("CARGO_MANIFEST_DIR")).join("../tests/oracle/check.py");
         let mut verify = Command::new(workload());
         verify.arg("verify").arg(self.store()).arg(self.acks()).args(more);
         if with_oracle {

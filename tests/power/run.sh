@@ -134,7 +134,7 @@ while (( done < cycles )); do
   power_on
   more=()
   if (( RANDOM % 2 )); then more+=(--unclean); fi
-  if (( done % 10 == 9 )); then more+=(--oracle "$here/../oracle/fold.py"); fi
+  if (( done % 10 == 9 )); then more+=(--oracle "$here/../oracle/check.py"); fi
   if (( done % 20 == 19 )); then more+=(--rebuild); fi
   acked=$(( acked + $(awk '$1 == "run" { n = 0 } $1 == "ack" { n++ } END { print n + 0 }' "$acks") ))
   verified=0

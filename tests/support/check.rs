@@ -1,6 +1,6 @@
 //! What must hold of a data directory once it was opened again, whatever happened before.
 //!
-//! It knows the files by docs/FORMAT.md alone; views are compared by the oracle (`tests/oracle/fold.py`).
+//! It knows the files by docs/FORMAT.md alone; views are compared by the oracle (`tests/oracle/check.py`).
 
 #![allow(dead_code, reason = "every test uses a part of it")]
 
@@ -321,7 +321,7 @@ pub(crate) fn rows(store: &Store) -> Result<Vec<TaskRow>, StoreError> {
 
 /// Has the oracle check task directories; answers what it says of each that is wrong.
 pub(crate) fn ask_oracle(dirs: &[impl AsRef<Path>]) -> Vec<String> {
-    let script = Path::new(env!("CARGO_MANIFEST_DIR")).join("../tests/oracle/fold.py");
+    let script = Path::new(env!("CARGO_MANIFEST_DIR")).join("../tests/oracle/check.py");
     let mut oracle = Command::new("python3")
         .arg(script)
         .args(["--check", "-"])

@@ -59,7 +59,7 @@ struct VerifyArgs {
     dir: PathBuf,
     /// The notes. What is seen now is added: it must not go away again.
     acks: PathBuf,
-    /// `tests/oracle/fold.py`, to have the logs and views on disk checked by it.
+    /// `tests/oracle/check.py`, to have the logs and views on disk checked by it.
     #[arg(long)]
     oracle: Option<PathBuf>,
     /// Ends like a killed process, so that the next start has something to recover.
