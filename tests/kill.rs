@@ -108,7 +108,7 @@ fn kill(child: &mut Child, moment: &Moment, acks: &Path) -> Option<ExitStatus> {
 
 #[test]
 fn nothing_acknowledged_is_lost_when_the_process_is_killed() {
-    let cycles = number("CONTEXTSTORE_CYCLES").unwrap_or(60);
+    let cycles = number("CONTEXTSTORE_CYCLES").unwrap_or(50);
     let seed = number("CONTEXTSTORE_SEED").unwrap_or_else(|| fastrand::u64(..1 << 40));
     let mut rng = Rng::with_seed(seed);
     let place = Place::new();
@@ -121,7 +121,7 @@ fn nothing_acknowledged_is_lost_when_the_process_is_killed() {
         let more = ["--ops", "1000000", "--durability", durability, "--threads", &threads];
         let moment = match rng.u8(..3) {
             0 => Moment::After(Duration::from_micros(rng.u64(..60_000))),
-            _ => Moment::Noted(rng.u64(..40_000)),
+            _ => Moment::Noted(rng.u64(..30_000)),
         };
         let mut child = place.start(seed.wrapping_mul(10_000).wrapping_add(cycle), &more);
         let ended = kill(&mut child, &moment, &place.acks());
@@ -132,7 +132,7 @@ fn nothing_acknowledged_is_lost_when_the_process_is_killed() {
                 early += u32::from(matches!(moment, Moment::After(_)));
                 // Some cycles follow on one another with nothing between them but the next start.
                 // Over a long run they become many, as a look takes the longer the more there is.
-                let look = rng.u64(..2 + killed / 60) == 0 || killed == cycles;
+                let look = rng.u64(..2 + killed / 50) == 0 || killed == cycles;
                 let last = killed == cycles;
                 let more: &[&str] = match (last, rng.bool()) {
                     (true, _) => &["--rebuild"],

@@ -50,6 +50,6 @@ fn nothing_acknowledged_is_lost_when_the_power_is_cut() {
 
 #[test]
 fn a_missing_sync_is_found() {
-    // It fails by itself if nothing is lost.
+    // The script fails by itself if too few cycles find losses.
     let _ = cycles("5", &[("CONTROL", "skip-sync")]);
 }
