@@ -227,7 +227,7 @@ impl LogState {
                 self.last_holder = Some(holder.clone());
                 self.lease = Some(Lease { generation, holder, acquired_at: time });
             }
-            Event::Config(config) => self.config = Some(config),
+            Event::Config { config } => self.config = Some(config),
             Event::Rewrite(rewrite) => {
                 outcome = rewrite.ordinal;
                 self.apply_rewrite(&rewrite, offset)?;

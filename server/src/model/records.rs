@@ -7,7 +7,8 @@ use super::json::{Json, compact};
 use super::{Holder, InvalidField, OutputRef, Rewrite, Status, TaskConfig, TaskId};
 
 /// Something that happened to a task and is no message.
-#[derive(Debug, Clone, PartialEq)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(tag = "event", rename_all = "lowercase")]
 pub enum Event {
     /// The task was made.
     Started {
@@ -26,38 +27,52 @@ pub enum Event {
         reason: LeaseReason,
     },
     /// The configuration changed.
-    Config(TaskConfig),
-    /// The view was rewritten.
+    Config {
+        /// The whole of it.
+        config: TaskConfig,
+    },
+    /// The view was rewritten. It has a form of its own, as its contents stay text.
+    #[serde(skip)]
     Rewrite(Rewrite),
     /// The status changed.
     Status {
         /// What it is now.
         status: Status,
         /// Why it failed.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
         error_message: Option<String>,
         /// What is to be remembered of the task.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
         final_summary: Option<String>,
     },
     /// The agent called its LLM.
     Usage {
         /// Tokens that were read.
+        #[serde(default)]
         input_tokens: u64,
         /// Tokens that were written.
+        #[serde(default)]
         output_tokens: u64,
         /// Tokens that went into the provider's cache.
+        #[serde(default)]
         cache_creation_tokens: u64,
         /// Tokens that came out of it.
+        #[serde(default)]
         cache_read_tokens: u64,
     },
     /// Counters to add.
     Statistics {
         /// Calls of the LLM.
+        #[serde(default)]
         llm_calls: u64,
         /// Calls of tools.
+        #[serde(default)]
         tool_calls: u64,
         /// Tokens.
+        #[serde(default)]
         tokens: u64,
         /// Compactions.
+        #[serde(default)]
         compressions: u64,
     },
     /// A message was pinned or released.
@@ -81,6 +96,7 @@ pub enum Event {
         /// Last message.
         to_seq: u64,
         /// Why.
+        #[serde(default)]
         reason: String,
     },
 }
@@ -100,12 +116,16 @@ pub enum LeaseReason {
 }
 
 impl Event {
+    /// Names that this version knows.
+    const NAMES: [&str; 10] =
+        ["started", "lease", "config", "rewrite", "status", "usage", "statistics", "pin", "forked", "erased"];
+
     /// Its name in the log.
     pub fn name(&self) -> &'static str {
         match self {
             Self::Started { .. } => "started",
             Self::Lease { .. } => "lease",
-            Self::Config(_) => "config",
+            Self::Config { .. } => "config",
             Self::Rewrite(_) => "rewrite",
             Self::Status { .. } => "status",
             Self::Usage { .. } => "usage",
@@ -118,98 +138,25 @@ impl Event {
 
     /// The fields behind the envelope, each with a comma in front.
     pub(crate) fn body(&self) -> Result<String, serde_json::Error> {
-        let json = match self {
-            Self::Rewrite(rewrite) => return Ok(rewrite.body()),
-            Self::Started { uuid, format_version } => {
-                serde_json::to_string(&StartedWire { uuid: *uuid, format_version: *format_version })
-            }
-            Self::Lease { generation, holder, reason } => serde_json::to_string(&LeaseWire {
-                generation: *generation,
-                holder: holder.clone(),
-                reason: *reason,
-            }),
-            Self::Config(config) => serde_json::to_string(&ConfigWire { config: config.clone() }),
-            Self::Status { status, error_message, final_summary } => serde_json::to_string(&StatusWire {
-                status: *status,
-                error_message: error_message.clone(),
-                final_summary: final_summary.clone(),
-            }),
-            Self::Usage { input_tokens, output_tokens, cache_creation_tokens, cache_read_tokens } => {
-                serde_json::to_string(&UsageWire {
-                    input_tokens: *input_tokens,
-                    output_tokens: *output_tokens,
-                    cache_creation_tokens: *cache_creation_tokens,
-                    cache_read_tokens: *cache_read_tokens,
-                })
-            }
-            Self::Statistics { llm_calls, tool_calls, tokens, compressions } => {
-                serde_json::to_string(&StatisticsWire {
-                    llm_calls: *llm_calls,
-                    tool_calls: *tool_calls,
-                    tokens: *tokens,
-                    compressions: *compressions,
-                })
-            }
-            Self::Pin { seq, pinned } => serde_json::to_string(&PinWire { seq: *seq, pinned: *pinned }),
-            Self::Forked { from, at_seq } => {
-                serde_json::to_string(&ForkedWire { from: *from, at_seq: *at_seq })
-            }
-            Self::Erased { from_seq, to_seq, reason } => serde_json::to_string(&ErasedWire {
-                from_seq: *from_seq,
-                to_seq: *to_seq,
-                reason: reason.clone(),
-            }),
-        }?;
-        Ok(as_body(&json))
+        if let Self::Rewrite(rewrite) = self {
+            return Ok(rewrite.body());
+        }
+        let object = serde_json::to_string(self)?;
+        // The name stands in the envelope.
+        let tag = format!("{{\"event\":\"{}\"", self.name());
+        let fields = object.strip_prefix(&tag).and_then(|fields| fields.strip_suffix('}'));
+        Ok(fields.unwrap_or_default().to_owned())
     }
 
     /// Reads the line of an event; `Ok(None)` if this version does not know its name.
     pub(crate) fn parse(name: &str, line: &str) -> Result<Option<Self>, String> {
-        fn read<'a, T: Deserialize<'a>>(line: &'a str) -> Result<T, String> {
-            serde_json::from_str(line).map_err(|error| error.to_string())
+        match name {
+            "rewrite" => Rewrite::parse(line).map(|rewrite| Some(Self::Rewrite(rewrite))),
+            _ if Self::NAMES.contains(&name) => {
+                serde_json::from_str(line).map(Some).map_err(|error| error.to_string())
+            }
+            _ => Ok(None),
         }
-        Ok(Some(match name {
-            "started" => {
-                let StartedWire { uuid, format_version } = read(line)?;
-                Self::Started { uuid, format_version }
-            }
-            "lease" => {
-                let LeaseWire { generation, holder, reason } = read(line)?;
-                Self::Lease { generation, holder, reason }
-            }
-            "config" => Self::Config(read::<ConfigWire>(line)?.config),
-            "rewrite" => Self::Rewrite(Rewrite::parse(line)?),
-            "status" => {
-                let StatusWire { status, error_message, final_summary } = read(line)?;
-                Self::Status { status, error_message, final_summary }
-            }
-            "usage" => {
-                let wire: UsageWire = read(line)?;
-                Self::Usage {
-                    input_tokens: wire.input_tokens,
-                    output_tokens: wire.output_tokens,
-                    cache_creation_tokens: wire.cache_creation_tokens,
-                    cache_read_tokens: wire.cache_read_tokens,
-                }
-            }
-            "statistics" => {
-                let StatisticsWire { llm_calls, tool_calls, tokens, compressions } = read(line)?;
-                Self::Statistics { llm_calls, tool_calls, tokens, compressions }
-            }
-            "pin" => {
-                let PinWire { seq, pinned } = read(line)?;
-                Self::Pin { seq, pinned }
-            }
-            "forked" => {
-                let ForkedWire { from, at_seq } = read(line)?;
-                Self::Forked { from, at_seq }
-            }
-            "erased" => {
-                let ErasedWire { from_seq, to_seq, reason } = read(line)?;
-                Self::Erased { from_seq, to_seq, reason }
-            }
-            _ => return Ok(None),
-        }))
     }
 }
 
@@ -217,77 +164,6 @@ impl Event {
 fn as_body(object: &str) -> String {
     let inner = &object[1..object.len() - 1];
     if inner.is_empty() { String::new() } else { format!(",{inner}") }
-}
-
-#[derive(Serialize, Deserialize)]
-struct StartedWire {
-    uuid: TaskId,
-    format_version: u32,
-}
-
-#[derive(Serialize, Deserialize)]
-struct LeaseWire {
-    generation: u64,
-    holder: Holder,
-    reason: LeaseReason,
-}
-
-#[derive(Serialize, Deserialize)]
-struct ConfigWire {
-    config: TaskConfig,
-}
-
-#[derive(Serialize, Deserialize)]
-struct StatusWire {
-    status: Status,
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    error_message: Option<String>,
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    final_summary: Option<String>,
-}
-
-#[derive(Serialize, Deserialize)]
-struct UsageWire {
-    #[serde(default)]
-    input_tokens: u64,
-    #[serde(default)]
-    output_tokens: u64,
-    #[serde(default)]
-    cache_creation_tokens: u64,
-    #[serde(default)]
-    cache_read_tokens: u64,
-}
-
-#[derive(Serialize, Deserialize)]
-struct StatisticsWire {
-    #[serde(default)]
-    llm_calls: u64,
-    #[serde(default)]
-    tool_calls: u64,
-    #[serde(default)]
-    tokens: u64,
-    #[serde(default)]
-    compressions: u64,
-}
-
-#[derive(Serialize, Deserialize)]
-struct PinWire {
-    seq: u64,
-    pinned: bool,
-}
-
-#[derive(Serialize, Deserialize)]
-struct ForkedWire {
-    from: TaskId,
-    at_seq: u64,
-}
-
-#[derive(Serialize, Deserialize)]
-struct ErasedWire {
-    from_seq: u64,
-    to_seq: u64,
-    #[serde(default)]
-    reason: String,
 }
 
 /// One execution of a tool, as a record of `tools.jsonl`.

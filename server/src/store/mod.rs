@@ -185,7 +185,7 @@ impl Store {
     /// Changes a task's configuration as a whole.
     pub fn update_config(&self, id: TaskId, config: TaskConfig, caller: &Caller) -> Result<(), StoreError> {
         check_config(&config)?;
-        self.task(id)?.append_event(&Event::Config(config), caller)
+        self.task(id)?.append_event(&Event::Config { config }, caller)
     }
 
     /// Keeps a lease alive; answers how long it lives.
@@ -207,7 +207,7 @@ impl Store {
             }
             Event::Started { .. }
             | Event::Lease { .. }
-            | Event::Config(_)
+            | Event::Config { .. }
             | Event::Rewrite(_)
             | Event::Status { .. }
             | Event::Forked { .. }
