@@ -10,10 +10,18 @@
 
 mod support;
 
+#[path = "model/calls.rs"]
+mod calls;
+#[path = "model/expect.rs"]
+mod expect;
 #[path = "model/jitter.rs"]
 mod jitter;
+#[path = "model/look.rs"]
+mod look;
 #[path = "model/ops.rs"]
 mod ops;
+#[path = "model/restart.rs"]
+mod restart;
 #[path = "model/task.rs"]
 mod task;
 #[path = "model/threads.rs"]
@@ -72,7 +80,7 @@ fn run(seed: u64, to: &Path) -> Vec<PathBuf> {
 
 /// Lets the oracle look at the tasks in some directories.
 fn ask_oracle(tasks: &[PathBuf]) {
-    let oracle = Path::new(env!("CARGO_MANIFEST_DIR")).join("../tests/oracle/check.py");
+    let oracle = Path::new(env!("CARGO_MANIFEST_DIR")).join("../tests/oracle/fold.py");
     let mut python = Command::new("python3")
         .arg(oracle)
         .args(["--check", "-"])
@@ -93,9 +101,7 @@ fn shard(shard: u64) {
     let seeds: Vec<u64> = match number("CONTEXTSTORE_SEED") {
         Some(seed) if seed % SHARDS == shard => vec![seed],
         Some(_) => vec![],
-        None => (number("CONTEXTSTORE_FROM").unwrap_or(0)..number("CONTEXTSTORE_CASES").unwrap_or(CASES))
-            .filter(|n| n % SHARDS == shard)
-            .collect(),
+        None => (0..number("CONTEXTSTORE_CASES").unwrap_or(CASES)).filter(|n| n % SHARDS == shard).collect(),
     };
     for batch in seeds.chunks(BATCH) {
         let place = scratch();

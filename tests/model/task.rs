@@ -245,6 +245,8 @@ pub(crate) struct Task {
     /// How many lines of each log no power cut may take.
     pub(crate) safe: [usize; 3],
     pub(crate) metadata: Option<Metadata>,
+    /// Somebody was told that it is there.
+    pub(crate) told: bool,
 }
 
 /// What follows from a log.
@@ -284,8 +286,6 @@ impl Task {
             match &line.what {
                 What::Started | What::Tool { .. } | What::Plan { .. } => {}
                 What::Lease { generation, holder } => {
-                    // Only a resume is given to a task that is not running.
-                    state.status = Some(Status::Running);
                     state.generation = *generation;
                     state.holder = Some(holder.clone());
                     state.lease = Some((*generation, holder.clone()));

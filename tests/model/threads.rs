@@ -1,6 +1,7 @@
 //! Many callers at once, while the power fails and syncs fail: what was acknowledged before stays.
 
 use std::collections::BTreeMap;
+use std::iter;
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
@@ -27,6 +28,8 @@ struct Crowd {
     told: Mutex<Told>,
     /// The last message of each task that was acknowledged.
     newest: Vec<AtomicU64>,
+    /// The last message of each task that a reader has seen.
+    seen: Vec<AtomicU64>,
     working: AtomicUsize,
 }
 
@@ -162,6 +165,7 @@ impl Crowd {
         let lines: Vec<&str> = all.split_terminator('\n').collect();
         assert_eq!(lines.len() as u64, reader.last_seq, "lines of a view of {} messages", reader.last_seq);
         assert!(reader.last_seq >= newest, "message {newest} was acknowledged; {} are seen", reader.last_seq);
+        self.seen[place].fetch_max(reader.last_seq, Ordering::SeqCst);
         let told = self.told.lock().unwrap();
         for (line, seq) in lines.iter().zip(1..) {
             assert!(line.starts_with("{\"role\":\"user\"") && line.ends_with(".\"}"), "{line}");
@@ -198,9 +202,10 @@ fn run(seed: u64, failures: bool, to: &std::path::Path) -> Vec<PathBuf> {
     // Two tasks that cannot be written would stop the store for good.
     let tasks: Vec<Started> =
         (0..if failures { 1 } else { 2 }).map(|_| support::start(&store, None, "a").unwrap()).collect();
-    let newest = tasks.iter().map(|_| AtomicU64::new(0)).collect();
+    let nothing = || tasks.iter().map(|_| AtomicU64::new(0)).collect();
+    let (newest, seen) = (nothing(), nothing());
     let working = AtomicUsize::new(WRITERS);
-    let crowd = Crowd { store, tasks, told: Mutex::default(), newest, working };
+    let crowd = Crowd { store, tasks, told: Mutex::default(), newest, seen, working };
     let mut copies = Vec::new();
     thread::scope(|scope| {
         for writer in 0..WRITERS {
@@ -215,7 +220,8 @@ fn run(seed: u64, failures: bool, to: &std::path::Path) -> Vec<PathBuf> {
             let told = crowd.told.lock().unwrap().clone();
             if told.len() >= copy_at {
                 copy_at = told.len() + rng.usize(1..60);
-                copies.push((told, sim.crashed_copy(rng.u64(..))));
+                let seen = crowd.seen.iter().map(|seen| seen.load(Ordering::SeqCst)).collect();
+                copies.push((told, seen, sim.crashed_copy(rng.u64(..))));
             } else if failures && told.len() >= fail_at {
                 fail_at = told.len() + rng.usize(1..15);
                 sim.fail_next_sync();
@@ -228,14 +234,15 @@ fn run(seed: u64, failures: bool, to: &std::path::Path) -> Vec<PathBuf> {
     assert!(!told.is_empty());
     check(&store, &told);
     drop(store);
-    copies.push((told, sim.crash(rng.u64(..))));
+    copies.push((told, vec![], sim.crash(rng.u64(..))));
     let mut places = Vec::new();
-    for (number, (told, copy)) in copies.into_iter().enumerate() {
+    for (number, (told, seen, copy)) in copies.into_iter().enumerate() {
         let catalog = scratch();
         let store = open(Arc::clone(&copy) as _, catalog.path(), checkpoint_bytes);
         check(&store, &told);
-        for task in &tasks {
-            store.current(task.id, None).unwrap();
+        for (task, seen) in tasks.iter().zip(seen.into_iter().chain(iter::repeat(0))) {
+            let last_seq = store.current(task.id, None).unwrap().last_seq;
+            assert!(last_seq >= seen, "message {seen} was seen, and {last_seq} are left");
         }
         store.close().unwrap();
         let to = to.join(format!("{seed}-{number}"));
@@ -251,7 +258,7 @@ fn crowds(failures: bool) {
     let place = scratch();
     let seeds = match super::number("CONTEXTSTORE_SEED") {
         Some(seed) => seed..seed + 1,
-        None => 0..super::number("CONTEXTSTORE_CASES").unwrap_or(super::CASES) / 20,
+        None => 0..super::number("CONTEXTSTORE_CASES").unwrap_or(super::CASES) / 40,
     };
     let tasks: Vec<PathBuf> = seeds
         .flat_map(|seed| {

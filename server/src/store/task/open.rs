@@ -150,10 +150,19 @@ pub(crate) fn create(
         inner.advance(crate::model::Durability::Group);
     }
     fs.sync_dir(&making).map_err(failed)?;
-    files::move_durably(fs, &making, &Folder::Running.task(id)).map_err(|error| {
-        env.note_unsynced();
+    let place = Folder::Running.task(id);
+    fs.rename_new(&making, &place).map_err(|error| {
         let exists = error.kind() == io::ErrorKind::AlreadyExists;
         if exists { StoreError::TaskExists { id } } else { failed(error) }
+    })?;
+    let synced = fs.sync_dir(&place.parent()).and_then(|()| fs.sync_dir(&making.parent()));
+    synced.map_err(|error| {
+        // Whoever asked is told that there is no such task, so there must be none.
+        if let Err(error) = fs.rename_new(&place, &making) {
+            tracing::warn!(%id, %error, "a task that could not be made durable is still there");
+        }
+        env.note_unsynced();
+        failed(error)
     })?;
     Ok(task)
 }
