@@ -80,7 +80,7 @@ fn run(seed: u64, to: &Path) -> Vec<PathBuf> {
 
 /// Lets the oracle look at the tasks in some directories.
 fn ask_oracle(tasks: &[PathBuf]) {
-    let oracle = Path::new(env!("CARGO_MANIFEST_DIR")).join("../tests/oracle/fold.py");
+    let oracle = Path::new(env!("CARGO_MANIFEST_DIR")).join("../tests/oracle/check.py");
     let mut python = Command::new("python3")
         .arg(oracle)
         .args(["--check", "-"])

@@ -82,7 +82,6 @@ impl Op {
     /// What the call asks for, by which a retry is told from something else under the same id.
     pub(crate) fn asked(&self) -> String {
         match &self.call {
-            Call::Start { instance, .. } => format!("start {instance}"),
             Call::Append(message) => format!("{:?}{}", message.role, message.body(None)),
             call => format!("{call:?}"),
         }

@@ -286,6 +286,8 @@ impl Task {
             match &line.what {
                 What::Started | What::Tool { .. } | What::Plan { .. } => {}
                 What::Lease { generation, holder } => {
+                    // Only a resume is given to a task that is not running.
+                    state.status = Some(Status::Running);
                     state.generation = *generation;
                     state.holder = Some(holder.clone());
                     state.lease = Some((*generation, holder.clone()));
