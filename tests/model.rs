@@ -34,8 +34,13 @@ mod world;
 use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
+use std::sync::Arc;
 
+use contextstore::infra::clock::ManualClock;
+use contextstore::infra::fs::sim::SimFs;
+use contextstore::model::{RequestId, Role, StoreError};
 use contextstore::store::layout::Folder;
+use contextstore::store::{Append, Caller, Store};
 use world::{Stop, World, scratch};
 
 /// Sequences of one run, over all shards.
@@ -129,6 +134,35 @@ fn random_sequences_keep_every_promise_2() {
 #[test]
 fn random_sequences_keep_every_promise_3() {
     shard(3);
+}
+
+#[test]
+fn the_last_1024_requests_are_remembered_through_a_crash() {
+    let (sim, catalog, clock) = (SimFs::new(), scratch(), ManualClock::shared());
+    let open = |sim: &Arc<SimFs>| {
+        let ground = support::ground(Arc::clone(sim) as _, catalog.path(), &clock);
+        Store::open_on(ground, support::options()).unwrap().0
+    };
+    let store = open(&sim);
+    let task = support::start(&store, None, "a").unwrap();
+    let append = |store: &Store, number: u64, words: &str| {
+        let request_id = Some(RequestId::parse(&format!("r{number}")).unwrap());
+        let caller = Caller { request_id, lease_generation: task.lease_generation };
+        let message = support::message(Role::User, words);
+        store.append(task.id, &Append { message, tokens: 1, caller })
+    };
+    for number in 1..=1100 {
+        append(&store, number, "hi").unwrap();
+    }
+    drop(store);
+    let store = open(&sim.crash(7));
+    for number in (1100 - 1023)..=1100 {
+        let told = append(&store, number, "hi").unwrap();
+        assert_eq!((told.seq, told.duplicate), (number, true));
+        let other = append(&store, number, "ho");
+        assert!(matches!(other, Err(StoreError::RequestIdReused { .. })), "{other:?}");
+    }
+    assert_eq!(store.task_info(task.id).unwrap().last_seq, 1100);
 }
 
 impl World {

@@ -103,6 +103,7 @@ impl World {
         }
         let views = [
             layout::CURRENT,
+            layout::CURRENT,
             layout::EXTRA,
             layout::CHECKPOINT,
             layout::INDEX,
@@ -111,7 +112,7 @@ impl World {
             layout::FINAL_SUMMARY,
         ];
         for id in self.tasks.keys().copied().collect::<Vec<_>>() {
-            if !one_in(&mut self.rng, 4) {
+            if !one_in(&mut self.rng, 3) {
                 continue;
             }
             // In the middle of a death a task need not be where the model has it, or be at all.
