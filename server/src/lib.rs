@@ -8,6 +8,8 @@
 //! - [`log`]: the logs of a task and the fold
 //! - [`catalog`]: `tasks.db`, a view that can be rebuilt
 
+pub use chrono;
+
 pub mod catalog;
 pub mod cli;
 pub mod infra;

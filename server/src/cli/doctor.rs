@@ -9,7 +9,7 @@ use clap::Args;
 use super::Failure;
 use crate::model::StoreError;
 use crate::store::Ground;
-use crate::store::doctor::{self, Examined, Finding};
+use crate::store::doctor::{self, Cure, Examined, Finding};
 
 /// Checks every task of a data directory: its logs line by line, and every view against them.
 ///
@@ -19,7 +19,7 @@ pub(super) struct Doctor {
     /// The data directory
     #[arg(long, value_name = "DIR", env = "CONTEXTSTORE_DATA_DIR", default_value = "contexts")]
     data_dir: PathBuf,
-    /// Repair what can be repaired without loss; no server may be running there
+    /// Repair what can be repaired without loss; no other process may be using the directory
     #[arg(long)]
     repair: bool,
 }
@@ -32,14 +32,15 @@ impl Doctor {
                 said = writeln!(out, "{finding}");
             }
         };
-        let (recovered, examined) = if self.repair {
+        let (mended, examined) = if self.repair {
             doctor::repair(|| self.ground(), &mut say)?
         } else {
             (Vec::new(), doctor::examine(self.ground()?, &mut say)?)
         };
         said?;
-        for done in recovered {
-            writeln!(out, "repaired: {done}")?;
+        for Finding { path, problem, cure, .. } in mended {
+            let word = if cure == Cure::Quarantine { "set apart" } else { "repaired" };
+            writeln!(out, "{word}: {path}: {problem}")?;
         }
         if let Some(pid) = &examined.in_use_by {
             writeln!(out, "note: process {pid} uses the directory; what it is writing now was not judged")?;
@@ -54,21 +55,21 @@ impl Doctor {
     }
 
     fn summary(&self, examined: &Examined) -> String {
-        let Examined { tasks, lines, problems, damaged, .. } = examined;
-        let looked = format!("{} and {} checked", count(*tasks, "task"), count(*lines, "log line"));
-        match (problems, damaged) {
-            (0, 0) => format!("{looked}: nothing is wrong"),
-            (_, 0) if self.repair => {
-                format!("{looked}: {} could not be repaired", count(*problems, "problem"))
-            }
-            (_, 0) => format!("{looked}: {}; --repair mends this without loss", count(*problems, "problem")),
-            (0, _) => format!("{looked}: {} damaged; --repair sets them apart", count(*damaged, "log")),
-            _ => format!(
-                "{looked}: {} and {} damaged; --repair mends the first and sets the others apart",
-                count(*problems, "problem"),
-                count(*damaged, "log")
-            ),
+        let Examined { tasks, lines, problems, damaged, attention, .. } = examined;
+        let mut words = Vec::new();
+        if *problems > 0 {
+            let then = if self.repair { "could not be repaired" } else { "--repair mends this without loss" };
+            words.push(format!("{} ({then})", count(*problems, "problem")));
         }
+        if *damaged > 0 {
+            let then = if self.repair { "could not be set apart" } else { "--repair sets this apart" };
+            words.push(format!("{} ({then})", count(*damaged, "damaged task")));
+        }
+        if *attention > 0 {
+            words.push(format!("{} for your attention", count(*attention, "thing")));
+        }
+        let words = if words.is_empty() { "nothing is wrong".to_owned() } else { words.join(", ") };
+        format!("{} and {} checked: {words}", count(*tasks, "task"), count(*lines, "log line"))
     }
 }
 

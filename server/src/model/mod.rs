@@ -10,6 +10,7 @@ mod task;
 
 pub use error::{InvalidField, StoreError};
 pub use ids::{InstanceId, OutputRef, RequestId, TaskId};
+pub use json::Json;
 pub use message::{NewMessage, Role};
 pub use records::{Event, LeaseReason, Plan, ToolCall, ToolStatus};
 pub use rewrite::{Literal, LiteralKind, Rewrite, Segment, SummaryRecord};

@@ -7,7 +7,7 @@ use std::sync::Arc;
 use crate::catalog::{Catalog, CatalogOptions, Opened};
 use crate::infra::clock::{Clock, SystemClock};
 use crate::infra::fs::disk::DiskFs;
-use crate::infra::fs::{File, Fs, Kind, Open, StorePath};
+use crate::infra::fs::{File, Fs, Kind, Name, Open, StorePath};
 use crate::log::MAX_LINE_BYTES;
 use crate::model::{InvalidField, StoreError};
 
@@ -86,6 +86,7 @@ impl Store {
         if options.max_message_bytes > most {
             return Err(InvalidField::new("limits.message_bytes", format!("must be at most {most}")).into());
         }
+        check_ours(fs.as_ref(), &name)?;
         let last_run = last_run(fs.as_ref());
         let mut lock = take_lock(fs.as_ref(), &name)?;
         let mut read_only = prepare(fs.as_ref(), &name)?;
@@ -184,6 +185,51 @@ fn note_run(lock: &dyn File, run: &str) {
     let note = format!("{}\n{run}\n", std::process::id());
     if let Err(error) = lock.write_all_at(note.as_bytes(), 0) {
         tracing::warn!(%error, "the next start will look at every task");
+    }
+}
+
+/// Whether a directory is one of ours: only then anything in it may be changed.
+pub(crate) fn is_data_dir(fs: &dyn Fs) -> Result<bool, StoreError> {
+    let mut found = false;
+    for folder in Folder::HEALTHY {
+        let stat = fs.stat(&folder.path());
+        let stat = stat.map_err(|error| StoreError::io(format!("looking at {}", folder.path()), error))?;
+        found |= stat.is_some_and(|stat| stat.kind == Kind::Dir);
+    }
+    Ok(found)
+}
+
+/// Whether a name at the top of a data directory is ours.
+pub(crate) fn is_known_at_top(name: &Name) -> bool {
+    let folders = [Folder::Running, Folder::Paused, Folder::Completed, Folder::Quarantine].map(Folder::name);
+    let others = [layout::TMP, layout::TRASH, layout::ARCHIVED, layout::LOCK, layout::BALLAST];
+    let files = ["token", "contextstore.sock", "audit.jsonl"];
+    folders.contains(name)
+        || others.contains(name)
+        || files.contains(&name.as_str())
+        || name.as_str().starts_with("tasks.db")
+}
+
+/// Refuses a directory that is somebody else's: it would be made private and filled.
+fn check_ours(fs: &dyn Fs, name: &str) -> Result<(), StoreError> {
+    let mut foreign = None;
+    if !is_data_dir(fs)? {
+        let listed = fs.list(&StorePath::ROOT, &mut |entry| {
+            // A volume of its own may have a few things that belong to nobody.
+            let harmless = entry.name.as_str().starts_with('.') || entry.name.as_str() == "lost+found";
+            if !harmless && !is_known_at_top(&entry.name) {
+                foreign = Some(entry.name);
+            }
+            Ok(())
+        });
+        listed.map_err(|error| StoreError::io(format!("listing {name}"), error))?;
+    }
+    match foreign {
+        None => Ok(()),
+        Some(entry) => Err(StoreError::BadDataDir {
+            path: name.to_owned(),
+            problem: format!("it is not a data directory and not empty (there is {entry})"),
+        }),
     }
 }
 

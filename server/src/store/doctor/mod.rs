@@ -15,8 +15,8 @@ use crate::model::{Health, Status, StoreError, TaskFilter, TaskId, TaskOrder, Ta
 
 use super::env::{Env, StoreOptions};
 use super::layout::{self, Folder};
-use super::open::{Ground, Look, lock_holder};
-use super::recover::{Recovered, task_of};
+use super::open::{Ground, Look, is_data_dir, is_known_at_top, lock_holder};
+use super::recover::task_of;
 use super::{Store, files};
 
 /// Something that was found.
@@ -35,12 +35,16 @@ pub struct Finding {
 }
 
 /// What can be done about a finding.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Cure {
     /// A repair loses nothing.
     Repair,
+    /// A repair makes this path private.
+    MakePrivate(StorePath),
     /// The task can only be set apart: what was acknowledged is damaged.
     Quarantine,
+    /// Only a person can decide.
+    Attention,
     /// It is to be known, not repaired.
     None,
 }
@@ -48,11 +52,16 @@ pub enum Cure {
 impl fmt::Display for Finding {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let word = match self.cure {
-            Cure::Repair => "problem",
+            Cure::Repair | Cure::MakePrivate(_) => "problem",
             Cure::Quarantine => "damage",
+            Cure::Attention => "attention",
             Cure::None => "note",
         };
-        write!(f, "{word}: {}: {}", self.path, self.problem)
+        write!(f, "{word}: {}: ", self.path)?;
+        if self.offset > 0 {
+            write!(f, "byte {}: ", self.offset)?;
+        }
+        f.write_str(&self.problem)
     }
 }
 
@@ -67,6 +76,8 @@ pub struct Examined {
     pub problems: u64,
     /// Findings of damage that cannot be mended.
     pub damaged: u64,
+    /// Findings that only a person can decide about.
+    pub attention: u64,
     /// The process that uses the directory, if one does.
     pub in_use_by: Option<String>,
 }
@@ -74,12 +85,16 @@ pub struct Examined {
 impl Examined {
     /// Whether nothing is wrong.
     pub fn is_clean(&self) -> bool {
-        self.problems == 0 && self.damaged == 0
+        self.problems == 0 && self.damaged == 0 && self.attention == 0
     }
 }
 
 /// Looks at everything and hands over each finding as it is found.
 pub fn examine(ground: Ground, found: &mut dyn FnMut(Finding)) -> Result<Examined, StoreError> {
+    if !is_data_dir(ground.fs.as_ref())? {
+        let problem = "it is not a data directory".to_owned();
+        return Err(StoreError::BadDataDir { path: ground.name, problem });
+    }
     let in_use_by = lock_holder(ground.fs.as_ref(), &ground.name)?;
     let catalog = Catalog::open_read_only(&ground.catalog)?;
     let has_catalog = catalog.is_some();
@@ -91,33 +106,40 @@ pub fn examine(ground: Ground, found: &mut dyn FnMut(Finding)) -> Result<Examine
     Ok(doctor.seen)
 }
 
-/// Repairs what was found: answers what start-up did, and hands over what is still wrong.
+/// Repairs what can be repaired: answers the findings that are gone now, and hands over what is still wrong.
 pub fn repair(
     ground: impl Fn() -> Result<Ground, StoreError>,
     found: &mut dyn FnMut(Finding),
-) -> Result<(Vec<Recovered>, Examined), StoreError> {
-    let mut sick = BTreeSet::new();
-    let mut damaged = BTreeMap::new();
-    examine(ground()?, &mut |finding| match (finding.task, finding.cure) {
-        (Some(id), Cure::Repair) => {
-            sick.insert(id);
+) -> Result<(Vec<Finding>, Examined), StoreError> {
+    let mut mended = Vec::new();
+    examine(ground()?, &mut |finding| {
+        if matches!(finding.cure, Cure::Repair | Cure::MakePrivate(_) | Cure::Quarantine) {
+            mended.push(finding);
         }
-        (Some(id), Cure::Quarantine) => {
-            damaged.entry(id).or_insert(finding);
-        }
-        (None, _) | (_, Cure::None) => {}
     })?;
     let fs = Arc::clone(&ground()?.fs);
-    let (store, mut recovered) = Store::open_with(ground()?, StoreOptions::default(), Look::Everywhere)?;
+    let (store, _) = Store::open_with(ground()?, StoreOptions::default(), Look::Everywhere)?;
     if let Some(reason) = store.read_only() {
         return Err(StoreError::ReadOnly { reason });
     }
-    make_private(fs.as_ref(), &StorePath::ROOT, 0)?;
-    for (id, Finding { path, offset, problem, .. }) in damaged {
-        // Start-up looks only behind the checkpoint; the damage may be before it.
-        let reason = StoreError::Damaged { path, offset, problem };
-        if store.quarantine(id, &reason)? {
-            recovered.push(Recovered::Quarantined(id, reason.to_string()));
+    let mut sick = BTreeSet::new();
+    for finding in &mended {
+        match (&finding.cure, finding.task) {
+            (Cure::MakePrivate(path), _) => {
+                // Start-up may have moved or removed it; what is left is found again.
+                if let Err(error) = fs.make_private(path) {
+                    tracing::warn!(%path, %error, "could not be made private");
+                }
+            }
+            (Cure::Quarantine, Some(id)) => {
+                // Start-up looks only behind the checkpoint; the damage may be before it.
+                let Finding { path, offset, problem, .. } = finding.clone();
+                store.quarantine(id, &StoreError::Damaged { path, offset, problem })?;
+            }
+            (Cure::Repair, Some(id)) => {
+                sick.insert(id);
+            }
+            (Cure::Repair | Cure::Quarantine | Cure::Attention | Cure::None, _) => {}
         }
     }
     for id in sick {
@@ -127,28 +149,15 @@ pub fn repair(
         }
     }
     store.close()?;
-    Ok((recovered, examine(ground()?, found)?))
-}
-
-/// Gives everything in a directory the permissions it is to have.
-fn make_private(fs: &dyn crate::infra::fs::Fs, path: &StorePath, depth: usize) -> Result<(), StoreError> {
-    let failed = |error| StoreError::io(format!("repairing {path}"), error);
-    let Some(stat) = fs.stat(path).map_err(failed)? else { return Ok(()) };
-    if is_open(stat.kind, stat.mode) {
-        fs.make_private(path).map_err(failed)?;
-    }
-    if stat.kind == Kind::Dir && depth < 4 {
-        let mut inside = Vec::new();
-        fs.list(path, &mut |entry| {
-            inside.push(entry.name);
-            Ok(())
-        })
-        .map_err(failed)?;
-        for name in inside {
-            make_private(fs, &path.join(name), depth + 1)?;
-        }
-    }
-    Ok(())
+    let mut left = Vec::new();
+    let examined = examine(ground()?, &mut |finding| {
+        left.push((finding.path.clone(), finding.problem.clone()));
+        found(finding);
+    })?;
+    mended.retain(|finding| {
+        !left.iter().any(|(path, problem)| *path == finding.path && *problem == finding.problem)
+    });
+    Ok((mended, examined))
 }
 
 /// Whether others than the owner could read it.
@@ -183,7 +192,10 @@ impl Doctor<'_> {
         }
         for (id, folders) in &places {
             if let [folder] = folders[..] {
-                self.task(*id, folder)?;
+                if let Err(error) = self.task(*id, folder) {
+                    let path = folder.task(*id).to_string();
+                    self.tell(Some(*id), path, &format!("could not be looked at: {error}"), Cure::Attention);
+                }
             } else {
                 let names: Vec<String> = folders.iter().map(|folder| folder.name().to_string()).collect();
                 let problem = format!("the same id is in {}", names.join(" and "));
@@ -198,6 +210,10 @@ impl Doctor<'_> {
         self.permissions(None, &StorePath::ROOT)?;
         for entry in self.entries(&StorePath::ROOT)? {
             let path = StorePath::ROOT.join(entry.name.clone());
+            if !is_known_at_top(&entry.name) {
+                self.note(None, &path, "is nothing that belongs here; it is left alone");
+                continue;
+            }
             self.permissions(None, &path)?;
             if entry.kind == Kind::Other && entry.name.as_str() != "contextstore.sock" {
                 self.note(None, &path, "is neither a file nor a directory");
@@ -229,7 +245,8 @@ impl Doctor<'_> {
                 ))
             });
             let why = why.unwrap_or_else(|| "nothing says why".to_owned());
-            self.note(task_of(&entry.name), &path, &format!("is in quarantine ({why})"));
+            let problem = format!("is in quarantine ({why}); it can be read, and is yours to move or remove");
+            self.tell(task_of(&entry.name), path.to_string(), &problem, Cure::Attention);
         }
         Ok(())
     }
@@ -246,9 +263,11 @@ impl Doctor<'_> {
             )?;
             for row in page.rows {
                 if row.health != Health::Quarantined && !places.contains_key(&row.uuid) {
-                    let problem = format!("the catalog has a row of {}, which is nowhere", row.uuid);
-                    let cure = if row.health == Health::Missing { Cure::None } else { Cure::Repair };
-                    self.tell(None, "tasks.db".to_owned(), &problem, cure);
+                    let problem = format!(
+                        "the catalog has a row of {}, which is nowhere; if that is right, remove tasks.db, which is made again",
+                        row.uuid
+                    );
+                    self.tell(None, "tasks.db".to_owned(), &problem, Cure::Attention);
                 }
             }
             token = page.next;
@@ -292,7 +311,8 @@ impl Doctor<'_> {
         if let Some(stat) = stat
             && is_open(stat.kind, stat.mode)
         {
-            self.problem(task, path, &format!("can be read by others (mode {:o})", stat.mode));
+            let problem = format!("can be read by others (mode {:o})", stat.mode);
+            self.tell(task, path.to_string(), &problem, Cure::MakePrivate(path.clone()));
         }
         Ok(())
     }
@@ -307,8 +327,9 @@ impl Doctor<'_> {
 
     fn tell(&mut self, task: Option<TaskId>, path: String, problem: &str, cure: Cure) {
         match cure {
-            Cure::Repair => self.seen.problems += 1,
+            Cure::Repair | Cure::MakePrivate(_) => self.seen.problems += 1,
             Cure::Quarantine => self.seen.damaged += 1,
+            Cure::Attention => self.seen.attention += 1,
             Cure::None => {}
         }
         (self.found)(Finding { task, path, offset: 0, problem: problem.to_owned(), cure });
@@ -317,7 +338,7 @@ impl Doctor<'_> {
     /// A log is damaged where it was durable.
     fn damage(&mut self, task: TaskId, path: &StorePath, offset: u64, problem: &str) {
         self.seen.damaged += 1;
-        let (path, problem) = (path.to_string(), format!("byte {offset}: {problem}"));
+        let (path, problem) = (path.to_string(), problem.to_owned());
         (self.found)(Finding { task: Some(task), path, offset, problem, cure: Cure::Quarantine });
     }
 }

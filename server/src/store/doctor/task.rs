@@ -73,7 +73,9 @@ impl Doctor<'_> {
         self.permissions(Some(id), dir)?;
         for entry in self.entries(dir)? {
             let path = dir.join(entry.name.clone());
-            self.permissions(Some(id), &path)?;
+            if layout::is_known(&entry.name) || layout::is_transient(&entry.name) {
+                self.permissions(Some(id), &path)?;
+            }
             if entry.kind == Kind::Other {
                 self.note(Some(id), &path, "is neither a file nor a directory; it is never followed");
             } else if layout::is_transient(&entry.name) {
@@ -81,7 +83,7 @@ impl Doctor<'_> {
                     self.problem(Some(id), &path, "was left by a crash");
                 }
             } else if entry.name.as_str().contains(".cut.") {
-                self.note(Some(id), &path, "is a tail that was never acknowledged and was cut off");
+                self.note(Some(id), &path, "is a torn tail that was cut off; it can be removed");
             } else if !layout::is_known(&entry.name) {
                 self.note(Some(id), &path, "is nothing that belongs here; it is left alone");
             }
@@ -184,7 +186,7 @@ impl Doctor<'_> {
                     if self.seen.in_use_by.is_none() {
                         let left = len - offset;
                         let problem = format!(
-                            "ends in {left} bytes that were never acknowledged (byte {offset}: {bad})"
+                            "ends in {left} torn bytes ({bad}), not known to be acknowledged; a repair saves them"
                         );
                         self.problem(Some(id), path, &problem);
                     }
@@ -220,8 +222,8 @@ impl Doctor<'_> {
         let source = self.source(dir, logs.end)?;
         let rewrite = logs.state.rewrite.as_ref().map(|mark| source.rewrite_at(mark.offset)).transpose()?;
         let mut fold = Fold::new(source, rewrite, logs.state.last_seq);
-        let mut current = Compare::open(self, dir.join(layout::CURRENT))?;
-        let mut extra = Compare::open(self, dir.join(layout::EXTRA))?;
+        let mut current = Compare::open(self, &dir.join(layout::CURRENT));
+        let mut extra = Compare::open(self, &dir.join(layout::EXTRA));
         let (mut view, mut aside) = (Vec::new(), Vec::new());
         while fold.step(&mut view, &mut aside)? {
             current.expect(&view).map_err(failed)?;
@@ -239,9 +241,7 @@ impl Doctor<'_> {
             .verdict(growing)
             .map_err(failed)?
             .map(|found| (layout::EXTRA, format!("is not what the log gives: {found}")));
-        // A task that nobody has looked at yet need not have a view.
-        let none_yet = current.is_missing() && extra.is_missing();
-        Ok((fold.state().clone(), if none_yet { None } else { problem.or(aside) }))
+        Ok((fold.state().clone(), problem.or(aside)))
     }
 
     fn views_of_the_log(&mut self, id: TaskId, dir: &StorePath, logs: &Logs) -> Result<(), StoreError> {
@@ -253,8 +253,7 @@ impl Doctor<'_> {
                 let found = file.len().map_err(failed)?;
                 found == len && crc_of(file.as_ref(), len).map_err(failed)? == crc
             }
-            Err(error) if error.kind() == io::ErrorKind::NotFound => true,
-            Err(error) => return Err(failed(error)),
+            Err(error) => error.kind() == io::ErrorKind::NotFound,
         };
         if !right && self.seen.in_use_by.is_none() {
             self.problem(Some(id), &path, "is not what the log gives");
@@ -320,17 +319,17 @@ struct Compare {
 }
 
 impl Compare {
-    fn open(doctor: &Doctor<'_>, path: StorePath) -> Result<Self, StoreError> {
-        let file = match doctor.env.fs.open(&path, Open::Read) {
+    fn open(doctor: &Doctor<'_>, path: &StorePath) -> Self {
+        let file = match doctor.env.fs.open(path, Open::Read) {
             Ok(file) => Some(file),
             Err(error) if error.kind() == io::ErrorKind::NotFound => None,
-            Err(error) => return Err(StoreError::io(format!("reading {path}"), error)),
+            // A symlink, for example: it is no view, whatever it points to.
+            Err(error) => {
+                tracing::warn!(%path, %error, "a view cannot be read");
+                return Self { file: None, at: 0, differs: Some(0) };
+            }
         };
-        Ok(Self { file, at: 0, differs: None })
-    }
-
-    fn is_missing(&self) -> bool {
-        self.file.is_none()
+        Self { file, at: 0, differs: None }
     }
 
     fn expect(&mut self, bytes: &[u8]) -> io::Result<()> {
@@ -355,11 +354,12 @@ impl Compare {
     /// What is wrong, if anything is. A file that is being written may be longer.
     fn verdict(&self, growing: bool) -> io::Result<Option<String>> {
         let Some(file) = &self.file else {
-            return Ok((self.at > 0).then(|| "it is missing".to_owned()));
+            let unreadable = self.differs.map(|_| "it cannot be read".to_owned());
+            return Ok(unreadable.or((self.at > 0).then(|| "it is missing".to_owned())));
         };
         let len = file.len()?;
         Ok(match self.differs {
-            Some(at) => Some(format!("it differs behind byte {at}")),
+            Some(at) => Some(format!("the line at byte {at} differs")),
             None if len < self.at => Some(format!("it has {len} bytes, not {}", self.at)),
             None if len > self.at && !growing => Some(format!("it has {len} bytes, not {}", self.at)),
             None => None,

@@ -176,7 +176,10 @@ impl Task {
     pub(crate) fn delete(&self, caller: &Caller) -> Result<(), StoreError> {
         let mut inner = self.lock();
         self.env.check_writable()?;
-        self.admit(&inner, caller.lease_generation)?;
+        // Nobody can hold a task in quarantine.
+        if inner.folder != Folder::Quarantine {
+            self.admit(&inner, caller.lease_generation)?;
+        }
         let fs = self.env.fs.as_ref();
         let from = inner.folder.task(self.id);
         // Named after the task, so that the next start knows whose row has to go.

@@ -39,7 +39,9 @@ impl Task {
             return Err(StoreError::NewerFormat { id, found });
         }
         let checkpoint = Checkpoint::read(env.fs.as_ref(), &dir.join(layout::CHECKPOINT))?;
-        let checkpoint = checkpoint.filter(|checkpoint| checkpoint.state.uuid == Some(id));
+        // A damaged log is read from its start: what the checkpoint says may lie behind the damage.
+        let checkpoint =
+            checkpoint.filter(|checkpoint| checkpoint.state.uuid == Some(id) && folder != Folder::Quarantine);
         let mut opener = Opener { env, dir: &dir, mode, damage: None, torn: None };
         let (log, state, index) = opener.messages(checkpoint.as_ref())?;
         if state.uuid != Some(id) && opener.damage.is_none() {
