@@ -52,6 +52,10 @@ setup: ## Installs the system packages that the tests need, or says which are mi
 	  exit 1; \
 	fi
 
+.PHONY: build
+build: ## Builds target/release/contextstore
+	$(CARGO) build --locked --release --package contextstore
+
 ##  Checks, each with a fix where a machine can make it
 
 .PHONY: check

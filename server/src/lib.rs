@@ -16,3 +16,8 @@ pub mod infra;
 pub mod log;
 pub mod model;
 pub mod store;
+
+/// The example of the README, so that it compiles.
+#[cfg(doctest)]
+#[doc = include_str!("../../README.md")]
+struct Readme;

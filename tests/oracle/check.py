@@ -98,6 +98,9 @@ def load(task, name):
 
 def check(task):
     """Yields what is wrong with the logs and the views of a task."""
+    if not os.path.exists(os.path.join(task, "messages.jsonl")):
+        yield f"{task}: is not a task directory (there is no messages.jsonl)"
+        return
     try:
         name = "messages.jsonl"
         views = fold(*read(load(task, name)))
