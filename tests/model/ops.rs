@@ -161,7 +161,8 @@ impl World {
                 self.restart(stop);
                 self.look_at_everything();
             }
-            9..=11 => {
+            9 if !new => self.lose_view(id),
+            10..=11 => {
                 let by = Duration::from_secs([1, 29, 30, 31][self.rng.usize(..4)]);
                 self.note(format!("{by:?} go by"));
                 self.clock.advance(by);
@@ -184,9 +185,12 @@ impl World {
                     let instance = INSTANCES[self.rng.usize(..3)];
                     op.call = Call::Start { instance, config: config(&mut self.rng) };
                 }
+                let rewrites = matches!(op.call, Call::Rewrite { .. } | Call::Undo | Call::Rewind(_));
                 let danger = match self.rng.u32(..14) {
                     0 | 1 => Danger::Death,
                     2 => Danger::Error,
+                    // There are more wrong orders to do it in than for anything else.
+                    3..=9 if rewrites => Danger::Death,
                     _ => Danger::None,
                 };
                 self.perform(&op, danger);

@@ -63,6 +63,20 @@ impl World {
         self.check_recovered(cut);
     }
 
+    /// Takes the view of a task away after an orderly stop, lets the store make it again, and cuts the power:
+    /// what vouches for the old view must not vouch for what is left of the new one.
+    pub(crate) fn lose_view(&mut self, id: TaskId) {
+        self.note(format!("the view of {id} is lost, and then the power"));
+        self.read_on(true);
+        self.close_all();
+        let folder = self.folder(id).unwrap();
+        self.sim.remove(&folder.task(id).join(layout::CURRENT)).unwrap();
+        self.open();
+        self.look(id);
+        self.restart(Stop::PowerCut);
+        self.look_at_everything();
+    }
+
     fn die(&mut self, power: bool) {
         self.crashes += 1;
         self.sim = if power { self.sim.crash(self.rng.u64(..)) } else { self.sim.kill() };
