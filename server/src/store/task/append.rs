@@ -3,7 +3,7 @@
 use std::io;
 
 use crate::log::{Appended, Digest, Head, Line, LogKind, LogState, Row};
-use crate::model::{Durability, Event, InvalidField, NewMessage, Status, StoreError};
+use crate::model::{Durability, Event, InvalidField, NewMessage, Status, StoreError, TaskConfig};
 
 use super::{Caller, Frozen, Inner, Task};
 use crate::log::message_body;
@@ -87,6 +87,9 @@ impl Task {
                 self.check_running(&inner, "change it")?;
                 self.admit(&inner, caller.lease_generation)?;
                 self.check_event(&inner, event)?;
+                if let (Event::Config { config }, Durability::Process) = (event, durability) {
+                    self.raise_durability(&mut inner, config)?;
+                }
                 let request = caller.request_id.as_ref().map(|id| (id, digest));
                 let end = self.write_event(&mut inner, event, request)?;
                 self.mark_dirty(&mut inner);
@@ -100,6 +103,16 @@ impl Task {
         };
         drop(inner);
         self.wait_durable(end, durability)
+    }
+
+    /// Before a configuration asks for more than the one before: what records were acknowledged without a
+    /// sync become durable, as readers will see no further.
+    fn raise_durability(&self, inner: &mut Inner, config: &TaskConfig) -> Result<(), StoreError> {
+        if config.durability.unwrap_or(self.env.options.durability) == Durability::Process {
+            return Ok(());
+        }
+        let synced = inner.tools.sync().and_then(|()| inner.plans.sync());
+        synced.map_err(|error| self.give_up(inner, error))
     }
 
     fn check_event(&self, inner: &Inner, event: &Event) -> Result<(), StoreError> {
