@@ -28,11 +28,13 @@ struct Crowd {
     /// The last message of each task that was acknowledged.
     newest: Vec<AtomicU64>,
     sim: Arc<SimFs>,
-    /// What power cuts would have left: what was acknowledged before, and the last message of each task that
-    /// a reader had seen.
-    copies: Mutex<Vec<(Told, BTreeMap<TaskId, u64>, Arc<SimFs>)>>,
+    copies: Mutex<Vec<Copy>>,
     working: AtomicUsize,
 }
+
+/// What a power cut would have left: what was acknowledged before, the last message of each task that a reader
+/// had seen, and the disk.
+type Copy = (Told, BTreeMap<TaskId, u64>, Arc<SimFs>);
 
 /// Tells the others that a writer is done, also when it panics.
 struct Done<'a>(&'a AtomicUsize);
