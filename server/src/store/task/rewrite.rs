@@ -132,6 +132,9 @@ impl Task {
             }
             // Which groups are open is known of a view that was looked at only.
             self.ensure_view(&mut inner);
+            if inner.view.is_none() {
+                self.restore_view(&mut inner)?;
+            }
             let rewrite = plan(self, &inner)?;
             let planned = self.begin(&mut inner, rewrite)?;
             inner.rewriting = true;
