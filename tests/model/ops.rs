@@ -193,8 +193,8 @@ impl World {
                 let danger = match self.rng.u32(..14) {
                     0 | 1 => Danger::Death,
                     2 => Danger::Error,
-                    // There are more wrong orders to do it in than for anything else.
-                    3..=9 if rewrites => Danger::Death,
+                    // There are more wrong orders to do these in than anything else.
+                    3..=9 if rewrites || new => Danger::Death,
                     _ => Danger::None,
                 };
                 self.perform(&op, danger);

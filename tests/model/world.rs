@@ -131,7 +131,7 @@ impl World {
     /// Sets what happens to the disk at some call of the next operation.
     pub(crate) fn arm(&mut self, danger: Danger) {
         self.fault.reset_counts();
-        let most = [4, 12, 40][self.rng.usize(..3)];
+        let most = [4, 12, 24, 40][self.rng.usize(..4)];
         let at = self.rng.u64(..most);
         let fault = match danger {
             Danger::None => return,
