@@ -62,7 +62,7 @@ pub(crate) struct Env {
     read_only: Mutex<Option<String>>,
     failed: Mutex<HashSet<TaskId>>,
     dirty: Mutex<HashSet<TaskId>>,
-    unsynced: AtomicBool,
+    unsynced: Mutex<bool>,
     /// Something was put off to the next start, which must not take this stop for an orderly one.
     undone: AtomicBool,
 }
@@ -86,7 +86,7 @@ impl Env {
             read_only: Mutex::new(read_only),
             failed: Mutex::default(),
             dirty: Mutex::default(),
-            unsynced: AtomicBool::new(false),
+            unsynced: Mutex::default(),
             undone: AtomicBool::new(false),
         }
     }
@@ -124,17 +124,17 @@ impl Env {
 
     /// Takes note that a new task is in its folder, but that the folder could not be synced.
     pub(crate) fn note_unsynced(&self) {
-        self.unsynced.store(true, Ordering::Release);
+        *lock(&self.unsynced) = true;
     }
 
     /// Sees that no power cut takes back a task that was made: what is written to it hangs on its name.
     pub(crate) fn sync_new_tasks(&self) -> Result<(), StoreError> {
-        if self.unsynced.swap(false, Ordering::AcqRel) {
+        // Held over the sync, so that nobody passes before it is done.
+        let mut unsynced = lock(&self.unsynced);
+        if *unsynced {
             let path = Folder::Running.path();
-            self.fs.sync_dir(&path).map_err(|error| {
-                self.note_unsynced();
-                StoreError::io(format!("syncing {path}"), error)
-            })?;
+            self.fs.sync_dir(&path).map_err(|error| StoreError::io(format!("syncing {path}"), error))?;
+            *unsynced = false;
         }
         Ok(())
     }
