@@ -8,8 +8,6 @@ use std::fs;
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
-use std::thread;
-use std::time::{Duration, Instant};
 
 use contextstore::model::json::Json;
 use contextstore::model::{
@@ -73,17 +71,8 @@ fn options() -> StoreOptions {
     StoreOptions { ballast_bytes: 0, ..StoreOptions::default() }
 }
 
-/// Opens a store. A child that another test is just starting may hold a copy of the lock until it runs.
 fn open(dir: &Path) -> Store {
-    let begun = Instant::now();
-    loop {
-        match Store::open(dir, options()) {
-            Err(StoreError::Locked { .. }) if begun.elapsed() < Duration::from_secs(10) => {
-                thread::yield_now()
-            }
-            opened => return opened.unwrap().0,
-        }
-    }
+    Store::open(dir, options()).unwrap().0
 }
 
 fn doctor(dir: &Path, more: &[&str]) -> (i32, String) {

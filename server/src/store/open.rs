@@ -3,6 +3,7 @@
 use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use std::time::Duration;
 
 use crate::catalog::{Catalog, CatalogOptions, Opened};
 use crate::infra::clock::{Clock, SystemClock};
@@ -17,6 +18,10 @@ use super::handles::Handles;
 use super::layout::{self, Folder};
 use super::recover::{self, Recovered};
 use super::{Shared, Store};
+
+/// How often, and after which pause, a lock that is held is tried again.
+const LOCK_TRIES: u32 = 20;
+const LOCK_PAUSE: Duration = Duration::from_millis(10);
 
 /// What a store stands on. [`Store::open`] takes the machine's; tests bring their own.
 #[derive(Debug)]
@@ -142,8 +147,14 @@ fn take_lock(fs: &dyn Fs, name: &str) -> Result<Option<Arc<dyn File>>, StoreErro
             Err(error) if takes_no_writes(&error) => return Ok(None),
             Err(error) => return Err(failed(error)),
         };
-    if !file.try_lock().map_err(failed)? {
-        return Err(StoreError::Locked { path: name.to_owned(), pid: holder(fs)? });
+    let mut tries = 0;
+    while !file.try_lock().map_err(failed)? {
+        // A process that is just ending, or a child between fork and exec, has it for a moment only.
+        if tries == LOCK_TRIES {
+            return Err(StoreError::Locked { path: name.to_owned(), pid: holder(fs)? });
+        }
+        tries += 1;
+        std::thread::sleep(LOCK_PAUSE);
     }
     let pid = format!("{}\n", std::process::id());
     let noted = file.truncate(0).and_then(|()| file.write_all_at(pid.as_bytes(), 0));
