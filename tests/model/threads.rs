@@ -242,6 +242,9 @@ fn run(seed: u64, failures: bool, to: &std::path::Path) -> Vec<PathBuf> {
     let Crowd { store, tasks, told, sim, copies, .. } = crowd;
     let (told, mut copies) = (told.into_inner().unwrap(), copies.into_inner().unwrap());
     assert!(!told.is_empty());
+    // Failures that were asked for too late hit the first calls that open the task again.
+    let opened = (0..100).any(|_| store.task_info(tasks[0].id).is_ok());
+    assert!(opened);
     check(&store, &told);
     drop(store);
     copies.push((told, BTreeMap::new(), sim.crash(rng.u64(..))));
