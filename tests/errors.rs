@@ -15,7 +15,7 @@ use contextstore::model::{Holder, InstanceId, InvalidField, Status, StoreError, 
 use contextstore_proto::v1::ErrorReason;
 
 /// The gRPC codes an error may come with.
-const CODES: [&str; 9] = [
+const CODES: [&str; 11] = [
     "INVALID_ARGUMENT",
     "NOT_FOUND",
     "ALREADY_EXISTS",
@@ -25,6 +25,8 @@ const CODES: [&str; 9] = [
     "UNAVAILABLE",
     "DATA_LOSS",
     "INTERNAL",
+    "UNAUTHENTICATED",
+    "PERMISSION_DENIED",
 ];
 
 fn source(path: &str) -> String {
@@ -63,6 +65,21 @@ fn one_of_each() -> Vec<StoreError> {
     ]
 }
 
+/// Reasons that only the service gives: they are about calls, not about tasks.
+const OF_THE_SERVICE: [ErrorReason; 11] = [
+    ErrorReason::Unauthenticated,
+    ErrorReason::Forbidden,
+    ErrorReason::TooLarge,
+    ErrorReason::Malformed,
+    ErrorReason::Overloaded,
+    ErrorReason::QuotaExceeded,
+    ErrorReason::Stopping,
+    ErrorReason::Stalled,
+    ErrorReason::PlanNotFound,
+    ErrorReason::SummaryNotFound,
+    ErrorReason::Internal,
+];
+
 /// The reasons of the protocol with their comments, but for the one that is never sent.
 fn reasons_of_the_protocol() -> BTreeMap<String, String> {
     let mut comments = BTreeMap::new();
@@ -85,6 +102,8 @@ fn every_reason_is_in_the_protocol_and_the_other_way_round() {
     let sent: BTreeSet<String> = one_of_each().iter().map(|error| error.reason().to_owned()).collect();
     assert_eq!(sent.len(), one_of_each().len(), "two errors share a reason");
 
+    let sent: BTreeSet<String> =
+        sent.into_iter().chain(OF_THE_SERVICE.map(|reason| reason.as_str_name().to_owned())).collect();
     let generated: BTreeSet<String> = (1..)
         .map_while(|number| ErrorReason::try_from(number).ok())
         .map(|reason| reason.as_str_name().to_owned())

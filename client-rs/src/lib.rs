@@ -1,0 +1,3 @@
+//! The Rust client of contextstore.
+
+pub use contextstore_proto::v1;

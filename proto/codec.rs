@@ -1,0 +1,86 @@
+//! The codec of the service: prost's, with an error of our own for bytes that are no message.
+
+use std::marker::PhantomData;
+
+use prost::{DecodeError, Message};
+use tonic::codec::{BufferSettings, DecodeBuf, Decoder};
+use tonic::{Code, Status};
+use tonic_prost::{ProstCodec, ProstEncoder};
+use tonic_types::{ErrorDetails, StatusExt};
+
+use crate::ERROR_DOMAIN;
+use crate::v1::ErrorReason;
+
+/// Encodes `T` and decodes `U`.
+#[derive(Debug, Clone)]
+pub struct Codec<T, U> {
+    types: PhantomData<(T, U)>,
+}
+
+impl<T, U> Default for Codec<T, U> {
+    fn default() -> Self {
+        Self { types: PhantomData }
+    }
+}
+
+impl<T, U> tonic::codec::Codec for Codec<T, U>
+where
+    T: Message + Send + 'static,
+    U: Message + Default + Send + 'static,
+{
+    type Encode = T;
+    type Decode = U;
+    type Encoder = ProstEncoder<T>;
+    type Decoder = Strict<U>;
+
+    fn encoder(&mut self) -> Self::Encoder {
+        ProstCodec::<T, U>::raw_encoder(BufferSettings::default())
+    }
+
+    fn decoder(&mut self) -> Self::Decoder {
+        Strict { types: PhantomData }
+    }
+}
+
+/// Decodes `U`; what it cannot decode is the caller's mistake, and the field is named.
+#[derive(Debug, Clone)]
+pub struct Strict<U> {
+    types: PhantomData<U>,
+}
+
+impl<U: Message + Default> Decoder for Strict<U> {
+    type Item = U;
+    type Error = Status;
+
+    fn decode(&mut self, bytes: &mut DecodeBuf<'_>) -> Result<Option<U>, Status> {
+        U::decode(bytes).map(Some).map_err(|error| malformed(&error))
+    }
+}
+
+/// prost tells where it stopped in words only: `message: Inner.field: Outer.field: problem`.
+fn malformed(error: &DecodeError) -> Status {
+    let words = error.to_string();
+    let words = words.strip_prefix("failed to decode Protobuf message: ").unwrap_or(&words);
+    let (mut problem, mut path) = (words, Vec::new());
+    while let Some((place, rest)) = problem.split_once(": ")
+        && let Some((_, field)) = place.split_once('.')
+    {
+        path.insert(0, field);
+        problem = rest;
+    }
+    let field = path.join(".");
+    let mut details = ErrorDetails::new();
+    let metadata = (!field.is_empty()).then(|| ("field".to_owned(), field.clone()));
+    details.set_error_info(
+        ErrorReason::Malformed.as_str_name(),
+        ERROR_DOMAIN,
+        metadata.into_iter().collect::<std::collections::HashMap<_, _>>(),
+    );
+    let message = if field.is_empty() {
+        format!("the request is not a message of the protocol: {problem}")
+    } else {
+        details.add_bad_request_violation(field.as_str(), problem);
+        format!("{field}: {problem}")
+    };
+    Status::with_error_details(Code::InvalidArgument, message, details)
+}
