@@ -56,6 +56,7 @@ fn one_of_each() -> Vec<StoreError> {
         E::NewerFormat { id, found: text() },
         E::WriteFailed { id, source: failure() },
         E::DiskFull { source: failure() },
+        E::QuotaExceeded { quota: "limits.task_bytes", used: 7, limit: 8 },
         E::ReadOnly { reason: text() },
         E::Locked { path: text(), pid: text() },
         E::BadDataDir { path: text(), problem: text() },
@@ -66,13 +67,12 @@ fn one_of_each() -> Vec<StoreError> {
 }
 
 /// Reasons that only the service gives: they are about calls, not about tasks.
-const OF_THE_SERVICE: [ErrorReason; 11] = [
+const OF_THE_SERVICE: [ErrorReason; 10] = [
     ErrorReason::Unauthenticated,
     ErrorReason::Forbidden,
     ErrorReason::TooLarge,
     ErrorReason::Malformed,
     ErrorReason::Overloaded,
-    ErrorReason::QuotaExceeded,
     ErrorReason::Stopping,
     ErrorReason::Stalled,
     ErrorReason::PlanNotFound,

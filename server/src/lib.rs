@@ -12,6 +12,7 @@ pub use chrono;
 
 pub mod catalog;
 pub mod cli;
+pub mod context;
 pub mod infra;
 pub mod log;
 pub mod model;

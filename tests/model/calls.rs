@@ -113,7 +113,7 @@ impl Op {
             Call::Append(message) => {
                 let append = Append { message: message.sent(), tokens: message.tokens, caller };
                 let told = store.append(id, &append)?;
-                Ok(vec![told.seq, u64::from(told.duplicate), told.view_tokens, told.view_generation])
+                Ok(vec![told.seq, u64::from(told.duplicate), told.pressure.tokens, told.view_generation])
             }
             Call::Usage(tokens) => {
                 let event = Event::Usage {
@@ -170,7 +170,11 @@ impl Op {
             Call::Undo => Ok(vec![store.undo(id, &caller)?]),
             Call::Rewind(seq) => Ok(vec![store.rewind(id, *seq, &caller)?]),
             Call::Pause => store.pause_task(id, &caller).map(nothing),
-            Call::Resume { instance } => Ok(vec![store.resume_task(id, holder(instance), request_id)?]),
+            Call::Resume { instance } => Ok(vec![store.resume_task(
+                id,
+                holder(instance),
+                &Caller { request_id, lease_generation: 0 },
+            )?]),
             Call::Complete { summary } => store.complete_task(id, summary.clone(), &caller).map(nothing),
             Call::Fail { error, summary } => {
                 store.fail_task(id, error.clone(), summary.clone(), &caller).map(nothing)

@@ -47,7 +47,8 @@ impl World {
         let successes = task.logs[TOOLS].iter().filter(|line| line.what == What::Tool { success: true });
         assert_eq!(info.tool_successes, successes.count() as u64);
         let plan = store.latest_plan(id).unwrap();
-        let plan = plan.map(|(number, plan)| (number, plan.plan_type, plan.plan_content.as_str().to_owned()));
+        let plan =
+            plan.map(|(number, plan, _)| (number, plan.plan_type, plan.plan_content.as_str().to_owned()));
         let newest = task.logs[PLANS].last().map(|line| match &line.what {
             What::Plan { kind, content } => (task.logs[PLANS].len() as u64, kind.clone(), content.clone()),
             what => panic!("{what:?} is no plan"),

@@ -212,7 +212,11 @@ impl Client {
             Act::Undo => store.undo(id, &caller),
             Act::Rewind(seq) => store.rewind(id, *seq, &caller),
             Act::Pause => done(store.pause_task(id, &caller)),
-            Act::Resume => store.resume_task(id, crate::support::holder("a"), Some(request_id)),
+            Act::Resume => store.resume_task(
+                id,
+                crate::support::holder("a"),
+                &Caller { request_id: Some(request_id), lease_generation: 0 },
+            ),
             Act::Complete => done(store.complete_task(id, Some("all is well".to_owned()), &caller)),
             Act::Fail => {
                 done(store.fail_task(id, "it broke".to_owned(), Some("not well".to_owned()), &caller))

@@ -121,7 +121,9 @@ fn a_move_that_the_log_has_decided_is_finished() {
             }
             Status::Running => {
                 store.pause_task(task.id, &caller(1)).unwrap();
-                store.resume_task(task.id, crate::holder("b"), None).unwrap();
+                store
+                    .resume_task(task.id, crate::holder("b"), &contextstore::store::Caller::default())
+                    .unwrap();
                 "paused"
             }
         };

@@ -7,6 +7,8 @@ use std::process::ExitCode;
 
 use clap::{Parser, Subcommand};
 
+use crate::model::in_full;
+
 /// Keeps an LLM agent's whole context on disk.
 #[derive(Debug, Parser)]
 #[command(name = "contextstore", version, about)]
@@ -48,19 +50,11 @@ enum Failure {
 }
 
 impl Failure {
-    /// The error with its causes, on one line.
     fn words(&self) -> String {
-        let error: &dyn std::error::Error = match self {
-            Self::Store(error) => error,
-            Self::Output(error) => error,
-        };
-        let mut words = error.to_string();
-        let mut cause = error.source();
-        while let Some(error) = cause {
-            words.push_str(&format!(": {error}"));
-            cause = error.source();
+        match self {
+            Self::Store(error) => in_full(error),
+            Self::Output(error) => in_full(error),
         }
-        words
     }
 }
 

@@ -1,9 +1,13 @@
 //! Group commit, leader and followers: one caller syncs for everybody who has written meanwhile.
+//!
+//! A follower waits in its thread ([`Commit::wait`]) or as a task ([`Commit::poll`]); a leader syncs in its thread.
 
 use std::io;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::task::{Context, Poll, Waker};
 
+use super::signal::Signal;
 use crate::infra::fs::File;
 use crate::model::Durability;
 
@@ -13,6 +17,8 @@ pub struct Commit {
     written: AtomicU64,
     state: Mutex<State>,
     changed: Condvar,
+    /// Told when there is more for readers.
+    signal: Arc<Signal>,
 }
 
 #[derive(Debug)]
@@ -20,6 +26,28 @@ struct State {
     durable: u64,
     leading: bool,
     failed: Option<Failure>,
+    /// Tasks that wait for the leader.
+    followers: Vec<Waker>,
+}
+
+/// What one who waits is to do.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Turn {
+    /// It is durable.
+    Done,
+    /// Sync, for all: [`Commit::lead`] has to follow.
+    Lead,
+    /// Somebody else does.
+    Follow,
+}
+
+/// What one who polls is told.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Step {
+    /// It is durable.
+    Done,
+    /// Call [`Commit::lead`] where blocking is allowed, then poll again.
+    Lead,
 }
 
 /// An `io::Error` that can be told to everybody who waits.
@@ -32,12 +60,9 @@ struct Failure {
 
 impl Commit {
     /// A log of which the first `durable` bytes are synced.
-    pub fn new(durable: u64) -> Self {
-        Self {
-            written: AtomicU64::new(durable),
-            state: Mutex::new(State { durable, leading: false, failed: None }),
-            changed: Condvar::new(),
-        }
+    pub fn new(durable: u64, signal: Arc<Signal>) -> Self {
+        let state = State { durable, leading: false, failed: None, followers: Vec::new() };
+        Self { written: AtomicU64::new(durable), state: Mutex::new(state), changed: Condvar::new(), signal }
     }
 
     /// How much is known to be synced.
@@ -63,49 +88,93 @@ impl Commit {
         self.lock().failed.as_ref().map_or(Ok(()), |failure| Err(failure.to_error()))
     }
 
+    /// Tells readers that there may be more to see.
+    pub fn announce(&self) {
+        self.signal.notify();
+    }
+
     /// Lets everybody who waits fail: what is not durable yet is about to be cut off.
     pub fn fail(&self, error: &io::Error) {
-        self.lock().failed.get_or_insert_with(|| Failure::from(error));
-        self.changed.notify_all();
+        let mut state = self.lock();
+        state.failed.get_or_insert_with(|| Failure::from(error));
+        self.wake(state);
     }
 
     /// Returns when the log is durable up to `to`, syncing it if nobody else does. A failed sync is never
     /// tried again: the kernel may have marked the pages clean.
     pub fn wait(&self, to: u64, durability: Durability, file: &dyn File) -> io::Result<()> {
+        let mut alone = durability == Durability::Each;
+        let mut state = self.lock();
+        loop {
+            match self.turn(&mut state, to, alone)? {
+                Turn::Done => return Ok(()),
+                Turn::Follow => state = self.changed.wait(state).unwrap_or_else(PoisonError::into_inner),
+                Turn::Lead => {
+                    drop(state);
+                    self.lead(file);
+                    alone = false;
+                    state = self.lock();
+                }
+            }
+        }
+    }
+
+    /// The same for a task. One that `alone` is true for wants a sync of its own, whatever is durable.
+    pub fn poll(&self, to: u64, alone: bool, context: &mut Context<'_>) -> Poll<io::Result<Step>> {
+        let mut state = self.lock();
+        match self.turn(&mut state, to, alone) {
+            Ok(Turn::Done) => Poll::Ready(Ok(Step::Done)),
+            Ok(Turn::Lead) => Poll::Ready(Ok(Step::Lead)),
+            Ok(Turn::Follow) => {
+                state.followers.push(context.waker().clone());
+                Poll::Pending
+            }
+            Err(error) => Poll::Ready(Err(error)),
+        }
+    }
+
+    /// Syncs, after a [`Step::Lead`]. Blocks.
+    pub fn lead(&self, file: &dyn File) {
+        let target = self.written.load(Ordering::Acquire);
+        let synced = file.sync_data();
+        let mut state = self.lock();
+        state.leading = false;
+        match synced {
+            // After a failure the log is cut back to what was durable then.
+            Ok(()) if state.failed.is_none() => state.durable = state.durable.max(target),
+            Ok(()) => {}
+            Err(error) => {
+                state.failed.get_or_insert_with(|| Failure::from(&error));
+            }
+        }
+        self.wake(state);
+        self.announce();
+    }
+
+    fn turn(&self, state: &mut State, to: u64, alone: bool) -> io::Result<Turn> {
         if to > self.written.load(Ordering::Acquire) {
             // No sync would ever get there.
             return Err(io::Error::new(io::ErrorKind::InvalidInput, "more is waited for than was written"));
         }
-        let mut alone = durability == Durability::Each;
-        let mut state = self.lock();
-        loop {
-            if state.durable >= to && !alone {
-                return Ok(());
-            }
-            if let Some(failure) = &state.failed {
-                return Err(failure.to_error());
-            }
-            if state.leading {
-                state = self.changed.wait(state).unwrap_or_else(PoisonError::into_inner);
-                continue;
-            }
-            state.leading = true;
-            drop(state);
-            let target = self.written.load(Ordering::Acquire);
-            let synced = file.sync_data();
-            state = self.lock();
-            state.leading = false;
-            match synced {
-                // After a failure the log is cut back to what was durable then.
-                Ok(()) if state.failed.is_none() => state.durable = state.durable.max(target),
-                Ok(()) => {}
-                Err(error) => {
-                    state.failed.get_or_insert_with(|| Failure::from(&error));
-                }
-            }
-            self.changed.notify_all();
-            alone = false;
+        if state.durable >= to && !alone {
+            return Ok(Turn::Done);
         }
+        if let Some(failure) = &state.failed {
+            return Err(failure.to_error());
+        }
+        if state.leading {
+            return Ok(Turn::Follow);
+        }
+        state.leading = true;
+        Ok(Turn::Lead)
+    }
+
+    /// Everybody looks again; the first of those who are not done leads.
+    fn wake(&self, mut state: MutexGuard<'_, State>) {
+        let followers = std::mem::take(&mut state.followers);
+        drop(state);
+        self.changed.notify_all();
+        followers.into_iter().for_each(Waker::wake);
     }
 
     fn lock(&self) -> MutexGuard<'_, State> {

@@ -75,7 +75,7 @@ fn waiters(
 
 #[test]
 fn everybody_who_wrote_meanwhile_shares_one_sync() {
-    let commit = Arc::new(Commit::new(0));
+    let commit = Arc::new(Commit::new(0, Arc::default()));
     let (file, say) = Gate::new();
     commit.wrote(1);
     let first = waiters(&commit, &file, 1..2);
@@ -92,7 +92,7 @@ fn everybody_who_wrote_meanwhile_shares_one_sync() {
 
 #[test]
 fn a_line_written_during_a_sync_is_not_covered_by_it() {
-    let commit = Arc::new(Commit::new(0));
+    let commit = Arc::new(Commit::new(0, Arc::default()));
     let (file, say) = Gate::new();
     commit.wrote(1);
     let first = waiters(&commit, &file, 1..2);
@@ -105,7 +105,7 @@ fn a_line_written_during_a_sync_is_not_covered_by_it() {
 
 #[test]
 fn a_failed_sync_is_never_tried_again() {
-    let commit = Arc::new(Commit::new(0));
+    let commit = Arc::new(Commit::new(0, Arc::default()));
     let (file, say) = Gate::new();
     file.fails.store(true, Ordering::SeqCst);
     commit.wrote(3);
@@ -120,7 +120,7 @@ fn a_failed_sync_is_never_tried_again() {
 
 #[test]
 fn a_sync_that_goes_through_after_a_failure_acknowledges_nobody() {
-    let commit = Arc::new(Commit::new(0));
+    let commit = Arc::new(Commit::new(0, Arc::default()));
     let (file, say) = Gate::new();
     commit.wrote(1);
     let first = waiters(&commit, &file, 1..2);

@@ -7,6 +7,7 @@ use chrono::{DateTime, Utc};
 
 use super::commit::Commit;
 use super::line::{self, Head, LogKind};
+use super::signal::Signal;
 use crate::infra::fs::File;
 use crate::model::Durability;
 
@@ -35,8 +36,9 @@ pub struct Appended {
 
 impl LogWriter {
     /// A log of `len` bytes that are all durable.
-    pub fn new(kind: LogKind, file: Arc<dyn File>, len: u64) -> Self {
-        Self { kind, file, len, kept: len, commit: Arc::new(Commit::new(len)), broken: false }
+    pub fn new(kind: LogKind, file: Arc<dyn File>, len: u64, signal: Arc<Signal>) -> Self {
+        let commit = Arc::new(Commit::new(len, signal));
+        Self { kind, file, len, kept: len, commit, broken: false }
     }
 
     /// Bytes written.
@@ -92,6 +94,7 @@ impl LogWriter {
     pub fn keep(&mut self, end: u64) -> io::Result<()> {
         self.commit.check()?;
         self.kept = self.kept.max(end);
+        self.commit.announce();
         Ok(())
     }
 

@@ -21,6 +21,17 @@ impl InvalidField {
     }
 }
 
+/// An error with its causes, on one line.
+pub fn in_full(error: &dyn std::error::Error) -> String {
+    let mut words = error.to_string();
+    let mut cause = error.source();
+    while let Some(error) = cause {
+        words.push_str(&format!(": {error}"));
+        cause = error.source();
+    }
+    words
+}
+
 /// Why the store did not do what it was asked.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
@@ -144,6 +155,16 @@ pub enum StoreError {
         #[source]
         source: io::Error,
     },
+    /// The task or the store is as large as it may be; nothing was changed.
+    #[error("{quota} is {limit} bytes, of which {used} are used")]
+    QuotaExceeded {
+        /// The setting that limits it.
+        quota: &'static str,
+        /// Bytes that are used.
+        used: u64,
+        /// Bytes that may be used.
+        limit: u64,
+    },
     /// The whole store takes no writes.
     #[error("the store is read-only: {reason}")]
     ReadOnly {
@@ -224,6 +245,7 @@ impl StoreError {
             Self::NewerFormat { .. } => "ERROR_REASON_NEWER_FORMAT",
             Self::WriteFailed { .. } => "ERROR_REASON_WRITE_FAILED",
             Self::DiskFull { .. } => "ERROR_REASON_DISK_FULL",
+            Self::QuotaExceeded { .. } => "ERROR_REASON_QUOTA_EXCEEDED",
             Self::ReadOnly { .. } => "ERROR_REASON_READ_ONLY",
             Self::Locked { .. } => "ERROR_REASON_LOCKED",
             Self::BadDataDir { .. } => "ERROR_REASON_BAD_DATA_DIR",
@@ -256,6 +278,7 @@ impl StoreError {
             | Self::NewerFormat { .. }
             | Self::Locked { .. }
             | Self::BadDataDir { .. }
+            | Self::QuotaExceeded { .. }
             | Self::Damaged { .. } => false,
         }
     }

@@ -8,9 +8,10 @@ mod records;
 mod rewrite;
 mod task;
 
-pub use error::{InvalidField, StoreError};
+pub use error::{InvalidField, StoreError, in_full};
 pub use ids::{InstanceId, OutputRef, RequestId, TaskId};
-pub use json::Json;
+pub(crate) use json::fields;
+pub use json::{Json, JsonKind};
 pub use message::{NewMessage, Role};
 pub use records::{Event, LeaseReason, Plan, ToolCall, ToolStatus};
 pub use rewrite::{Literal, LiteralKind, Rewrite, Segment, SummaryRecord};

@@ -1,15 +1,17 @@
 //! What all tasks of a store share: the disk, the clock, leases, the catalog, and whether writes are taken.
 
-use std::collections::HashSet;
+use std::collections::{HashMap, HashSet};
 use std::fmt;
 use std::io;
-use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 use std::time::Duration;
 
 use crate::catalog::Catalog;
+use crate::context::CompressionPolicy;
 use crate::infra::clock::Clock;
 use crate::infra::fs::Fs;
+use crate::log::Signal;
 use crate::model::{Durability, StoreError, TaskId};
 
 use super::layout::Folder;
@@ -34,6 +36,12 @@ pub struct StoreOptions {
     pub catalog_busy_timeout: Duration,
     /// How often a busy catalog is tried again.
     pub catalog_retries: u32,
+    /// Bytes that the logs of one task may take; 0: no limit.
+    pub max_task_bytes: u64,
+    /// Bytes that all tasks together may take; 0: no limit.
+    pub max_store_bytes: u64,
+    /// When it is time to compress, for tasks that say nothing else.
+    pub compression: CompressionPolicy,
 }
 
 impl Default for StoreOptions {
@@ -47,6 +55,9 @@ impl Default for StoreOptions {
             ballast_bytes: 16 << 20,
             catalog_busy_timeout: Duration::from_secs(30),
             catalog_retries: 3,
+            max_task_bytes: 0,
+            max_store_bytes: 0,
+            compression: CompressionPolicy::default(),
         }
     }
 }
@@ -62,7 +73,10 @@ pub(crate) struct Env {
     read_only: Mutex<Option<String>>,
     failed: Mutex<HashSet<TaskId>>,
     dirty: Mutex<HashSet<TaskId>>,
+    signals: Mutex<HashMap<TaskId, Weak<Signal>>>,
     unsynced: Mutex<bool>,
+    /// Bytes of all tasks: as last measured, and what was written since.
+    used: AtomicU64,
     /// Something was put off to the next start, which must not take this stop for an orderly one.
     undone: AtomicBool,
 }
@@ -86,7 +100,9 @@ impl Env {
             read_only: Mutex::new(read_only),
             failed: Mutex::default(),
             dirty: Mutex::default(),
+            signals: Mutex::default(),
             unsynced: Mutex::default(),
+            used: AtomicU64::new(0),
             undone: AtomicBool::new(false),
         }
     }
@@ -102,6 +118,25 @@ impl Env {
 
     pub(crate) fn check_writable(&self) -> Result<(), StoreError> {
         self.read_only().map_or(Ok(()), |reason| Err(StoreError::ReadOnly { reason }))
+    }
+
+    /// Refuses what would make the store larger than it may be, and counts what would not.
+    pub(crate) fn check_quota(&self, more: u64) -> Result<(), StoreError> {
+        let limit = self.options.max_store_bytes;
+        if limit == 0 {
+            return Ok(());
+        }
+        let used = self.used.load(Ordering::Relaxed);
+        if used.saturating_add(more) > limit {
+            return Err(StoreError::QuotaExceeded { quota: "limits.store_bytes", used, limit });
+        }
+        self.used.fetch_add(more, Ordering::Relaxed);
+        Ok(())
+    }
+
+    /// Takes note of how much all tasks take.
+    pub(crate) fn note_used(&self, used: u64) {
+        self.used.store(used, Ordering::Relaxed);
     }
 
     /// Takes note that a task could not be written. One bad file can be bad luck; two are a bad disk.
@@ -146,6 +181,21 @@ impl Env {
 
     pub(crate) fn is_undone(&self) -> bool {
         self.undone.load(Ordering::Relaxed)
+    }
+
+    /// The signal of a task. It outlives the task's handles, as long as somebody follows the task.
+    pub(crate) fn signal(&self, id: TaskId) -> Arc<Signal> {
+        let mut signals = lock(&self.signals);
+        if let Some(signal) = signals.get(&id).and_then(Weak::upgrade) {
+            return signal;
+        }
+        // Only what is in use stays: at most twice as much as was in use when it was last looked through.
+        if signals.len() == signals.capacity() {
+            signals.retain(|_, signal| signal.strong_count() > 0);
+        }
+        let signal = Arc::new(Signal::default());
+        signals.insert(id, Arc::downgrade(&signal));
+        signal
     }
 
     /// Takes note that a task's row in the catalog is behind.

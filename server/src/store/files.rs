@@ -57,6 +57,30 @@ pub(crate) fn replace(fs: &dyn Fs, path: &StorePath, bytes: &[u8], sync: Sync) -
     })
 }
 
+/// Bytes of all files in a directory and below; what is moved away meanwhile may be missed.
+pub(crate) fn tree_bytes(fs: &dyn Fs, path: &StorePath) -> io::Result<u64> {
+    let mut entries = Vec::new();
+    match fs.list(path, &mut |entry| {
+        entries.push(entry);
+        Ok(())
+    }) {
+        Ok(()) => {}
+        // It was moved or removed since.
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(0),
+        Err(error) => return Err(error),
+    }
+    let mut bytes = 0;
+    for entry in entries {
+        let path = path.join(entry.name);
+        bytes += match entry.kind {
+            Kind::Dir => tree_bytes(fs, &path)?,
+            Kind::File => fs.stat(&path)?.map_or(0, |stat| stat.len),
+            Kind::Other => 0,
+        };
+    }
+    Ok(bytes)
+}
+
 /// Removes a file if it is there.
 pub(crate) fn remove_if_there(fs: &dyn Fs, path: &StorePath) -> io::Result<()> {
     match fs.remove_file(path) {

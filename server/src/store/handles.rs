@@ -62,6 +62,13 @@ impl Handles {
         found
     }
 
+    /// The task's handle if the task is open and nobody is about to change that. Never blocks for long.
+    pub(crate) fn try_get(&self, id: TaskId) -> Option<Arc<Task>> {
+        let slot = lock(&self.slots).get(&id).map(Arc::clone)?;
+        slot.used.store(self.uses.fetch_add(1, Ordering::Relaxed), Ordering::Relaxed);
+        slot.task.try_lock().ok()?.clone()
+    }
+
     /// Runs `act` while nobody can open the task, with its handle if it is open. The handle stays unless it
     /// is spent: others may have hold of it, and there must never be two that write.
     pub(crate) fn exclusively<T>(

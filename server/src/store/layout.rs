@@ -56,6 +56,8 @@ pub const TMP: Name = Name::fixed(".tmp");
 pub const TRASH: Name = Name::fixed(".trash");
 /// Archives.
 pub const ARCHIVED: Name = Name::fixed("archived");
+/// The catalog.
+pub const CATALOG: Name = Name::fixed("tasks.db");
 /// The lock of the directory.
 pub const LOCK: Name = Name::fixed("LOCK");
 /// Room that is freed when the disk is full.

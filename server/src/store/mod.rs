@@ -17,17 +17,23 @@ mod task;
 use std::sync::Arc;
 use std::time::Duration;
 
+use chrono::{DateTime, Utc};
+
 use crate::infra::fs::{File, Kind, StorePath};
-use crate::log::{Digest, FORMAT_VERSION, LogKind};
+use crate::log::{Digest, FORMAT_VERSION};
 use crate::model::{
-    Event, Holder, InvalidField, Metadata, Page, Plan, RequestId, StoreError, TaskConfig, TaskFilter, TaskId,
-    TaskKey, TaskOrder, ToolCall,
+    Event, Holder, InvalidField, Metadata, Page, Plan, RequestId, StoreError, SummaryRecord, TaskConfig,
+    TaskFilter, TaskId, TaskKey, TaskOrder, ToolCall,
 };
 
+pub use crate::log::{Head, Line, LogKind};
 pub use env::StoreOptions;
 pub use open::Ground;
 pub use recover::Recovered;
-pub use task::{Append, AppendOutcome, Caller, CurrentReader, FilePart, LineReader, NewRewrite, TaskInfo};
+pub use task::{
+    Append, AppendOutcome, Caller, CurrentReader, FilePart, LineReader, LogEnds, NewRewrite, Pending,
+    RawLines, Subscription, TaskInfo,
+};
 
 use env::Env;
 use handles::Handles;
@@ -85,6 +91,11 @@ impl Store {
     /// Starts a task, or takes up one that is running: for the same instance at once, for another when the
     /// lease has expired.
     pub fn start_task(&self, start: StartTask) -> Result<Started, StoreError> {
+        self.start_task_under(start, 0)
+    }
+
+    /// The same for a caller that had a lease before: refused if the task was taken over since.
+    pub fn start_task_under(&self, start: StartTask, lease_generation: u64) -> Result<Started, StoreError> {
         start.key.validate()?;
         crate::model::plain_text("user", &start.user)?;
         crate::model::plain_text("holder.hostname", &start.holder.hostname)?;
@@ -97,7 +108,12 @@ impl Store {
             if let Some(folder) = self.find(id)? {
                 return self.open_task(id, folder);
             }
+            if lease_generation > 0 {
+                // It was there once; making another under its name is not what the caller asks for.
+                return Err(StoreError::TaskNotFound { id });
+            }
             self.shared.env.check_writable()?;
+            self.shared.env.check_quota(asked.len() as u64)?;
             created = true;
             let metadata = Metadata {
                 format_version: FORMAT_VERSION,
@@ -119,7 +135,11 @@ impl Store {
             task.refresh();
             1
         } else {
-            task.take_lease(&start.holder, start.request_id.as_ref().map(|request_id| (request_id, digest)))?
+            task.take_lease(
+                &start.holder,
+                lease_generation,
+                start.request_id.as_ref().map(|request_id| (request_id, digest)),
+            )?
         };
         Ok(Started { id, lease_generation, created })
     }
@@ -129,16 +149,11 @@ impl Store {
         self.task(id)?.change_status(&Lifecycle::Pause, caller).map(drop)
     }
 
-    /// Goes on with a paused task, for a new holder; answers the lease to write under.
-    pub fn resume_task(
-        &self,
-        id: TaskId,
-        holder: Holder,
-        request_id: Option<RequestId>,
-    ) -> Result<u64, StoreError> {
+    /// Goes on with a paused task, for a new holder; answers the lease to write under. A caller that had a lease
+    /// before is refused if the task was taken over since.
+    pub fn resume_task(&self, id: TaskId, holder: Holder, caller: &Caller) -> Result<u64, StoreError> {
         crate::model::plain_text("holder.hostname", &holder.hostname)?;
-        let caller = Caller { request_id, lease_generation: 0 };
-        self.task(id)?.change_status(&Lifecycle::Resume { holder }, &caller)
+        self.task(id)?.change_status(&Lifecycle::Resume { holder }, caller)
     }
 
     /// Ends a task well.
@@ -196,7 +211,22 @@ impl Store {
 
     /// Appends a message. It is durable, by the task's measure, when this returns.
     pub fn append(&self, id: TaskId, append: &Append) -> Result<AppendOutcome, StoreError> {
-        self.task(id)?.append(append)
+        self.begin_append(id, append)?.wait()
+    }
+
+    /// Writes a message, which is acknowledged when it is durable: [`Pending`] waits for that.
+    pub fn begin_append(&self, id: TaskId, append: &Append) -> Result<Pending, StoreError> {
+        let prepared = Task::prepare(&self.shared.env, append)?;
+        self.task(id)?.append(&prepared)
+    }
+
+    /// The same if it can be done at once; none if it would have to wait for a lock, open a task or make a view.
+    pub fn try_begin_append(&self, id: TaskId, append: &Append) -> Option<Result<Pending, StoreError>> {
+        let task = self.shared.handles.try_get(id)?;
+        match Task::prepare(&self.shared.env, append) {
+            Ok(prepared) => task.try_append(&prepared),
+            Err(error) => Some(Err(error)),
+        }
     }
 
     /// Appends an event that a caller may write: usage, statistics, a pin.
@@ -283,14 +313,39 @@ impl Store {
         self.task(id)?.records(LogKind::Plans, from, to)
     }
 
-    /// The newest plan with its number.
-    pub fn latest_plan(&self, id: TaskId) -> Result<Option<(u64, Plan)>, StoreError> {
+    /// The newest plan with its number and when it was appended.
+    pub fn latest_plan(&self, id: TaskId) -> Result<Option<(u64, Plan, DateTime<Utc>)>, StoreError> {
         self.task(id)?.latest_plan()
     }
 
     /// `summaries.jsonl`: a file and how much of it to read.
     pub fn summaries(&self, id: TaskId) -> Result<Option<FilePart>, StoreError> {
         self.task(id)?.summaries()
+    }
+
+    /// Lines of `summaries.jsonl`.
+    pub fn summary_lines(&self, id: TaskId) -> Result<RawLines, StoreError> {
+        self.task(id)?.summary_lines()
+    }
+
+    /// The newest summary.
+    pub fn latest_summary(&self, id: TaskId) -> Result<Option<SummaryRecord>, StoreError> {
+        self.task(id)?.latest_summary()
+    }
+
+    /// Tells when there may be more to see of a task, whether or not there is such a task.
+    pub fn subscribe(&self, id: TaskId) -> Subscription {
+        Subscription::new(self.shared.env.signal(id))
+    }
+
+    /// Where the logs of a task end for readers.
+    pub fn log_ends(&self, id: TaskId) -> Result<LogEnds, StoreError> {
+        self.task(id)?.ends()
+    }
+
+    /// Lines of a log from an offset on, which must be the beginning of a line.
+    pub fn lines_at(&self, id: TaskId, kind: LogKind, offset: u64) -> Result<LineReader, StoreError> {
+        self.task(id)?.lines_at(kind, offset)
     }
 
     /// What is to be remembered of a task that ended.
@@ -326,6 +381,30 @@ impl Store {
                 None => {}
             }
         }
+    }
+
+    /// Measures how much all tasks take, for the store's quota and for those who count.
+    pub fn measure(&self) -> Result<u64, StoreError> {
+        let fs = self.shared.env.fs.as_ref();
+        let mut used = 0;
+        for folder in Folder::HEALTHY.into_iter().chain([Folder::Quarantine]) {
+            let path = folder.path();
+            let bytes = files::tree_bytes(fs, &path);
+            used += bytes.map_err(|error| StoreError::io(format!("measuring {path}"), error))?;
+        }
+        self.shared.env.note_used(used);
+        Ok(used)
+    }
+
+    /// Bytes of `tasks.db`.
+    pub fn catalog_bytes(&self) -> u64 {
+        let path = StorePath::ROOT.join(layout::CATALOG);
+        self.shared.env.fs.stat(&path).ok().flatten().map_or(0, |stat| stat.len)
+    }
+
+    /// How a store works.
+    pub fn options(&self) -> &StoreOptions {
+        &self.shared.env.options
     }
 
     /// Makes every view of a task again, from its logs.

@@ -577,7 +577,7 @@ impl<'a> Hand<'a> {
         let holder = self.holder(&self.name);
         let print = made::print([]);
         let lease = self.ask(&request, (id, 0), Log::Messages, ("resume", print), |store, caller| {
-            store.resume_task(id, holder, caller.request_id.clone())
+            store.resume_task(id, holder, &Caller { lease_generation: 0, ..caller.clone() })
         });
         if let Some(lease) = lease {
             self.tasks[at].status = Status::Running;

@@ -269,6 +269,17 @@ impl File for DiskFile {
         Ok(retry_on_intr(|| rustix::io::pread(&self.fd, &mut *buf, offset))?)
     }
 
+    fn read_cached_at(&self, buf: &mut [u8], offset: u64) -> io::Result<Option<usize>> {
+        use rustix::io::{Errno, ReadWriteFlags};
+        let mut buf = [io::IoSliceMut::new(buf)];
+        match rustix::io::preadv2(&self.fd, &mut buf, offset, ReadWriteFlags::NOWAIT) {
+            Ok(read) => Ok(Some(read)),
+            // Not in memory; or a file system that cannot tell.
+            Err(Errno::AGAIN | Errno::INTR | Errno::OPNOTSUPP | Errno::NOSYS) => Ok(None),
+            Err(error) => Err(error.into()),
+        }
+    }
+
     fn write_all_at(&self, mut buf: &[u8], mut offset: u64) -> io::Result<()> {
         while !buf.is_empty() {
             let written = retry_on_intr(|| rustix::io::pwrite(&self.fd, buf, offset))?;

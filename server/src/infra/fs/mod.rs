@@ -102,6 +102,12 @@ pub trait Fs: Debug + Send + Sync {
 pub trait File: Debug + Send + Sync {
     /// Reads up to `buf.len()` bytes; 0 only at the end.
     fn read_at(&self, buf: &mut [u8], offset: u64) -> io::Result<usize>;
+    /// The same if the bytes are in memory already; `None` if the disk would have to be waited for, or if that
+    /// cannot be known.
+    fn read_cached_at(&self, buf: &mut [u8], offset: u64) -> io::Result<Option<usize>> {
+        let _ = (buf, offset);
+        Ok(None)
+    }
     /// Writes all of `buf`, or fails with any part of it written.
     fn write_all_at(&self, buf: &[u8], offset: u64) -> io::Result<()>;
     /// Sets the length.

@@ -1,12 +1,16 @@
 //! Appending: messages and events, written under the lock, acknowledged when durable.
 
 use std::io;
+use std::sync::Arc;
 
+use crate::context::Pressure;
 use crate::log::{Appended, Digest, Head, Line, LogKind, LogState, Row};
 use crate::model::{Durability, Event, InvalidField, NewMessage, Status, StoreError, TaskConfig};
 
+use super::ticket::{Pending, Ticket};
 use super::{Caller, Frozen, Inner, Task};
 use crate::log::message_body;
+use crate::store::env::Env;
 
 /// A message to append.
 #[derive(Debug, Clone)]
@@ -20,57 +24,118 @@ pub struct Append {
 }
 
 /// What an append is told.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq)]
 pub struct AppendOutcome {
     /// The message's number.
     pub seq: u64,
+    /// Its tokens.
+    pub tokens: u64,
     /// Whether a call with the same id had appended it before.
     pub duplicate: bool,
-    /// Tokens of the view with it.
-    pub view_tokens: u64,
+    /// How full the context is with it.
+    pub pressure: Pressure,
     /// The generation of the view.
     pub view_generation: u64,
+    /// `task_source` of the task's key.
+    pub source: Arc<str>,
+}
+
+/// An append with all that can be done before the task's lock is taken.
+#[derive(Debug)]
+pub(crate) struct Prepared<'a> {
+    append: &'a Append,
+    body: String,
+    digest: Digest,
 }
 
 impl Task {
-    /// Appends a message. It is durable, by the task's measure, when this returns.
-    pub(crate) fn append(&self, append: &Append) -> Result<AppendOutcome, StoreError> {
+    /// Makes the body of a message and checks its size.
+    pub(crate) fn prepare<'a>(env: &Env, append: &'a Append) -> Result<Prepared<'a>, StoreError> {
         let body = message_body(&append.message, append.caller.request_id.as_ref());
-        let limit = self.env.options.max_message_bytes;
+        let limit = env.options.max_message_bytes;
         if body.len() > limit {
             let problem = format!("has {} bytes; at most {limit} are allowed", body.len());
             return Err(InvalidField::new("message", problem).into());
         }
-        let role = append.message.role;
-        let digest = Digest::of(&[role.as_str(), &body]);
+        let digest = Digest::of(&[append.message.role.as_str(), &body]);
+        Ok(Prepared { append, body, digest })
+    }
 
+    /// Writes a message; it is acknowledged when it is durable.
+    pub(crate) fn append(self: &Arc<Self>, prepared: &Prepared<'_>) -> Result<Pending, StoreError> {
         let mut inner = self.lock();
-        let durability = self.durability(&inner);
-        if let Some((seq, end)) = self.seen_before(&inner, append.caller.request_id.as_ref(), digest)? {
-            self.ensure_view(&mut inner);
-            let outcome = inner.outcome(seq, true);
-            drop(inner);
-            self.wait_durable(end, durability)?;
-            return Ok(outcome);
+        self.append_locked(&mut inner, prepared)
+    }
+
+    /// The same if it can be done at once: nobody has the lock, and the view is there. Never blocks.
+    pub(crate) fn try_append(
+        self: &Arc<Self>,
+        prepared: &Prepared<'_>,
+    ) -> Option<Result<Pending, StoreError>> {
+        let mut inner = self.inner.try_lock().ok()?;
+        let ready =
+            inner.view.is_some() && inner.frozen.is_none() && !inner.deleted && !inner.log.is_broken();
+        ready.then(|| self.append_locked(&mut inner, prepared))
+    }
+
+    fn append_locked(
+        self: &Arc<Self>,
+        inner: &mut Inner,
+        prepared: &Prepared<'_>,
+    ) -> Result<Pending, StoreError> {
+        let Prepared { append, body, digest } = prepared;
+        let caller = &append.caller;
+        if let Some((seq, end)) = self.seen_before(inner, caller.request_id.as_ref(), *digest)? {
+            self.ensure_view(inner);
+            return self.pending(inner, append, seq, end, true);
         }
-        self.check_writable(&inner)?;
-        self.check_running(&inner, "append to it")?;
-        self.admit(&inner, append.caller.lease_generation)?;
+        self.check_writable(inner)?;
+        self.check_running(inner, "append to it")?;
+        self.admit(inner, caller.lease_generation)?;
+        self.check_quota(inner, body.len())?;
         if append.message.pinned && inner.state.pins.len() >= LogState::MAX_PINS {
             let problem = format!("would be the task's {}th; unpin another first", LogState::MAX_PINS + 1);
             return Err(InvalidField::new("pinned", problem).into());
         }
-        self.ensure_view(&mut inner);
+        self.ensure_view(inner);
         // That may have found the log damaged.
-        self.check_writable(&inner)?;
-        let head = Head::Message { seq: inner.state.last_seq + 1, role, tokens: append.tokens };
-        let end = inner.write_line(self, head, &body)?;
-        let outcome = inner.outcome(inner.state.last_seq, false);
-        self.mark_dirty(&mut inner);
-        self.checkpoint_if_due(&mut inner);
-        drop(inner);
-        self.wait_durable(end, durability)?;
-        Ok(outcome)
+        self.check_writable(inner)?;
+        let (seq, role) = (inner.state.last_seq + 1, append.message.role);
+        let end = inner.write_line(self, Head::Message { seq, role, tokens: append.tokens }, body)?;
+        self.mark_dirty(inner);
+        self.pending(inner, append, seq, end, false)
+    }
+
+    fn pending(
+        self: &Arc<Self>,
+        inner: &mut Inner,
+        append: &Append,
+        seq: u64,
+        end: u64,
+        duplicate: bool,
+    ) -> Result<Pending, StoreError> {
+        let durability = self.durability(inner);
+        if durability == Durability::Process {
+            inner.log.keep(end).map_err(|error| self.give_up(inner, error))?;
+        }
+        let outcome = AppendOutcome {
+            seq,
+            tokens: append.tokens,
+            duplicate,
+            pressure: self.pressure(inner),
+            view_generation: inner.state.view_generation(),
+            source: Arc::clone(&self.source),
+        };
+        let ticket = Ticket {
+            task: Arc::clone(self),
+            commit: Arc::clone(inner.log.commit()),
+            file: Arc::clone(inner.log.file()),
+            end,
+            durability,
+            checkpoint: self.is_checkpoint_due(inner),
+            settled: false,
+        };
+        Ok(Pending::new(outcome, ticket))
     }
 
     /// Appends an event that a caller asked for; answers what it was told before if it is a retry.
@@ -86,6 +151,7 @@ impl Task {
                 self.check_writable(&inner)?;
                 self.check_running(&inner, "change it")?;
                 self.admit(&inner, caller.lease_generation)?;
+                self.check_quota(&inner, body.len())?;
                 self.check_event(&inner, event)?;
                 if let (Event::Config { config }, Durability::Process) = (event, durability) {
                     self.raise_durability(&mut inner, config)?;
@@ -140,15 +206,6 @@ impl Task {
 }
 
 impl Inner {
-    fn outcome(&self, seq: u64, duplicate: bool) -> AppendOutcome {
-        AppendOutcome {
-            seq,
-            duplicate,
-            view_tokens: self.view.as_ref().map_or(0, |view| view.state().tokens),
-            view_generation: self.state.view_generation(),
-        }
-    }
-
     /// Writes an event with a body that is ready; answers the end of its line.
     pub(super) fn write_event(
         &mut self,

@@ -77,7 +77,13 @@ impl Task {
             status: from,
             action,
         })?;
-        self.admit(&inner, caller.lease_generation)?;
+        match change {
+            // Nobody holds a paused task.
+            Lifecycle::Resume { .. } => self.check_had(&inner, caller.lease_generation)?,
+            Lifecycle::Pause | Lifecycle::Complete { .. } | Lifecycle::Fail { .. } => {
+                self.admit(&inner, caller.lease_generation)?;
+            }
+        }
 
         let request = caller.request_id.as_ref().map(|id| (id, digest));
         let (error_message, final_summary) = match change {
@@ -107,10 +113,20 @@ impl Task {
         Ok(inner.state.lease_generation)
     }
 
+    /// Refuses one who had a lease before, if there was another since.
+    fn check_had(&self, inner: &Inner, had: u64) -> Result<(), StoreError> {
+        let newest = inner.state.lease_generation;
+        if had == 0 || had == newest {
+            return Ok(());
+        }
+        Err(StoreError::StaleLease { id: self.id, given: had, newest })
+    }
+
     /// Gives a running task to a holder: the same instance again, or another if the lease has expired.
     pub(crate) fn take_lease(
         &self,
         holder: &Holder,
+        had: u64,
         request: Option<(&crate::model::RequestId, Digest)>,
     ) -> Result<u64, StoreError> {
         let mut inner = self.lock();
@@ -123,6 +139,7 @@ impl Task {
         }
         self.check_writable(&inner)?;
         self.check_running(&inner, "start it again")?;
+        self.check_had(&inner, had)?;
         let now = self.env.clock.monotonic();
         let reason = match &inner.state.lease {
             Some(lease) if lease.holder.instance_id == holder.instance_id => LeaseReason::Restart,
@@ -190,6 +207,7 @@ impl Task {
         inner.deleted = true;
         self.env.leases.forget(self.id);
         self.env.catalog.remove(self.id);
+        self.signal.notify();
         // If this fails, the task is gone for now and a power cut may bring it back; a retry syncs again.
         fs.sync_dir(&trash.parent()).and_then(|()| fs.sync_dir(&from.parent())).map_err(failed)?;
         let removed = self.env.catalog.flush().map_err(|error| error.to_string());

@@ -5,21 +5,24 @@
 //! that is made again.
 
 mod append;
+mod follow;
 mod lifecycle;
 mod open;
 mod read;
 mod records;
 mod rewrite;
 mod row;
+mod ticket;
 mod view;
 
 use std::collections::VecDeque;
 use std::io;
 use std::sync::{Arc, Mutex, MutexGuard};
 
+use crate::context::Pressure;
 use crate::infra::fs::StorePath;
-use crate::log::{Digest, Index, LogState, LogWriter, Source};
-use crate::model::{Durability, Event, Metadata, RequestId, StoreError, TaskId};
+use crate::log::{Digest, Index, LogState, LogWriter, Signal, Source};
+use crate::model::{Durability, Event, Metadata, RequestId, StoreError, TaskConfig, TaskId};
 
 use super::checkpoint::{Checkpoint, RecordMark, ViewMark};
 use super::env::{Env, lock};
@@ -28,12 +31,14 @@ use records::Records;
 use view::View;
 
 pub use append::{Append, AppendOutcome};
+pub use follow::{LogEnds, Subscription};
 pub(crate) use lifecycle::Lifecycle;
 pub(crate) use open::{Mode, create, read_metadata};
-pub use read::{CurrentReader, FilePart, LineReader};
+pub use read::{CurrentReader, FilePart, LineReader, RawLines};
 pub use rewrite::NewRewrite;
 pub use row::TaskInfo;
 pub(crate) use row::build_row;
+pub use ticket::Pending;
 pub(crate) use view::{crc_of, remove_views};
 
 /// Who makes a change, and which of their calls it is.
@@ -51,6 +56,9 @@ pub(crate) struct Task {
     pub(crate) id: TaskId,
     env: Arc<Env>,
     metadata: Metadata,
+    /// `task_source` of its key, for those who count.
+    source: Arc<str>,
+    signal: Arc<Signal>,
     inner: Mutex<Inner>,
 }
 
@@ -106,9 +114,12 @@ impl Task {
         lock(&self.inner)
     }
 
+    fn config<'a>(&'a self, inner: &'a Inner) -> &'a TaskConfig {
+        inner.state.config.as_ref().unwrap_or(&self.metadata.config)
+    }
+
     fn durability(&self, inner: &Inner) -> Durability {
-        let config = inner.state.config.as_ref().unwrap_or(&self.metadata.config);
-        config.durability.unwrap_or(self.env.options.durability)
+        self.config(inner).durability.unwrap_or(self.env.options.durability)
     }
 
     /// Whether a handle is of no more use: a write failed, or the task is gone. Once this was answered with
@@ -225,9 +236,44 @@ impl Task {
         }
     }
 
+    /// A sync failed for one who waited.
+    fn failed_to_sync(&self, error: io::Error) -> StoreError {
+        self.give_up(&mut self.lock(), error)
+    }
+
+    /// How full the context is.
+    fn pressure(&self, inner: &Inner) -> Pressure {
+        let tokens = inner.view.as_ref().map_or(0, |view| view.state().tokens);
+        Pressure::of(tokens, self.config(inner), &self.env.options.compression)
+    }
+
+    /// Refuses what would make the task or the store larger than it may be.
+    fn check_quota(&self, inner: &Inner, more: usize) -> Result<(), StoreError> {
+        let more = more as u64;
+        let limit = self.env.options.max_task_bytes;
+        let logs = inner.log.len() + inner.tools.len() + inner.plans.len();
+        if limit > 0 && logs.saturating_add(more) > limit {
+            return Err(StoreError::QuotaExceeded { quota: "limits.task_bytes", used: logs, limit });
+        }
+        self.env.check_quota(more)
+    }
+
+    /// Whether the log has grown enough since the last checkpoint.
+    fn is_checkpoint_due(&self, inner: &Inner) -> bool {
+        inner.log.len().saturating_sub(inner.checkpoint_at) >= self.env.options.checkpoint_bytes
+    }
+
+    /// Writes a checkpoint that was due when somebody looked.
+    fn checkpoint_now(&self) {
+        let mut inner = self.lock();
+        if inner.frozen.is_none() && !inner.deleted {
+            self.checkpoint_if_due(&mut inner);
+        }
+    }
+
     /// Writes a checkpoint if the log has grown enough since the last. Never fails the call it comes with.
     fn checkpoint_if_due(&self, inner: &mut Inner) {
-        if inner.log.len().saturating_sub(inner.checkpoint_at) < self.env.options.checkpoint_bytes {
+        if !self.is_checkpoint_due(inner) {
             return;
         }
         if let Err(error) = self.checkpoint(inner, false) {

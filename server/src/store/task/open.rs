@@ -6,8 +6,8 @@ use std::sync::{Arc, Mutex};
 
 use crate::infra::fs::{File, Open, StorePath};
 use crate::log::{
-    Damage, FORMAT_VERSION, Forward, Head, Index, Line, LogKind, LogState, LogWriter, RecordState, Row,
-    Verdict, check_tail, read_exact_at,
+    Damage, FORMAT_VERSION, Forward, Head, Index, Line, LogKind, LogState, LogWriter, Row, Signal, Verdict,
+    check_tail, read_exact_at,
 };
 use crate::model::{Event, Holder, LeaseReason, Metadata, RequestId, StoreError, TaskId};
 
@@ -42,7 +42,8 @@ impl Task {
         // A damaged log is read from its start: what the checkpoint says may lie behind the damage.
         let checkpoint =
             checkpoint.filter(|checkpoint| checkpoint.state.uuid == Some(id) && folder != Folder::Quarantine);
-        let mut opener = Opener { env, dir: &dir, mode, damage: None, torn: None };
+        let signal = env.signal(id);
+        let mut opener = Opener { env, dir: &dir, mode, signal: &signal, damage: None, torn: None };
         let (log, state, index) = opener.messages(checkpoint.as_ref())?;
         if state.uuid != Some(id) && opener.damage.is_none() {
             let problem = format!("the log belongs to {:?}, not to this task", state.uuid);
@@ -78,7 +79,9 @@ impl Task {
         Ok(Self {
             id,
             env: Arc::clone(env),
+            source: metadata.task_key.task_source.as_str().into(),
             metadata,
+            signal: Arc::clone(&signal),
             inner: Mutex::new(Inner {
                 folder,
                 log,
@@ -119,17 +122,20 @@ pub(crate) fn create(
     files::replace(fs, &making.join(layout::METADATA), &[&bytes[..], b"\n"].concat(), Sync::Contents)?;
     let file = fs.open(&making.join(layout::MESSAGES), Open::New).map_err(failed)?;
     let index = fs.open(&making.join(layout::INDEX), Open::New).and_then(Index::create).map_err(failed)?;
+    let signal = env.signal(id);
     let task = Task {
         id,
         env: Arc::clone(env),
+        source: metadata.task_key.task_source.as_str().into(),
         metadata,
+        signal: Arc::clone(&signal),
         inner: Mutex::new(Inner {
             folder: Folder::Running,
-            log: LogWriter::new(LogKind::Messages, file, 0),
+            log: LogWriter::new(LogKind::Messages, file, 0, Arc::clone(&signal)),
             state: LogState::default(),
             index: Some(index),
-            tools: Records { kind: LogKind::Tools, writer: None, state: RecordState::default() },
-            plans: Records { kind: LogKind::Plans, writer: None, state: RecordState::default() },
+            tools: Records::new(LogKind::Tools, &signal),
+            plans: Records::new(LogKind::Plans, &signal),
             view: None,
             view_mark: None,
             pending: VecDeque::new(),
@@ -199,6 +205,7 @@ struct Opener<'a> {
     env: &'a Arc<Env>,
     dir: &'a StorePath,
     mode: Mode,
+    signal: &'a Arc<Signal>,
     /// The first damage that was found and could not be mended.
     damage: Option<String>,
     /// The tail of the log just read that was never acknowledged, and the length with it.
@@ -253,11 +260,11 @@ impl Opener<'_> {
             self.cut(&path, &file)?;
             self.make_durable(&path, &file, durable, end)?;
         }
-        Ok((LogWriter::new(LogKind::Messages, file, end), state, index))
+        Ok((LogWriter::new(LogKind::Messages, file, end, Arc::clone(self.signal)), state, index))
     }
 
     fn records(&mut self, kind: LogKind, mark: Option<&RecordMark>) -> Result<Records, StoreError> {
-        let mut records = Records { kind, writer: None, state: RecordState::default() };
+        let mut records = Records::new(kind, self.signal);
         let path = self.dir.join(records.file_name());
         let known = mark.map_or(0, |mark| mark.len);
         let how = if self.mode == Mode::Write { Open::Write } else { Open::Read };
@@ -285,7 +292,7 @@ impl Opener<'_> {
             let synced = self.env.fs.sync_dir(self.dir);
             synced.map_err(|error| StoreError::io(format!("syncing {}", self.dir), error))?;
         }
-        records.writer = Some(LogWriter::new(kind, file, end));
+        records.writer = Some(LogWriter::new(kind, file, end, Arc::clone(self.signal)));
         Ok(records)
     }
 

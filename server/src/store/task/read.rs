@@ -3,11 +3,12 @@
 use std::io;
 use std::sync::Arc;
 
+use chrono::{DateTime, Utc};
 use uuid::Uuid;
 
 use crate::infra::fs::{File, Open, StorePath};
 use crate::log::{Backward, Fold, Forward, Head, Line, LogKind, Source};
-use crate::model::{InvalidField, Plan, Rewrite, StoreError};
+use crate::model::{InvalidField, Plan, Rewrite, StoreError, SummaryRecord};
 
 use super::view::ViewWriter;
 use super::{Inner, Task};
@@ -56,11 +57,32 @@ impl CurrentReader {
         Ok(())
     }
 
+    /// The same as [`Self::read`] if the bytes are in memory already; none if the disk would have to be waited for.
+    pub fn read_cached(&mut self, chunk: &mut Vec<u8>, max: usize) -> Option<Result<bool, StoreError>> {
+        let Bytes::File(file) = &self.bytes else { return None };
+        chunk.clear();
+        chunk.resize(self.next_len(max), 0);
+        if chunk.is_empty() {
+            return Some(Ok(false));
+        }
+        let read = match file.read_cached_at(chunk, self.offset) {
+            Ok(read) => read.filter(|read| *read > 0)?,
+            Err(error) => return Some(Err(StoreError::io("reading current.jsonl", error))),
+        };
+        chunk.truncate(read);
+        self.offset += read as u64;
+        Some(Ok(true))
+    }
+
+    fn next_len(&self, max: usize) -> usize {
+        let left = usize::try_from(self.total_bytes.saturating_sub(self.offset)).unwrap_or(usize::MAX);
+        left.min(max.clamp(1, Self::MAX_CHUNK_BYTES))
+    }
+
     /// Fills `chunk` with the next bytes, at most `max`; false at the end.
     pub fn read(&mut self, chunk: &mut Vec<u8>, max: usize) -> Result<bool, StoreError> {
         chunk.clear();
-        let left = usize::try_from(self.total_bytes.saturating_sub(self.offset)).unwrap_or(usize::MAX);
-        let want = left.min(max.clamp(1, Self::MAX_CHUNK_BYTES));
+        let want = self.next_len(max);
         if want == 0 {
             return Ok(false);
         }
@@ -114,6 +136,16 @@ pub struct LineReader {
 }
 
 impl LineReader {
+    /// All lines that are handed in.
+    pub(super) fn whole(kind: LogKind, path: String, lines: Option<Forward>) -> Self {
+        Self { kind, path, lines, from: 0, to: u64::MAX }
+    }
+
+    /// Where the next line begins, in bytes from the beginning of the log.
+    pub fn position(&self) -> u64 {
+        self.lines.as_ref().map_or(0, Forward::position)
+    }
+
     /// Hands over the next line, with its checksum and without its line end; `None` at the end. Messages and
     /// records outside of the range are passed over; an event belongs to the message before it, and those
     /// before the first message to a range from 0.
@@ -138,6 +170,30 @@ impl LineReader {
             }
         }
         Ok(None)
+    }
+}
+
+/// Lines of a file that is no log: without checksums.
+#[derive(Debug)]
+pub struct RawLines {
+    path: String,
+    lines: Option<Forward>,
+}
+
+impl RawLines {
+    pub(super) fn new(path: String, part: Option<FilePart>) -> Self {
+        Self { path, lines: part.map(|(file, len)| Forward::new(file, 0, len)) }
+    }
+
+    /// The next line without its line end; `None` at the end.
+    pub fn next(&mut self) -> Result<Option<&[u8]>, StoreError> {
+        let Some(lines) = &mut self.lines else { return Ok(None) };
+        let path = &self.path;
+        let found = lines.next().map_err(|error| StoreError::io(format!("reading {path}"), error))?;
+        let Some(found) = found else { return Ok(None) };
+        let damaged =
+            |problem: String| StoreError::Damaged { path: path.clone(), offset: found.offset, problem };
+        found.bytes.map(Some).map_err(|bad| damaged(bad.to_string()))
     }
 }
 
@@ -277,7 +333,7 @@ impl Task {
     }
 
     /// The newest plan with its number.
-    pub(crate) fn latest_plan(&self) -> Result<Option<(u64, Plan)>, StoreError> {
+    pub(crate) fn latest_plan(&self) -> Result<Option<(u64, Plan, DateTime<Utc>)>, StoreError> {
         let mut inner = self.lock();
         let end = self.records_end(&mut inner, LogKind::Plans);
         let Some(file) = inner.plans.writer.as_ref().map(|writer| Arc::clone(writer.file())) else {
@@ -292,7 +348,20 @@ impl Task {
             |problem: String| StoreError::Damaged { path: layout::PLANS.to_string(), offset, problem };
         let line = Line::parse(LogKind::Plans, &bytes).map_err(|bad| damaged(bad.to_string()))?;
         let Head::Record { number } = line.head else { return Ok(None) };
-        Ok(Some((number, Plan::parse(line.text).map_err(damaged)?)))
+        let plan = Plan::parse(line.text).map_err(damaged)?;
+        let at = line.time().ok_or_else(|| damaged("its time cannot be read".to_owned()))?;
+        Ok(Some((number, plan, at)))
+    }
+
+    /// The newest summary.
+    pub(crate) fn latest_summary(&self) -> Result<Option<SummaryRecord>, StoreError> {
+        let Some((file, len)) = self.summaries()? else { return Ok(None) };
+        let path = layout::SUMMARIES;
+        let last = Backward::new(file, len).previous();
+        let last = last.map_err(|error| StoreError::io(format!("reading {path}"), error))?;
+        let Some((offset, bytes)) = last else { return Ok(None) };
+        let damaged = |problem: String| StoreError::Damaged { path: path.to_string(), offset, problem };
+        serde_json::from_slice(&bytes).map(Some).map_err(|error| damaged(error.to_string()))
     }
 
     /// `summaries.jsonl`, with its length.

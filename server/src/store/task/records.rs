@@ -4,7 +4,7 @@ use std::io;
 use std::sync::Arc;
 
 use crate::infra::fs::{Fs, Open, StorePath};
-use crate::log::{Digest, Head, Line, LogKind, LogWriter, RecordState};
+use crate::log::{Digest, Head, Line, LogKind, LogWriter, RecordState, Signal};
 use crate::model::{Durability, Plan, RequestId, StoreError, ToolCall};
 
 use super::{Caller, Inner, Task};
@@ -16,9 +16,15 @@ pub(super) struct Records {
     pub(super) kind: LogKind,
     pub(super) writer: Option<LogWriter>,
     pub(super) state: RecordState,
+    signal: Arc<Signal>,
 }
 
 impl Records {
+    /// A log that has no line yet.
+    pub(super) fn new(kind: LogKind, signal: &Arc<Signal>) -> Self {
+        Self { kind, writer: None, state: RecordState::default(), signal: Arc::clone(signal) }
+    }
+
     pub(super) fn len(&self) -> u64 {
         self.writer.as_ref().map_or(0, LogWriter::len)
     }
@@ -48,7 +54,7 @@ impl Records {
                 let file = fs.open(&path, Open::Create)?;
                 // A record is only as durable as the name of its file.
                 fs.sync_dir(dir)?;
-                Ok(self.writer.insert(LogWriter::new(self.kind, file, 0)))
+                Ok(self.writer.insert(LogWriter::new(self.kind, file, 0, Arc::clone(&self.signal))))
             }
         }
     }
@@ -96,6 +102,7 @@ impl Task {
                 self.check_writable(&inner)?;
                 self.check_running(&inner, "record to it")?;
                 self.admit(&inner, caller.lease_generation)?;
+                self.check_quota(&inner, body.len())?;
                 let (number, end) = self.write_record(&mut inner, kind, &body)?;
                 self.mark_dirty(&mut inner);
                 (number, end, false)

@@ -2,8 +2,9 @@
 
 use std::time::Duration;
 
+use crate::context::Pressure;
 use crate::log::{LogKind, LogState, Tally, ViewState};
-use crate::model::{Durability, Health, Metadata, StoreError, TaskRow};
+use crate::model::{Durability, Health, Metadata, StoreError, TaskConfig, TaskRow};
 
 use super::view::View;
 use super::{Frozen, Inner, Task};
@@ -39,6 +40,16 @@ pub struct TaskInfo {
     pub pins: Vec<u64>,
     /// Bytes of the three logs.
     pub log_bytes: u64,
+    /// Bytes of all files in its directory.
+    pub disk_bytes: u64,
+    /// Bytes of the view.
+    pub view_bytes: u64,
+    /// Its configuration.
+    pub config: TaskConfig,
+    /// How full its context is.
+    pub pressure: Pressure,
+    /// The newest lease generation there ever was.
+    pub lease_generation: u64,
 }
 
 impl Task {
@@ -51,7 +62,7 @@ impl Task {
         let now = self.env.clock.monotonic();
         let view = inner.view.as_ref().map(|view| view.state().clone()).unwrap_or_default();
         let lease = inner.state.lease.clone();
-        Ok(TaskInfo {
+        let mut info = TaskInfo {
             row: self.row(&inner),
             folder: inner.folder,
             lease: lease.map(|lease| (lease, self.env.leases.age(self.id, now))),
@@ -65,7 +76,17 @@ impl Task {
             plans: inner.plans.state.last,
             pins: inner.state.pins.iter().copied().collect(),
             log_bytes: inner.log.len() + inner.tools.len() + inner.plans.len(),
-        })
+            disk_bytes: 0,
+            view_bytes: inner.shown.view_len,
+            config: self.config(&inner).clone(),
+            pressure: self.pressure(&inner),
+            lease_generation: inner.state.lease_generation,
+        };
+        let dir = inner.folder.task(self.id);
+        drop(inner);
+        info.disk_bytes = files::tree_bytes(self.env.fs.as_ref(), &dir)
+            .map_err(|error| StoreError::io(format!("measuring {dir}"), error))?;
+        Ok(info)
     }
 
     /// The row as it follows from the logs.

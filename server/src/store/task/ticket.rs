@@ -1,0 +1,109 @@
+//! What is written but need not be durable yet: the one who wrote it waits here, in a thread or as a task.
+
+use std::future::poll_fn;
+use std::sync::Arc;
+
+use crate::infra::fs::File;
+use crate::log::{Commit, Step};
+use crate::model::{Durability, StoreError};
+
+use super::{AppendOutcome, Task};
+
+/// A message that was written. What it is told is only true once it is durable.
+#[derive(Debug)]
+#[must_use = "it is not acknowledged until it is durable"]
+pub struct Pending {
+    outcome: AppendOutcome,
+    ticket: Ticket,
+}
+
+impl Pending {
+    pub(super) fn new(outcome: AppendOutcome, ticket: Ticket) -> Self {
+        Self { outcome, ticket }
+    }
+
+    /// Waits, blocking the thread.
+    pub fn wait(self) -> Result<AppendOutcome, StoreError> {
+        self.ticket.wait().map(|()| self.outcome)
+    }
+
+    /// Waits as a task of a multi-threaded runtime.
+    pub async fn durable(self) -> Result<AppendOutcome, StoreError> {
+        self.ticket.durable().await.map(|()| self.outcome)
+    }
+}
+
+/// Stands for everything up to an end of the log.
+#[derive(Debug)]
+pub(super) struct Ticket {
+    pub(super) task: Arc<Task>,
+    pub(super) commit: Arc<Commit>,
+    pub(super) file: Arc<dyn File>,
+    pub(super) end: u64,
+    pub(super) durability: Durability,
+    /// Whether a checkpoint is due: it syncs, so it is not written on the way.
+    pub(super) checkpoint: bool,
+    pub(super) settled: bool,
+}
+
+impl Ticket {
+    fn wait(mut self) -> Result<(), StoreError> {
+        self.settle_blocking()
+    }
+
+    fn settle_blocking(&mut self) -> Result<(), StoreError> {
+        self.settled = true;
+        if self.durability != Durability::Process {
+            let waited = self.commit.wait(self.end, self.durability, self.file.as_ref());
+            waited.map_err(|error| self.task.failed_to_sync(error))?;
+        }
+        if self.checkpoint {
+            self.task.checkpoint_now();
+        }
+        Ok(())
+    }
+
+    async fn durable(mut self) -> Result<(), StoreError> {
+        let mut alone = self.durability == Durability::Each;
+        while self.durability != Durability::Process {
+            let step = poll_fn(|context| self.commit.poll(self.end, alone, context)).await;
+            match step {
+                Ok(Step::Done) => break,
+                Ok(Step::Lead) => {
+                    tokio::task::block_in_place(|| self.commit.lead(self.file.as_ref()));
+                    alone = false;
+                }
+                Err(error) => {
+                    self.settled = true;
+                    return Err(tokio::task::block_in_place(|| self.task.failed_to_sync(error)));
+                }
+            }
+        }
+        self.settled = true;
+        if self.checkpoint {
+            tokio::task::block_in_place(|| self.task.checkpoint_now());
+        }
+        Ok(())
+    }
+}
+
+impl Drop for Ticket {
+    /// A call that was cancelled has written all the same: what it wrote must not stay half-way, neither
+    /// durable nor visible, until the next one comes.
+    fn drop(&mut self) {
+        if self.settled || self.durability == Durability::Process {
+            return;
+        }
+        let (commit, file, task) = (Arc::clone(&self.commit), Arc::clone(&self.file), Arc::clone(&self.task));
+        let end = self.end;
+        let finish = move || {
+            if let Err(error) = commit.wait(end, Durability::Group, file.as_ref()) {
+                task.failed_to_sync(error);
+            }
+        };
+        match tokio::runtime::Handle::try_current() {
+            Ok(runtime) => drop(runtime.spawn_blocking(finish)),
+            Err(_) => finish(),
+        }
+    }
+}
