@@ -14,7 +14,8 @@ use std::path::{Path, PathBuf};
 /// Which layer of `server/src` may name which. Everything not here is forbidden; a new layer gets a row.
 const LAYERS: &[(&str, &[&str])] = &[
     ("main", &["cli"]),
-    ("cli", &["store", "model"]),
+    ("cli", &["store", "model", "infra"]),
+    ("http", &["infra"]),
     ("store", &["log", "catalog", "model", "infra"]),
     ("log", &["model", "infra"]),
     ("catalog", &["model", "infra"]),

@@ -2,8 +2,9 @@
 //!
 //! # Layout
 //! - [`cli`]: the command line
+//! - [`http`]: metrics and health over HTTP
 //! - [`model`]: the nouns, and the one error type
-//! - [`infra`]: files and clocks
+//! - [`infra`]: files, clocks, the log of the process and its metrics
 //! - [`store`]: tasks in a data directory
 //! - [`log`]: the logs of a task and the fold
 //! - [`catalog`]: `tasks.db`, a view that can be rebuilt
@@ -13,6 +14,7 @@ pub use chrono;
 pub mod catalog;
 pub mod cli;
 pub mod context;
+pub mod http;
 pub mod infra;
 pub mod log;
 pub mod model;

@@ -7,6 +7,7 @@ use std::process::ExitCode;
 
 use clap::{Parser, Subcommand};
 
+use crate::infra::telemetry::{self, TelemetryError};
 use crate::model::in_full;
 
 /// Keeps an LLM agent's whole context on disk.
@@ -23,13 +24,22 @@ enum Command {
     Doctor(doctor::Doctor),
 }
 
+impl Command {
+    fn run(self, out: &mut dyn Write) -> Result<ExitCode, Failure> {
+        match self {
+            Self::Doctor(doctor) => {
+                telemetry::start_if_asked()?;
+                doctor.run(out)
+            }
+        }
+    }
+}
+
 /// Runs what the arguments of this process ask for.
 pub fn run() -> ExitCode {
     let arguments = Arguments::parse();
     let mut out = io::stdout().lock();
-    let done = match arguments.command {
-        Command::Doctor(doctor) => doctor.run(&mut out),
-    };
+    let done = arguments.command.run(&mut out);
     let flushed = out.flush();
     match done.and_then(|code| flushed.map(|()| code).map_err(Failure::from)) {
         Ok(code) => code,
@@ -46,6 +56,7 @@ pub fn run() -> ExitCode {
 #[derive(Debug)]
 enum Failure {
     Store(crate::model::StoreError),
+    Telemetry(TelemetryError),
     Output(io::Error),
 }
 
@@ -53,6 +64,7 @@ impl Failure {
     fn words(&self) -> String {
         match self {
             Self::Store(error) => in_full(error),
+            Self::Telemetry(error) => in_full(error),
             Self::Output(error) => in_full(error),
         }
     }
@@ -61,6 +73,12 @@ impl Failure {
 impl From<crate::model::StoreError> for Failure {
     fn from(error: crate::model::StoreError) -> Self {
         Self::Store(error)
+    }
+}
+
+impl From<TelemetryError> for Failure {
+    fn from(error: TelemetryError) -> Self {
+        Self::Telemetry(error)
     }
 }
 

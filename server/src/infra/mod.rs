@@ -1,4 +1,6 @@
-//! What the layers above stand on and that knows none of them: files and clocks.
+//! What the layers above stand on and that knows none of them: files, clocks, the log and the metrics.
 
 pub mod clock;
 pub mod fs;
+pub mod metrics;
+pub mod telemetry;

@@ -1,0 +1,98 @@
+//! The admin address: metrics and health over HTTP, for this machine only.
+//!
+//! `GET /metrics` and `GET /healthz`, nothing else. A browser can be made to ask a loopback address in the name of
+//! some web page (DNS rebinding); such a request has that page's name as its host or origin, and is refused.
+
+mod guard;
+mod listener;
+
+use std::fmt;
+use std::future::Future;
+use std::io;
+use std::sync::Arc;
+use std::time::Duration;
+
+use axum::Router;
+use axum::extract::State;
+use axum::http::{StatusCode, header};
+use axum::middleware;
+use axum::response::IntoResponse;
+use axum::routing::get;
+use metrics_exporter_prometheus::PrometheusHandle;
+use tokio::net::TcpListener;
+use tokio::sync::oneshot;
+use tokio::time::{interval, timeout};
+
+use crate::infra::metrics;
+
+/// How often histograms are put in order, scraped or not.
+const UPKEEP: Duration = Duration::from_secs(5);
+
+/// How long a request may go on after the stop.
+const GRACE: Duration = Duration::from_secs(1);
+
+/// What the admin address tells.
+#[derive(Clone)]
+pub struct AdminState {
+    /// The metrics.
+    pub metrics: PrometheusHandle,
+    /// Whether the service is serving, or why not.
+    pub health: Arc<dyn Fn() -> Result<(), String> + Send + Sync>,
+}
+
+impl fmt::Debug for AdminState {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("AdminState").finish_non_exhaustive()
+    }
+}
+
+/// Serves until `shutdown` is ready.
+pub async fn serve(
+    listener: TcpListener,
+    state: AdminState,
+    shutdown: impl Future<Output = ()>,
+) -> io::Result<()> {
+    let metrics = state.metrics.clone();
+    let (stop, stopped) = oneshot::channel::<()>();
+    let server = axum::serve(listener::Bounded::new(listener), router(state)).with_graceful_shutdown(async {
+        // Dropped or sent, it is time.
+        let _ = stopped.await;
+    });
+    let mut server = std::pin::pin!(server.into_future());
+    let mut shutdown = std::pin::pin!(shutdown);
+    let mut upkeep = interval(UPKEEP);
+    loop {
+        tokio::select! {
+            ended = &mut server => return ended,
+            () = &mut shutdown => break,
+            _ = upkeep.tick() => metrics.run_upkeep(),
+        }
+    }
+    drop(stop);
+    // Whoever does not take the answer does not hold up the stop.
+    timeout(GRACE, server).await.unwrap_or(Ok(()))
+}
+
+fn router(state: AdminState) -> Router {
+    Router::new()
+        .route("/metrics", get(show_metrics))
+        .route("/healthz", get(show_health))
+        .with_state(state)
+        .layer(middleware::from_fn(guard::only_this_machine))
+}
+
+async fn show_metrics(State(state): State<AdminState>) -> impl IntoResponse {
+    let format = "text/plain; version=0.0.4; charset=utf-8";
+    ([(header::CONTENT_TYPE, format), (header::CACHE_CONTROL, "no-store")], metrics::render(&state.metrics))
+}
+
+async fn show_health(State(state): State<AdminState>) -> impl IntoResponse {
+    let (status, words) = match (state.health)() {
+        Ok(()) => (StatusCode::OK, "serving".to_owned()),
+        Err(reason) => (StatusCode::SERVICE_UNAVAILABLE, reason),
+    };
+    (status, [(header::CACHE_CONTROL, "no-store")], words + "\n")
+}
+
+#[cfg(test)]
+mod tests;

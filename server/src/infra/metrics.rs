@@ -1,0 +1,314 @@
+//! What the server counts and measures: one table of metrics, and one function or guard for each.
+//!
+//! Without [`install`] everything here does nothing and costs next to nothing. No label is a task, and labels that
+//! callers choose are bounded.
+
+use std::collections::BTreeSet;
+use std::io::{self, Read};
+use std::sync::{Mutex, PoisonError};
+use std::time::Duration;
+
+use metrics::{Gauge, counter, describe_counter, describe_gauge, describe_histogram, gauge, histogram};
+use metrics_exporter_prometheus::{BuildError, PrometheusBuilder, PrometheusHandle};
+
+use super::clock::SystemClock;
+
+/// One metric.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Metric {
+    /// Its name.
+    pub name: &'static str,
+    /// How it behaves.
+    pub kind: MetricKind,
+    /// What it is told apart by.
+    pub labels: &'static [&'static str],
+    /// What it is, in one line.
+    pub about: &'static str,
+}
+
+/// How a metric behaves.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum MetricKind {
+    /// Only grows.
+    Counter,
+    /// Goes up and down.
+    Gauge,
+    /// How often which size.
+    Histogram,
+}
+
+impl MetricKind {
+    /// The word that Prometheus has for it.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Counter => "counter",
+            Self::Gauge => "gauge",
+            Self::Histogram => "histogram",
+        }
+    }
+}
+
+const MESSAGES: &str = "context_messages_total";
+const SUMMARIES: &str = "context_summaries_total";
+const DB_SIZE: &str = "context_db_size_bytes";
+const REQUESTS: &str = "contextstore_grpc_requests_total";
+const REQUEST_DURATION: &str = "contextstore_grpc_request_duration_seconds";
+const APPEND_DURATION: &str = "contextstore_append_duration_seconds";
+const STREAM_BYTES: &str = "contextstore_stream_bytes_total";
+const REJECTED: &str = "contextstore_rejected_total";
+const STALLED: &str = "contextstore_stalled_readers_total";
+const CONNECTIONS: &str = "contextstore_connections";
+const READ_STREAMS: &str = "contextstore_read_streams";
+const BYTES_IN_FLIGHT: &str = "contextstore_request_bytes_in_flight";
+const OPEN_TASKS: &str = "contextstore_open_tasks";
+const READ_ONLY: &str = "contextstore_read_only";
+const BUILD_INFO: &str = "contextstore_build_info";
+const RESIDENT: &str = "process_resident_memory_bytes";
+const OPEN_FDS: &str = "process_open_fds";
+const MAX_FDS: &str = "process_max_fds";
+const START_TIME: &str = "process_start_time_seconds";
+
+const fn metric(
+    name: &'static str,
+    kind: MetricKind,
+    labels: &'static [&'static str],
+    about: &'static str,
+) -> Metric {
+    Metric { name, kind, labels, about }
+}
+
+/// Every metric there is. `docs/METRICS.md` lists them too.
+pub const METRICS: &[Metric] = &[
+    metric(MESSAGES, MetricKind::Counter, &["task_source", "role"], "Messages appended"),
+    metric(SUMMARIES, MetricKind::Counter, &["task_source"], "Summaries that were put into a view"),
+    metric(
+        DB_SIZE,
+        MetricKind::Gauge,
+        &[],
+        "Bytes that all tasks and the catalog take on disk, when last measured",
+    ),
+    metric(REQUESTS, MetricKind::Counter, &["service", "method", "code"], "Calls that ended"),
+    metric(
+        REQUEST_DURATION,
+        MetricKind::Histogram,
+        &["method"],
+        "How long calls took; of a stream, from its first byte to its end",
+    ),
+    metric(
+        APPEND_DURATION,
+        MetricKind::Histogram,
+        &[],
+        "From a message read to its acknowledgement, in unary calls and in streams",
+    ),
+    metric(STREAM_BYTES, MetricKind::Counter, &["method"], "Bytes of files sent to readers"),
+    metric(REJECTED, MetricKind::Counter, &["reason"], "Calls and connections refused because of a limit"),
+    metric(STALLED, MetricKind::Counter, &[], "Reads that ended because the reader took nothing"),
+    metric(CONNECTIONS, MetricKind::Gauge, &[], "Open connections"),
+    metric(READ_STREAMS, MetricKind::Gauge, &[], "Streaming reads that are going on"),
+    metric(BYTES_IN_FLIGHT, MetricKind::Gauge, &[], "Bytes of the requests that are being worked on"),
+    metric(OPEN_TASKS, MetricKind::Gauge, &[], "Tasks whose files are open"),
+    metric(READ_ONLY, MetricKind::Gauge, &[], "1 if no writes are taken, else 0"),
+    metric(BUILD_INFO, MetricKind::Gauge, &["version"], "1; the version is in the label"),
+    metric(RESIDENT, MetricKind::Gauge, &[], "Memory of the process in RAM"),
+    metric(OPEN_FDS, MetricKind::Gauge, &[], "Open file handles of the process"),
+    metric(MAX_FDS, MetricKind::Gauge, &[], "File handles that the process may open"),
+    metric(START_TIME, MetricKind::Gauge, &[], "When the process started, in seconds since 1970"),
+];
+
+/// From a cached write to a call that hangs, in seconds.
+const BUCKETS: [f64; 15] =
+    [0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0];
+
+/// Values of `task_source` that are told apart; callers choose them.
+const MAX_SOURCES: usize = 32;
+
+/// A longer one is no name of a source.
+const MAX_SOURCE_BYTES: usize = 64;
+
+static INSTALLED: Mutex<Option<PrometheusHandle>> = Mutex::new(None);
+static SOURCES: Sources = Sources::new();
+
+/// Starts counting, for this process; a second call answers the same handle.
+///
+/// Somebody has to call [`PrometheusHandle::run_upkeep`] now and then, or histograms take more and more memory;
+/// `http::serve` does.
+pub fn install() -> Result<PrometheusHandle, BuildError> {
+    let mut installed = INSTALLED.lock().unwrap_or_else(PoisonError::into_inner);
+    if let Some(handle) = &*installed {
+        return Ok(handle.clone());
+    }
+    let handle = builder()?.install_recorder()?;
+    begin();
+    *installed = Some(handle.clone());
+    Ok(handle)
+}
+
+/// Buckets make histograms of what would be summaries, which cannot be added up.
+fn builder() -> Result<PrometheusBuilder, BuildError> {
+    PrometheusBuilder::new().set_buckets(&BUCKETS)
+}
+
+fn begin() {
+    for Metric { name, kind, about, .. } in METRICS {
+        match kind {
+            MetricKind::Counter => describe_counter!(*name, *about),
+            MetricKind::Gauge => describe_gauge!(*name, *about),
+            MetricKind::Histogram => describe_histogram!(*name, *about),
+        }
+    }
+    gauge!(BUILD_INFO, "version" => env!("CARGO_PKG_VERSION")).set(1.0);
+    let now = SystemClock::shared().now().timestamp_millis();
+    gauge!(START_TIME).set(now as f64 / 1000.0);
+}
+
+/// All metrics in the text format of Prometheus, with what the system says of the process just now.
+pub fn render(handle: &PrometheusHandle) -> String {
+    // Where there is no /proc, the values are missing rather than wrong.
+    if let Some(bytes) = resident_bytes() {
+        gauge!(RESIDENT).set(bytes as f64);
+    }
+    if let Some(count) = open_files() {
+        gauge!(OPEN_FDS).set(count as f64);
+    }
+    if let Some(most) = rustix::process::getrlimit(rustix::process::Resource::Nofile).current {
+        gauge!(MAX_FDS).set(most as f64);
+    }
+    handle.run_upkeep();
+    handle.render()
+}
+
+/// A message was appended.
+pub fn message_appended(task_source: &str, role: &'static str) {
+    counter!(MESSAGES, "task_source" => SOURCES.label(task_source), "role" => role).increment(1);
+}
+
+/// A summary was put into a view.
+pub fn summary_made(task_source: &str) {
+    counter!(SUMMARIES, "task_source" => SOURCES.label(task_source)).increment(1);
+}
+
+/// How many bytes all tasks and the catalog take.
+pub fn set_db_size(bytes: u64) {
+    gauge!(DB_SIZE).set(bytes as f64);
+}
+
+/// A call ended with a gRPC code (`OK`, `NOT_FOUND`, …). Names are static, so that no caller can invent some.
+pub fn request_ended(service: &'static str, method: &'static str, code: &'static str, took: Duration) {
+    counter!(REQUESTS, "service" => service, "method" => method, "code" => code).increment(1);
+    histogram!(REQUEST_DURATION, "method" => method).record(took.as_secs_f64());
+}
+
+/// A message was acknowledged.
+pub fn append_took(took: Duration) {
+    histogram!(APPEND_DURATION).record(took.as_secs_f64());
+}
+
+/// Bytes of a file were sent to a reader.
+pub fn bytes_streamed(method: &'static str, bytes: usize) {
+    counter!(STREAM_BYTES, "method" => method).increment(bytes as u64);
+}
+
+/// A call or a connection was refused because of a limit.
+pub fn rejected(reason: &'static str) {
+    counter!(REJECTED, "reason" => reason).increment(1);
+}
+
+/// A read ended because the reader took nothing.
+pub fn reader_stalled() {
+    counter!(STALLED).increment(1);
+}
+
+/// How many tasks are open.
+pub fn set_open_tasks(count: usize) {
+    gauge!(OPEN_TASKS).set(count as f64);
+}
+
+/// Whether writes are refused.
+pub fn set_read_only(is_read_only: bool) {
+    gauge!(READ_ONLY).set(f64::from(u8::from(is_read_only)));
+}
+
+/// Counts an open connection, until it is dropped.
+pub fn connection() -> Counted {
+    Counted::new(gauge!(CONNECTIONS), 1)
+}
+
+/// Counts a streaming read, until it is dropped.
+pub fn read_stream() -> Counted {
+    Counted::new(gauge!(READ_STREAMS), 1)
+}
+
+/// Counts bytes of a request, until it is dropped.
+pub fn bytes_in_flight(bytes: usize) -> Counted {
+    Counted::new(gauge!(BYTES_IN_FLIGHT), bytes)
+}
+
+/// What is counted as long as this lives.
+#[must_use = "it counts as long as it lives"]
+pub struct Counted {
+    gauge: Gauge,
+    amount: f64,
+}
+
+impl Counted {
+    fn new(gauge: Gauge, amount: usize) -> Self {
+        let amount = amount as f64;
+        gauge.increment(amount);
+        Self { gauge, amount }
+    }
+}
+
+impl std::fmt::Debug for Counted {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Counted").field("amount", &self.amount).finish_non_exhaustive()
+    }
+}
+
+impl Drop for Counted {
+    fn drop(&mut self) {
+        self.gauge.decrement(self.amount);
+    }
+}
+
+/// The values of `task_source` that are told apart.
+struct Sources(Mutex<BTreeSet<String>>);
+
+impl Sources {
+    const fn new() -> Self {
+        Self(Mutex::new(BTreeSet::new()))
+    }
+
+    /// A source as a label: the first ones by name, all others together.
+    fn label(&self, source: &str) -> String {
+        if source.is_empty() {
+            // An empty label is none to Prometheus.
+            return "none".to_owned();
+        }
+        let mut known = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let fits = source.len() <= MAX_SOURCE_BYTES && known.len() < MAX_SOURCES;
+        if known.contains(source) || (fits && known.insert(source.to_owned())) {
+            return source.to_owned();
+        }
+        "other".to_owned()
+    }
+}
+
+#[expect(clippy::disallowed_methods, reason = "a file of the kernel, not of the data directory")]
+fn resident_bytes() -> Option<u64> {
+    let mut status = String::new();
+    std::fs::File::open("/proc/self/status").ok()?.take(64 << 10).read_to_string(&mut status).ok()?;
+    let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:"))?;
+    let kibibytes: u64 = line.trim().strip_suffix("kB")?.trim().parse().ok()?;
+    Some(kibibytes << 10)
+}
+
+#[expect(clippy::disallowed_methods, reason = "a folder of the kernel, not of the data directory")]
+fn open_files() -> Option<usize> {
+    let entries: io::Result<Vec<_>> = std::fs::read_dir("/proc/self/fd").ok()?.collect();
+    // One of them is the listing itself.
+    Some(entries.ok()?.len().saturating_sub(1))
+}
+
+#[cfg(test)]
+#[path = "metrics_tests.rs"]
+mod tests;

@@ -1,0 +1,109 @@
+//! The log of the process: lines on stderr, as text for people or as JSON for machines.
+//!
+//! What is logged is decided by a filter in the syntax of tracing: `info`, or
+//! `warn,contextstore=debug`. Metrics are not here.
+
+use std::fmt;
+use std::io::{self, IsTerminal};
+
+use tracing_subscriber::EnvFilter;
+
+/// The variable of the environment that decides over the filter, whatever else is configured.
+pub const FILTER_VARIABLE: &str = "CONTEXTSTORE_LOG";
+
+const LEVELS: [&str; 6] = ["off", "error", "warn", "info", "debug", "trace"];
+
+/// How a line of the log looks.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum LogFormat {
+    /// For people.
+    Text,
+    /// One JSON object a line.
+    Json,
+}
+
+/// Why the log could not be started.
+#[derive(Debug, thiserror::Error)]
+pub enum TelemetryError {
+    /// The filter cannot be read.
+    #[error("{FILTER_VARIABLE}: {0}")]
+    Filter(BadFilter),
+    /// The filter is not UTF-8.
+    #[error("{FILTER_VARIABLE} is not UTF-8")]
+    NotText,
+    /// The process has a log already.
+    #[error("the log was started before")]
+    Started,
+}
+
+/// A part of a filter that means nothing.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct BadFilter {
+    /// The part.
+    pub part: String,
+}
+
+impl fmt::Display for BadFilter {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let levels = LEVELS.join(", ");
+        write!(f, "{:?} is neither a level ({levels}) nor a target with one (target=level)", self.part)
+    }
+}
+
+/// Whether a filter can be read.
+pub fn check_filter(filter: &str) -> Result<(), BadFilter> {
+    read(filter).map(drop)
+}
+
+/// A lone word must be a level: tracing would take any other for the name of a target, and log nothing else.
+fn read(filter: &str) -> Result<EnvFilter, BadFilter> {
+    let bad = |part: &str| BadFilter { part: part.to_owned() };
+    let parts: Vec<_> = filter.split(',').map(str::trim).collect();
+    for part in &parts {
+        let is_level = LEVELS.iter().any(|level| part.eq_ignore_ascii_case(level));
+        if !is_level && !part.contains(['=', '[', ']', '{', '}']) {
+            return Err(bad(part));
+        }
+    }
+    EnvFilter::try_new(parts.join(",")).map_err(|_| bad(filter))
+}
+
+/// Starts the log of a server.
+pub fn start(format: LogFormat, filter: &str) -> Result<(), TelemetryError> {
+    let filter = read(filter).map_err(TelemetryError::Filter)?;
+    let log = tracing_subscriber::fmt().with_env_filter(filter).with_writer(io::stderr);
+    let started = match format {
+        LogFormat::Text => log.with_ansi(wants_colour()).try_init(),
+        LogFormat::Json => log.json().flatten_event(true).with_span_list(false).try_init(),
+    };
+    started.map_err(|_| TelemetryError::Started)
+}
+
+/// Starts the log of any other command: what it finds it says itself, and the log is for those who ask.
+pub fn start_if_asked() -> Result<(), TelemetryError> {
+    match std::env::var_os(FILTER_VARIABLE) {
+        None => Ok(()),
+        Some(filter) => start(LogFormat::Text, filter.to_str().ok_or(TelemetryError::NotText)?),
+    }
+}
+
+fn wants_colour() -> bool {
+    io::stderr().is_terminal() && std::env::var_os("NO_COLOR").is_none_or(|set| set.is_empty())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_filter_has_levels_and_targets_with_levels() {
+        for good in ["info", "OFF", "warn,contextstore=debug", "info, h2=off", "contextstore[x]=trace"] {
+            assert_eq!(check_filter(good), Ok(()), "{good}");
+        }
+        for (bad, part) in
+            [("inof", "inof"), ("info,h2", "h2"), ("info,", ""), ("h2=loud", "h2=loud"), ("", "")]
+        {
+            assert_eq!(check_filter(bad), Err(BadFilter { part: part.to_owned() }), "{bad}");
+        }
+    }
+}
