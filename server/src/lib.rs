@@ -2,6 +2,7 @@
 //!
 //! # Layout
 //! - [`cli`]: the command line
+//! - [`config`]: the configuration of a server
 //! - [`http`]: metrics and health over HTTP
 //! - [`model`]: the nouns, and the one error type
 //! - [`infra`]: files, clocks, the log of the process and its metrics
@@ -13,6 +14,7 @@ pub use chrono;
 
 pub mod catalog;
 pub mod cli;
+pub mod config;
 pub mod context;
 pub mod http;
 pub mod infra;

@@ -1,5 +1,6 @@
 //! The command line: what people type, and what they are told. Decides nothing by itself.
 
+mod config;
 mod doctor;
 
 use std::io::{self, Write};
@@ -7,6 +8,7 @@ use std::process::ExitCode;
 
 use clap::{Parser, Subcommand};
 
+use crate::config::ConfigError;
 use crate::infra::telemetry::{self, TelemetryError};
 use crate::model::in_full;
 
@@ -22,6 +24,8 @@ struct Arguments {
 enum Command {
     /// Check a data directory, and repair it if asked
     Doctor(doctor::Doctor),
+    /// Print the configuration in force, and where it comes from
+    Config(config::Config),
 }
 
 impl Command {
@@ -31,6 +35,8 @@ impl Command {
                 telemetry::start_if_asked()?;
                 doctor.run(out)
             }
+            // A filter that cannot be read is one of the things it tells.
+            Self::Config(config) => config.run(out),
         }
     }
 }
@@ -56,6 +62,7 @@ pub fn run() -> ExitCode {
 #[derive(Debug)]
 enum Failure {
     Store(crate::model::StoreError),
+    Config(ConfigError),
     Telemetry(TelemetryError),
     Output(io::Error),
 }
@@ -64,6 +71,7 @@ impl Failure {
     fn words(&self) -> String {
         match self {
             Self::Store(error) => in_full(error),
+            Self::Config(error) => in_full(error),
             Self::Telemetry(error) => in_full(error),
             Self::Output(error) => in_full(error),
         }
@@ -73,6 +81,12 @@ impl Failure {
 impl From<crate::model::StoreError> for Failure {
     fn from(error: crate::model::StoreError) -> Self {
         Self::Store(error)
+    }
+}
+
+impl From<ConfigError> for Failure {
+    fn from(error: ConfigError) -> Self {
+        Self::Config(error)
     }
 }
 

@@ -1,0 +1,75 @@
+//! `contextstore config`: what is configured, and where it comes from.
+
+use std::io::Write;
+use std::net::SocketAddr;
+use std::path::PathBuf;
+use std::process::ExitCode;
+
+use clap::{Args, ValueEnum};
+
+use super::Failure;
+use crate::config::{self, Flags, Listen, Setting, TcpAuth};
+
+/// The flags that configure a server.
+#[derive(Debug, Args)]
+pub(super) struct ConfigFlags {
+    /// The configuration file [env: CONTEXTSTORE_CONFIG=]
+    #[arg(long, value_name = "FILE")]
+    config: Option<PathBuf>,
+    /// The data directory [default: contexts]
+    #[arg(long, value_name = "DIR")]
+    data_dir: Option<PathBuf>,
+    /// Where to listen, again for each: unix:PATH or tcp:HOST:PORT on loopback
+    /// [default: unix:DATA_DIR/contextstore.sock and tcp:127.0.0.1:50551]
+    #[arg(long, value_name = "ADDRESS")]
+    listen: Vec<Listen>,
+    /// Where to serve /metrics and /healthz: HOST:PORT on loopback [default: nowhere]
+    #[arg(long, value_name = "ADDRESS", value_parser = config::loopback)]
+    admin_listen: Option<SocketAddr>,
+    /// What a call over TCP must carry [default: token]
+    #[arg(long, value_name = "token|none")]
+    tcp_auth: Option<TcpAuth>,
+}
+
+impl From<ConfigFlags> for Flags {
+    fn from(flags: ConfigFlags) -> Self {
+        let ConfigFlags { config, data_dir, listen, admin_listen, tcp_auth } = flags;
+        Self { config, data_dir, listen, admin_listen, tcp_auth }
+    }
+}
+
+/// Prints every key with its value in force and where it comes from: default, file, environment or flag.
+///
+/// Exits with 2 if the configuration is not valid, and says everything that is wrong with it.
+#[derive(Debug, Args)]
+pub(super) struct Config {
+    #[command(flatten)]
+    flags: ConfigFlags,
+    /// How to print it; yaml can be used as a configuration file
+    #[arg(long, value_enum, default_value_t = Output::Yaml)]
+    output: Output,
+    /// Print the reference of all keys instead (docs/CONFIG.md)
+    #[arg(long, conflicts_with_all = ["output", "config", "data_dir", "listen", "admin_listen", "tcp_auth"])]
+    markdown: bool,
+}
+
+#[derive(Debug, Clone, Copy, ValueEnum)]
+enum Output {
+    Yaml,
+    Json,
+}
+
+impl Config {
+    pub(super) fn run(self, out: &mut dyn Write) -> Result<ExitCode, Failure> {
+        if self.markdown {
+            out.write_all(config::markdown().as_bytes())?;
+            return Ok(ExitCode::SUCCESS);
+        }
+        let settings: Vec<Setting> = config::Config::describe(&self.flags.into())?;
+        match self.output {
+            Output::Yaml => out.write_all(config::yaml(&settings).as_bytes())?,
+            Output::Json => writeln!(out, "{:#}", config::json(&settings))?,
+        }
+        Ok(ExitCode::SUCCESS)
+    }
+}

@@ -1,0 +1,314 @@
+//! The table of keys, and the names that are none: variables with other uses, and keys of older designs.
+
+use std::time::Duration;
+
+use super::kind::Kind;
+use super::{LogFormat, TcpAuth};
+use crate::model::Durability;
+
+/// One key.
+pub(super) struct Key {
+    /// `section.key`, as in the file.
+    pub(super) name: &'static str,
+    /// What it takes, and the field it sets.
+    pub(super) kind: Kind,
+    /// As it would be written.
+    pub(super) default: &'static str,
+    /// The version that brought it.
+    pub(super) since: &'static str,
+    /// What it does, in one line.
+    pub(super) about: &'static str,
+}
+
+const KIB: u64 = 1 << 10;
+const MIB: u64 = 1 << 20;
+const GIB: u64 = 1 << 30;
+const SHORT: Duration = Duration::from_millis(100);
+const HOUR: Duration = Duration::from_secs(3600);
+const DAY: Duration = Duration::from_secs(24 * 3600);
+
+/// Of what is counted: what fits into every integer it goes to, and is more than a machine can hold.
+const MANY: u64 = 1 << 16;
+
+pub(super) const KEYS: &[Key] = &[
+    Key {
+        name: "data_dir",
+        kind: Kind::Path { set: |c, path| c.data_dir = path },
+        default: "contexts",
+        since: "0.1.0",
+        about: "The data directory. Made if it is not there; one server at a time uses it",
+    },
+    Key {
+        name: "listen",
+        kind: Kind::Addresses { set: |c, list| c.listen = list },
+        default: "",
+        since: "0.1.0",
+        about: "Where the service listens. Empty: `unix:DATA_DIR/contextstore.sock` and `tcp:127.0.0.1:50551`",
+    },
+    Key {
+        name: "admin_listen",
+        kind: Kind::Address { set: |c, address| c.admin_listen = address },
+        default: "none",
+        since: "0.1.0",
+        about: "Where `/metrics` and `/healthz` are served over HTTP",
+    },
+    Key {
+        name: "tcp_auth",
+        kind: Kind::Word {
+            words: &[("token", |c| c.tcp_auth = TcpAuth::Token), ("none", |c| c.tcp_auth = TcpAuth::None)],
+        },
+        default: "token",
+        since: "0.1.0",
+        about: "What a call over TCP must carry: the token in the file `token` of the data directory, or nothing",
+    },
+    Key {
+        name: "durability",
+        kind: Kind::Word {
+            words: &[
+                ("group", |c| c.durability = Durability::Group),
+                ("each", |c| c.durability = Durability::Each),
+                ("process", |c| c.durability = Durability::Process),
+            ],
+        },
+        default: "group",
+        since: "0.1.0",
+        about: "When a record is acknowledged: on disk by a shared sync, on disk by a sync of its own, or in the \
+                cache of the system, which a power cut loses. A task may say otherwise",
+    },
+    Key {
+        name: "limits.message_bytes",
+        kind: Kind::Bytes {
+            least: KIB,
+            most: 31 * MIB,
+            set: |c, bytes| c.limits.message_bytes = size(bytes),
+        },
+        default: "16MiB",
+        since: "0.1.0",
+        about: "Largest message",
+    },
+    Key {
+        name: "limits.bytes_in_flight",
+        kind: Kind::Bytes {
+            least: MIB,
+            most: 64 * GIB,
+            set: |c, bytes| c.limits.bytes_in_flight = size(bytes),
+        },
+        default: "256MiB",
+        since: "0.1.0",
+        about: "Of all requests that are being worked on; at least `limits.message_bytes`",
+    },
+    Key {
+        name: "limits.streams_per_connection",
+        kind: Kind::Count {
+            least: 1,
+            most: MANY,
+            set: |c, count| c.limits.streams_per_connection = small(count),
+        },
+        default: "256",
+        since: "0.1.0",
+        about: "Calls at once on one connection",
+    },
+    Key {
+        name: "limits.connections",
+        kind: Kind::Count { least: 1, most: MANY, set: |c, count| c.limits.connections = size(count) },
+        default: "1024",
+        since: "0.1.0",
+        about: "Connections at once",
+    },
+    Key {
+        name: "limits.read_streams",
+        kind: Kind::Count { least: 1, most: MANY, set: |c, count| c.limits.read_streams = size(count) },
+        default: "512",
+        since: "0.1.0",
+        about: "Streaming reads at once",
+    },
+    Key {
+        name: "limits.open_tasks",
+        kind: Kind::Count { least: 1, most: MANY, set: |c, count| c.limits.open_tasks = size(count) },
+        default: "128",
+        since: "0.1.0",
+        about: "Tasks kept open at once; each takes up to seven file handles",
+    },
+    Key {
+        name: "limits.task_bytes",
+        kind: Kind::Bytes { least: 0, most: u64::MAX, set: |c, bytes| c.limits.task_bytes = bytes },
+        default: "0",
+        since: "0.1.0",
+        about: "Largest task on disk; 0: no limit",
+    },
+    Key {
+        name: "limits.store_bytes",
+        kind: Kind::Bytes { least: 0, most: u64::MAX, set: |c, bytes| c.limits.store_bytes = bytes },
+        default: "0",
+        since: "0.1.0",
+        about: "All tasks together on disk; 0: no limit",
+    },
+    Key {
+        name: "limits.read_idle",
+        kind: Kind::Time { least: SHORT, most: DAY, set: |c, time| c.limits.read_idle = time },
+        default: "1m",
+        since: "0.1.0",
+        about: "How long a reader may take nothing of a stream before the call ends",
+    },
+    Key {
+        name: "lease.ttl",
+        kind: Kind::Time { least: SHORT, most: DAY, set: |c, time| c.lease.ttl = time },
+        default: "30s",
+        since: "0.1.0",
+        about: "How long a lease lives without being renewed",
+    },
+    Key {
+        name: "catalog.busy_timeout",
+        kind: Kind::Time { least: Duration::ZERO, most: HOUR, set: |c, time| c.catalog.busy_timeout = time },
+        default: "30s",
+        since: "0.1.0",
+        about: "How long SQLite waits for another process that uses `tasks.db`, each time",
+    },
+    Key {
+        name: "catalog.retries",
+        kind: Kind::Count { least: 0, most: 100, set: |c, count| c.catalog.retries = small(count) },
+        default: "3",
+        since: "0.1.0",
+        about: "How often a busy catalog is tried again, after pauses that grow",
+    },
+    Key {
+        name: "server.drain",
+        kind: Kind::Time { least: Duration::ZERO, most: HOUR, set: |c, time| c.server.drain = time },
+        default: "10s",
+        since: "0.1.0",
+        about: "How long calls may go on after the server was told to stop",
+    },
+    Key {
+        name: "server.keepalive_interval",
+        kind: Kind::Time { least: SHORT, most: HOUR, set: |c, time| c.server.keepalive_interval = time },
+        default: "20s",
+        since: "0.1.0",
+        about: "How often a quiet connection is asked whether it lives",
+    },
+    Key {
+        name: "server.keepalive_timeout",
+        kind: Kind::Time { least: SHORT, most: HOUR, set: |c, time| c.server.keepalive_timeout = time },
+        default: "10s",
+        since: "0.1.0",
+        about: "How long it may take to answer",
+    },
+    Key {
+        name: "compression.auto",
+        kind: Kind::Switch { set: |c, on| c.compression.auto = on },
+        default: "true",
+        since: "0.1.0",
+        about: "Whether a context is compressed without being asked when it is due. A task may say otherwise",
+    },
+    Key {
+        name: "compression.strategy",
+        kind: Kind::Word {
+            words: &[
+                ("summarize", |c| c.compression.strategy = "summarize".to_owned()),
+                ("compact", |c| c.compression.strategy = "compact".to_owned()),
+                ("prune", |c| c.compression.strategy = "prune".to_owned()),
+                ("window", |c| c.compression.strategy = "window".to_owned()),
+            ],
+        },
+        default: "summarize",
+        since: "0.1.0",
+        about: "How a context is compressed. A task may say otherwise",
+    },
+    Key {
+        name: "compression.threshold",
+        kind: Kind::Share { set: |c, share| c.compression.threshold = share },
+        default: "none",
+        since: "0.1.0",
+        about: "The share of the context limit at which compression is due. None: 0.7, for `compact` and `prune` \
+                0.8. A task may say otherwise",
+    },
+    Key {
+        name: "compression.token_threshold",
+        kind: Kind::Tokens { set: |c, tokens| c.compression.token_threshold = tokens },
+        default: "none",
+        since: "0.1.0",
+        about: "Tokens at which compression is due; wins over the share. A task may say otherwise",
+    },
+    Key {
+        name: "log.format",
+        kind: Kind::Word {
+            words: &[
+                ("text", |c| c.log.format = LogFormat::Text),
+                ("json", |c| c.log.format = LogFormat::Json),
+            ],
+        },
+        default: "text",
+        since: "0.1.0",
+        about: "What a line of the log on stderr looks like",
+    },
+    Key {
+        name: "log.level",
+        kind: Kind::Filter { set: |c, filter| c.log.level = filter },
+        default: "info",
+        since: "0.1.0",
+        about: "What is logged. `CONTEXTSTORE_LOG` wins",
+    },
+];
+
+/// The ranges keep counts far below what these hold.
+fn size(number: u64) -> usize {
+    usize::try_from(number).unwrap_or(usize::MAX)
+}
+
+fn small(number: u64) -> u32 {
+    u32::try_from(number).unwrap_or(u32::MAX)
+}
+
+/// Variables of the environment that begin as ours do and are no keys, with what they are for.
+pub(super) const OTHER_VARIABLES: &[(&str, &str)] = &[
+    ("CONTEXTSTORE_CONFIG", "The configuration file; `--config` wins"),
+    ("CONTEXTSTORE_LOG", "What is logged, by the server and by every other command; wins over `log.level`"),
+    ("CONTEXTSTORE_ADDRESS", "Clients and commands: where the server is"),
+    ("CONTEXTSTORE_TOKEN", "Clients and commands: the token for TCP"),
+    ("CONTEXTSTORE_TOKEN_FILE", "Clients and commands: the file that holds the token"),
+];
+
+/// Names that older designs of this system gave to what is a key here.
+pub(super) const RENAMED: &[(&str, &str)] = &[
+    ("base_dir", "data_dir"),
+    ("context_dir", "data_dir"),
+    ("db_timeout", "catalog.busy_timeout"),
+    ("max_retries", "catalog.retries"),
+    ("heartbeat_interval", "lease.ttl"),
+    ("compression_threshold", "compression.threshold"),
+    ("thresholdRatio", "compression.threshold"),
+    ("threshold_ratio", "compression.threshold"),
+    ("pruning_threshold", "compression.threshold"),
+];
+
+const LATER: &str = "this version has nothing that it would set";
+const AGENT: &str = "that is the agent's business";
+
+/// Names of older designs for which there is no key, and why.
+pub(super) const GONE: &[(&str, &str)] = &[
+    ("retry_delay", "the pauses between tries grow by themselves (catalog.retries says how many)"),
+    ("process_timeout", "a task may take as long as it wants; a lease that is not renewed ends (lease.ttl)"),
+    ("max_memory_messages", "no messages are held in memory"),
+    ("backend", "there is one file format"),
+    ("max_workers", AGENT),
+    ("keep_recent", LATER),
+    ("keep_recent_messages", LATER),
+    ("min_to_compress", LATER),
+    ("min_messages_to_summarize", LATER),
+    ("min_messages", LATER),
+    ("target_usage", LATER),
+    ("recency_weight", LATER),
+    ("role_weight", LATER),
+    ("content_weight", LATER),
+    ("important_keywords", LATER),
+    ("min_content_length", LATER),
+    ("short_content_penalty", LATER),
+    ("min_gap_for_summary", LATER),
+    ("max_summary_tokens", LATER),
+    ("retention_days", LATER),
+    ("cleanup_days", LATER),
+    ("threshold_days", LATER),
+    ("api_key", LATER),
+    ("endpoint", LATER),
+    ("base_url", LATER),
+    ("max_token", LATER),
+];

@@ -1,0 +1,229 @@
+//! The configuration of a server: defaults, then a YAML file, then the environment, then flags.
+//!
+//! The table in `keys.rs` is the one source: names, kinds, ranges, defaults and descriptions. What is read from
+//! anywhere goes through it as text, and comes out as a [`Config`] that is valid as a whole, or as a
+//! [`ConfigError`] that names everything that is wrong.
+
+mod error;
+mod file;
+mod keys;
+mod kind;
+mod listen;
+mod load;
+mod names;
+mod show;
+#[cfg(test)]
+mod tests;
+mod units;
+
+use std::net::{Ipv4Addr, SocketAddr};
+use std::path::PathBuf;
+use std::str::FromStr;
+use std::time::Duration;
+
+use crate::model::Durability;
+
+pub use crate::infra::telemetry::LogFormat;
+pub use error::{ConfigError, Origin, Problem};
+pub use kind::Shown;
+pub use listen::{BadListen, Listen, MAX_SOCKET_PATH, loopback};
+pub use load::{Flags, Setting};
+pub use show::{json, markdown, yaml};
+
+/// What a server is told. Immutable and valid.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Config {
+    /// Where everything is kept.
+    pub data_dir: PathBuf,
+    /// Where the service listens; empty: [`Config::listeners`] says.
+    pub listen: Vec<Listen>,
+    /// Where metrics and health are served over HTTP, if anywhere.
+    pub admin_listen: Option<SocketAddr>,
+    /// What a call over TCP must carry.
+    pub tcp_auth: TcpAuth,
+    /// How far a record must have come before it is acknowledged, unless its task says otherwise.
+    pub durability: Durability,
+    /// What one caller, and all together, may take.
+    pub limits: Limits,
+    /// Who works on a task.
+    pub lease: Lease,
+    /// `tasks.db`.
+    pub catalog: Catalog,
+    /// Connections and the stop.
+    pub server: Server,
+    /// When a context is due to be compressed.
+    pub compression: Compression,
+    /// The log of the process.
+    pub log: Log,
+}
+
+/// What a call over TCP must carry.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum TcpAuth {
+    /// The token of the data directory.
+    Token,
+    /// Nothing.
+    None,
+}
+
+/// Why a word is no [`TcpAuth`].
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+#[error("must be token or none")]
+pub struct BadTcpAuth;
+
+impl FromStr for TcpAuth {
+    type Err = BadTcpAuth;
+
+    fn from_str(word: &str) -> Result<Self, BadTcpAuth> {
+        [Self::Token, Self::None].into_iter().find(|auth| auth.as_str() == word).ok_or(BadTcpAuth)
+    }
+}
+
+impl TcpAuth {
+    /// As it is configured.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Token => "token",
+            Self::None => "none",
+        }
+    }
+}
+
+/// What one caller, and all together, may take.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Limits {
+    /// Largest message.
+    pub message_bytes: usize,
+    /// Of all requests that are being worked on.
+    pub bytes_in_flight: usize,
+    /// Calls at once on one connection.
+    pub streams_per_connection: u32,
+    /// Connections at once.
+    pub connections: usize,
+    /// Streaming reads at once.
+    pub read_streams: usize,
+    /// Tasks kept open at once.
+    pub open_tasks: usize,
+    /// Of one task; 0: no limit.
+    pub task_bytes: u64,
+    /// Of all tasks; 0: no limit.
+    pub store_bytes: u64,
+    /// How long a reader may take nothing before its call ends.
+    pub read_idle: Duration,
+}
+
+/// Who works on a task.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Lease {
+    /// How long a lease lives without being renewed.
+    pub ttl: Duration,
+}
+
+/// `tasks.db`.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Catalog {
+    /// How long SQLite waits for another process, each time.
+    pub busy_timeout: Duration,
+    /// How often a busy catalog is tried again.
+    pub retries: u32,
+}
+
+/// Connections and the stop.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Server {
+    /// How long calls may go on after the server was told to stop.
+    pub drain: Duration,
+    /// How often a quiet connection is asked whether it lives.
+    pub keepalive_interval: Duration,
+    /// How long it may take to answer.
+    pub keepalive_timeout: Duration,
+}
+
+/// When a context is due to be compressed.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Compression {
+    /// Whether it is compressed without being asked.
+    pub auto: bool,
+    /// `summarize`, `compact`, `prune` or `window`.
+    pub strategy: String,
+    /// The share of the limit; none: [`Compression::threshold_of`] says.
+    pub threshold: Option<f64>,
+    /// Tokens; wins over the share.
+    pub token_threshold: Option<u64>,
+}
+
+/// The log of the process.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Log {
+    /// How a line looks.
+    pub format: LogFormat,
+    /// What is logged: a filter in the syntax of tracing.
+    pub level: String,
+}
+
+impl Config {
+    /// The port of the service where nothing else is configured.
+    pub const DEFAULT_PORT: u16 = 50551;
+
+    /// The configuration of this process: its environment, under the flags it was given.
+    pub fn load(flags: &Flags) -> Result<Self, ConfigError> {
+        Self::load_with(flags, std::env::vars_os()).map(|(config, _)| config)
+    }
+
+    /// Every key with its value in force and where that comes from, in the order of the table.
+    pub fn describe(flags: &Flags) -> Result<Vec<Setting>, ConfigError> {
+        Self::load_with(flags, std::env::vars_os()).map(|(_, settings)| settings)
+    }
+
+    /// Where the service listens: what is configured, or the socket in the data directory and a loopback port.
+    pub fn listeners(&self) -> Vec<Listen> {
+        if !self.listen.is_empty() {
+            return self.listen.clone();
+        }
+        let port = SocketAddr::from((Ipv4Addr::LOCALHOST, Self::DEFAULT_PORT));
+        vec![Listen::Unix(self.data_dir.join("contextstore.sock")), Listen::Tcp(port)]
+    }
+
+    /// Before anything is read. Every field is in the table, whose defaults come first.
+    fn blank() -> Self {
+        Self {
+            data_dir: PathBuf::new(),
+            listen: Vec::new(),
+            admin_listen: None,
+            tcp_auth: TcpAuth::Token,
+            durability: Durability::Group,
+            limits: Limits {
+                message_bytes: 0,
+                bytes_in_flight: 0,
+                streams_per_connection: 0,
+                connections: 0,
+                read_streams: 0,
+                open_tasks: 0,
+                task_bytes: 0,
+                store_bytes: 0,
+                read_idle: Duration::ZERO,
+            },
+            lease: Lease { ttl: Duration::ZERO },
+            catalog: Catalog { busy_timeout: Duration::ZERO, retries: 0 },
+            server: Server {
+                drain: Duration::ZERO,
+                keepalive_interval: Duration::ZERO,
+                keepalive_timeout: Duration::ZERO,
+            },
+            compression: Compression {
+                auto: false,
+                strategy: String::new(),
+                threshold: None,
+                token_threshold: None,
+            },
+            log: Log { format: LogFormat::Text, level: String::new() },
+        }
+    }
+}
+
+impl Compression {
+    /// The share of the limit at which a strategy is due, if neither the server nor a task says otherwise.
+    pub fn threshold_of(strategy: &str) -> f64 {
+        if matches!(strategy, "compact" | "prune") { 0.8 } else { 0.7 }
+    }
+}

@@ -1,0 +1,99 @@
+//! Names: how a key is called in the environment, and what a name that is none may have meant.
+
+use super::error::{Origin, Problem};
+use super::keys::{GONE, KEYS, Key, OTHER_VARIABLES, RENAMED};
+
+/// How the variables of the environment begin.
+pub(super) const PREFIX: &str = "CONTEXTSTORE_";
+
+/// `limits.message_bytes` is `CONTEXTSTORE_LIMITS__MESSAGE_BYTES`.
+pub(super) fn variable(key: &str) -> String {
+    format!("{PREFIX}{}", key.replace('.', "__").to_uppercase())
+}
+
+/// The key that a variable names, if it is one.
+pub(super) fn key_of(variable: &str) -> Option<usize> {
+    KEYS.iter().position(|key| self::variable(key.name) == variable)
+}
+
+/// The key of this name.
+pub(super) fn find(name: &str) -> Option<usize> {
+    KEYS.iter().position(|key| key.name == name)
+}
+
+/// Whether keys begin with this name.
+pub(super) fn is_section(name: &str) -> bool {
+    KEYS.iter().any(|key| section_of(key) == Some(name))
+}
+
+pub(super) fn section_of(key: &Key) -> Option<&'static str> {
+    key.name.split_once('.').map(|(section, _)| section)
+}
+
+/// Variables that Kubernetes sets for a service named `contextstore` or `contextstore-…`: an accident, no
+/// mistake.
+pub(super) fn is_of_kubernetes(variable: &str, value: &str) -> bool {
+    let name = variable.strip_prefix(PREFIX).map(|rest| format!("_{rest}")).unwrap_or_default();
+    let is_link =
+        name.contains("_PORT_") && (name.contains("_TCP") || name.contains("_UDP") || name.contains("_SCTP"));
+    name.ends_with("_SERVICE_HOST")
+        || name.contains("_SERVICE_PORT")
+        || is_link
+        || (name.ends_with("_PORT") && value.contains("://"))
+}
+
+/// What is wrong with a key of the file that is none.
+pub(super) fn unknown_key(origin: Origin, key: &str) -> Problem {
+    unknown(origin, key, key, str::to_owned, &[])
+}
+
+/// What is wrong with a variable of the environment that is none of ours.
+pub(super) fn unknown_variable(name: &str) -> Problem {
+    let key = name.strip_prefix(PREFIX).unwrap_or(name).to_lowercase().replace("__", ".");
+    let others: Vec<_> = OTHER_VARIABLES.iter().map(|(name, _)| *name).collect();
+    unknown(Origin::Environment(name.to_owned()), &key, &key, variable, &others)
+}
+
+/// `spell` writes a key as it would have to stand in that place.
+fn unknown(origin: Origin, written: &str, key: &str, spell: fn(&str) -> String, others: &[&str]) -> Problem {
+    let last = key.rsplit('.').next().unwrap_or(key);
+    let written = written.to_owned();
+    if let Some((_, now)) = RENAMED.iter().find(|(old, _)| *old == last) {
+        return Problem::Renamed { origin, key: written, now: spell(now) };
+    }
+    if let Some((_, why)) = GONE.iter().find(|(old, _)| *old == last) {
+        return Problem::Gone { origin, key: written, why };
+    }
+    let keys = KEYS.iter().map(|known| (distance(key, last, known.name), spell(known.name)));
+    let others = others.iter().map(|name| (edits(&spell(key), name), (*name).to_owned()));
+    let nearest = keys.chain(others).min_by_key(|(distance, _)| *distance);
+    let close = nearest.filter(|(distance, _)| *distance <= (key.len() / 3).max(1));
+    Problem::Unknown { origin, key: written, nearest: close.map(|(_, name)| name) }
+}
+
+/// How far a name is from a key: by the whole name, by its last part in the wrong section, or not at all if
+/// it stands below the key.
+fn distance(key: &str, last: &str, known: &str) -> usize {
+    if key.strip_prefix(known).is_some_and(|below| below.starts_with('.')) {
+        return 0;
+    }
+    let by_last = edits(last, known.rsplit('.').next().unwrap_or(known));
+    let by_last = if by_last <= last.len() / 3 { 1 + by_last } else { usize::MAX };
+    edits(key, known).min(by_last)
+}
+
+/// The least number of characters to insert, remove or replace.
+fn edits(a: &str, b: &str) -> usize {
+    let b: Vec<char> = b.chars().collect();
+    let mut row: Vec<usize> = (0..=b.len()).collect();
+    for (i, from) in a.chars().enumerate() {
+        let mut diagonal = row[0];
+        row[0] = i + 1;
+        for (j, to) in b.iter().enumerate() {
+            let replaced = diagonal + usize::from(from != *to);
+            diagonal = row[j + 1];
+            row[j + 1] = replaced.min(row[j] + 1).min(diagonal + 1);
+        }
+    }
+    row[b.len()]
+}
