@@ -4,6 +4,7 @@
 //! callers choose are bounded.
 
 use std::collections::BTreeSet;
+use std::fmt;
 use std::io::{self, Read};
 use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
@@ -228,45 +229,36 @@ pub fn set_read_only(is_read_only: bool) {
     gauge!(READ_ONLY).set(f64::from(u8::from(is_read_only)));
 }
 
+/// How many streaming reads are going on.
+pub fn set_read_streams(count: usize) {
+    gauge!(READ_STREAMS).set(count as f64);
+}
+
+/// How many bytes of requests are in flight.
+pub fn set_bytes_in_flight(bytes: u64) {
+    gauge!(BYTES_IN_FLIGHT).set(bytes as f64);
+}
+
 /// Counts an open connection, until it is dropped.
 pub fn connection() -> Counted {
-    Counted::new(gauge!(CONNECTIONS), 1)
-}
-
-/// Counts a streaming read, until it is dropped.
-pub fn read_stream() -> Counted {
-    Counted::new(gauge!(READ_STREAMS), 1)
-}
-
-/// Counts bytes of a request, until it is dropped.
-pub fn bytes_in_flight(bytes: usize) -> Counted {
-    Counted::new(gauge!(BYTES_IN_FLIGHT), bytes)
+    let gauge = gauge!(CONNECTIONS);
+    gauge.increment(1.0);
+    Counted(gauge)
 }
 
 /// What is counted as long as this lives.
 #[must_use = "it counts as long as it lives"]
-pub struct Counted {
-    gauge: Gauge,
-    amount: f64,
-}
+pub struct Counted(Gauge);
 
-impl Counted {
-    fn new(gauge: Gauge, amount: usize) -> Self {
-        let amount = amount as f64;
-        gauge.increment(amount);
-        Self { gauge, amount }
-    }
-}
-
-impl std::fmt::Debug for Counted {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Counted").field("amount", &self.amount).finish_non_exhaustive()
+impl fmt::Debug for Counted {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Counted").finish_non_exhaustive()
     }
 }
 
 impl Drop for Counted {
     fn drop(&mut self) {
-        self.gauge.decrement(self.amount);
+        self.0.decrement(1.0);
     }
 }
 
