@@ -7,6 +7,7 @@ use std::path::Path;
 use std::process::{Command, Output};
 
 use contextstore::config::{Config, Flags};
+use contextstore::context::Strategy;
 use contextstore::infra::metrics::{METRICS, Metric};
 use contextstore::log::MAX_LINE_BYTES;
 use contextstore::store::{Store, StoreOptions};
@@ -126,6 +127,19 @@ fn the_store_takes_the_largest_message_that_can_be_configured() {
     assert!(open(most).is_ok());
     assert!(message_bytes(most + 1).is_err());
     assert!(open(most + 1).is_err());
+}
+
+#[test]
+fn every_strategy_can_be_configured_and_no_other() {
+    let configured = |word: &str| {
+        let environment = [("CONTEXTSTORE_COMPRESSION__STRATEGY".into(), word.into())];
+        Config::load_with(&Flags::default(), environment).map(|(config, _)| config.compression.strategy)
+    };
+    for strategy in Strategy::ALL {
+        assert_eq!(configured(strategy.as_str()).unwrap(), strategy.as_str());
+    }
+    let error = configured("zip").unwrap_err().to_string();
+    assert_eq!(error.matches('`').count(), 2 * Strategy::ALL.len(), "{error}");
 }
 
 #[test]

@@ -146,7 +146,7 @@ pub struct Compression {
     pub auto: bool,
     /// `summarize`, `compact`, `prune` or `window`.
     pub strategy: String,
-    /// The share of the limit; none: [`Compression::threshold_of`] says.
+    /// The share of the limit; none: the strategy's own.
     pub threshold: Option<f64>,
     /// Tokens; wins over the share.
     pub token_threshold: Option<u64>,
@@ -218,12 +218,5 @@ impl Config {
             },
             log: Log { format: LogFormat::Text, level: String::new() },
         }
-    }
-}
-
-impl Compression {
-    /// The share of the limit at which a strategy is due, if neither the server nor a task says otherwise.
-    pub fn threshold_of(strategy: &str) -> f64 {
-        if matches!(strategy, "compact" | "prune") { 0.8 } else { 0.7 }
     }
 }
