@@ -10,7 +10,12 @@ use prost::Message;
 fn main() -> Result<(), Box<dyn Error>> {
     println!("cargo::rerun-if-changed=proto/contextstore");
     let files = protox::compile(
-        ["contextstore/v1/context_store.proto", "contextstore/v1/error_reason.proto"],
+        [
+            "contextstore/v1/context_store.proto",
+            "contextstore/v1/error_reason.proto",
+            "contextstore/v1/message.proto",
+            "contextstore/v1/task.proto",
+        ],
         ["proto"],
     )?;
     let out = env::var_os("OUT_DIR").ok_or("OUT_DIR is not set")?;

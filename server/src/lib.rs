@@ -2,10 +2,12 @@
 //!
 //! # Layout
 //! - [`cli`]: the command line
-//! - [`config`]: the configuration of a server
+//! - [`serve`]: the server: sockets, the gRPC service, upkeep
 //! - [`http`]: metrics and health over HTTP
+//! - [`config`]: the configuration of a server
+//! - [`context`]: pure policy: tokens, pressure
 //! - [`model`]: the nouns, and the one error type
-//! - [`infra`]: files, clocks, the log of the process and its metrics
+//! - [`infra`]: files, clocks, sockets, the log of the process and its metrics
 //! - [`store`]: tasks in a data directory
 //! - [`log`]: the logs of a task and the fold
 //! - [`catalog`]: `tasks.db`, a view that can be rebuilt
@@ -16,10 +18,12 @@ pub mod catalog;
 pub mod cli;
 pub mod config;
 pub mod context;
+mod grpc;
 pub mod http;
 pub mod infra;
 pub mod log;
 pub mod model;
+pub mod serve;
 pub mod store;
 
 /// The example of the README, so that it compiles.

@@ -2,6 +2,7 @@
 
 mod config;
 mod doctor;
+mod serve;
 
 use std::io::{self, Write};
 use std::process::ExitCode;
@@ -11,6 +12,7 @@ use clap::{Parser, Subcommand};
 use crate::config::ConfigError;
 use crate::infra::telemetry::{self, TelemetryError};
 use crate::model::in_full;
+use crate::serve::ServeError;
 
 /// Keeps an LLM agent's whole context on disk.
 #[derive(Debug, Parser)]
@@ -22,6 +24,8 @@ struct Arguments {
 
 #[derive(Debug, Subcommand)]
 enum Command {
+    /// Serve a data directory over gRPC
+    Serve(serve::Serve),
     /// Check a data directory, and repair it if asked
     Doctor(doctor::Doctor),
     /// Print the configuration in force, and where it comes from
@@ -31,6 +35,7 @@ enum Command {
 impl Command {
     fn run(self, out: &mut dyn Write) -> Result<ExitCode, Failure> {
         match self {
+            Self::Serve(serve) => serve.run(),
             Self::Doctor(doctor) => {
                 telemetry::start_if_asked()?;
                 doctor.run(out)
@@ -62,6 +67,7 @@ pub fn run() -> ExitCode {
 #[derive(Debug)]
 enum Failure {
     Store(crate::model::StoreError),
+    Serve(ServeError),
     Config(ConfigError),
     Telemetry(TelemetryError),
     Output(io::Error),
@@ -71,6 +77,7 @@ impl Failure {
     fn words(&self) -> String {
         match self {
             Self::Store(error) => in_full(error),
+            Self::Serve(error) => in_full(error),
             Self::Config(error) => in_full(error),
             Self::Telemetry(error) => in_full(error),
             Self::Output(error) => in_full(error),
@@ -81,6 +88,12 @@ impl Failure {
 impl From<crate::model::StoreError> for Failure {
     fn from(error: crate::model::StoreError) -> Self {
         Self::Store(error)
+    }
+}
+
+impl From<ServeError> for Failure {
+    fn from(error: ServeError) -> Self {
+        Self::Serve(error)
     }
 }
 

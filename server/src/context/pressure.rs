@@ -204,7 +204,7 @@ mod tests {
         let prune = r#"{"context_length":1000,"compression":{"strategy":"prune"}}"#;
         assert!(!due(prune, 799, &server) && due(prune, 800, &server));
         let share = r#"{"context_length":1000,"compression":{"threshold":0.9}}"#;
-        let fixed = CompressionPolicy { token_threshold: Some(10), ..server.clone() };
+        let fixed = CompressionPolicy { token_threshold: Some(10), ..server };
         assert!(!due(share, 899, &fixed) && due(share, 900, &fixed));
         let tokens = r#"{"context_length":1000,"compression":{"threshold":0.1,"token_threshold":300}}"#;
         assert!(!due(tokens, 299, &server) && due(tokens, 300, &server));

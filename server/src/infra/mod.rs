@@ -3,4 +3,5 @@
 pub mod clock;
 pub mod fs;
 pub mod metrics;
+pub mod net;
 pub mod telemetry;

@@ -13,7 +13,7 @@ use super::requests::{Digest, Remembered, Requests};
 use crate::model::{Event, Holder, LeaseReason, Rewrite, Segment, Status, TaskConfig, TaskId, ToolCall};
 
 /// Version of the formats in a task's directory.
-pub(crate) const FORMAT_VERSION: u32 = 1;
+pub const FORMAT_VERSION: u32 = 1;
 
 /// Damage of a log: a line that cannot stand where it stands.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]

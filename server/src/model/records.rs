@@ -117,7 +117,7 @@ pub enum LeaseReason {
 
 impl Event {
     /// Names that this version knows.
-    const NAMES: [&str; 10] =
+    pub(crate) const NAMES: [&str; 10] =
         ["started", "lease", "config", "rewrite", "status", "usage", "statistics", "pin", "forked", "erased"];
 
     /// Its name in the log.

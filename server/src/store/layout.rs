@@ -58,6 +58,10 @@ pub const TRASH: Name = Name::fixed(".trash");
 pub const ARCHIVED: Name = Name::fixed("archived");
 /// The catalog.
 pub const CATALOG: Name = Name::fixed("tasks.db");
+/// What callers over TCP must carry.
+pub const TOKEN: Name = Name::fixed("token");
+/// Where a running server listens.
+pub const ADDRESSES: Name = Name::fixed("addresses");
 /// The lock of the directory.
 pub const LOCK: Name = Name::fixed("LOCK");
 /// Room that is freed when the disk is full.

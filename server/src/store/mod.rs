@@ -10,20 +10,21 @@ mod files;
 mod handles;
 pub mod layout;
 mod lease;
+mod notes;
 mod open;
+mod reads;
 mod recover;
 mod task;
 
 use std::sync::Arc;
 use std::time::Duration;
 
-use chrono::{DateTime, Utc};
-
 use crate::infra::fs::{File, Kind, StorePath};
-use crate::log::{Digest, FORMAT_VERSION};
+use crate::log::Digest;
+pub use crate::log::FORMAT_VERSION;
 use crate::model::{
-    Event, Holder, InvalidField, Metadata, Page, Plan, RequestId, StoreError, SummaryRecord, TaskConfig,
-    TaskFilter, TaskId, TaskKey, TaskOrder, ToolCall,
+    Event, Holder, InvalidField, Metadata, Page, Plan, RequestId, StoreError, TaskConfig, TaskFilter, TaskId,
+    TaskKey, TaskOrder, ToolCall,
 };
 
 pub use crate::log::{Head, Line, LogKind};
@@ -32,7 +33,7 @@ pub use open::Ground;
 pub use recover::Recovered;
 pub use task::{
     Append, AppendOutcome, Caller, CurrentReader, FilePart, LineReader, LogEnds, NewRewrite, Pending,
-    RawLines, Subscription, TaskInfo,
+    RawLines, Subscription, TaskHandle, TaskInfo,
 };
 
 use env::Env;
@@ -51,7 +52,9 @@ struct Shared {
     env: Arc<Env>,
     handles: Handles,
     /// Held as long as the store is; the kernel releases it with the process.
-    _lock: Option<Arc<dyn File>>,
+    lock: Option<Arc<dyn File>>,
+    /// Whether the directory took no writes when it was opened.
+    opened_read_only: bool,
 }
 
 /// A task to start.
@@ -220,13 +223,14 @@ impl Store {
         self.task(id)?.append(&prepared)
     }
 
-    /// The same if it can be done at once; none if it would have to wait for a lock, open a task or make a view.
-    pub fn try_begin_append(&self, id: TaskId, append: &Append) -> Option<Result<Pending, StoreError>> {
-        let task = self.shared.handles.try_get(id)?;
-        match Task::prepare(&self.shared.env, append) {
-            Ok(prepared) => task.try_append(&prepared),
-            Err(error) => Some(Err(error)),
-        }
+    /// A handle to append several messages with: if one fails, none after it goes through.
+    pub fn handle(&self, id: TaskId) -> Result<TaskHandle, StoreError> {
+        self.task(id).map(TaskHandle::new)
+    }
+
+    /// The same if the task is open; does not block.
+    pub fn try_handle(&self, id: TaskId) -> Option<TaskHandle> {
+        self.shared.handles.try_get(id).map(TaskHandle::new)
     }
 
     /// Appends an event that a caller may write: usage, statistics, a pin.
@@ -275,87 +279,6 @@ impl Store {
     /// Takes the view back to what it was after a message; answers the new ordinal.
     pub fn rewind(&self, id: TaskId, seq: u64, caller: &Caller) -> Result<u64, StoreError> {
         self.task(id)?.rewind(seq, caller)
-    }
-
-    /// The view as it is, or as it was after message `as_of`.
-    pub fn current(&self, id: TaskId, as_of: Option<u64>) -> Result<CurrentReader, StoreError> {
-        self.task(id)?.current(as_of)
-    }
-
-    /// The fields of the view's messages that OpenAI does not know: a file and how much of it to read.
-    pub fn current_extra(&self, id: TaskId) -> Result<Option<FilePart>, StoreError> {
-        self.task(id)?.extra()
-    }
-
-    /// Lines of the log from message `from` to message `to`, with the events after each; from 0: those before
-    /// the first message too.
-    pub fn lines(&self, id: TaskId, from: u64, to: u64) -> Result<LineReader, StoreError> {
-        self.task(id)?.lines(from, to)
-    }
-
-    /// The last messages of the log, with the events among them.
-    pub fn last_messages(&self, id: TaskId, count: u64) -> Result<LineReader, StoreError> {
-        self.task(id)?.last_messages(count)
-    }
-
-    /// One message, as it stands in the log.
-    pub fn message(&self, id: TaskId, seq: u64) -> Result<String, StoreError> {
-        self.task(id)?.message(seq)
-    }
-
-    /// Records of `tools.jsonl`.
-    pub fn tool_calls(&self, id: TaskId, from: u64, to: u64) -> Result<LineReader, StoreError> {
-        self.task(id)?.records(LogKind::Tools, from, to)
-    }
-
-    /// Records of `planning.jsonl`.
-    pub fn plans(&self, id: TaskId, from: u64, to: u64) -> Result<LineReader, StoreError> {
-        self.task(id)?.records(LogKind::Plans, from, to)
-    }
-
-    /// The newest plan with its number and when it was appended.
-    pub fn latest_plan(&self, id: TaskId) -> Result<Option<(u64, Plan, DateTime<Utc>)>, StoreError> {
-        self.task(id)?.latest_plan()
-    }
-
-    /// `summaries.jsonl`: a file and how much of it to read.
-    pub fn summaries(&self, id: TaskId) -> Result<Option<FilePart>, StoreError> {
-        self.task(id)?.summaries()
-    }
-
-    /// Lines of `summaries.jsonl`.
-    pub fn summary_lines(&self, id: TaskId) -> Result<RawLines, StoreError> {
-        self.task(id)?.summary_lines()
-    }
-
-    /// The newest summary.
-    pub fn latest_summary(&self, id: TaskId) -> Result<Option<SummaryRecord>, StoreError> {
-        self.task(id)?.latest_summary()
-    }
-
-    /// Tells when there may be more to see of a task, whether or not there is such a task.
-    pub fn subscribe(&self, id: TaskId) -> Subscription {
-        Subscription::new(self.shared.env.signal(id))
-    }
-
-    /// Where the logs of a task end for readers.
-    pub fn log_ends(&self, id: TaskId) -> Result<LogEnds, StoreError> {
-        self.task(id)?.ends()
-    }
-
-    /// Lines of a log from an offset on, which must be the beginning of a line.
-    pub fn lines_at(&self, id: TaskId, kind: LogKind, offset: u64) -> Result<LineReader, StoreError> {
-        self.task(id)?.lines_at(kind, offset)
-    }
-
-    /// What is to be remembered of a task that ended.
-    pub fn final_summary(&self, id: TaskId) -> Result<Option<String>, StoreError> {
-        self.task(id)?.final_summary()
-    }
-
-    /// A task as it is now.
-    pub fn task_info(&self, id: TaskId) -> Result<TaskInfo, StoreError> {
-        self.task(id)?.info()
     }
 
     /// One page of the tasks that match.

@@ -23,6 +23,9 @@ use super::{Shared, Store};
 const LOCK_TRIES: u32 = 20;
 const LOCK_PAUSE: Duration = Duration::from_millis(10);
 
+/// Room that a directory must have to be written to again.
+const MIN_FREE_BYTES: u64 = 1 << 20;
+
 /// What a store stands on. [`Store::open`] takes the machine's; tests bring their own.
 #[derive(Debug)]
 pub struct Ground {
@@ -86,6 +89,36 @@ impl Store {
         options: StoreOptions,
         look: Look,
     ) -> Result<(Self, Vec<Recovered>), StoreError> {
+        Self::open_holding(None, ground, options, look)
+    }
+
+    /// Whether the directory took no writes when it was opened, but might now: it is worth to open it again.
+    pub fn may_be_healed(&self) -> bool {
+        let env = &self.shared.env;
+        if !self.shared.opened_read_only {
+            return false;
+        }
+        let enough = MIN_FREE_BYTES.saturating_add(env.options.ballast_bytes);
+        let path = StorePath::ROOT.join(layout::TMP).join(uuid::Uuid::now_v7());
+        let room = env.fs.free_bytes().is_ok_and(|free| free >= enough);
+        // A disk that has room may be mounted read-only.
+        room && env.fs.create_dir(&path).and_then(|()| env.fs.remove_dir(&path)).is_ok()
+    }
+
+    /// Opens the same directory again, under the same lock. This store is of no more use; what is being read is read
+    /// to its end.
+    pub fn open_again(&self, ground: Ground) -> Result<(Self, Vec<Recovered>), StoreError> {
+        self.shared.handles.close_all();
+        let lock = self.shared.lock.clone();
+        Self::open_holding(lock, ground, self.shared.env.options.clone(), Look::Everywhere)
+    }
+
+    fn open_holding(
+        held: Option<Arc<dyn File>>,
+        ground: Ground,
+        options: StoreOptions,
+        look: Look,
+    ) -> Result<(Self, Vec<Recovered>), StoreError> {
         let Ground { fs, name, catalog, clock } = ground;
         let most = MAX_LINE_BYTES - (1 << 20);
         if options.max_message_bytes > most {
@@ -93,7 +126,10 @@ impl Store {
         }
         check_ours(fs.as_ref(), &name)?;
         let last_run = last_run(fs.as_ref());
-        let mut lock = take_lock(fs.as_ref(), &name)?;
+        let mut lock = match held {
+            Some(lock) => Some(lock),
+            None => take_lock(fs.as_ref(), &name)?,
+        };
         let mut read_only = prepare(fs.as_ref(), &name)?;
         let mut full = None;
         if let Some(reason) = &read_only
@@ -123,6 +159,7 @@ impl Store {
             set_ballast(fs.as_ref(), options.ballast_bytes);
         }
         let most = options.max_open_tasks;
+        let opened_read_only = read_only.is_some() || full.is_some();
         let env = Arc::new(Env::new(fs, clock, options, catalog, read_only));
         let recovered =
             if clean && look == Look::AsNeeded { recover::sweep(&env)? } else { recover::recover(&env)? };
@@ -132,7 +169,7 @@ impl Store {
         if let Some(reason) = full {
             env.set_read_only(reason);
         }
-        let shared = Shared { env, handles: Handles::new(most), _lock: lock };
+        let shared = Shared { env, handles: Handles::new(most), lock, opened_read_only };
         Ok((Self { shared: Arc::new(shared) }, recovered))
     }
 }
@@ -213,8 +250,16 @@ pub(crate) fn is_data_dir(fs: &dyn Fs) -> Result<bool, StoreError> {
 /// Whether a name at the top of a data directory is ours.
 pub(crate) fn is_known_at_top(name: &Name) -> bool {
     let folders = [Folder::Running, Folder::Paused, Folder::Completed, Folder::Quarantine].map(Folder::name);
-    let others = [layout::TMP, layout::TRASH, layout::ARCHIVED, layout::LOCK, layout::BALLAST];
-    let files = ["token", "contextstore.sock", "audit.jsonl"];
+    let others = [
+        layout::TMP,
+        layout::TRASH,
+        layout::ARCHIVED,
+        layout::LOCK,
+        layout::BALLAST,
+        layout::TOKEN,
+        layout::ADDRESSES,
+    ];
+    let files = ["contextstore.sock", "audit.jsonl"];
     folders.contains(name)
         || others.contains(name)
         || files.contains(&name.as_str())

@@ -38,7 +38,7 @@ pub use read::{CurrentReader, FilePart, LineReader, RawLines};
 pub use rewrite::NewRewrite;
 pub use row::TaskInfo;
 pub(crate) use row::build_row;
-pub use ticket::Pending;
+pub use ticket::{Pending, TaskHandle};
 pub(crate) use view::{crc_of, remove_views};
 
 /// Who makes a change, and which of their calls it is.

@@ -141,6 +141,13 @@ impl LineReader {
         Self { kind, path, lines, from: 0, to: u64::MAX }
     }
 
+    /// Only messages from a number on, with the events behind them.
+    #[must_use]
+    pub fn from(mut self, from: u64) -> Self {
+        self.from = from;
+        self
+    }
+
     /// Where the next line begins, in bytes from the beginning of the log.
     pub fn position(&self) -> u64 {
         self.lines.as_ref().map_or(0, Forward::position)
@@ -186,7 +193,7 @@ impl RawLines {
     }
 
     /// The next line without its line end; `None` at the end.
-    pub fn next(&mut self) -> Result<Option<&[u8]>, StoreError> {
+    pub fn step(&mut self) -> Result<Option<&[u8]>, StoreError> {
         let Some(lines) = &mut self.lines else { return Ok(None) };
         let path = &self.path;
         let found = lines.next().map_err(|error| StoreError::io(format!("reading {path}"), error))?;
@@ -319,6 +326,13 @@ impl Task {
             }
         }
         Err(StoreError::MessageNotFound { id: self.id, seq, last: self.lock().shown.last_seq })
+    }
+
+    /// Whether a message is pinned.
+    pub(crate) fn is_pinned(&self, seq: u64) -> Result<bool, StoreError> {
+        let inner = self.lock();
+        self.check_there(&inner)?;
+        Ok(inner.state.pins.contains(&seq))
     }
 
     /// Records of `tools.jsonl` or `planning.jsonl`.

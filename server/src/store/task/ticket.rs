@@ -5,9 +5,9 @@ use std::sync::Arc;
 
 use crate::infra::fs::File;
 use crate::log::{Commit, Step};
-use crate::model::{Durability, StoreError};
+use crate::model::{Durability, StoreError, TaskId};
 
-use super::{AppendOutcome, Task};
+use super::{Append, AppendOutcome, Task};
 
 /// A message that was written. What it is told is only true once it is durable.
 #[derive(Debug)]
@@ -30,6 +30,38 @@ impl Pending {
     /// Waits as a task of a multi-threaded runtime.
     pub async fn durable(self) -> Result<AppendOutcome, StoreError> {
         self.ticket.durable().await.map(|()| self.outcome)
+    }
+}
+
+/// An open task, to append to. When a write or a sync has failed, everything later fails too: what was taken
+/// back must not be followed by what came behind it.
+#[derive(Debug, Clone)]
+pub struct TaskHandle {
+    task: Arc<Task>,
+}
+
+impl TaskHandle {
+    pub(crate) fn new(task: Arc<Task>) -> Self {
+        Self { task }
+    }
+
+    /// The task.
+    pub fn id(&self) -> TaskId {
+        self.task.id
+    }
+
+    /// Writes a message; it is acknowledged when it is durable.
+    pub fn append(&self, append: &Append) -> Result<Pending, StoreError> {
+        let prepared = Task::prepare(&self.task.env, append)?;
+        self.task.append(&prepared)
+    }
+
+    /// The same if it can be done at once; none if it would have to wait for a lock or make a view.
+    pub fn try_append(&self, append: &Append) -> Option<Result<Pending, StoreError>> {
+        match Task::prepare(&self.task.env, append) {
+            Ok(prepared) => self.task.try_append(&prepared),
+            Err(error) => Some(Err(error)),
+        }
     }
 }
 

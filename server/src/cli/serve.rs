@@ -1,0 +1,72 @@
+//! `contextstore serve`: runs the server until it is told to stop.
+
+use std::net::SocketAddr;
+use std::path::PathBuf;
+use std::process::ExitCode;
+
+use clap::Args;
+use tokio::signal::unix::{SignalKind, signal};
+
+use super::Failure;
+use crate::config::{Config, Flags, Listen, TcpAuth};
+use crate::infra::telemetry;
+use crate::serve;
+
+/// Serves a data directory over gRPC.
+///
+/// Stops in order on SIGTERM and SIGINT: calls that are going on may end, everything is synced, and the exit code
+/// is 0. A second signal stops it at once.
+#[derive(Debug, Args)]
+pub(super) struct Serve {
+    /// The data directory [default: contexts]
+    #[arg(long, value_name = "DIR")]
+    data_dir: Option<PathBuf>,
+    /// Where to listen: unix:PATH or tcp:HOST:PORT, as often as needed [default: unix:DIR/contextstore.sock and
+    /// tcp:127.0.0.1:50551]
+    #[arg(long, value_name = "ADDRESS")]
+    listen: Vec<Listen>,
+    /// Where to serve /metrics and /healthz over HTTP, on loopback [default: nowhere]
+    #[arg(long, value_name = "HOST:PORT")]
+    admin_listen: Option<SocketAddr>,
+    /// What calls over TCP must carry: token or none [default: token]
+    #[arg(long, value_name = "WHAT")]
+    tcp_auth: Option<TcpAuth>,
+    /// A YAML file with the configuration
+    #[arg(long, value_name = "FILE")]
+    config: Option<PathBuf>,
+}
+
+impl Serve {
+    pub(super) fn run(self) -> Result<ExitCode, Failure> {
+        let Self { data_dir, listen, admin_listen, tcp_auth, config } = self;
+        let config = Config::load(&Flags { config, data_dir, listen, admin_listen, tcp_auth })?;
+        telemetry::start(config.log.format, &config.log.level)?;
+        let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build()?;
+        runtime.block_on(async {
+            let mut terminate = signal(SignalKind::terminate())?;
+            let mut interrupt = signal(SignalKind::interrupt())?;
+            let mut stop = async || {
+                tokio::select! {
+                    _ = terminate.recv() => {}
+                    _ = interrupt.recv() => {}
+                }
+            };
+            let (told, stopping) = tokio::sync::oneshot::channel();
+            let server = tokio::spawn(serve::run(config, async {
+                let _ = stopping.await;
+            }));
+            let mut server = std::pin::pin!(server);
+            tokio::select! {
+                ended = &mut server => return ended.map_err(std::io::Error::other)?.map_err(Failure::from),
+                () = stop() => drop(told.send(())),
+            }
+            tokio::select! {
+                ended = &mut server => ended.map_err(std::io::Error::other)?.map_err(Failure::from),
+                () = stop() => Err(std::io::Error::other("stopped at once by a second signal").into()),
+            }
+        })?;
+        // Calls that did not end in time, and syncs nobody waits for, do not hold up the exit.
+        runtime.shutdown_background();
+        Ok(ExitCode::SUCCESS)
+    }
+}

@@ -1,0 +1,177 @@
+//! Model → wire: what callers are told.
+
+use std::time::Duration;
+
+use chrono::{DateTime, TimeDelta, Utc};
+use contextstore_proto::v1 as pb;
+use prost_types::Timestamp;
+use serde_json::Value;
+
+use crate::context::Pressure;
+use crate::model::{Durability, Holder, SummaryRecord, TaskConfig, TaskKey, TaskRow};
+use crate::store::{AppendOutcome, TaskInfo};
+
+pub(super) fn timestamp(at: DateTime<Utc>) -> Timestamp {
+    Timestamp { seconds: at.timestamp(), nanos: i32::try_from(at.timestamp_subsec_nanos()).unwrap_or(0) }
+}
+
+pub(super) fn duration(length: Duration) -> prost_types::Duration {
+    length.try_into().unwrap_or_default()
+}
+
+pub(super) fn pressure(pressure: &Pressure) -> pb::Pressure {
+    pb::Pressure {
+        tokens: pressure.tokens,
+        limit: pressure.limit,
+        limit_source: pressure.source.as_str().to_owned(),
+        ratio: pressure.ratio,
+        stage: pressure.stage.as_str().to_owned(),
+        should_compress: pressure.should_compress,
+    }
+}
+
+pub(super) fn appended(outcome: &AppendOutcome) -> pb::AppendMessageResponse {
+    pb::AppendMessageResponse {
+        seq: outcome.seq,
+        tokens: outcome.tokens,
+        duplicate: outcome.duplicate,
+        pressure: Some(pressure(&outcome.pressure)),
+    }
+}
+
+pub(super) fn durability_word(durability: Durability) -> &'static str {
+    match durability {
+        Durability::Group => "group",
+        Durability::Each => "each",
+        Durability::Process => "process",
+    }
+}
+
+fn key(key: &TaskKey) -> pb::TaskKey {
+    let TaskKey { task_source, owner, repo, task_type, task_id } = key.clone();
+    pb::TaskKey { task_source, owner, repo, task_type, task_id }
+}
+
+fn holder(holder: &Holder) -> pb::Holder {
+    pb::Holder {
+        instance_id: holder.instance_id.to_string(),
+        process_id: holder.process_id,
+        hostname: holder.hostname.clone(),
+    }
+}
+
+fn config(config: &TaskConfig) -> pb::TaskConfig {
+    let mut other = config.other.clone();
+    let compression = other.remove("compression").map(|own| pb::CompressionConfig {
+        auto: own.get("auto").and_then(Value::as_bool),
+        strategy: own.get("strategy").and_then(Value::as_str).unwrap_or_default().to_owned(),
+        threshold: own.get("threshold").and_then(Value::as_f64),
+        token_threshold: own.get("token_threshold").and_then(Value::as_u64),
+    });
+    pb::TaskConfig {
+        llm_provider: config.llm_provider.clone(),
+        model: config.model.clone(),
+        context_length: config.context_length,
+        durability: config.durability.map_or("", durability_word).to_owned(),
+        compression,
+        extra_json: if other.is_empty() { String::new() } else { Value::from(other).to_string() },
+    }
+}
+
+/// A task from its row in the catalog.
+pub(super) fn listed(row: TaskRow) -> pb::Task {
+    pb::Task {
+        uuid: row.uuid.to_string(),
+        key: Some(key(&row.key)),
+        user: row.user,
+        status: row.status.as_str().to_owned(),
+        health: row.health.as_str().to_owned(),
+        error_message: row.error_message.unwrap_or_default(),
+        config: Some(pb::TaskConfig {
+            llm_provider: row.llm_provider,
+            model: row.model,
+            context_length: row.context_length,
+            ..pb::TaskConfig::default()
+        }),
+        create_time: Some(timestamp(row.created_at)),
+        update_time: Some(timestamp(row.updated_at)),
+        complete_time: row.completed_at.map(timestamp),
+        statistics: Some(pb::TaskStatistics {
+            total_messages: row.total_messages,
+            llm_call_count: row.llm_call_count,
+            total_tokens: row.total_tokens,
+            tool_call_count: row.tool_call_count,
+            total_tool_calls: row.total_tool_calls,
+            compression_count: row.compression_count,
+            total_summaries: row.total_summaries,
+            ..pb::TaskStatistics::default()
+        }),
+        process_id: row.process_id,
+        hostname: row.hostname,
+        ..pb::Task::default()
+    }
+}
+
+pub(super) fn statistics(info: &TaskInfo) -> pb::TaskStatistics {
+    pb::TaskStatistics {
+        total_messages: info.last_seq,
+        message_tokens: info.tally.message_tokens,
+        view_messages: info.view_messages,
+        view_tokens: info.view_tokens,
+        view_bytes: info.view_bytes,
+        llm_call_count: info.tally.llm_calls,
+        total_tokens: info.tally.tokens,
+        tool_call_count: info.row.tool_call_count,
+        total_tool_calls: info.row.total_tool_calls,
+        tool_success_count: info.tool_successes,
+        compression_count: info.tally.compressions,
+        total_summaries: info.tally.summaries,
+        total_plans: info.plans,
+        pinned_messages: info.pins.len() as u64,
+        bytes_on_disk: info.disk_bytes,
+    }
+}
+
+/// A task from its own files.
+pub(super) fn task(info: &TaskInfo, lease_ttl: Duration, now: DateTime<Utc>) -> pb::Task {
+    let lease = info.lease.as_ref().map(|(lease, age)| {
+        let renewed = now - TimeDelta::from_std(*age).unwrap_or_default();
+        // A clock that was set back must not make a renewal older than the lease.
+        let renewed = renewed.max(lease.acquired_at);
+        pb::Lease {
+            generation: lease.generation,
+            holder: Some(holder(&lease.holder)),
+            acquired_time: Some(timestamp(lease.acquired_at)),
+            renewed_time: Some(timestamp(renewed)),
+            expire_time: Some(timestamp(renewed + lease_ttl)),
+        }
+    });
+    pb::Task {
+        config: Some(config(&info.config)),
+        lease,
+        lease_generation: info.lease_generation,
+        statistics: Some(statistics(info)),
+        has_plan: info.plans > 0,
+        directory: info.folder.task(info.row.uuid).to_string(),
+        view_generation: info.view_generation,
+        last_seq: info.last_seq,
+        ..listed(info.row.clone())
+    }
+}
+
+pub(super) fn summary(record: SummaryRecord) -> pb::Summary {
+    pb::Summary {
+        id: record.id,
+        start_seq: record.start_seq,
+        end_seq: record.end_seq,
+        summary: record.summary,
+        compressed_message_count: record.compressed_message_count,
+        original_tokens: record.original_tokens,
+        summary_tokens: record.summary_tokens,
+        strategy: record.strategy,
+        model: record.model,
+        create_time: Some(timestamp(record.timestamp)),
+        tokens_saved: record.tokens_saved,
+        ratio: record.ratio,
+    }
+}

@@ -1,0 +1,126 @@
+//! Appending messages, one by one and pipelined.
+
+use std::sync::Arc;
+use std::time::Instant;
+
+use contextstore_proto::v1 as pb;
+use futures_util::Stream;
+use futures_util::stream::unfold;
+use prost::Message;
+use tokio::sync::mpsc;
+use tokio::task::block_in_place;
+use tonic::{Status, Streaming};
+
+use super::serving::Serving;
+use super::{answer, convert};
+use crate::infra::metrics;
+use crate::model::Role;
+use crate::store::{AppendOutcome, Pending, TaskHandle};
+
+/// Messages that may wait for their responses.
+const WINDOW: usize = 1024;
+/// A request that is larger is not worked on where other calls wait behind it.
+const INLINE_BYTES: usize = 64 << 10;
+
+/// Appends one message.
+pub(super) async fn one(
+    serving: &Serving,
+    request: pb::AppendMessageRequest,
+) -> Result<pb::AppendMessageResponse, Status> {
+    let started = Instant::now();
+    let store = serving.store();
+    let large = request.encoded_len() > INLINE_BYTES;
+    let begin = || {
+        let (id, append) = convert::append(request)?;
+        let begun = store.try_handle(id).and_then(|handle| handle.try_append(&append));
+        let pending = match begun {
+            Some(begun) => begun,
+            None if large => store.begin_append(id, &append),
+            None => block_in_place(|| store.begin_append(id, &append)),
+        };
+        Ok::<_, Status>((append.message.role, pending?))
+    };
+    let (role, pending) = if large { block_in_place(begin) } else { begin() }?;
+    let outcome = pending.durable().await?;
+    count(&outcome, role, started);
+    Ok(answer::appended(&outcome))
+}
+
+fn count(outcome: &AppendOutcome, role: Role, started: Instant) {
+    if !outcome.duplicate {
+        metrics::message_appended(&outcome.source, role.as_str());
+    }
+    metrics::append_took(started.elapsed());
+}
+
+/// A message that was written, or why it was not.
+type Written = Result<(Pending, Role, Instant), Status>;
+
+/// Appends messages as they come; the responses follow in their order.
+pub(super) fn many(
+    serving: Arc<Serving>,
+    requests: Streaming<pb::AppendMessagesRequest>,
+) -> impl Stream<Item = Result<pb::AppendMessagesResponse, Status>> + Send {
+    let (written, waiting) = mpsc::channel(WINDOW);
+    tokio::spawn(write(serving, requests, written));
+    unfold(Some(waiting), |waiting| async move {
+        let mut waiting: mpsc::Receiver<Written> = waiting?;
+        let durable = match waiting.recv().await? {
+            Ok((pending, role, started)) => {
+                pending.durable().await.map_err(Status::from).inspect(|outcome| {
+                    count(outcome, role, started);
+                })
+            }
+            Err(status) => Err(status),
+        };
+        // Behind the first failure nothing more is told, and the one who writes notices.
+        let waiting = durable.is_ok().then_some(waiting);
+        Some((durable.map(|outcome| acknowledged(&outcome)), waiting))
+    })
+}
+
+fn acknowledged(outcome: &AppendOutcome) -> pb::AppendMessagesResponse {
+    let pb::AppendMessageResponse { seq, tokens, duplicate, pressure } = answer::appended(outcome);
+    pb::AppendMessagesResponse { seq, tokens, duplicate, pressure }
+}
+
+/// Writes what comes, until it ends or something fails.
+async fn write(
+    serving: Arc<Serving>,
+    mut requests: Streaming<pb::AppendMessagesRequest>,
+    written: mpsc::Sender<Written>,
+) {
+    // One handle for as long as the messages are of one task, so that nothing goes through behind a failure.
+    let mut handle: Option<TaskHandle> = None;
+    loop {
+        let request = tokio::select! {
+            request = requests.message() => request,
+            // Nobody waits for the responses any more.
+            () = written.closed() => return,
+        };
+        let outcome = match request {
+            Ok(Some(request)) => begin(&serving, &mut handle, convert::as_one(request)),
+            Ok(None) => return,
+            Err(status) => Err(status),
+        };
+        let failed = outcome.is_err();
+        if written.send(outcome).await.is_err() || failed {
+            return;
+        }
+    }
+}
+
+fn begin(serving: &Serving, handle: &mut Option<TaskHandle>, request: pb::AppendMessageRequest) -> Written {
+    let started = Instant::now();
+    let large = request.encoded_len() > INLINE_BYTES;
+    let parse = || convert::append(request);
+    let (id, append) = if large { block_in_place(parse) } else { parse() }?;
+    let role = append.message.role;
+    let handle = match handle.take_if(|handle| handle.id() == id) {
+        Some(same) => handle.insert(same),
+        None => handle.insert(block_in_place(|| serving.store().handle(id))?),
+    };
+    let tried = if large { None } else { handle.try_append(&append) };
+    let pending = tried.unwrap_or_else(|| block_in_place(|| handle.append(&append)))?;
+    Ok((pending, role, started))
+}

@@ -1,0 +1,321 @@
+//! Wire ⇄ model. Every field of a request is parsed here, and nothing is decided.
+
+use chrono::{DateTime, Utc};
+use contextstore_proto::v1 as pb;
+use prost_types::Timestamp;
+use serde_json::{Map, Value};
+
+use crate::context::{Strategy, count_tokens};
+use crate::model::{
+    Durability, Holder, InstanceId, InvalidField, Json, JsonKind, NewMessage, OutputRef, RequestId, Role,
+    Status, TaskConfig, TaskFilter, TaskId, TaskKey, TaskOrder, ToolCall, ToolStatus, fields, plain_text,
+};
+use crate::store::{Append, Caller};
+
+/// Largest number a caller may send: what JSON carries without loss everywhere.
+const MAX_NUMBER: u64 = (1 << 53) - 1;
+
+type Parsed<T> = Result<T, InvalidField>;
+
+/// Text that need not be there.
+pub(super) fn some(text: String) -> Option<String> {
+    (!text.is_empty()).then_some(text)
+}
+
+pub(super) fn caller(request_id: &str, lease_generation: u64) -> Parsed<Caller> {
+    let request_id = if request_id.is_empty() { None } else { Some(RequestId::parse(request_id)?) };
+    Ok(Caller { request_id, lease_generation })
+}
+
+pub(super) fn number(field: &'static str, value: u64) -> Parsed<u64> {
+    if value > MAX_NUMBER {
+        return Err(InvalidField::new(field, format!("is {value}; at most {MAX_NUMBER} is allowed")));
+    }
+    Ok(value)
+}
+
+/// A last number; 0 means all there are.
+pub(super) fn last(from: u64, field: &'static str, to: u64) -> Parsed<u64> {
+    match to {
+        0 => Ok(u64::MAX),
+        to if to < from => Err(InvalidField::new(field, format!("is {to}, which is before {from}"))),
+        to => Ok(to),
+    }
+}
+
+pub(super) fn holder(holder: Option<pb::Holder>) -> Parsed<Holder> {
+    let holder = holder.ok_or_else(|| InvalidField::new("holder", "is missing"))?;
+    plain_text("holder.hostname", &holder.hostname)?;
+    Ok(Holder {
+        instance_id: InstanceId::parse(&holder.instance_id)?,
+        process_id: holder.process_id,
+        hostname: holder.hostname,
+    })
+}
+
+pub(super) fn key(key: Option<pb::TaskKey>) -> TaskKey {
+    let pb::TaskKey { task_source, owner, repo, task_type, task_id } = key.unwrap_or_default();
+    TaskKey { task_source, owner, repo, task_type, task_id }
+}
+
+pub(super) fn config(config: pb::TaskConfig) -> Parsed<TaskConfig> {
+    plain_text("config.llm_provider", &config.llm_provider)?;
+    plain_text("config.model", &config.model)?;
+    if config.context_length == Some(0) {
+        return Err(InvalidField::new("config.context_length", "must be at least 1"));
+    }
+    if let Some(length) = config.context_length {
+        number("config.context_length", length)?;
+    }
+    let durability = match config.durability.as_str() {
+        "" => None,
+        "group" => Some(Durability::Group),
+        "each" => Some(Durability::Each),
+        "process" => Some(Durability::Process),
+        _ => return Err(InvalidField::new("config.durability", "is not group, each or process")),
+    };
+    let mut other = extra("config.extra_json", &config.extra_json)?;
+    for known in ["llm_provider", "model", "context_length", "durability", "compression"] {
+        if other.contains_key(known) {
+            let problem = format!("has the key {known}, which has a field of its own");
+            return Err(InvalidField::new("config.extra_json", problem));
+        }
+    }
+    if let Some(compression) = config.compression {
+        other.insert("compression".to_owned(), compression_value(compression)?);
+    }
+    Ok(TaskConfig {
+        llm_provider: config.llm_provider,
+        model: config.model,
+        context_length: config.context_length,
+        durability,
+        other,
+    })
+}
+
+fn compression_value(compression: pb::CompressionConfig) -> Parsed<Value> {
+    let pb::CompressionConfig { auto, strategy, threshold, token_threshold } = compression;
+    let mut value = Map::new();
+    if let Some(auto) = auto {
+        value.insert("auto".to_owned(), auto.into());
+    }
+    if !strategy.is_empty() {
+        value.insert("strategy".to_owned(), Strategy::parse(&strategy)?.as_str().into());
+    }
+    if let Some(threshold) = threshold {
+        if !(threshold > 0.0 && threshold <= 1.0) {
+            let problem = format!("is {threshold}; it must be over 0 and at most 1");
+            return Err(InvalidField::new("config.compression.threshold", problem));
+        }
+        value.insert("threshold".to_owned(), threshold.into());
+    }
+    if let Some(tokens) = token_threshold {
+        let tokens = number("config.compression.token_threshold", tokens)?;
+        if tokens == 0 {
+            return Err(InvalidField::new("config.compression.token_threshold", "must be at least 1"));
+        }
+        value.insert("token_threshold".to_owned(), tokens.into());
+    }
+    Ok(value.into())
+}
+
+fn extra(field: &'static str, text: &str) -> Parsed<Map<String, Value>> {
+    if text.is_empty() {
+        return Ok(Map::new());
+    }
+    let json = json(field, text)?;
+    if json.kind() != JsonKind::Object {
+        return Err(InvalidField::new(field, "is not a JSON object"));
+    }
+    serde_json::from_str(json.as_str())
+        .map_err(|error| InvalidField::new(field, format!("is not valid: {error}")))
+}
+
+fn json(field: &'static str, text: &str) -> Parsed<Json> {
+    Json::parse(text).map_err(|error| InvalidField::new(field, format!("is not valid JSON: {error}")))
+}
+
+/// JSON that need not be there.
+pub(super) fn some_json(field: &'static str, text: &str) -> Parsed<Option<Json>> {
+    if text.is_empty() { Ok(None) } else { json(field, text).map(Some) }
+}
+
+/// JSON that must be there.
+pub(super) fn required_json(field: &'static str, text: &str) -> Parsed<Json> {
+    some_json(field, text)?.ok_or_else(|| InvalidField::new(field, "is missing"))
+}
+
+/// The two are the same but for their names.
+pub(super) fn as_one(request: pb::AppendMessagesRequest) -> pb::AppendMessageRequest {
+    use pb::{append_message_request as one, append_messages_request as many};
+    pb::AppendMessageRequest {
+        task_uuid: request.task_uuid,
+        body: request.body.map(|body| match body {
+            many::Body::Message(message) => one::Body::Message(message),
+            many::Body::MessageJson(json) => one::Body::MessageJson(json),
+        }),
+        pinned: request.pinned,
+        output_ref: request.output_ref,
+        request_id: request.request_id,
+        lease_generation: request.lease_generation,
+    }
+}
+
+pub(super) fn append(request: pb::AppendMessageRequest) -> Parsed<(TaskId, Append)> {
+    use pb::append_message_request::Body;
+    let id = TaskId::parse(&request.task_uuid)?;
+    let caller = caller(&request.request_id, request.lease_generation)?;
+    let mut message = match request.body {
+        Some(Body::Message(fields)) => message(fields)?,
+        Some(Body::MessageJson(json)) => NewMessage::from_json(&json)?,
+        None => return Err(InvalidField::new("message", "is missing; so is message_json")),
+    };
+    message.pinned = request.pinned;
+    message.output_ref = some_ref(&request.output_ref)?;
+    let tokens = count_tokens(&message);
+    Ok((id, Append { message, tokens, caller }))
+}
+
+pub(super) fn some_ref(text: &str) -> Parsed<Option<OutputRef>> {
+    if text.is_empty() { Ok(None) } else { OutputRef::parse(text).map(Some) }
+}
+
+fn message(message: pb::Message) -> Parsed<NewMessage> {
+    let role = Role::parse(&message.role).ok_or_else(|| {
+        InvalidField::new("message.role", "is not system, developer, user, assistant or tool")
+    })?;
+    let content = if message.content_json.is_empty() {
+        // A message that only calls tools has no content, not an empty one.
+        let none = message.content.is_empty() && !message.tool_calls.is_empty();
+        if none { json("message.content", "null")? } else { Json::text(&message.content) }
+    } else {
+        if !message.content.is_empty() {
+            return Err(InvalidField::new("message.content_json", "cannot stand beside content"));
+        }
+        let parts = json("message.content_json", &message.content_json)?;
+        if parts.kind() != JsonKind::Array {
+            return Err(InvalidField::new("message.content_json", "is not a JSON array of content parts"));
+        }
+        parts
+    };
+    let text = |text: &str| (!text.is_empty()).then(|| Json::text(text));
+    Ok(NewMessage {
+        role,
+        content: Some(content),
+        tool_name: text(&message.tool_name),
+        tool_calls: tool_calls(&message.tool_calls)?,
+        tool_call_id: text(&message.tool_call_id),
+        name: text(&message.name),
+        extra: message_extra(&message.extra_json)?,
+        pinned: false,
+        output_ref: None,
+    })
+}
+
+fn tool_calls(calls: &[pb::ToolCall]) -> Parsed<Option<Json>> {
+    if calls.is_empty() {
+        return Ok(None);
+    }
+    let bad = |problem: String| InvalidField::new("message.tool_calls", problem);
+    let mut list = Vec::with_capacity(calls.len());
+    for (index, call) in calls.iter().enumerate() {
+        if call.id.is_empty() || call.name.is_empty() {
+            return Err(bad(format!("[{index}] has no id or no name")));
+        }
+        let (id, name, arguments) = (&call.id, &call.name, &call.arguments);
+        list.push(match call.r#type.as_str() {
+            "" | "function" => serde_json::json!({
+                "id": id, "type": "function", "function": {"name": name, "arguments": arguments}
+            }),
+            "custom" => {
+                serde_json::json!({"id": id, "type": "custom", "custom": {"name": name, "input": arguments}})
+            }
+            other => return Err(bad(format!("[{index}] has the type {other:?}, not function or custom"))),
+        });
+    }
+    json("message.tool_calls", &Value::from(list).to_string()).map(Some)
+}
+
+/// Fields of a message that have no field of their own; those that have one would say two things.
+fn message_extra(text: &str) -> Parsed<Option<Json>> {
+    const FIELD: &str = "message.extra_json";
+    const OWN: [&str; 6] = ["role", "content", "name", "tool_calls", "tool_call_id", "tool_name"];
+    let Some(extra) = some_json(FIELD, text)? else { return Ok(None) };
+    if extra.kind() != JsonKind::Object {
+        return Err(InvalidField::new(FIELD, "is not a JSON object"));
+    }
+    for (key, _) in fields(extra.as_str()) {
+        let key: String = serde_json::from_str(key).unwrap_or_default();
+        if OWN.contains(&key.as_str()) {
+            return Err(InvalidField::new(FIELD, format!("has the key {key}, which has a field of its own")));
+        }
+    }
+    Ok((extra.as_str() != "{}").then_some(extra))
+}
+
+pub(super) fn tool_call(request: pb::RecordToolCallRequest) -> Parsed<ToolCall> {
+    let status = match request.status.as_str() {
+        "" | "success" => ToolStatus::Success,
+        "error" => ToolStatus::Error,
+        _ => return Err(InvalidField::new("status", "is not success or error")),
+    };
+    Ok(ToolCall {
+        tool_name: request.tool_name,
+        arguments: some_json("arguments_json", &request.arguments_json)?,
+        result: some_json("result_json", &request.result_json)?,
+        output_ref: some_ref(&request.output_ref)?,
+        status,
+        error: some(request.error),
+        duration_ms: request.duration_ms.map(|ms| number("duration_ms", ms)).transpose()?,
+        message_seq: request.message_seq.map(|seq| number("message_seq", seq)).transpose()?,
+    })
+}
+
+pub(super) fn filter(filter: Option<pb::TaskFilter>) -> Parsed<TaskFilter> {
+    let filter = filter.unwrap_or_default();
+    let statuses = filter
+        .statuses
+        .iter()
+        .map(|text| Status::parse(text).map_err(|bad| InvalidField::new("filter.statuses", bad.problem)));
+    let statuses = statuses.collect::<Parsed<Vec<Status>>>()?;
+    let parts = [
+        ("filter.task_source", &filter.task_source),
+        ("filter.owner", &filter.owner),
+        ("filter.repo", &filter.repo),
+        ("filter.task_type", &filter.task_type),
+        ("filter.task_id", &filter.task_id),
+        ("filter.user", &filter.user),
+    ];
+    for (field, value) in parts {
+        plain_text(field, value)?;
+    }
+    Ok(TaskFilter {
+        statuses,
+        task_source: some(filter.task_source),
+        owner: some(filter.owner),
+        repo: some(filter.repo),
+        task_type: some(filter.task_type),
+        task_id: some(filter.task_id),
+        user: some(filter.user),
+        created_from: filter.created_from.map(|at| time("filter.created_from", at)).transpose()?,
+        created_before: filter.created_before.map(|at| time("filter.created_before", at)).transpose()?,
+    })
+}
+
+pub(super) fn order(text: &str) -> Parsed<TaskOrder> {
+    match text {
+        "" | "created_desc" => Ok(TaskOrder::CreatedDescending),
+        "created_asc" => Ok(TaskOrder::CreatedAscending),
+        "updated_desc" => Ok(TaskOrder::UpdatedDescending),
+        "updated_asc" => Ok(TaskOrder::UpdatedAscending),
+        _ => Err(InvalidField::new("order", "is not created_desc, created_asc, updated_desc or updated_asc")),
+    }
+}
+
+fn time(field: &'static str, at: Timestamp) -> Parsed<DateTime<Utc>> {
+    let nanos = u32::try_from(at.nanos).ok().filter(|nanos| *nanos < 1_000_000_000);
+    // What RFC 3339 can write: years 1 to 9999.
+    let seconds = Some(at.seconds).filter(|seconds| (-62_135_596_800..=253_402_300_799).contains(seconds));
+    let found = seconds.zip(nanos).and_then(|(seconds, nanos)| DateTime::from_timestamp(seconds, nanos));
+    found.ok_or_else(|| InvalidField::new(field, "is not a time between the years 1 and 9999"))
+}

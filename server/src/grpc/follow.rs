@@ -1,0 +1,240 @@
+//! Streams that go on with what happens later: the history with `follow`, and WatchTask.
+//!
+//! Both read the logs from disk, from the place where they were; a signal only tells them to look again. So they
+//! need no memory for what a slow reader has not taken, and miss nothing, whatever happens to the server.
+
+use std::collections::VecDeque;
+use std::sync::Arc;
+use std::time::Duration;
+
+use bytes::Bytes;
+use contextstore_proto::v1 as pb;
+use futures_util::Stream;
+use futures_util::stream::unfold;
+use tonic::Status;
+
+use super::answer;
+use super::read::{Kinds, LogRecords, fill};
+use super::serving::Serving;
+use super::status::Refusal;
+use super::token::Place;
+use crate::infra::metrics;
+use crate::model::{Event, StoreError, TaskId};
+use crate::store::{Head, Line, LogEnds, LogKind, Store, Subscription};
+
+/// Even without a signal it is looked again, as the store may have been opened again in between.
+const LOOK_AGAIN: Duration = Duration::from_secs(5);
+/// A watcher that is further behind than this goes on at the present.
+const LAG_BYTES: u64 = 16 << 20;
+/// Events that are read ahead of a watcher.
+const AHEAD: usize = 256;
+
+/// One who follows a task.
+struct Follower {
+    serving: Arc<Serving>,
+    id: TaskId,
+    subscription: Subscription,
+}
+
+impl Follower {
+    /// It is subscribed before anything is read, so that nothing falls between.
+    fn new(serving: Arc<Serving>, id: TaskId) -> Self {
+        let subscription = serving.store().subscribe(id);
+        Self { serving, id, subscription }
+    }
+
+    /// Returns when there may be more.
+    async fn more(&mut self) -> Result<(), Refusal> {
+        tokio::select! {
+            () = self.serving.stopped() => return Err(Refusal::Stopping),
+            () = self.subscription.changed() => {}
+            () = tokio::time::sleep(LOOK_AGAIN) => {
+                self.subscription = self.serving.store().subscribe(self.id);
+            }
+        }
+        Ok(())
+    }
+}
+
+/// What is to be followed of the history.
+pub(super) struct History {
+    pub(super) from: u64,
+    pub(super) limit: u64,
+    pub(super) kinds: Kinds,
+}
+
+/// The history from a message on, and what comes later.
+pub(super) fn history(
+    serving: Arc<Serving>,
+    id: TaskId,
+    history: History,
+) -> impl Stream<Item = Result<pb::StreamMessagesResponse, Status>> + Send {
+    struct State {
+        follower: Follower,
+        /// Where the next line begins; none before the first look.
+        position: Option<u64>,
+        left: u64,
+        history: History,
+    }
+    impl State {
+        fn read(&mut self, store: &Store) -> Result<Vec<Bytes>, StoreError> {
+            let (id, from) = (self.follower.id, self.history.from);
+            let lines = match self.position {
+                None => store.lines(id, from, u64::MAX)?,
+                Some(position) => store.lines_at(id, LogKind::Messages, position)?.from(from),
+            };
+            let mut records = LogRecords { lines, kinds: self.history.kinds.clone() };
+            let mut batch = Vec::new();
+            fill(&mut records, &mut batch, &mut self.left)?;
+            self.position = Some(records.lines.position());
+            Ok(batch)
+        }
+
+        async fn next(&mut self) -> Result<Option<pb::StreamMessagesResponse>, Status> {
+            while self.left > 0 {
+                let serving = Arc::clone(&self.follower.serving);
+                let records = serving.with(|store| self.read(store))?;
+                if !records.is_empty() {
+                    metrics::bytes_streamed("StreamMessages", records.iter().map(Bytes::len).sum());
+                    return Ok(Some(pb::StreamMessagesResponse { records }));
+                }
+                self.follower.more().await?;
+            }
+            Ok(None)
+        }
+    }
+    let left = if history.limit == 0 { u64::MAX } else { history.limit };
+    let state = State { follower: Follower::new(serving, id), position: None, left, history };
+    unfold(Some(state), |state| async move {
+        let mut state = state?;
+        match state.next().await {
+            Ok(response) => Some((Ok(response?), Some(state))),
+            Err(status) => Some((Err(status), None)),
+        }
+    })
+}
+
+/// What happens to a task, from a place on.
+pub(super) fn watch(
+    serving: Arc<Serving>,
+    id: TaskId,
+    from: Option<Place>,
+) -> Result<impl Stream<Item = Result<pb::WatchTaskResponse, Status>> + Send, Status> {
+    let follower = Follower::new(Arc::clone(&serving), id);
+    let ends = serving.with(|store| store.log_ends(id))?;
+    let place = from.unwrap_or_else(|| Place::from(ends));
+    let watcher = Watcher { follower, place, ahead: VecDeque::new() };
+    Ok(unfold(Some(watcher), |watcher| async move {
+        let mut watcher = watcher?;
+        match watcher.next().await {
+            Ok(response) => Some((Ok(response), Some(watcher))),
+            Err(status) => Some((Err(status), None)),
+        }
+    }))
+}
+
+struct Watcher {
+    follower: Follower,
+    place: Place,
+    ahead: VecDeque<pb::WatchTaskResponse>,
+}
+
+impl Watcher {
+    async fn next(&mut self) -> Result<pb::WatchTaskResponse, Status> {
+        loop {
+            if let Some(event) = self.ahead.pop_front() {
+                return Ok(event);
+            }
+            let serving = Arc::clone(&self.follower.serving);
+            serving.with(|store| self.read(store))?;
+            if self.ahead.is_empty() {
+                self.follower.more().await?;
+            }
+        }
+    }
+
+    fn read(&mut self, store: &Store) -> Result<(), StoreError> {
+        let id = self.follower.id;
+        let ends = store.log_ends(id)?;
+        let behind = self.place.behind(&ends);
+        if behind.is_none_or(|behind| behind > LAG_BYTES) {
+            let time = answer::timestamp(self.follower.serving.clock.now());
+            self.place = Place::from(ends);
+            let lagged = pb::watch_task_response::Lagged { skipped_bytes: behind.unwrap_or(0) };
+            self.tell(Some(time), pb::watch_task_response::Event::Lagged(lagged));
+            return Ok(());
+        }
+        for kind in [LogKind::Messages, LogKind::Tools, LogKind::Plans] {
+            let mut lines = store.lines_at(id, kind, self.place.of(kind))?;
+            while self.ahead.len() < AHEAD {
+                let Some(found) = lines.step(|line| (line.time(), event(line)))? else { break };
+                self.place.set(kind, lines.position());
+                if let (time, Some(event)) = found {
+                    self.tell(time.map(answer::timestamp), event);
+                }
+            }
+        }
+        Ok(())
+    }
+
+    fn tell(&mut self, time: Option<prost_types::Timestamp>, event: pb::watch_task_response::Event) {
+        let resume_token = self.place.to_string();
+        self.ahead.push_back(pb::WatchTaskResponse { resume_token, time, event: Some(event) });
+    }
+}
+
+/// What a watcher is told of a line, if anything.
+fn event(line: &Line<'_>) -> Option<pb::watch_task_response::Event> {
+    use pb::watch_task_response as told;
+    use told::Event as Told;
+    let field = |name: &str| {
+        let value: serde_json::Value = serde_json::from_str(line.text).ok()?;
+        Some(value.get(name)?.as_str()?.to_owned())
+    };
+    match line.head {
+        Head::Message { seq, role, tokens } => {
+            Some(Told::Appended(told::Appended { seq, role: role.as_str().to_owned(), tokens }))
+        }
+        Head::Record { number } => Some(match field("tool_name") {
+            Some(tool_name) => Told::ToolCall(told::ToolCallRecorded {
+                seq: number,
+                tool_name,
+                status: field("status").unwrap_or_default(),
+            }),
+            None => Told::Plan(told::PlanAppended {
+                id: number,
+                plan_type: field("plan_type").unwrap_or_default(),
+            }),
+        }),
+        Head::Event { name, .. } => match Event::parse(name, line.text).ok().flatten()? {
+            Event::Rewrite(rewrite) => Some(Told::Rewritten(told::Rewritten {
+                generation: rewrite.ordinal,
+                strategy: rewrite.strategy,
+                covers: rewrite.covers,
+            })),
+            Event::Status { status, error_message, .. } => Some(Told::Status(told::StatusChanged {
+                status: status.as_str().to_owned(),
+                error_message: error_message.unwrap_or_default(),
+                lease_generation: 0,
+            })),
+            Event::Lease { generation, .. } => Some(Told::Status(told::StatusChanged {
+                status: crate::model::Status::Running.as_str().to_owned(),
+                error_message: String::new(),
+                lease_generation: generation,
+            })),
+            Event::Started { .. }
+            | Event::Config { .. }
+            | Event::Usage { .. }
+            | Event::Statistics { .. }
+            | Event::Pin { .. }
+            | Event::Forked { .. }
+            | Event::Erased { .. } => None,
+        },
+    }
+}
+
+impl From<LogEnds> for Place {
+    fn from(ends: LogEnds) -> Self {
+        Self { messages: ends.messages, tools: ends.tools, plans: ends.plans }
+    }
+}

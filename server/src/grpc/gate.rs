@@ -1,0 +1,124 @@
+//! The gate that every call goes through: who may call, how much at once, and what is counted.
+//!
+//! Default deny: only the methods of `grpc.health.v1.Health`, by their exact names, are open to everybody.
+
+use std::convert::Infallible;
+use std::future::Future;
+use std::pin::Pin;
+use std::sync::Arc;
+use std::task::{Context, Poll};
+use std::time::Instant;
+
+use http::{HeaderValue, Request, Response, header};
+use subtle::ConstantTimeEq;
+use tonic::Status;
+use tonic::body::Body;
+use tonic::service::Routes;
+use tower::Service;
+
+use super::intake::{Held, InFlight, Intake};
+use super::metered::Metered;
+use super::methods::Methods;
+use super::peer::{Peer, Via};
+use super::status::Refusal;
+use crate::infra::metrics;
+
+/// The methods that need no permission.
+const OPEN: [&str; 3] =
+    ["/grpc.health.v1.Health/Check", "/grpc.health.v1.Health/Watch", "/grpc.health.v1.Health/List"];
+
+/// Who may call.
+#[derive(Clone)]
+pub(crate) struct Access {
+    /// The server's own user.
+    pub(crate) uid: u32,
+    /// Hash of the token that calls over TCP must carry; none: they need none.
+    token: Option<blake3::Hash>,
+}
+
+impl Access {
+    pub(crate) fn new(uid: u32, token: Option<&str>) -> Self {
+        Self { uid, token: token.map(|token| blake3::hash(token.as_bytes())) }
+    }
+
+    fn check(&self, via: Via, authorization: Option<&HeaderValue>) -> Result<(), Refusal> {
+        match via {
+            Via::Unix { uid } if uid == self.uid || uid == 0 => Ok(()),
+            Via::Unix { uid } => Err(Refusal::Forbidden { caller: uid, server: self.uid }),
+            Via::Tcp => match self.token {
+                None => Ok(()),
+                Some(token) => {
+                    let given = authorization.and_then(|value| value.to_str().ok()).and_then(bearer);
+                    // Hashes have one length, so nothing can be learnt from how long this takes.
+                    let same = given.is_some_and(|given| {
+                        blake3::hash(given.as_bytes()).as_bytes().ct_eq(token.as_bytes()).into()
+                    });
+                    if same { Ok(()) } else { Err(Refusal::Unauthenticated) }
+                }
+            },
+        }
+    }
+}
+
+fn bearer(value: &str) -> Option<&str> {
+    let (scheme, token) = value.split_once(' ')?;
+    scheme.eq_ignore_ascii_case("bearer").then(|| token.trim())
+}
+
+/// The services behind the gate.
+#[derive(Clone)]
+pub(crate) struct Gate {
+    routes: Routes,
+    access: Arc<Access>,
+    in_flight: Arc<InFlight>,
+    connections: u64,
+    methods: Arc<Methods>,
+}
+
+impl Gate {
+    pub(crate) fn new(routes: Routes, access: Access, in_flight: Arc<InFlight>, connections: u64) -> Self {
+        let methods = Arc::new(Methods::default());
+        Self { routes, access: Arc::new(access), in_flight, connections, methods }
+    }
+
+    fn admit(&self, request: &Request<Body>) -> Result<(), Refusal> {
+        if OPEN.contains(&request.uri().path()) {
+            return Ok(());
+        }
+        let Some(peer) = request.extensions().get::<Peer>() else {
+            return Err(Refusal::Internal("a call without a connection".to_owned()));
+        };
+        self.access.check(peer.via, request.headers().get(header::AUTHORIZATION))?;
+        if peer.one_too_many {
+            return Err(Refusal::Overloaded { what: "connections", limit: self.connections });
+        }
+        Ok(())
+    }
+}
+
+impl Service<Request<Body>> for Gate {
+    type Response = Response<Metered>;
+    type Error = Infallible;
+    type Future = Pin<Box<dyn Future<Output = Result<Self::Response, Infallible>> + Send>>;
+
+    fn poll_ready(&mut self, context: &mut Context<'_>) -> Poll<Result<(), Infallible>> {
+        Service::<Request<Body>>::poll_ready(&mut self.routes, context)
+    }
+
+    fn call(&mut self, request: Request<Body>) -> Self::Future {
+        let started = Instant::now();
+        let method = self.methods.find(request.uri().path());
+        let held = Held::new(&self.in_flight);
+        let meter = move |response: Response<Body>, held| Metered::wrap(response, method, started, held);
+        if let Err(refusal) = self.admit(&request) {
+            if matches!(refusal, Refusal::Overloaded { .. }) {
+                metrics::rejected("connections");
+            }
+            let response = Status::from(refusal).into_http();
+            return Box::pin(async move { Ok(meter(response, held)) });
+        }
+        let request = request.map(|body| Body::new(Intake::new(body, Arc::clone(&held))));
+        let answer = self.routes.call(request);
+        Box::pin(async move { answer.await.map(|response| meter(response, held)) })
+    }
+}

@@ -1,0 +1,119 @@
+//! Answers on their way out: counted with their code and time when they are done.
+
+use std::pin::Pin;
+use std::sync::Arc;
+use std::task::{Context, Poll};
+use std::time::Instant;
+
+use bytes::Bytes;
+use http::{HeaderMap, Response};
+use http_body::{Frame, SizeHint};
+use tonic::body::Body;
+use tonic::{Code, Status};
+
+use super::intake::Held;
+use super::methods::Method;
+use crate::infra::metrics;
+
+/// The body of an answer.
+#[derive(Debug)]
+pub(crate) struct Metered {
+    body: Body,
+    call: Option<Call>,
+    /// What the request took of the bytes in flight; it is given back with the answer.
+    _held: Arc<Held>,
+}
+
+/// A call that is not done yet.
+#[derive(Debug)]
+struct Call {
+    method: Method,
+    started: Instant,
+}
+
+impl Metered {
+    pub(super) fn wrap(
+        response: Response<Body>,
+        method: Method,
+        started: Instant,
+        held: Arc<Held>,
+    ) -> Response<Self> {
+        let mut call = Some(Call { method, started });
+        // An error without a body has its code among the headers.
+        if let Some(code) = code(response.headers()) {
+            finish(&mut call, code);
+        }
+        response.map(|body| Self { body, call, _held: held })
+    }
+}
+
+fn code(headers: &HeaderMap) -> Option<Code> {
+    Status::from_header_map(headers).map(|status| status.code())
+}
+
+fn code_word(code: Code) -> &'static str {
+    match code {
+        Code::Ok => "OK",
+        Code::Cancelled => "CANCELLED",
+        Code::Unknown => "UNKNOWN",
+        Code::InvalidArgument => "INVALID_ARGUMENT",
+        Code::DeadlineExceeded => "DEADLINE_EXCEEDED",
+        Code::NotFound => "NOT_FOUND",
+        Code::AlreadyExists => "ALREADY_EXISTS",
+        Code::PermissionDenied => "PERMISSION_DENIED",
+        Code::ResourceExhausted => "RESOURCE_EXHAUSTED",
+        Code::FailedPrecondition => "FAILED_PRECONDITION",
+        Code::Aborted => "ABORTED",
+        Code::OutOfRange => "OUT_OF_RANGE",
+        Code::Unimplemented => "UNIMPLEMENTED",
+        Code::Internal => "INTERNAL",
+        Code::Unavailable => "UNAVAILABLE",
+        Code::DataLoss => "DATA_LOSS",
+        Code::Unauthenticated => "UNAUTHENTICATED",
+    }
+}
+
+fn finish(call: &mut Option<Call>, code: Code) {
+    if let Some(Call { method, started }) = call.take() {
+        metrics::request_ended(method.service, method.name, code_word(code), started.elapsed());
+    }
+}
+
+impl http_body::Body for Metered {
+    type Data = Bytes;
+    type Error = Status;
+
+    fn poll_frame(
+        mut self: Pin<&mut Self>,
+        context: &mut Context<'_>,
+    ) -> Poll<Option<Result<Frame<Bytes>, Status>>> {
+        let polled = Pin::new(&mut self.body).poll_frame(context);
+        if let Poll::Ready(frame) = &polled {
+            match frame {
+                Some(Ok(frame)) => {
+                    if let Some(code) = frame.trailers_ref().and_then(code) {
+                        finish(&mut self.call, code);
+                    }
+                }
+                Some(Err(status)) => finish(&mut self.call, status.code()),
+                None => finish(&mut self.call, Code::Ok),
+            }
+        }
+        polled
+    }
+
+    fn is_end_stream(&self) -> bool {
+        self.body.is_end_stream()
+    }
+
+    fn size_hint(&self) -> SizeHint {
+        self.body.size_hint()
+    }
+}
+
+impl Drop for Metered {
+    /// A client that has gone before the end.
+    fn drop(&mut self) {
+        finish(&mut self.call, Code::Cancelled);
+    }
+}

@@ -1,0 +1,55 @@
+//! The gRPC service: wire ⇄ model, the error table, and the gate that every call goes through. No decisions.
+
+mod answer;
+mod append;
+mod convert;
+mod follow;
+mod gate;
+mod info;
+mod intake;
+mod metered;
+mod methods;
+mod paced;
+mod peer;
+mod read;
+mod service;
+mod serving;
+mod status;
+mod token;
+
+use std::sync::Arc;
+
+use contextstore_proto::FILE_DESCRIPTOR_SET;
+use contextstore_proto::v1::context_store_server::ContextStoreServer;
+use tonic::service::Routes;
+use tonic_health::server::HealthReporter;
+
+pub(crate) use gate::{Access, Gate};
+pub(crate) use intake::InFlight;
+pub(crate) use peer::{Connection, Peer, Via};
+pub(crate) use service::Service;
+pub(crate) use serving::Serving;
+
+/// The name of the service, for health.
+pub(crate) const SERVICE: &str = "contextstore.v1.ContextStore";
+
+/// Every service: ours, health, and reflection in both its versions; and who says whether we are healthy.
+pub(crate) fn routes(
+    serving: Arc<Serving>,
+) -> Result<(Routes, HealthReporter), tonic_reflection::server::Error> {
+    let (health, health_service) = tonic_health::server::health_reporter();
+    let reflection = || {
+        tonic_reflection::server::Builder::configure()
+            .register_encoded_file_descriptor_set(FILE_DESCRIPTOR_SET)
+            .register_encoded_file_descriptor_set(tonic_health::pb::FILE_DESCRIPTOR_SET)
+            // So that people see what is in the details of an error.
+            .register_encoded_file_descriptor_set(tonic_types::pb::FILE_DESCRIPTOR_SET)
+    };
+    // The gate knows how large a message may be, and says so in our own words.
+    let service = ContextStoreServer::new(Service::new(serving)).max_decoding_message_size(usize::MAX);
+    let routes = Routes::new(service)
+        .add_service(health_service)
+        .add_service(reflection().build_v1()?)
+        .add_service(reflection().build_v1alpha()?);
+    Ok((routes, health))
+}

@@ -1,0 +1,157 @@
+//! Streams that readers take at their own pace, but not for ever: one who takes nothing for too long is closed.
+//!
+//! A reader that does not read is not polled, so somebody else has to look: [`Pace::sweep`], now and then. First
+//! the stream ends and lets go of its files; if the reader does not even take notice of that, its connection is cut.
+
+use std::pin::Pin;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, PoisonError, Weak};
+use std::task::{Context, Poll};
+use std::time::{Duration, Instant};
+
+use futures_util::Stream;
+use tokio::sync::{OwnedSemaphorePermit, Semaphore};
+use tonic::Status;
+
+use super::peer::Connection;
+use super::status::Refusal;
+
+/// All streams that are being read.
+pub(crate) struct Pace {
+    idle: Duration,
+    limit: usize,
+    permits: Arc<Semaphore>,
+    began: Instant,
+    streams: Mutex<Vec<Weak<dyn Sweep>>>,
+}
+
+/// What can be done to a stream from outside.
+trait Sweep: Send + Sync {
+    /// Since when its reader has taken nothing, in milliseconds since the beginning; none if it is the reader
+    /// that waits.
+    fn waits_since(&self) -> Option<u64>;
+    /// Ends the stream; false if that was done before.
+    fn end(&self) -> bool;
+    /// The connection it is on.
+    fn connection(&self) -> &Connection;
+}
+
+impl Pace {
+    pub(crate) fn new(idle: Duration, limit: usize) -> Arc<Self> {
+        Arc::new(Self {
+            idle,
+            limit,
+            permits: Arc::new(Semaphore::new(limit)),
+            began: Instant::now(),
+            streams: Mutex::default(),
+        })
+    }
+
+    /// How many streams are being read.
+    pub(crate) fn open(&self) -> usize {
+        self.limit - self.permits.available_permits()
+    }
+
+    /// A place for one more stream.
+    pub(super) fn place(&self) -> Result<OwnedSemaphorePermit, Refusal> {
+        let refused = |_| Refusal::Overloaded { what: "streams being read", limit: self.limit as u64 };
+        Arc::clone(&self.permits).try_acquire_owned().map_err(refused)
+    }
+
+    /// Gives a stream to its reader.
+    pub(super) fn paced<S, T>(
+        self: &Arc<Self>,
+        stream: S,
+        place: OwnedSemaphorePermit,
+        connection: Arc<Connection>,
+    ) -> Paced<S>
+    where
+        S: Stream<Item = Result<T, Status>> + Send + Unpin + 'static,
+    {
+        let shared = Arc::new(Shared {
+            stream: Mutex::new(Some(stream)),
+            handed_out: AtomicU64::new(0),
+            connection,
+            pace: Arc::clone(self),
+        });
+        let weak: Weak<dyn Sweep> = Arc::downgrade(&(Arc::clone(&shared) as Arc<dyn Sweep>));
+        self.streams.lock().unwrap_or_else(PoisonError::into_inner).push(weak);
+        Paced { shared, told: false, _place: place }
+    }
+
+    /// Looks for readers that take nothing; answers how many streams were ended. To be called now and then.
+    pub(crate) fn sweep(&self) -> usize {
+        let now = self.now();
+        let idle = u64::try_from(self.idle.as_millis()).unwrap_or(u64::MAX);
+        let mut alive = Vec::new();
+        self.streams
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+            .retain(|stream| stream.upgrade().map(|stream| alive.push(stream)).is_some());
+        let mut ended = 0;
+        for stream in alive {
+            let Some(waiting) = stream.waits_since().map(|since| now.saturating_sub(since)) else { continue };
+            if waiting >= idle && stream.end() {
+                ended += 1;
+            } else if waiting >= idle.saturating_mul(2) {
+                stream.connection().cut();
+            }
+        }
+        ended
+    }
+
+    fn now(&self) -> u64 {
+        // 0 stands for "nobody waits".
+        u64::try_from(self.began.elapsed().as_millis()).unwrap_or(u64::MAX).max(1)
+    }
+}
+
+struct Shared<S> {
+    stream: Mutex<Option<S>>,
+    /// When something was last handed out that the reader has not come back from.
+    handed_out: AtomicU64,
+    connection: Arc<Connection>,
+    pace: Arc<Pace>,
+}
+
+impl<S: Send> Sweep for Shared<S> {
+    fn waits_since(&self) -> Option<u64> {
+        Some(self.handed_out.load(Ordering::Relaxed)).filter(|since| *since > 0)
+    }
+
+    fn end(&self) -> bool {
+        self.stream.lock().unwrap_or_else(PoisonError::into_inner).take().is_some()
+    }
+
+    fn connection(&self) -> &Connection {
+        &self.connection
+    }
+}
+
+/// A stream as its reader has it.
+pub(crate) struct Paced<S> {
+    shared: Arc<Shared<S>>,
+    told: bool,
+    _place: OwnedSemaphorePermit,
+}
+
+impl<S, T> Stream for Paced<S>
+where
+    S: Stream<Item = Result<T, Status>> + Unpin,
+{
+    type Item = Result<T, Status>;
+
+    fn poll_next(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Option<Self::Item>> {
+        let shared = Arc::clone(&self.shared);
+        let mut stream = shared.stream.lock().unwrap_or_else(PoisonError::into_inner);
+        let Some(stream) = stream.as_mut() else {
+            let told = std::mem::replace(&mut self.told, true);
+            let stalled = || Err(Refusal::Stalled(shared.pace.idle).into());
+            return Poll::Ready((!told).then(stalled));
+        };
+        let polled = Pin::new(stream).poll_next(context);
+        let since = if matches!(polled, Poll::Ready(Some(_))) { shared.pace.now() } else { 0 };
+        shared.handed_out.store(since, Ordering::Relaxed);
+        polled
+    }
+}

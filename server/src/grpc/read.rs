@@ -1,0 +1,184 @@
+//! Streaming reads: chunks of the view, and records of the logs in batches. Nothing is read before it is asked for.
+
+use std::pin::Pin;
+use std::task::{Context, Poll};
+
+use bytes::Bytes;
+use contextstore_proto::v1 as pb;
+use futures_util::Stream;
+use tokio::task::block_in_place;
+use tonic::Status;
+
+use crate::infra::metrics;
+use crate::model::{Event, InvalidField, StoreError};
+use crate::store::{CurrentReader, Head, Line, LineReader, RawLines};
+
+/// A batch is handed on when it is this large. Its last record may make it larger.
+pub(super) const BATCH_BYTES: usize = 256 << 10;
+/// Most records of a batch.
+const BATCH_RECORDS: usize = 1024;
+/// Bytes of a chunk of the view, if nothing else is asked for.
+pub(super) const CHUNK_BYTES: usize = 256 << 10;
+
+/// The view, chunk by chunk.
+#[derive(Debug)]
+pub(super) struct Chunks {
+    reader: CurrentReader,
+    chunk_bytes: usize,
+    /// Whether anything was sent: a view without bytes is told by one empty chunk.
+    begun: bool,
+}
+
+impl Chunks {
+    pub(super) fn new(reader: CurrentReader, chunk_bytes: usize) -> Self {
+        Self { reader, chunk_bytes, begun: false }
+    }
+
+    fn next(&mut self) -> Result<Option<pb::StreamCurrentResponse>, StoreError> {
+        let offset = self.reader.offset();
+        let mut data = Vec::new();
+        // What is in memory takes microseconds; what is not is waited for where others are not held up.
+        let more = match self.reader.read_cached(&mut data, self.chunk_bytes) {
+            Some(read) => read?,
+            None => block_in_place(|| self.reader.read(&mut data, self.chunk_bytes))?,
+        };
+        if !more && std::mem::replace(&mut self.begun, true) {
+            return Ok(None);
+        }
+        self.begun = true;
+        metrics::bytes_streamed("StreamCurrent", data.len());
+        Ok(Some(pb::StreamCurrentResponse {
+            data: data.into(),
+            offset,
+            generation: self.reader.generation,
+            total_bytes: self.reader.total_bytes,
+        }))
+    }
+}
+
+impl Stream for Chunks {
+    type Item = Result<pb::StreamCurrentResponse, Status>;
+
+    fn poll_next(mut self: Pin<&mut Self>, _: &mut Context<'_>) -> Poll<Option<Self::Item>> {
+        Poll::Ready(self.next().map_err(Status::from).transpose())
+    }
+}
+
+/// Something with records in it.
+pub(super) trait Records: Send + Unpin + std::fmt::Debug {
+    /// Hands over the next record, if it is wanted; `None` at the end.
+    fn step(&mut self) -> Result<Option<Option<Bytes>>, StoreError>;
+}
+
+/// Lines of a log of some kinds.
+#[derive(Debug)]
+pub(super) struct LogRecords {
+    pub(super) lines: LineReader,
+    pub(super) kinds: Kinds,
+}
+
+impl Records for LogRecords {
+    fn step(&mut self) -> Result<Option<Option<Bytes>>, StoreError> {
+        let kinds = &self.kinds;
+        self.lines.step(|line| kinds.wants(line).then(|| Bytes::copy_from_slice(line.text.as_bytes())))
+    }
+}
+
+impl Records for RawLines {
+    fn step(&mut self) -> Result<Option<Option<Bytes>>, StoreError> {
+        Ok(RawLines::step(self)?.map(|line| Some(Bytes::copy_from_slice(line))))
+    }
+}
+
+/// Which records are asked for; empty: all.
+#[derive(Debug, Clone, Default)]
+pub(super) struct Kinds(Vec<String>);
+
+impl Kinds {
+    pub(super) fn parse(kinds: &[String]) -> Result<Self, InvalidField> {
+        if let Some(kind) =
+            kinds.iter().find(|kind| *kind != "message" && !Event::NAMES.contains(&kind.as_str()))
+        {
+            let problem = format!("has {kind:?}; allowed are message, {}", Event::NAMES.join(", "));
+            return Err(InvalidField::new("kinds", problem));
+        }
+        Ok(Self(kinds.to_vec()))
+    }
+
+    fn wants(&self, line: &Line<'_>) -> bool {
+        let kind = match line.head {
+            Head::Message { .. } | Head::Record { .. } => "message",
+            Head::Event { name, .. } => name,
+        };
+        self.0.is_empty() || self.0.iter().any(|wanted| wanted == kind)
+    }
+}
+
+/// Fills a batch; false if there is nothing more to come. `left` is how many records are still wanted.
+pub(super) fn fill(
+    records: &mut dyn Records,
+    batch: &mut Vec<Bytes>,
+    left: &mut u64,
+) -> Result<bool, StoreError> {
+    let mut bytes = 0;
+    while *left > 0 {
+        if bytes >= BATCH_BYTES || batch.len() >= BATCH_RECORDS {
+            return Ok(true);
+        }
+        let Some(record) = records.step()? else { return Ok(false) };
+        if let Some(record) = record {
+            bytes += record.len();
+            *left -= 1;
+            batch.push(record);
+        }
+    }
+    Ok(false)
+}
+
+/// Records in batches, as responses of some kind.
+pub(super) struct Batches<R, T> {
+    records: R,
+    left: u64,
+    method: &'static str,
+    wrap: fn(Vec<Bytes>) -> T,
+    done: bool,
+}
+
+impl<R, T> std::fmt::Debug for Batches<R, T> {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Batches").field("left", &self.left).finish_non_exhaustive()
+    }
+}
+
+impl<R: Records, T> Batches<R, T> {
+    /// At most `limit` records; 0: all.
+    pub(super) fn new(records: R, limit: u64, method: &'static str, wrap: fn(Vec<Bytes>) -> T) -> Self {
+        let left = if limit == 0 { u64::MAX } else { limit };
+        Self { records, left, method, wrap, done: false }
+    }
+}
+
+impl<R: Records, T> Stream for Batches<R, T> {
+    type Item = Result<T, Status>;
+
+    fn poll_next(mut self: Pin<&mut Self>, _: &mut Context<'_>) -> Poll<Option<Self::Item>> {
+        if self.done {
+            return Poll::Ready(None);
+        }
+        let Self { records, left, .. } = &mut *self;
+        let mut batch = Vec::new();
+        let filled = block_in_place(|| fill(records, &mut batch, left));
+        match filled {
+            Ok(more) => self.done = !more,
+            Err(error) => {
+                self.done = true;
+                return Poll::Ready(Some(Err(error.into())));
+            }
+        }
+        if batch.is_empty() {
+            return Poll::Ready(None);
+        }
+        metrics::bytes_streamed(self.method, batch.iter().map(Bytes::len).sum());
+        Poll::Ready(Some(Ok((self.wrap)(batch))))
+    }
+}

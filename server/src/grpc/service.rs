@@ -1,0 +1,435 @@
+//! The methods of `contextstore.v1.ContextStore`: parse, ask the store, answer.
+
+use std::pin::Pin;
+use std::sync::Arc;
+
+use contextstore_proto::v1 as pb;
+use contextstore_proto::v1::context_store_server::ContextStore;
+use futures_util::Stream;
+use tonic::{Request, Response, Status, Streaming};
+
+use super::follow::{self, History};
+use super::peer::Peer;
+use super::read::{Batches, CHUNK_BYTES, Chunks, Kinds, LogRecords};
+use super::serving::Serving;
+use super::status::Refusal;
+use super::token::Place;
+use super::{answer, append, convert, info};
+use crate::infra::metrics;
+use crate::model::{Event, InvalidField, Plan, StoreError, TaskId, TaskOrder};
+use crate::store::{Caller, CurrentReader, StartTask, Store};
+
+/// The service.
+#[derive(Clone)]
+pub(crate) struct Service {
+    serving: Arc<Serving>,
+}
+
+type Answer<T> = Result<Response<T>, Status>;
+type Stream_<T> = Pin<Box<dyn Stream<Item = Result<T, Status>> + Send>>;
+
+impl Service {
+    pub(crate) fn new(serving: Arc<Serving>) -> Self {
+        Self { serving }
+    }
+
+    /// Changes a task.
+    fn change<T>(
+        &self,
+        (task_uuid, request_id, lease_generation): (&str, &str, u64),
+        act: impl FnOnce(&Store, TaskId, &Caller) -> Result<T, StoreError>,
+    ) -> Result<(TaskId, T), Status> {
+        let id = TaskId::parse(task_uuid)?;
+        let caller = convert::caller(request_id, lease_generation)?;
+        self.serving.with(|store| act(store, id, &caller)).map(|done| (id, done))
+    }
+
+    /// Gives a stream to its reader, at the reader's pace.
+    fn stream<T: Send + 'static, R>(
+        &self,
+        request: &Request<R>,
+        make: impl FnOnce() -> Result<Stream_<T>, Status>,
+    ) -> Answer<Stream_<T>> {
+        let place = self.serving.pace.place().inspect_err(|_| metrics::rejected("read_streams"))?;
+        let Some(peer) = request.extensions().get::<Peer>() else {
+            return Err(Refusal::Internal("a call without a connection".to_owned()).into());
+        };
+        let paced = self.serving.pace.paced(make()?, place, Arc::clone(&peer.line));
+        Ok(Response::new(Box::pin(paced)))
+    }
+
+    fn task(&self, id: TaskId) -> Result<pb::Task, Status> {
+        let info = self.serving.info(id)?;
+        Ok(answer::task(&info, self.serving.lease_ttl(), self.serving.clock.now()))
+    }
+}
+
+#[tonic::async_trait]
+impl ContextStore for Service {
+    async fn start_task(&self, request: Request<pb::StartTaskRequest>) -> Answer<pb::StartTaskResponse> {
+        let request = request.into_inner();
+        let id = if request.task_uuid.is_empty() { None } else { Some(TaskId::parse(&request.task_uuid)?) };
+        let caller = convert::caller(&request.request_id, request.lease_generation)?;
+        let start = StartTask {
+            id,
+            key: convert::key(request.key),
+            user: request.user,
+            config: convert::config(request.config.unwrap_or_default())?,
+            holder: convert::holder(request.holder)?,
+            request_id: caller.request_id,
+        };
+        let started = self.serving.with(|store| store.start_task_under(start, caller.lease_generation))?;
+        Ok(Response::new(pb::StartTaskResponse {
+            task: Some(self.task(started.id)?),
+            lease_generation: started.lease_generation,
+            created: started.created,
+            lease_ttl: Some(answer::duration(self.serving.lease_ttl())),
+        }))
+    }
+
+    async fn resume_task(&self, request: Request<pb::ResumeTaskRequest>) -> Answer<pb::ResumeTaskResponse> {
+        let request = request.into_inner();
+        let who = (&*request.task_uuid, &*request.request_id, request.lease_generation);
+        let holder = convert::holder(request.holder.clone())?;
+        let (id, lease_generation) =
+            self.change(who, |store, id, caller| store.resume_task(id, holder, caller))?;
+        Ok(Response::new(pb::ResumeTaskResponse {
+            task: Some(self.task(id)?),
+            lease_generation,
+            lease_ttl: Some(answer::duration(self.serving.lease_ttl())),
+        }))
+    }
+
+    async fn pause_task(&self, request: Request<pb::PauseTaskRequest>) -> Answer<pb::PauseTaskResponse> {
+        let request = request.into_inner();
+        let who = (&*request.task_uuid, &*request.request_id, request.lease_generation);
+        let (id, ()) = self.change(who, Store::pause_task)?;
+        Ok(Response::new(pb::PauseTaskResponse { task: Some(self.task(id)?) }))
+    }
+
+    async fn complete_task(
+        &self,
+        request: Request<pb::CompleteTaskRequest>,
+    ) -> Answer<pb::CompleteTaskResponse> {
+        let request = request.into_inner();
+        let who = (&*request.task_uuid, &*request.request_id, request.lease_generation);
+        let summary = convert::some(request.final_summary);
+        let (id, ()) = self.change(who, |store, id, caller| store.complete_task(id, summary, caller))?;
+        Ok(Response::new(pb::CompleteTaskResponse { task: Some(self.task(id)?) }))
+    }
+
+    async fn fail_task(&self, request: Request<pb::FailTaskRequest>) -> Answer<pb::FailTaskResponse> {
+        let request = request.into_inner();
+        let who = (&*request.task_uuid, &*request.request_id, request.lease_generation);
+        let (error, summary) = (request.error_message, convert::some(request.final_summary));
+        let (id, ()) = self.change(who, |store, id, caller| store.fail_task(id, error, summary, caller))?;
+        Ok(Response::new(pb::FailTaskResponse { task: Some(self.task(id)?) }))
+    }
+
+    async fn update_task(&self, request: Request<pb::UpdateTaskRequest>) -> Answer<pb::UpdateTaskResponse> {
+        let request = request.into_inner();
+        let who = (&*request.task_uuid, &*request.request_id, request.lease_generation);
+        let config = request.config.ok_or_else(|| InvalidField::new("config", "is missing"))?;
+        let config = convert::config(config)?;
+        let (id, ()) = self.change(who, |store, id, caller| store.update_config(id, config, caller))?;
+        Ok(Response::new(pb::UpdateTaskResponse { task: Some(self.task(id)?) }))
+    }
+
+    async fn delete_task(&self, request: Request<pb::DeleteTaskRequest>) -> Answer<pb::DeleteTaskResponse> {
+        let request = request.into_inner();
+        let who = (&*request.task_uuid, &*request.request_id, request.lease_generation);
+        self.change(who, Store::delete_task)?;
+        Ok(Response::new(pb::DeleteTaskResponse {}))
+    }
+
+    async fn renew_lease(&self, request: Request<pb::RenewLeaseRequest>) -> Answer<pb::RenewLeaseResponse> {
+        let request = request.into_inner();
+        let id = TaskId::parse(&request.task_uuid)?;
+        let lives = self.serving.with(|store| store.renew_lease(id, request.lease_generation))?;
+        Ok(Response::new(pb::RenewLeaseResponse { lease_ttl: Some(answer::duration(lives)) }))
+    }
+
+    async fn get_task(&self, request: Request<pb::GetTaskRequest>) -> Answer<pb::GetTaskResponse> {
+        let id = TaskId::parse(&request.into_inner().task_uuid)?;
+        let info = self.serving.info(id)?;
+        let mut task = answer::task(&info, self.serving.lease_ttl(), self.serving.clock.now());
+        task.final_summary = self.serving.with(|store| store.final_summary(id))?.unwrap_or_default();
+        Ok(Response::new(pb::GetTaskResponse {
+            task: Some(task),
+            pressure: Some(answer::pressure(&info.pressure)),
+        }))
+    }
+
+    async fn list_tasks(&self, request: Request<pb::ListTasksRequest>) -> Answer<pb::ListTasksResponse> {
+        const MOST: u32 = 1000;
+        let request = request.into_inner();
+        let filter = convert::filter(request.filter)?;
+        let order: TaskOrder = convert::order(&request.order)?;
+        let size = match request.page_size {
+            0 => 100,
+            size if size > MOST => {
+                let problem = format!("is {size}; at most {MOST} is allowed");
+                return Err(InvalidField::new("page_size", problem).into());
+            }
+            size => size as usize,
+        };
+        let token = convert::some(request.page_token);
+        let page = self.serving.with(|store| store.list_tasks(&filter, order, size, token.as_deref()))?;
+        Ok(Response::new(pb::ListTasksResponse {
+            tasks: page.rows.into_iter().map(answer::listed).collect(),
+            next_page_token: page.next.unwrap_or_default(),
+        }))
+    }
+
+    async fn get_server_info(
+        &self,
+        _: Request<pb::GetServerInfoRequest>,
+    ) -> Answer<pb::GetServerInfoResponse> {
+        Ok(Response::new(info::of(&self.serving)))
+    }
+
+    async fn append_message(
+        &self,
+        request: Request<pb::AppendMessageRequest>,
+    ) -> Answer<pb::AppendMessageResponse> {
+        append::one(&self.serving, request.into_inner()).await.map(Response::new)
+    }
+
+    type AppendMessagesStream = Stream_<pb::AppendMessagesResponse>;
+
+    async fn append_messages(
+        &self,
+        request: Request<Streaming<pb::AppendMessagesRequest>>,
+    ) -> Answer<Self::AppendMessagesStream> {
+        let stream = append::many(Arc::clone(&self.serving), request.into_inner());
+        Ok(Response::new(Box::pin(stream)))
+    }
+
+    async fn get_message(&self, request: Request<pb::GetMessageRequest>) -> Answer<pb::GetMessageResponse> {
+        let request = request.into_inner();
+        let id = TaskId::parse(&request.task_uuid)?;
+        let (record, pinned) = self
+            .serving
+            .with(|store| Ok((store.message(id, request.seq)?, store.is_pinned(id, request.seq)?)))?;
+        Ok(Response::new(pb::GetMessageResponse { record: record.into(), pinned }))
+    }
+
+    async fn pin_message(&self, request: Request<pb::PinMessageRequest>) -> Answer<pb::PinMessageResponse> {
+        let request = request.into_inner();
+        let who = (&*request.task_uuid, &*request.request_id, request.lease_generation);
+        let event = Event::Pin { seq: request.seq, pinned: true };
+        self.change(who, |store, id, caller| store.append_event(id, &event, caller))?;
+        Ok(Response::new(pb::PinMessageResponse {}))
+    }
+
+    async fn unpin_message(
+        &self,
+        request: Request<pb::UnpinMessageRequest>,
+    ) -> Answer<pb::UnpinMessageResponse> {
+        let request = request.into_inner();
+        let who = (&*request.task_uuid, &*request.request_id, request.lease_generation);
+        let event = Event::Pin { seq: request.seq, pinned: false };
+        self.change(who, |store, id, caller| store.append_event(id, &event, caller))?;
+        Ok(Response::new(pb::UnpinMessageResponse {}))
+    }
+
+    async fn rewind_task(&self, request: Request<pb::RewindTaskRequest>) -> Answer<pb::RewindTaskResponse> {
+        let request = request.into_inner();
+        let who = (&*request.task_uuid, &*request.request_id, request.lease_generation);
+        let (id, generation) = self.change(who, |store, id, caller| store.rewind(id, request.seq, caller))?;
+        let pressure = answer::pressure(&self.serving.info(id)?.pressure);
+        Ok(Response::new(pb::RewindTaskResponse { generation, pressure: Some(pressure) }))
+    }
+
+    type StreamCurrentStream = Stream_<pb::StreamCurrentResponse>;
+
+    async fn stream_current(
+        &self,
+        request: Request<pb::StreamCurrentRequest>,
+    ) -> Answer<Self::StreamCurrentStream> {
+        let asked = request.get_ref();
+        let id = TaskId::parse(&asked.task_uuid)?;
+        let chunk_bytes = match asked.chunk_bytes as usize {
+            0 => CHUNK_BYTES,
+            size if size > CurrentReader::MAX_CHUNK_BYTES => {
+                let problem = format!("is {size}; at most {} is allowed", CurrentReader::MAX_CHUNK_BYTES);
+                return Err(InvalidField::new("chunk_bytes", problem).into());
+            }
+            size => size,
+        };
+        self.stream(&request, || {
+            let as_of = Some(asked.as_of_seq).filter(|seq| *seq > 0);
+            let mut reader = self.serving.with(|store| store.current(id, as_of))?;
+            let (given, newest) = (asked.generation, reader.generation);
+            if given != newest && (given > 0 || asked.offset > 0) {
+                return Err(StoreError::StaleView { id, given, newest }.into());
+            }
+            reader.skip_to(asked.offset)?;
+            Ok(Box::pin(Chunks::new(reader, chunk_bytes)))
+        })
+    }
+
+    type StreamMessagesStream = Stream_<pb::StreamMessagesResponse>;
+
+    async fn stream_messages(
+        &self,
+        request: Request<pb::StreamMessagesRequest>,
+    ) -> Answer<Self::StreamMessagesStream> {
+        let asked = request.get_ref();
+        let id = TaskId::parse(&asked.task_uuid)?;
+        let (from, to) = (asked.from_seq, convert::last(asked.from_seq, "to_seq", asked.to_seq)?);
+        let kinds = Kinds::parse(&asked.kinds)?;
+        if asked.follow && asked.to_seq > 0 {
+            return Err(InvalidField::new("to_seq", "cannot stand beside follow").into());
+        }
+        self.stream(&request, || {
+            if asked.follow {
+                self.serving.with(|store| store.log_ends(id))?;
+                let history = History { from, limit: asked.limit, kinds };
+                return Ok(Box::pin(Box::pin(follow::history(Arc::clone(&self.serving), id, history))));
+            }
+            let lines = self.serving.with(|store| store.lines(id, from, to))?;
+            let wrap = |records| pb::StreamMessagesResponse { records };
+            Ok(Box::pin(Batches::new(LogRecords { lines, kinds }, asked.limit, "StreamMessages", wrap)))
+        })
+    }
+
+    async fn record_tool_call(
+        &self,
+        request: Request<pb::RecordToolCallRequest>,
+    ) -> Answer<pb::RecordToolCallResponse> {
+        let request = request.into_inner();
+        let who = (&*request.task_uuid.clone(), &*request.request_id.clone(), request.lease_generation);
+        let call = convert::tool_call(request)?;
+        let (_, (seq, duplicate)) =
+            self.change(who, |store, id, caller| store.record_tool_call(id, &call, caller))?;
+        Ok(Response::new(pb::RecordToolCallResponse { seq, duplicate }))
+    }
+
+    type StreamToolCallsStream = Stream_<pb::StreamToolCallsResponse>;
+
+    async fn stream_tool_calls(
+        &self,
+        request: Request<pb::StreamToolCallsRequest>,
+    ) -> Answer<Self::StreamToolCallsStream> {
+        let asked = request.get_ref();
+        let id = TaskId::parse(&asked.task_uuid)?;
+        let (from, to) = (asked.from_seq, convert::last(asked.from_seq, "to_seq", asked.to_seq)?);
+        self.stream(&request, || {
+            let lines = self.serving.with(|store| store.tool_calls(id, from, to))?;
+            let records = LogRecords { lines, kinds: Kinds::default() };
+            let wrap = |records| pb::StreamToolCallsResponse { records };
+            Ok(Box::pin(Batches::new(records, asked.limit, "StreamToolCalls", wrap)))
+        })
+    }
+
+    async fn append_plan(&self, request: Request<pb::AppendPlanRequest>) -> Answer<pb::AppendPlanResponse> {
+        let request = request.into_inner();
+        let who = (&*request.task_uuid, &*request.request_id, request.lease_generation);
+        let plan_content = convert::required_json("plan_content_json", &request.plan_content_json)?;
+        let plan = Plan { plan_type: request.plan_type, plan_content };
+        let (_, (id, duplicate)) =
+            self.change(who, |store, id, caller| store.append_plan(id, &plan, caller))?;
+        Ok(Response::new(pb::AppendPlanResponse { id, duplicate }))
+    }
+
+    async fn get_latest_plan(
+        &self,
+        request: Request<pb::GetLatestPlanRequest>,
+    ) -> Answer<pb::GetLatestPlanResponse> {
+        let task = TaskId::parse(&request.into_inner().task_uuid)?;
+        let found = self.serving.with(|store| store.latest_plan(task))?;
+        let (id, plan, at) = found.ok_or(Refusal::PlanNotFound(task))?;
+        Ok(Response::new(pb::GetLatestPlanResponse {
+            id,
+            plan_type: plan.plan_type,
+            plan_content_json: plan.plan_content.as_str().to_owned(),
+            create_time: Some(answer::timestamp(at)),
+        }))
+    }
+
+    type StreamPlansStream = Stream_<pb::StreamPlansResponse>;
+
+    async fn stream_plans(
+        &self,
+        request: Request<pb::StreamPlansRequest>,
+    ) -> Answer<Self::StreamPlansStream> {
+        let asked = request.get_ref();
+        let id = TaskId::parse(&asked.task_uuid)?;
+        let (from, to) = (asked.from_id, convert::last(asked.from_id, "to_id", asked.to_id)?);
+        self.stream(&request, || {
+            let lines = self.serving.with(|store| store.plans(id, from, to))?;
+            let records = LogRecords { lines, kinds: Kinds::default() };
+            let wrap = |records| pb::StreamPlansResponse { records };
+            Ok(Box::pin(Batches::new(records, asked.limit, "StreamPlans", wrap)))
+        })
+    }
+
+    async fn get_latest_summary(
+        &self,
+        request: Request<pb::GetLatestSummaryRequest>,
+    ) -> Answer<pb::GetLatestSummaryResponse> {
+        let id = TaskId::parse(&request.into_inner().task_uuid)?;
+        let found = self.serving.with(|store| store.latest_summary(id))?;
+        let summary = answer::summary(found.ok_or(Refusal::SummaryNotFound(id))?);
+        Ok(Response::new(pb::GetLatestSummaryResponse { summary: Some(summary) }))
+    }
+
+    type StreamSummariesStream = Stream_<pb::StreamSummariesResponse>;
+
+    async fn stream_summaries(
+        &self,
+        request: Request<pb::StreamSummariesRequest>,
+    ) -> Answer<Self::StreamSummariesStream> {
+        let asked = request.get_ref();
+        let id = TaskId::parse(&asked.task_uuid)?;
+        self.stream(&request, || {
+            let lines = self.serving.with(|store| store.summary_lines(id))?;
+            let wrap = |records| pb::StreamSummariesResponse { records };
+            Ok(Box::pin(Batches::new(lines, asked.limit, "StreamSummaries", wrap)))
+        })
+    }
+
+    async fn record_usage(
+        &self,
+        request: Request<pb::RecordUsageRequest>,
+    ) -> Answer<pb::RecordUsageResponse> {
+        let request = request.into_inner();
+        let who = (&*request.task_uuid, &*request.request_id, request.lease_generation);
+        let event = Event::Usage {
+            input_tokens: convert::number("input_tokens", request.input_tokens)?,
+            output_tokens: convert::number("output_tokens", request.output_tokens)?,
+            cache_creation_tokens: convert::number("cache_creation_tokens", request.cache_creation_tokens)?,
+            cache_read_tokens: convert::number("cache_read_tokens", request.cache_read_tokens)?,
+        };
+        let (id, ()) = self.change(who, |store, id, caller| store.append_event(id, &event, caller))?;
+        let pressure = answer::pressure(&self.serving.info(id)?.pressure);
+        Ok(Response::new(pb::RecordUsageResponse { pressure: Some(pressure) }))
+    }
+
+    async fn update_statistics(
+        &self,
+        request: Request<pb::UpdateStatisticsRequest>,
+    ) -> Answer<pb::UpdateStatisticsResponse> {
+        let request = request.into_inner();
+        let who = (&*request.task_uuid, &*request.request_id, request.lease_generation);
+        let event = Event::Statistics {
+            llm_calls: convert::number("llm_calls", request.llm_calls)?,
+            tool_calls: convert::number("tool_calls", request.tool_calls)?,
+            tokens: convert::number("tokens", request.tokens)?,
+            compressions: convert::number("compressions", request.compressions)?,
+        };
+        let (id, ()) = self.change(who, |store, id, caller| store.append_event(id, &event, caller))?;
+        let statistics = answer::statistics(&self.serving.info(id)?);
+        Ok(Response::new(pb::UpdateStatisticsResponse { statistics: Some(statistics) }))
+    }
+
+    type WatchTaskStream = Stream_<pb::WatchTaskResponse>;
+
+    async fn watch_task(&self, request: Request<pb::WatchTaskRequest>) -> Answer<Self::WatchTaskStream> {
+        let asked = request.get_ref();
+        let id = TaskId::parse(&asked.task_uuid)?;
+        let from = Place::parse(&asked.resume_token)?;
+        self.stream(&request, || Ok(Box::pin(follow::watch(Arc::clone(&self.serving), id, from)?)))
+    }
+}

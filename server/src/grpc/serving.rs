@@ -1,0 +1,71 @@
+//! What all calls share: the store, its limits, and whether the server is stopping.
+
+use std::sync::{Arc, PoisonError, RwLock};
+use std::time::Duration;
+
+use chrono::{DateTime, Utc};
+use tokio::sync::watch;
+use tokio::task::block_in_place;
+use tonic::Status;
+
+use super::paced::Pace;
+use crate::config::Limits;
+use crate::infra::clock::Clock;
+use crate::model::{StoreError, TaskId};
+use crate::store::{Store, TaskInfo};
+
+/// Shared by all calls.
+pub(crate) struct Serving {
+    store: RwLock<Store>,
+    pub(super) clock: Arc<dyn Clock>,
+    pub(super) limits: Limits,
+    pub(super) data_dir: String,
+    pub(super) started_at: DateTime<Utc>,
+    pub(crate) pace: Arc<Pace>,
+    stopping: watch::Receiver<bool>,
+}
+
+impl Serving {
+    pub(crate) fn new(
+        store: Store,
+        clock: Arc<dyn Clock>,
+        limits: Limits,
+        data_dir: String,
+        stopping: watch::Receiver<bool>,
+    ) -> Arc<Self> {
+        let pace = Pace::new(limits.read_idle, limits.read_streams);
+        let started_at = clock.now();
+        Arc::new(Self { store: RwLock::new(store), clock, limits, data_dir, started_at, pace, stopping })
+    }
+
+    /// The store as it is now.
+    pub(crate) fn store(&self) -> Store {
+        self.store.read().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    /// Puts another store in its place: the same directory, opened again.
+    pub(crate) fn replace(&self, store: Store) {
+        *self.store.write().unwrap_or_else(PoisonError::into_inner) = store;
+    }
+
+    /// Does something with the store that may wait for the disk or for a lock.
+    pub(super) fn with<T>(&self, act: impl FnOnce(&Store) -> Result<T, StoreError>) -> Result<T, Status> {
+        let store = self.store();
+        block_in_place(|| act(&store)).map_err(Status::from)
+    }
+
+    pub(super) fn info(&self, id: TaskId) -> Result<TaskInfo, Status> {
+        self.with(|store| store.task_info(id))
+    }
+
+    pub(super) fn lease_ttl(&self) -> Duration {
+        self.store().options().lease_ttl
+    }
+
+    /// Returns when the server is stopping.
+    pub(super) async fn stopped(&self) {
+        let mut stopping = self.stopping.clone();
+        // A sender that is gone means the same.
+        let _ = stopping.wait_for(|stopping| *stopping).await;
+    }
+}

@@ -1,0 +1,173 @@
+//! The one error table: what went wrong, as a gRPC code with a reason, its data, and whether a retry helps.
+
+use std::collections::HashMap;
+use std::time::Duration;
+
+use contextstore_proto::ERROR_DOMAIN;
+use contextstore_proto::v1::ErrorReason;
+use tonic::{Code, Status};
+use tonic_types::{ErrorDetails, StatusExt};
+
+use crate::model::{InvalidField, StoreError, TaskId, in_full};
+
+/// Why the service refused a call that never came to the store, or that the store had no answer to.
+#[derive(Debug, thiserror::Error)]
+pub(crate) enum Refusal {
+    #[error("no valid token: send `authorization: Bearer TOKEN` with the token in DATA_DIR/token")]
+    Unauthenticated,
+    #[error("the socket is for user {server} only, and you are user {caller}")]
+    Forbidden { caller: u32, server: u32 },
+    #[error("the request has {size} bytes; at most {limit} are allowed (limits.message_bytes)")]
+    TooLarge { size: u64, limit: u64 },
+    #[error("the server is at its limit of {limit} {what}")]
+    Overloaded { what: &'static str, limit: u64 },
+    #[error("the server is stopping")]
+    Stopping,
+    #[error("nothing was read from the stream for {0:?}, so it was closed")]
+    Stalled(Duration),
+    #[error("task {0} has no plan")]
+    PlanNotFound(TaskId),
+    #[error("task {0} has no summary")]
+    SummaryNotFound(TaskId),
+    #[error("the server failed: {0}")]
+    Internal(String),
+}
+
+impl From<Refusal> for Status {
+    fn from(refusal: Refusal) -> Self {
+        use ErrorReason as R;
+        let words = refusal.to_string();
+        let fault = |code, reason: R, data| fault(code, reason.as_str_name(), words.clone(), data, None);
+        match refusal {
+            Refusal::Unauthenticated => fault(Code::Unauthenticated, R::Unauthenticated, vec![]),
+            Refusal::Forbidden { caller, .. } => {
+                fault(Code::PermissionDenied, R::Forbidden, vec![("uid", caller.to_string())])
+            }
+            Refusal::TooLarge { size, limit } => {
+                let data = vec![("size", size.to_string()), ("limit", limit.to_string())];
+                fault(Code::InvalidArgument, R::TooLarge, data)
+            }
+            Refusal::Overloaded { what, limit } => retry(
+                fault(
+                    Code::ResourceExhausted,
+                    R::Overloaded,
+                    vec![("what", what.to_owned()), ("limit", limit.to_string())],
+                ),
+                Duration::from_millis(200),
+            ),
+            Refusal::Stopping => retry(fault(Code::Unavailable, R::Stopping, vec![]), Duration::from_secs(1)),
+            Refusal::Stalled(after) => {
+                fault(Code::Aborted, R::Stalled, vec![("seconds", after.as_secs().to_string())])
+            }
+            Refusal::PlanNotFound(id) => {
+                fault(Code::NotFound, R::PlanNotFound, vec![("task_uuid", id.to_string())])
+            }
+            Refusal::SummaryNotFound(id) => {
+                fault(Code::NotFound, R::SummaryNotFound, vec![("task_uuid", id.to_string())])
+            }
+            Refusal::Internal(_) => fault(Code::Internal, R::Internal, vec![]),
+        }
+    }
+}
+
+impl From<InvalidField> for Status {
+    fn from(error: InvalidField) -> Self {
+        StoreError::from(error).into()
+    }
+}
+
+impl From<StoreError> for Status {
+    fn from(error: StoreError) -> Self {
+        use StoreError as E;
+        let task = |id: &TaskId| ("task_uuid", id.to_string());
+        let text = |name: &'static str, value: &dyn ToString| (name, value.to_string());
+        let soon = Some(Duration::from_millis(100));
+        let later = Some(Duration::from_secs(1));
+        let (code, data, pause) = match &error {
+            E::Invalid(InvalidField { field, .. }) => {
+                (Code::InvalidArgument, vec![text("field", field)], None)
+            }
+            E::TaskNotFound { id } => (Code::NotFound, vec![task(id)], None),
+            E::TaskExists { id } => (Code::AlreadyExists, vec![task(id)], None),
+            E::MessageNotFound { id, seq, last } => {
+                (Code::NotFound, vec![task(id), text("seq", seq), text("last_seq", last)], None)
+            }
+            E::WrongStatus { id, status, .. } => {
+                (Code::FailedPrecondition, vec![task(id), text("status", &status.as_str())], None)
+            }
+            E::LeaseHeld { id, holder, generation } => {
+                let data = vec![
+                    task(id),
+                    text("instance_id", &holder.instance_id),
+                    text("process_id", &holder.process_id),
+                    text("hostname", &holder.hostname),
+                    text("lease_generation", generation),
+                ];
+                (Code::Aborted, data, later)
+            }
+            E::StaleLease { id, given, newest } => {
+                let data = vec![task(id), text("given", given), text("lease_generation", newest)];
+                (Code::Aborted, data, None)
+            }
+            E::RequestIdReused { request_id } => {
+                (Code::FailedPrecondition, vec![text("request_id", request_id)], None)
+            }
+            E::StaleView { id, given, newest } => {
+                (Code::Aborted, vec![task(id), text("given", given), text("generation", newest)], None)
+            }
+            E::RewriteInFlight { id } => (Code::Aborted, vec![task(id)], soon),
+            E::NothingToUndo { id } => (Code::FailedPrecondition, vec![task(id)], None),
+            E::Quarantined { id, reason } => {
+                (Code::FailedPrecondition, vec![task(id), text("finding", reason)], None)
+            }
+            E::NewerFormat { id, found } => {
+                (Code::FailedPrecondition, vec![task(id), text("found", found)], None)
+            }
+            E::WriteFailed { id, .. } => (Code::Unavailable, vec![task(id)], soon),
+            E::DiskFull { .. } => (Code::ResourceExhausted, vec![], later),
+            E::QuotaExceeded { quota, used, limit } => {
+                let data = vec![text("quota", quota), text("used", used), text("limit", limit)];
+                (Code::ResourceExhausted, data, None)
+            }
+            E::ReadOnly { reason } => (Code::Unavailable, vec![text("cause", reason)], later),
+            E::Locked { path, pid } => {
+                (Code::FailedPrecondition, vec![text("path", path), text("process_id", pid)], None)
+            }
+            E::BadDataDir { path, problem } => {
+                (Code::FailedPrecondition, vec![text("path", path), text("problem", problem)], None)
+            }
+            E::Damaged { path, offset, problem } => {
+                let data = vec![text("path", path), text("offset", offset), text("problem", problem)];
+                (Code::DataLoss, data, None)
+            }
+            E::Catalog { problem } => (Code::Unavailable, vec![text("problem", problem)], soon),
+            E::Io { action, .. } => (Code::Unavailable, vec![text("action", action)], soon),
+        };
+        let violation = if let E::Invalid(invalid) = &error { Some(invalid) } else { None };
+        let status = fault(code, error.reason(), in_full(&error), data, violation);
+        pause.map_or(status.clone(), |pause| retry(status, pause))
+    }
+}
+
+fn fault(
+    code: Code,
+    reason: &str,
+    words: String,
+    data: Vec<(&'static str, String)>,
+    violation: Option<&InvalidField>,
+) -> Status {
+    let mut details = ErrorDetails::new();
+    let data: HashMap<String, String> =
+        data.into_iter().map(|(key, value)| (key.to_owned(), value)).collect();
+    details.set_error_info(reason, ERROR_DOMAIN, data);
+    if let Some(violation) = violation {
+        details.add_bad_request_violation(violation.field, violation.problem.as_str());
+    }
+    Status::with_error_details(code, words, details)
+}
+
+fn retry(status: Status, pause: Duration) -> Status {
+    let mut details = status.get_error_details();
+    details.set_retry_info(Some(pause));
+    Status::with_error_details(status.code(), status.message(), details)
+}

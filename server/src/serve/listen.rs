@@ -1,0 +1,245 @@
+//! Listening: sockets, the connections that come in, and how many of them there may be.
+
+use std::future::Future;
+use std::io;
+use std::pin::Pin;
+use std::sync::Arc;
+use std::task::{Context, Poll};
+use std::time::Duration;
+
+use futures_util::Stream;
+use futures_util::stream::{SelectAll, unfold};
+use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
+use tokio::net::{TcpListener, TcpStream, UnixListener, UnixStream};
+use tokio::sync::{OwnedSemaphorePermit, Semaphore, oneshot};
+use tokio::time::{Sleep, sleep};
+use tonic::transport::server::Connected;
+
+use crate::config::Listen;
+use crate::grpc::{Connection, Peer, Via};
+use crate::infra::metrics::{self, Counted};
+use crate::infra::net;
+
+/// Connections beyond the limit that are served, so that their calls can be told why they are refused.
+const SPARE: usize = 64;
+/// How long a new connection may take for the first words of HTTP/2.
+const PREFACE: Duration = Duration::from_secs(10);
+/// The length of these words.
+const PREFACE_BYTES: usize = 24;
+/// How long to wait when no connection can be accepted, as when there are no file handles left.
+const PAUSE: Duration = Duration::from_millis(100);
+
+/// A socket that is listened on.
+#[derive(Debug)]
+pub(super) enum Socket {
+    Unix(UnixListener, std::path::PathBuf),
+    Tcp(TcpListener),
+}
+
+impl Socket {
+    /// Must be called within a runtime.
+    pub(super) fn bind(listen: &Listen) -> io::Result<Self> {
+        match listen {
+            Listen::Unix(path) => {
+                let socket = net::bind_unix(path)?;
+                socket.set_nonblocking(true)?;
+                Ok(Self::Unix(UnixListener::from_std(socket)?, path.clone()))
+            }
+            Listen::Tcp(address) => {
+                let socket = std::net::TcpListener::bind(address)?;
+                socket.set_nonblocking(true)?;
+                Ok(Self::Tcp(TcpListener::from_std(socket)?))
+            }
+        }
+    }
+
+    /// Where it listens, with the port it was given.
+    pub(super) fn address(&self) -> io::Result<Listen> {
+        match self {
+            Self::Unix(_, path) => Ok(Listen::Unix(path.clone())),
+            Self::Tcp(listener) => listener.local_addr().map(Listen::Tcp),
+        }
+    }
+
+    async fn accept(&self) -> io::Result<(Wire, Via)> {
+        match self {
+            Self::Unix(listener, _) => {
+                let (stream, _) = listener.accept().await?;
+                let uid = stream.peer_cred()?.uid();
+                Ok((Wire::Unix(stream), Via::Unix { uid }))
+            }
+            Self::Tcp(listener) => {
+                let (stream, _) = listener.accept().await?;
+                stream.set_nodelay(true)?;
+                Ok((Wire::Tcp(stream), Via::Tcp))
+            }
+        }
+    }
+}
+
+impl Drop for Socket {
+    fn drop(&mut self) {
+        if let Self::Unix(_, path) = self {
+            net::remove_socket(path);
+        }
+    }
+}
+
+/// The connections that come in on all sockets, at most so many at once.
+pub(super) fn incoming(sockets: Vec<Socket>, most: usize) -> impl Stream<Item = io::Result<Accepted>> + Send {
+    let places = Arc::new(Semaphore::new(most));
+    let doors = Arc::new(Semaphore::new(most + SPARE));
+    let streams = sockets.into_iter().map(|socket| {
+        let (places, doors) = (Arc::clone(&places), Arc::clone(&doors));
+        Box::pin(unfold(socket, move |socket| {
+            let (places, doors) = (Arc::clone(&places), Arc::clone(&doors));
+            async move {
+                let accepted = accept(&socket, &places, &doors).await?;
+                Some((Ok(accepted), socket))
+            }
+        }))
+    });
+    streams.collect::<SelectAll<_>>()
+}
+
+/// The next connection; those that fail are passed over.
+async fn accept(socket: &Socket, places: &Arc<Semaphore>, doors: &Arc<Semaphore>) -> Option<Accepted> {
+    let door = Arc::clone(doors).acquire_owned().await.ok()?;
+    loop {
+        match socket.accept().await {
+            Ok((wire, via)) => {
+                let place = Arc::clone(places).try_acquire_owned().ok();
+                let (line, cut) = Connection::new();
+                let peer = Peer { via, one_too_many: place.is_none(), line };
+                return Some(Accepted {
+                    wire,
+                    peer,
+                    cut: Some(cut),
+                    late: Some(Box::pin(sleep(PREFACE))),
+                    heard: 0,
+                    _counted: metrics::connection(),
+                    _place: place,
+                    _door: door,
+                });
+            }
+            Err(error) => {
+                tracing::warn!(%error, "a connection could not be accepted");
+                sleep(PAUSE).await;
+            }
+        }
+    }
+}
+
+#[derive(Debug)]
+enum Wire {
+    Unix(UnixStream),
+    Tcp(TcpStream),
+}
+
+/// A connection that was accepted.
+#[derive(Debug)]
+pub(super) struct Accepted {
+    wire: Wire,
+    peer: Peer,
+    /// Told when the connection is to end; none once it is.
+    cut: Option<oneshot::Receiver<()>>,
+    /// Until the client has begun to speak.
+    late: Option<Pin<Box<Sleep>>>,
+    heard: usize,
+    _counted: Counted,
+    _place: Option<OwnedSemaphorePermit>,
+    _door: OwnedSemaphorePermit,
+}
+
+impl Accepted {
+    fn wire(&mut self) -> Pin<&mut dyn Duplex> {
+        match &mut self.wire {
+            Wire::Unix(stream) => Pin::new(stream as &mut dyn Duplex),
+            Wire::Tcp(stream) => Pin::new(stream as &mut dyn Duplex),
+        }
+    }
+
+    /// Whether the connection is to end now.
+    fn poll_end(&mut self, context: &mut Context<'_>) -> Poll<io::Error> {
+        let told = self.cut.as_mut().map(|cut| Pin::new(cut).poll(context));
+        match told {
+            None => return Poll::Ready(io::ErrorKind::ConnectionAborted.into()),
+            Some(Poll::Ready(Ok(()))) => {
+                self.cut = None;
+                return Poll::Ready(io::ErrorKind::ConnectionAborted.into());
+            }
+            // Nobody can cut it any more: every call on it has ended, and `peer` holds the other end.
+            Some(Poll::Ready(Err(_)) | Poll::Pending) => {}
+        }
+        match self.late.as_mut().map(|late| late.as_mut().poll(context)) {
+            Some(Poll::Ready(())) => Poll::Ready(io::ErrorKind::TimedOut.into()),
+            Some(Poll::Pending) | None => Poll::Pending,
+        }
+    }
+}
+
+/// Reads and writes.
+trait Duplex: AsyncRead + AsyncWrite + Unpin {}
+impl<T: AsyncRead + AsyncWrite + Unpin> Duplex for T {}
+
+impl Connected for Accepted {
+    type ConnectInfo = Peer;
+
+    fn connect_info(&self) -> Peer {
+        self.peer.clone()
+    }
+}
+
+impl AsyncRead for Accepted {
+    fn poll_read(
+        mut self: Pin<&mut Self>,
+        context: &mut Context<'_>,
+        buffer: &mut ReadBuf<'_>,
+    ) -> Poll<io::Result<()>> {
+        if let Poll::Ready(error) = self.poll_end(context) {
+            return Poll::Ready(Err(error));
+        }
+        let before = buffer.filled().len();
+        let read = self.wire().poll_read(context, buffer);
+        if self.late.is_some() {
+            self.heard += buffer.filled().len() - before;
+            if self.heard >= PREFACE_BYTES {
+                self.late = None;
+            }
+        }
+        read
+    }
+}
+
+impl AsyncWrite for Accepted {
+    fn poll_write(
+        mut self: Pin<&mut Self>,
+        context: &mut Context<'_>,
+        bytes: &[u8],
+    ) -> Poll<io::Result<usize>> {
+        self.wire().poll_write(context, bytes)
+    }
+
+    fn poll_write_vectored(
+        mut self: Pin<&mut Self>,
+        context: &mut Context<'_>,
+        bytes: &[io::IoSlice<'_>],
+    ) -> Poll<io::Result<usize>> {
+        self.wire().poll_write_vectored(context, bytes)
+    }
+
+    fn is_write_vectored(&self) -> bool {
+        match &self.wire {
+            Wire::Unix(stream) => stream.is_write_vectored(),
+            Wire::Tcp(stream) => stream.is_write_vectored(),
+        }
+    }
+
+    fn poll_flush(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<io::Result<()>> {
+        self.wire().poll_flush(context)
+    }
+
+    fn poll_shutdown(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<io::Result<()>> {
+        self.wire().poll_shutdown(context)
+    }
+}

@@ -1,0 +1,211 @@
+//! The server: opens the store, listens, serves, keeps house, and stops in order.
+
+mod listen;
+mod upkeep;
+
+use std::future::Future;
+use std::io;
+use std::net::SocketAddr;
+use std::sync::Arc;
+
+use tokio::net::TcpListener;
+use tokio::sync::watch;
+use tonic::transport::Server;
+
+use crate::config::{Config, TcpAuth};
+use crate::context::{CompressionPolicy, Strategy};
+use crate::grpc::{self, Access, Gate, InFlight, Serving};
+use crate::http::{self, AdminState};
+use crate::infra::clock::SystemClock;
+use crate::infra::{metrics, net};
+use crate::model::StoreError;
+use crate::store::{Store, StoreOptions};
+use listen::Socket;
+use upkeep::Upkeep;
+
+/// File handles beside those of connections, tasks and readers: sockets, the catalog, the log.
+const OTHER_FILES: u64 = 64;
+/// File handles of an open task, at most.
+const FILES_PER_TASK: u64 = 8;
+/// Requests may come in pieces this large, so that large messages need few of them.
+const STREAM_WINDOW: u32 = 1 << 20;
+/// The same for all calls of a connection together.
+const CONNECTION_WINDOW: u32 = 4 << 20;
+
+/// Why a server could not run.
+#[derive(Debug, thiserror::Error)]
+pub enum ServeError {
+    /// The data directory cannot be used.
+    #[error(transparent)]
+    Store(#[from] StoreError),
+    /// An address cannot be listened on.
+    #[error("cannot listen on {address}")]
+    Listen {
+        /// Which.
+        address: String,
+        /// Why.
+        #[source]
+        source: io::Error,
+    },
+    /// Something the server is made of does not work.
+    #[error("the server cannot start: {0}")]
+    Start(String),
+    /// It failed while it served.
+    #[error("the server failed")]
+    Transport(#[from] tonic::transport::Error),
+}
+
+/// Serves until `stop` is ready, then lets calls end for as long as the configuration says, and closes the store.
+pub async fn run(config: Config, stop: impl Future<Output = ()>) -> Result<(), ServeError> {
+    let files = net::raise_open_files();
+    let limits = &config.limits;
+    let needed = OTHER_FILES
+        + (limits.connections + limits.read_streams) as u64
+        + limits.open_tasks as u64 * FILES_PER_TASK;
+    if files < needed {
+        tracing::warn!(files, needed, "the limits could need more open files than the system allows");
+    }
+
+    // Before anything is bound: who holds the directory is said before who holds a port.
+    let options = options(&config)?;
+    let (store, recovered) = Store::open(&config.data_dir, options.clone())?;
+    if !recovered.is_empty() {
+        tracing::info!(findings = recovered.len(), "recovered");
+    }
+    if let Some(reason) = store.read_only() {
+        tracing::error!(reason, "the store takes no writes");
+    }
+    let token = match config.tcp_auth {
+        TcpAuth::Token => Some(token(&store)?),
+        TcpAuth::None => None,
+    };
+
+    let mut sockets = Vec::new();
+    for listen in config.listeners() {
+        let bound = Socket::bind(&listen).and_then(|socket| Ok((socket.address()?, socket)));
+        let (address, socket) =
+            bound.map_err(|source| ServeError::Listen { address: listen.to_string(), source })?;
+        sockets.push((address, socket));
+    }
+    let admin = match config.admin_listen {
+        Some(address) => Some(bind_admin(address).await?),
+        None => None,
+    };
+
+    let (stopping, stopped) = watch::channel(false);
+    let data_dir = config.data_dir.display().to_string();
+    let serving = Serving::new(store, SystemClock::shared(), limits.clone(), data_dir, stopped.clone());
+    let in_flight = InFlight::new(limits.bytes_in_flight as u64, limits.message_bytes as u64);
+    let start = |error: &dyn std::error::Error| ServeError::Start(error.to_string());
+    let (routes, health) = grpc::routes(Arc::clone(&serving)).map_err(|error| start(&error))?;
+    let access = Access::new(net::user_id(), token.as_deref());
+    let gate = Gate::new(routes, access, Arc::clone(&in_flight), limits.connections as u64);
+
+    let addresses: Vec<String> = sockets.iter().map(|(address, _)| address.to_string()).collect();
+    if let Err(error) = serving.store().note_addresses(&addresses) {
+        tracing::warn!(%error, "where the server listens could not be written down");
+    }
+    let mut upkeep = Upkeep::new(Arc::clone(&serving), in_flight, health.clone(), &config, options);
+    upkeep.first().await;
+    let upkeep = tokio::spawn(upkeep.run(stopped.clone()));
+    let admin = admin.map(|(listener, metrics)| {
+        let serving = Arc::clone(&serving);
+        let state =
+            AdminState { metrics, health: Arc::new(move || serving.store().read_only().map_or(Ok(()), Err)) };
+        tokio::spawn(http::serve(listener, state, until(stopped.clone())))
+    });
+    tracing::info!(
+        addresses = addresses.join(" "),
+        data_dir = %config.data_dir.display(),
+        version = env!("CARGO_PKG_VERSION"),
+        "serving"
+    );
+
+    let sockets = sockets.into_iter().map(|(_, socket)| socket).collect();
+    let server = Server::builder()
+        .max_concurrent_streams(limits.streams_per_connection)
+        .http2_keepalive_interval(Some(config.server.keepalive_interval))
+        .http2_keepalive_timeout(Some(config.server.keepalive_timeout))
+        .initial_stream_window_size(STREAM_WINDOW)
+        .initial_connection_window_size(CONNECTION_WINDOW)
+        .serve_with_incoming_shutdown(gate, listen::incoming(sockets, limits.connections), until(stopped));
+    let mut server = std::pin::pin!(server);
+    tokio::select! {
+        ended = &mut server => ended?,
+        () = stop => {
+            tracing::info!("stopping");
+            health.set_service_status("", tonic_health::ServingStatus::NotServing).await;
+            health.set_service_status(grpc::SERVICE, tonic_health::ServingStatus::NotServing).await;
+            let _ = stopping.send(true);
+            match tokio::time::timeout(config.server.drain, &mut server).await {
+                Ok(ended) => ended?,
+                Err(_) => tracing::warn!("some calls did not end in time; they are cut off"),
+            }
+        }
+    }
+    let _ = stopping.send(true);
+    // It must have let go of the store.
+    let _ = upkeep.await;
+    if let Some(admin) = admin {
+        let _ = admin.await;
+    }
+    close(&serving).await
+}
+
+async fn close(serving: &Arc<Serving>) -> Result<(), ServeError> {
+    let store = serving.store();
+    let closed = tokio::task::spawn_blocking(move || {
+        if let Err(error) = store.note_addresses(&[]) {
+            tracing::warn!(%error, "the addresses could not be removed");
+        }
+        store.close()
+    });
+    closed.await.map_err(|error| ServeError::Start(error.to_string()))??;
+    tracing::info!("stopped");
+    Ok(())
+}
+
+pub(super) async fn until(mut stopped: watch::Receiver<bool>) {
+    // A sender that is gone means the same.
+    let _ = stopped.wait_for(|stopped| *stopped).await;
+}
+
+/// The token of the directory. Where it cannot be written there is one for this run only.
+fn token(store: &Store) -> Result<String, StoreError> {
+    match store.token() {
+        Err(error) if store.read_only().is_some() => {
+            tracing::warn!(%error, "calls over TCP are refused: the token can be neither read nor written");
+            Ok(uuid::Uuid::new_v4().to_string())
+        }
+        token => token,
+    }
+}
+
+async fn bind_admin(
+    address: SocketAddr,
+) -> Result<(TcpListener, metrics_exporter_prometheus::PrometheusHandle), ServeError> {
+    let metrics = metrics::install().map_err(|error| ServeError::Start(error.to_string()))?;
+    let listener = TcpListener::bind(address).await;
+    let listener = listener.map_err(|source| ServeError::Listen { address: address.to_string(), source })?;
+    Ok((listener, metrics))
+}
+
+fn options(config: &Config) -> Result<StoreOptions, ServeError> {
+    let strategy = Strategy::parse(&config.compression.strategy);
+    Ok(StoreOptions {
+        durability: config.durability,
+        lease_ttl: config.lease.ttl,
+        max_open_tasks: config.limits.open_tasks,
+        max_message_bytes: config.limits.message_bytes,
+        catalog_busy_timeout: config.catalog.busy_timeout,
+        catalog_retries: config.catalog.retries,
+        max_task_bytes: config.limits.task_bytes,
+        max_store_bytes: config.limits.store_bytes,
+        compression: CompressionPolicy {
+            strategy: strategy.map_err(|error| ServeError::Start(error.to_string()))?,
+            threshold: config.compression.threshold,
+            token_threshold: config.compression.token_threshold,
+        },
+        ..StoreOptions::default()
+    })
+}

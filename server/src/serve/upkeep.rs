@@ -1,0 +1,149 @@
+//! What a server does beside its calls: the catalog, readers that stall, health, and a disk that has room again.
+
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::time::Duration;
+
+use tokio::sync::watch;
+use tokio::task::spawn_blocking;
+use tokio::time::{Instant, MissedTickBehavior, interval};
+use tonic_health::ServingStatus;
+use tonic_health::server::HealthReporter;
+
+use super::until;
+use crate::config::Config;
+use crate::grpc::{self, InFlight, Serving};
+use crate::infra::metrics;
+use crate::model::StoreError;
+use crate::store::{Ground, Store, StoreOptions};
+
+/// How often the rows of tasks that were written go to the catalog, and readers are looked at.
+const TICK: Duration = Duration::from_millis(500);
+/// How often a store that takes no writes is tried again.
+const HEAL: Duration = Duration::from_secs(2);
+/// How often it is measured how much all tasks take.
+const MEASURE: Duration = Duration::from_secs(60);
+
+/// Keeps house.
+pub(super) struct Upkeep {
+    serving: Arc<Serving>,
+    in_flight: Arc<InFlight>,
+    health: HealthReporter,
+    data_dir: PathBuf,
+    options: StoreOptions,
+    measures: bool,
+    serves: Option<bool>,
+    healed_at: Instant,
+    measured_at: Instant,
+}
+
+impl Upkeep {
+    pub(super) fn new(
+        serving: Arc<Serving>,
+        in_flight: Arc<InFlight>,
+        health: HealthReporter,
+        config: &Config,
+        options: StoreOptions,
+    ) -> Self {
+        let now = Instant::now();
+        Self {
+            serving,
+            in_flight,
+            health,
+            data_dir: config.data_dir.clone(),
+            // Walking over all tasks is for those who want to know.
+            measures: config.limits.store_bytes > 0 || config.admin_listen.is_some(),
+            options,
+            serves: None,
+            healed_at: now,
+            measured_at: now,
+        }
+    }
+
+    /// What has to be known before the first call.
+    pub(super) async fn first(&mut self) {
+        self.tell_health().await;
+        if self.options.max_store_bytes > 0 {
+            self.measure().await;
+        }
+    }
+
+    pub(super) async fn run(mut self, stopped: watch::Receiver<bool>) {
+        let mut stopped = std::pin::pin!(until(stopped));
+        let mut ticks = interval(TICK);
+        ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
+        loop {
+            tokio::select! {
+                () = &mut stopped => return,
+                _ = ticks.tick() => self.tick().await,
+            }
+        }
+    }
+
+    async fn tick(&mut self) {
+        let store = self.serving.store();
+        let refreshed = store.clone();
+        let _ = spawn_blocking(move || refreshed.refresh_catalog()).await;
+        for _ in 0..self.serving.pace.sweep() {
+            metrics::reader_stalled();
+        }
+        if store.read_only().is_some() && self.healed_at.elapsed() >= HEAL {
+            self.heal(store.clone()).await;
+            self.healed_at = Instant::now();
+        }
+        self.tell_health().await;
+        metrics::set_open_tasks(store.open_tasks());
+        metrics::set_bytes_in_flight(self.in_flight.used());
+        metrics::set_read_streams(self.serving.pace.open());
+        if self.measures && self.measured_at.elapsed() >= MEASURE {
+            self.measure().await;
+            self.measured_at = Instant::now();
+        }
+    }
+
+    /// A store that took no writes when it was opened is opened again once the disk takes some.
+    async fn heal(&self, store: Store) {
+        let (serving, data_dir) = (Arc::clone(&self.serving), self.data_dir.clone());
+        let healed = spawn_blocking(move || {
+            if !store.may_be_healed() {
+                return Ok(false);
+            }
+            let (opened, _) = store.open_again(Ground::disk(&data_dir)?)?;
+            serving.replace(opened);
+            Ok::<_, StoreError>(true)
+        });
+        match healed.await {
+            Ok(Ok(true)) => tracing::info!("the disk takes writes again"),
+            Ok(Ok(false)) => {}
+            Ok(Err(error)) => tracing::warn!(%error, "the store could not be opened again"),
+            Err(error) => tracing::error!(%error, "opening the store again failed"),
+        }
+    }
+
+    /// Health is about writes: a server that only reads is alive, but not what an agent needs.
+    async fn tell_health(&mut self) {
+        let store = self.serving.store();
+        let read_only = store.read_only();
+        metrics::set_read_only(read_only.is_some());
+        let serves = read_only.is_none();
+        if self.serves.replace(serves) == Some(serves) {
+            return;
+        }
+        if let Some(reason) = read_only {
+            tracing::error!(reason, "not serving writes");
+        }
+        let status = if serves { ServingStatus::Serving } else { ServingStatus::NotServing };
+        self.health.set_service_status("", status).await;
+        self.health.set_service_status(grpc::SERVICE, status).await;
+    }
+
+    async fn measure(&self) {
+        let store = self.serving.store();
+        let measured = spawn_blocking(move || store.measure().map(|bytes| bytes + store.catalog_bytes()));
+        match measured.await {
+            Ok(Ok(bytes)) => metrics::set_db_size(bytes),
+            Ok(Err(error)) => tracing::warn!(%error, "the store could not be measured"),
+            Err(error) => tracing::error!(%error, "measuring the store failed"),
+        }
+    }
+}
