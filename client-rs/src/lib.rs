@@ -1,3 +1,63 @@
-//! The Rust client of contextstore.
+//! The Rust client of contextstore, which keeps an LLM agent's whole context on disk.
+//!
+//! ```no_run
+//! use contextstore_client::{Client, NewMessage, StartTask, v1};
+//!
+//! # async fn example() -> Result<(), contextstore_client::Error> {
+//! let client = Client::from_env().await?;
+//! let task = client
+//!     .start_task(StartTask {
+//!         key: v1::TaskKey { task_source: "github".into(), task_id: "17".into(), ..Default::default() },
+//!         ..Default::default()
+//!     })
+//!     .await?;
+//! task.append(NewMessage::system("You fix bugs.")).await?;
+//! let added = task.append(NewMessage::json(r#"{"role":"user","content":"It crashes."}"#)).await?;
+//! println!("message {} is on disk", added.seq);
+//!
+//! // What the model sees, straight from the server's disk, chunk by chunk.
+//! let mut current = task.current(Default::default()).await?;
+//! while let Some(chunk) = current.try_next().await? {
+//!     print!("{}", String::from_utf8_lossy(&chunk));
+//! }
+//! task.complete("Fixed a null check.").await?;
+//! # Ok(())
+//! # }
+//! ```
+//!
+//! # Retries
+//!
+//! Every change carries a request id that the client makes, so it is carried out once however often it is sent.
+//! Reads and changes are repeated when the connection breaks or the server is busy or stopping
+//! ([`RetryPolicy`]), within the deadline of the call. Streams that read go on where they were interrupted.
+//! [`Task::append_many`] is not repeated: what was not acknowledged is for the caller to send again, with the
+//! same [`NewMessage::request_id`].
+//!
+//! # Leases
+//!
+//! One client at a time works on a task. A [`Task`] that was started or resumed holds its lease, and every
+//! change renews it; [`Task::keep_alive`] does while nothing changes. If somebody else took over, changes fail
+//! with [`ErrorReason::StaleLease`].
 
+mod append;
+mod client;
+mod config;
+mod current;
+mod error;
+mod records;
+mod retry;
+mod stream;
+mod task;
+
+pub use append::NewMessage;
+pub use client::{Client, Health, RawClient, StartTask, TaskQuery};
+pub use config::{Address, Auth, Builder};
 pub use contextstore_proto::v1;
+pub use contextstore_proto::v1::ErrorReason;
+pub use current::{Current, ReadCurrent};
+pub use error::{Error, FieldViolation, Refusal};
+pub use records::{ReadMessages, ReadRecords};
+pub use retry::RetryPolicy;
+pub use stream::Items;
+pub use task::{KeepAlive, Statistics, Task, ToolCall, Usage};
+pub use tonic;

@@ -1,0 +1,122 @@
+//! Messages to append, one by one or in a stream.
+
+use contextstore_proto::v1;
+use contextstore_proto::v1::append_message_request::Body;
+use contextstore_proto::v1::append_messages_request::Body as ManyBody;
+
+/// A message to append: an OpenAI chat message as JSON, or by its fields.
+///
+/// ```
+/// use contextstore_client::{NewMessage, v1};
+///
+/// NewMessage::user("It crashes.");
+/// NewMessage::json(r#"{"role":"user","content":[{"type":"text","text":"It crashes."}]}"#).pinned();
+/// NewMessage::from(v1::Message { role: "tool".into(), tool_call_id: "c1".into(), ..Default::default() });
+/// ```
+#[derive(Debug, Clone)]
+pub struct NewMessage {
+    body: Body,
+    pinned: bool,
+    output_ref: String,
+    request_id: Option<String>,
+}
+
+impl NewMessage {
+    /// A whole OpenAI chat message, as an SDK produced it: a JSON object with at least a role.
+    pub fn json(message: impl Into<String>) -> Self {
+        Self::new(Body::MessageJson(message.into()))
+    }
+
+    /// A system prompt.
+    pub fn system(content: impl Into<String>) -> Self {
+        Self::text("system", content)
+    }
+
+    /// What the user says.
+    pub fn user(content: impl Into<String>) -> Self {
+        Self::text("user", content)
+    }
+
+    /// What the model answers.
+    pub fn assistant(content: impl Into<String>) -> Self {
+        Self::text("assistant", content)
+    }
+
+    /// What a tool answers to a call of the model.
+    pub fn tool(tool_call_id: impl Into<String>, content: impl Into<String>) -> Self {
+        v1::Message {
+            role: "tool".to_owned(),
+            content: content.into(),
+            tool_call_id: tool_call_id.into(),
+            ..v1::Message::default()
+        }
+        .into()
+    }
+
+    fn text(role: &str, content: impl Into<String>) -> Self {
+        v1::Message { role: role.to_owned(), content: content.into(), ..v1::Message::default() }.into()
+    }
+
+    fn new(body: Body) -> Self {
+        Self { body, pinned: false, output_ref: String::new(), request_id: None }
+    }
+
+    /// Pins it: no compaction takes it out of the view.
+    pub fn pinned(mut self) -> Self {
+        self.pinned = true;
+        self
+    }
+
+    /// Names the full output of a tool, of which the message holds a cut view.
+    pub fn output_ref(mut self, output_ref: impl Into<String>) -> Self {
+        self.output_ref = output_ref.into();
+        self
+    }
+
+    /// Names the call, so that it can be sent again and is carried out once. Without one, the client makes one.
+    pub fn request_id(mut self, request_id: impl Into<String>) -> Self {
+        self.request_id = Some(request_id.into());
+        self
+    }
+
+    pub(crate) fn single(
+        self,
+        task_uuid: String,
+        lease_generation: u64,
+        request_id: impl FnOnce() -> String,
+    ) -> v1::AppendMessageRequest {
+        v1::AppendMessageRequest {
+            task_uuid,
+            body: Some(self.body),
+            pinned: self.pinned,
+            output_ref: self.output_ref,
+            request_id: self.request_id.unwrap_or_else(request_id),
+            lease_generation,
+        }
+    }
+
+    pub(crate) fn one_of_many(
+        self,
+        task_uuid: String,
+        lease_generation: u64,
+        request_id: impl FnOnce() -> String,
+    ) -> v1::AppendMessagesRequest {
+        v1::AppendMessagesRequest {
+            task_uuid,
+            body: Some(match self.body {
+                Body::Message(message) => ManyBody::Message(message),
+                Body::MessageJson(json) => ManyBody::MessageJson(json),
+            }),
+            pinned: self.pinned,
+            output_ref: self.output_ref,
+            request_id: self.request_id.unwrap_or_else(request_id),
+            lease_generation,
+        }
+    }
+}
+
+impl From<v1::Message> for NewMessage {
+    fn from(message: v1::Message) -> Self {
+        Self::new(Body::Message(message))
+    }
+}

@@ -1,0 +1,351 @@
+//! A connection to a server: calls with deadlines and repetitions, and what is not about one task.
+
+use std::future::Future;
+use std::path::Path;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use contextstore_proto::v1;
+use contextstore_proto::v1::context_store_client::ContextStoreClient;
+use futures_util::stream;
+use tonic::service::interceptor::InterceptedService;
+use tonic::transport::Channel;
+use tonic::{Code, Request, Response, Status};
+use tonic_health::pb::HealthCheckRequest;
+use tonic_health::pb::health_check_response::ServingStatus;
+use tonic_health::pb::health_client::HealthClient;
+use uuid::Uuid;
+
+use crate::config::{self, Address, Auth, Builder, Settings};
+use crate::stream::Items;
+use crate::{Error, Task};
+
+/// Makes a unary call of the generated client, with the deadline and repetitions.
+macro_rules! call {
+    ($client:expr, $method:ident, $request:expr) => {
+        $client.call($request, |mut raw, request| async move { raw.$method(request).await }).await
+    };
+}
+
+/// Opens a stream of answers of the generated client, once.
+macro_rules! open {
+    ($client:expr, $method:ident, $request:expr) => {{
+        let mut raw = $client.raw();
+        let opened = raw.$method($request);
+        $client.in_time($client.settings().timeout, opened).await.map(tonic::Response::into_inner)
+    }};
+}
+
+pub(crate) use {call, open};
+
+/// The largest message of the protocol, either way.
+const MAX_MESSAGE_BYTES: usize = 32 << 20;
+/// A timer may fire a little early.
+const TIMER_SLACK: Duration = Duration::from_millis(5);
+
+/// The generated client.
+pub type RawClient = ContextStoreClient<InterceptedService<Channel, Auth>>;
+
+/// A client. Cheap to clone; clones share one connection, which is made again when it breaks.
+///
+/// ```no_run
+/// # async fn example() -> Result<(), contextstore_client::Error> {
+/// use contextstore_client::Client;
+///
+/// let client = Client::connect("unix:/var/lib/agent/contexts/contextstore.sock").await?;
+/// println!("contextstore {}", client.server_info().await?.version);
+/// # Ok(())
+/// # }
+/// ```
+#[derive(Debug, Clone)]
+pub struct Client {
+    inner: Arc<Inner>,
+}
+
+#[derive(Debug)]
+struct Inner {
+    raw: RawClient,
+    health: HealthClient<Channel>,
+    settings: Settings,
+    /// The settings' address, as errors name it.
+    address: String,
+    holder: v1::Holder,
+}
+
+/// A task to start.
+#[derive(Debug, Clone, Default)]
+pub struct StartTask {
+    /// Its id: a UUID. `None`: a new one. With the id of a running task that nobody else holds, that one is
+    /// taken up.
+    pub task_uuid: Option<String>,
+    /// Where it comes from.
+    pub key: v1::TaskKey,
+    /// Who it is for.
+    pub user: String,
+    /// Its configuration.
+    pub config: v1::TaskConfig,
+    /// Names the call. `None`: a new name.
+    pub request_id: Option<String>,
+}
+
+/// Which tasks to list, and in which order.
+#[derive(Debug, Clone, Default)]
+pub struct TaskQuery {
+    /// Which; the default matches every task.
+    pub filter: v1::TaskFilter,
+    /// `created_desc` (also if empty), `created_asc`, `updated_desc` or `updated_asc`.
+    pub order: String,
+    /// Most tasks on a page, at most 1000; 0: 100.
+    pub page_size: u32,
+}
+
+/// Whether a server takes calls.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum Health {
+    /// It does.
+    Serving,
+    /// It is starting or stopping.
+    NotServing,
+}
+
+impl Client {
+    /// Connects to `unix:PATH` or `tcp:HOST:PORT`; over TCP without a token. For more, see [`Client::builder`].
+    pub async fn connect(address: &str) -> Result<Self, Error> {
+        Self::builder().address(address).connect().await
+    }
+
+    /// Connects to where the environment says, or else to the socket in `contexts`; see [`Builder::env`].
+    pub async fn from_env() -> Result<Self, Error> {
+        Self::builder().env().connect().await
+    }
+
+    /// Makes a client step by step.
+    pub fn builder() -> Builder {
+        Builder::default()
+    }
+
+    pub(crate) fn new(channel: Channel, settings: Settings) -> Self {
+        let raw = ContextStoreClient::with_interceptor(channel.clone(), settings.auth.clone())
+            .max_decoding_message_size(MAX_MESSAGE_BYTES)
+            .max_encoding_message_size(MAX_MESSAGE_BYTES);
+        let holder = v1::Holder {
+            instance_id: new_id(),
+            process_id: std::process::id(),
+            hostname: config::read_small(Path::new("/proc/sys/kernel/hostname"))
+                .map(|name| name.trim_end().to_owned())
+                .unwrap_or_default(),
+        };
+        let health = HealthClient::new(channel);
+        let address = settings.address.to_string();
+        Self { inner: Arc::new(Inner { raw, health, settings, address, holder }) }
+    }
+
+    /// The generated client, with the token and the limits of this one, without deadlines and repetitions.
+    pub fn raw(&self) -> RawClient {
+        self.inner.raw.clone()
+    }
+
+    /// Where the server is.
+    pub fn address(&self) -> &Address {
+        &self.inner.settings.address
+    }
+
+    /// Who takes the leases of this client: random for each client.
+    pub fn instance_id(&self) -> &str {
+        &self.inner.holder.instance_id
+    }
+
+    pub(crate) fn holder(&self) -> v1::Holder {
+        self.inner.holder.clone()
+    }
+
+    pub(crate) fn settings(&self) -> &Settings {
+        &self.inner.settings
+    }
+
+    /// Starts a task, or takes up one that is running, and holds its lease.
+    pub async fn start_task(&self, start: StartTask) -> Result<Task, Error> {
+        let task_uuid = start.task_uuid.unwrap_or_else(|| Uuid::now_v7().to_string());
+        let request = v1::StartTaskRequest {
+            task_uuid: task_uuid.clone(),
+            key: Some(start.key),
+            user: start.user,
+            config: Some(start.config),
+            holder: Some(self.holder()),
+            request_id: start.request_id.unwrap_or_else(new_id),
+            lease_generation: 0,
+        };
+        let started = call!(self, start_task, request)?;
+        // The id in its usual form, however it was given.
+        let task_uuid = started.task.map_or(task_uuid, |task| task.uuid);
+        Ok(Task::new(self.clone(), task_uuid, started.lease_generation, started.created))
+    }
+
+    /// Goes on with a paused task, and holds its lease.
+    pub async fn resume_task(&self, task_uuid: impl Into<String>) -> Result<Task, Error> {
+        let task = self.task(task_uuid);
+        task.resume().await?;
+        Ok(task)
+    }
+
+    /// A task without its lease: to read it, and to change it while nobody holds it. Nothing is asked of the
+    /// server.
+    pub fn task(&self, task_uuid: impl Into<String>) -> Task {
+        Task::new(self.clone(), task_uuid.into(), 0, false)
+    }
+
+    /// A task as it is now, with its statistics and how full its context is.
+    pub async fn get_task(&self, task_uuid: impl Into<String>) -> Result<v1::GetTaskResponse, Error> {
+        call!(self, get_task, v1::GetTaskRequest { task_uuid: task_uuid.into() })
+    }
+
+    /// One page of the tasks that match: the first, or the one behind a `next_page_token`.
+    pub async fn list_tasks(
+        &self,
+        query: &TaskQuery,
+        page_token: impl Into<String>,
+    ) -> Result<v1::ListTasksResponse, Error> {
+        let request = v1::ListTasksRequest {
+            filter: Some(query.filter.clone()),
+            order: query.order.clone(),
+            page_size: query.page_size,
+            page_token: page_token.into(),
+        };
+        call!(self, list_tasks, request)
+    }
+
+    /// All tasks that match, fetched page by page as they are taken.
+    ///
+    /// ```no_run
+    /// # async fn example(client: contextstore_client::Client) -> Result<(), contextstore_client::Error> {
+    /// use contextstore_client::{TaskQuery, v1};
+    ///
+    /// let filter = v1::TaskFilter { statuses: vec!["running".into()], ..Default::default() };
+    /// let mut tasks = client.tasks(TaskQuery { filter, ..Default::default() });
+    /// while let Some(task) = tasks.try_next().await? {
+    ///     println!("{} {}", task.uuid, task.status);
+    /// }
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub fn tasks(&self, query: TaskQuery) -> Items<v1::Task> {
+        struct Pages {
+            client: Client,
+            query: TaskQuery,
+            page: std::vec::IntoIter<v1::Task>,
+            /// `None` at the end.
+            next: Option<String>,
+        }
+        let pages =
+            Pages { client: self.clone(), query, page: Vec::new().into_iter(), next: Some(String::new()) };
+        Items::new(stream::try_unfold(pages, |mut pages| async move {
+            loop {
+                if let Some(task) = pages.page.next() {
+                    return Ok(Some((task, pages)));
+                }
+                let Some(token) = pages.next.take() else { return Ok(None) };
+                let page = pages.client.list_tasks(&pages.query, token).await?;
+                pages.page = page.tasks.into_iter();
+                pages.next = Some(page.next_page_token).filter(|token| !token.is_empty());
+            }
+        }))
+    }
+
+    /// What the server is and what it takes.
+    pub async fn server_info(&self) -> Result<v1::GetServerInfoResponse, Error> {
+        call!(self, get_server_info, v1::GetServerInfoRequest {})
+    }
+
+    /// Whether the server takes calls. Asked once; needs no token.
+    pub async fn health(&self) -> Result<Health, Error> {
+        self.health_within(self.inner.settings.timeout).await
+    }
+
+    async fn health_within(&self, time: Duration) -> Result<Health, Error> {
+        let mut health = self.inner.health.clone();
+        let request = HealthCheckRequest { service: String::new() };
+        let answer = self.in_time(time, health.check(request)).await?.into_inner();
+        Ok(if answer.status() == ServingStatus::Serving { Health::Serving } else { Health::NotServing })
+    }
+
+    /// Waits until the server takes calls, at most for `timeout`; answers why not, if it does not.
+    pub async fn wait_until_ready(&self, timeout: Duration) -> Result<(), Error> {
+        let end = Instant::now() + timeout;
+        let mut pause = Duration::from_millis(5);
+        loop {
+            let left = end.saturating_duration_since(Instant::now());
+            let error = match self.health_within(left).await {
+                Ok(Health::Serving) => return Ok(()),
+                Ok(Health::NotServing) => Error::Deadline { after: timeout },
+                Err(error @ (Error::Connection { .. } | Error::Deadline { .. })) => error,
+                Err(error) if error.is_transient() => error,
+                Err(error) => return Err(error),
+            };
+            if end.saturating_duration_since(Instant::now()) <= pause {
+                return Err(error);
+            }
+            tokio::time::sleep(pause).await;
+            pause = (pause * 2).min(Duration::from_millis(200));
+        }
+    }
+
+    /// Makes a call that is safe to repeat, within the deadline.
+    pub(crate) async fn call<Q: Clone, A, F>(
+        &self,
+        request: Q,
+        send: impl Fn(RawClient, Request<Q>) -> F,
+    ) -> Result<A, Error>
+    where
+        F: Future<Output = Result<Response<A>, Status>>,
+    {
+        let timeout = self.inner.settings.timeout;
+        let end = Instant::now() + timeout;
+        let left = || end.saturating_duration_since(Instant::now());
+        let mut retries = self.inner.settings.retry.start();
+        loop {
+            let time = left();
+            let mut request = Request::new(request.clone());
+            request.set_timeout(time);
+            let error = match self.in_time(time, send(self.raw(), request)).await {
+                Ok(answer) => return Ok(answer.into_inner()),
+                // Told as the caller knows it, not as what was left of it.
+                Err(Error::Deadline { .. }) => return Err(Error::Deadline { after: timeout }),
+                Err(error) => error,
+            };
+            match retries.pause(&error) {
+                Some(pause) if pause < left() => tokio::time::sleep(pause).await,
+                _ => return Err(error),
+            }
+        }
+    }
+
+    /// Waits for an answer of the transport, at most for `time`.
+    pub(crate) async fn in_time<A>(
+        &self,
+        time: Duration,
+        answer: impl Future<Output = Result<A, Status>>,
+    ) -> Result<A, Error> {
+        let begun = Instant::now();
+        let deadline = Error::Deadline { after: time };
+        match tokio::time::timeout(time, answer).await {
+            Ok(Ok(answer)) => Ok(answer),
+            Ok(Err(status)) => {
+                // Channel and server keep the deadline too, and say it in other words.
+                let late = begun.elapsed() + TIMER_SLACK >= time;
+                let expired = late && matches!(status.code(), Code::Cancelled | Code::DeadlineExceeded);
+                Err(if expired { deadline } else { self.error(status) })
+            }
+            Err(_) => Err(deadline),
+        }
+    }
+
+    pub(crate) fn error(&self, status: Status) -> Error {
+        Error::from_status(status, &self.inner.address)
+    }
+}
+
+/// A name that nobody else has.
+pub(crate) fn new_id() -> String {
+    Uuid::new_v4().to_string()
+}

@@ -1,0 +1,460 @@
+//! One task: what an agent does with it.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
+use std::time::Duration;
+
+use bytes::Bytes;
+use contextstore_proto::v1;
+use contextstore_proto::v1::ErrorReason;
+use futures_util::stream::{Stream, StreamExt, TryStreamExt};
+use tokio::task::JoinHandle;
+
+use crate::client::{call, new_id};
+use crate::stream::Items;
+use crate::{Client, Current, Error, NewMessage, ReadCurrent, ReadMessages, ReadRecords, records};
+
+/// A handle on a task. Cheap to clone; clones share the lease.
+#[derive(Debug, Clone)]
+pub struct Task {
+    client: Client,
+    uuid: String,
+    lease_generation: Arc<AtomicU64>,
+    created: bool,
+    request_id: Option<String>,
+}
+
+/// A tool that was executed.
+#[derive(Debug, Clone, Default)]
+pub struct ToolCall {
+    /// Its name.
+    pub tool_name: String,
+    /// What it was called with: any JSON; empty if there is nothing to say.
+    pub arguments_json: String,
+    /// What it answered: any JSON. Cannot stand beside `output_ref`.
+    pub result_json: String,
+    /// Where its answer is, if that is large.
+    pub output_ref: String,
+    /// Why it failed, if it did.
+    pub error: Option<String>,
+    /// How long it took.
+    pub duration: Option<Duration>,
+    /// The message that carries its answer.
+    pub message_seq: Option<u64>,
+}
+
+/// One call of an LLM, in disjoint parts: take cached tokens out of OpenAI's input.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Usage {
+    /// Tokens that were read, but for those in the last two.
+    pub input_tokens: u64,
+    /// Tokens that were written.
+    pub output_tokens: u64,
+    /// Tokens that went into the provider's cache.
+    pub cache_creation_tokens: u64,
+    /// Tokens that came out of the provider's cache.
+    pub cache_read_tokens: u64,
+}
+
+/// Numbers to add to a task's counters.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Statistics {
+    /// Calls of the LLM.
+    pub llm_calls: u64,
+    /// Calls of tools.
+    pub tool_calls: u64,
+    /// Tokens.
+    pub tokens: u64,
+    /// Compactions.
+    pub compressions: u64,
+}
+
+impl Task {
+    pub(crate) fn new(client: Client, uuid: String, lease_generation: u64, created: bool) -> Self {
+        let lease_generation = Arc::new(AtomicU64::new(lease_generation));
+        Self { client, uuid, lease_generation, created, request_id: None }
+    }
+
+    /// Its id.
+    pub fn uuid(&self) -> &str {
+        &self.uuid
+    }
+
+    /// The lease that changes are made under; 0 for none.
+    pub fn lease_generation(&self) -> u64 {
+        self.lease_generation.load(Ordering::Acquire)
+    }
+
+    /// Whether [`Client::start_task`] made it, rather than took it up.
+    pub fn is_new(&self) -> bool {
+        self.created
+    }
+
+    /// The client it is used through.
+    pub fn client(&self) -> &Client {
+        &self.client
+    }
+
+    /// The same task for one change under a name of the caller's: a program that dies and does not know whether
+    /// the change happened makes it again under the same name, and it is carried out once.
+    ///
+    /// ```no_run
+    /// # async fn example(task: contextstore_client::Task) -> Result<(), contextstore_client::Error> {
+    /// task.with_request_id("run-7-step-3").rewind(12).await?;
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub fn with_request_id(&self, request_id: impl Into<String>) -> Self {
+        Self { request_id: Some(request_id.into()), ..self.clone() }
+    }
+
+    fn request_id(&self) -> String {
+        self.request_id.clone().unwrap_or_else(new_id)
+    }
+
+    /// The task as it is now, with its statistics and how full its context is.
+    pub async fn get(&self) -> Result<v1::GetTaskResponse, Error> {
+        self.client.get_task(&self.uuid).await
+    }
+
+    /// Appends a message; it is on disk when this returns.
+    pub async fn append(&self, message: impl Into<NewMessage>) -> Result<v1::AppendMessageResponse, Error> {
+        let request = message.into().single(self.uuid.clone(), self.lease_generation(), || self.request_id());
+        call!(self.client, append_message, request)
+    }
+
+    /// Appends messages without waiting for each: the answers come in the same order, each when its message is
+    /// on disk. The first failure ends the stream, and nothing behind it is appended.
+    ///
+    /// Nothing is sent again by itself. After a broken connection, send what was not acknowledged once more, with
+    /// the same [`NewMessage::request_id`]: what had arrived is not appended twice.
+    ///
+    /// ```no_run
+    /// # async fn example(task: contextstore_client::Task) -> Result<(), contextstore_client::Error> {
+    /// use contextstore_client::NewMessage;
+    ///
+    /// let lines = ["one", "two", "three"].map(NewMessage::user);
+    /// let mut added = task.append_many(futures_util::stream::iter(lines)).await?;
+    /// while let Some(added) = added.try_next().await? {
+    ///     println!("message {} is on disk", added.seq);
+    /// }
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub async fn append_many<S>(&self, messages: S) -> Result<Items<v1::AppendMessagesResponse>, Error>
+    where
+        S: Stream<Item: Into<NewMessage>> + Send + 'static,
+    {
+        let task = self.clone();
+        let requests = messages.map(move |message| {
+            message.into().one_of_many(task.uuid.clone(), task.lease_generation(), new_id)
+        });
+        let mut raw = self.client.raw();
+        let opened =
+            self.client.in_time(self.client.settings().timeout, raw.append_messages(requests)).await?;
+        let client = self.client.clone();
+        Ok(Items::new(opened.into_inner().map_err(move |status| client.error(status))))
+    }
+
+    /// One message as it stands in the log.
+    pub async fn message(&self, seq: u64) -> Result<v1::GetMessageResponse, Error> {
+        call!(self.client, get_message, v1::GetMessageRequest { task_uuid: self.uuid.clone(), seq })
+    }
+
+    /// What the model sees, straight from the server's disk.
+    pub async fn current(&self, read: ReadCurrent) -> Result<Current, Error> {
+        Current::open(self.client.clone(), self.uuid.clone(), read).await
+    }
+
+    /// The history: lines of the log, messages and events.
+    pub fn messages(&self, read: ReadMessages) -> Items<Bytes> {
+        let ReadMessages { from_seq, to_seq, limit, follow, kinds } = read;
+        let task_uuid = self.uuid.clone();
+        let request = v1::StreamMessagesRequest { task_uuid, from_seq, to_seq, limit, follow, kinds };
+        records::read(self.client.clone(), request)
+    }
+
+    /// What happens to the task from now on, or behind the event with a `resume_token`.
+    pub fn watch(&self, resume_token: impl Into<String>) -> Items<v1::WatchTaskResponse> {
+        let request =
+            v1::WatchTaskRequest { task_uuid: self.uuid.clone(), resume_token: resume_token.into() };
+        records::watch(self.client.clone(), request)
+    }
+
+    /// Pins a message: no compaction takes it out of the view.
+    pub async fn pin(&self, seq: u64) -> Result<(), Error> {
+        let request = v1::PinMessageRequest {
+            task_uuid: self.uuid.clone(),
+            seq,
+            request_id: self.request_id(),
+            lease_generation: self.lease_generation(),
+        };
+        call!(self.client, pin_message, request).map(drop)
+    }
+
+    /// Releases a pinned message.
+    pub async fn unpin(&self, seq: u64) -> Result<(), Error> {
+        let request = v1::UnpinMessageRequest {
+            task_uuid: self.uuid.clone(),
+            seq,
+            request_id: self.request_id(),
+            lease_generation: self.lease_generation(),
+        };
+        call!(self.client, unpin_message, request).map(drop)
+    }
+
+    /// Takes the view back to what it was after a message.
+    pub async fn rewind(&self, seq: u64) -> Result<v1::RewindTaskResponse, Error> {
+        let request = v1::RewindTaskRequest {
+            task_uuid: self.uuid.clone(),
+            seq,
+            request_id: self.request_id(),
+            lease_generation: self.lease_generation(),
+        };
+        call!(self.client, rewind_task, request)
+    }
+
+    /// Records the execution of a tool.
+    pub async fn record_tool_call(&self, tool_call: ToolCall) -> Result<v1::RecordToolCallResponse, Error> {
+        let millis = |duration: Duration| u64::try_from(duration.as_millis()).unwrap_or(u64::MAX);
+        let request = v1::RecordToolCallRequest {
+            task_uuid: self.uuid.clone(),
+            tool_name: tool_call.tool_name,
+            arguments_json: tool_call.arguments_json,
+            result_json: tool_call.result_json,
+            output_ref: tool_call.output_ref,
+            status: if tool_call.error.is_some() { "error" } else { "success" }.to_owned(),
+            error: tool_call.error.unwrap_or_default(),
+            duration_ms: tool_call.duration.map(millis),
+            message_seq: tool_call.message_seq,
+            request_id: self.request_id(),
+            lease_generation: self.lease_generation(),
+        };
+        call!(self.client, record_tool_call, request)
+    }
+
+    /// The tool calls that were recorded: lines of `tools.jsonl`.
+    pub fn tool_calls(&self, read: ReadRecords) -> Items<Bytes> {
+        let request = v1::StreamToolCallsRequest {
+            task_uuid: self.uuid.clone(),
+            from_seq: read.from,
+            to_seq: read.to,
+            limit: read.limit,
+        };
+        records::read(self.client.clone(), request)
+    }
+
+    /// Appends a plan: any JSON.
+    pub async fn append_plan(
+        &self,
+        plan_type: impl Into<String>,
+        plan_content_json: impl Into<String>,
+    ) -> Result<v1::AppendPlanResponse, Error> {
+        let request = v1::AppendPlanRequest {
+            task_uuid: self.uuid.clone(),
+            plan_type: plan_type.into(),
+            plan_content_json: plan_content_json.into(),
+            request_id: self.request_id(),
+            lease_generation: self.lease_generation(),
+        };
+        call!(self.client, append_plan, request)
+    }
+
+    /// The newest plan; `None` if there is none.
+    pub async fn latest_plan(&self) -> Result<Option<v1::GetLatestPlanResponse>, Error> {
+        let request = v1::GetLatestPlanRequest { task_uuid: self.uuid.clone() };
+        none_if(ErrorReason::PlanNotFound, call!(self.client, get_latest_plan, request))
+    }
+
+    /// The plans: lines of `planning.jsonl`.
+    pub fn plans(&self, read: ReadRecords) -> Items<Bytes> {
+        let request = v1::StreamPlansRequest {
+            task_uuid: self.uuid.clone(),
+            from_id: read.from,
+            to_id: read.to,
+            limit: read.limit,
+        };
+        records::read(self.client.clone(), request)
+    }
+
+    /// The newest summary; `None` if there is none.
+    pub async fn latest_summary(&self) -> Result<Option<v1::Summary>, Error> {
+        let request = v1::GetLatestSummaryRequest { task_uuid: self.uuid.clone() };
+        let found = none_if(ErrorReason::SummaryNotFound, call!(self.client, get_latest_summary, request))?;
+        Ok(found.and_then(|found| found.summary))
+    }
+
+    /// The summaries: lines of `summaries.jsonl`, at most `limit`; 0: all.
+    pub fn summaries(&self, limit: u64) -> Items<Bytes> {
+        let request = v1::StreamSummariesRequest { task_uuid: self.uuid.clone(), limit };
+        records::read(self.client.clone(), request)
+    }
+
+    /// Reports one call of the LLM; answers how full the context is.
+    pub async fn record_usage(&self, usage: Usage) -> Result<v1::Pressure, Error> {
+        let request = v1::RecordUsageRequest {
+            task_uuid: self.uuid.clone(),
+            input_tokens: usage.input_tokens,
+            output_tokens: usage.output_tokens,
+            cache_creation_tokens: usage.cache_creation_tokens,
+            cache_read_tokens: usage.cache_read_tokens,
+            request_id: self.request_id(),
+            lease_generation: self.lease_generation(),
+        };
+        there("pressure", call!(self.client, record_usage, request)?.pressure)
+    }
+
+    /// Adds to the task's counters; answers what they are now.
+    pub async fn update_statistics(&self, add: Statistics) -> Result<v1::TaskStatistics, Error> {
+        let request = v1::UpdateStatisticsRequest {
+            task_uuid: self.uuid.clone(),
+            llm_calls: add.llm_calls,
+            tool_calls: add.tool_calls,
+            tokens: add.tokens,
+            compressions: add.compressions,
+            request_id: self.request_id(),
+            lease_generation: self.lease_generation(),
+        };
+        there("statistics", call!(self.client, update_statistics, request)?.statistics)
+    }
+
+    /// Replaces the configuration as a whole.
+    pub async fn update(&self, config: v1::TaskConfig) -> Result<v1::Task, Error> {
+        let request = v1::UpdateTaskRequest {
+            task_uuid: self.uuid.clone(),
+            config: Some(config),
+            request_id: self.request_id(),
+            lease_generation: self.lease_generation(),
+        };
+        there("task", call!(self.client, update_task, request)?.task)
+    }
+
+    /// Puts the task aside; its lease ends.
+    pub async fn pause(&self) -> Result<v1::Task, Error> {
+        let request = v1::PauseTaskRequest {
+            task_uuid: self.uuid.clone(),
+            request_id: self.request_id(),
+            lease_generation: self.lease_generation(),
+        };
+        there("task", call!(self.client, pause_task, request)?.task)
+    }
+
+    /// Goes on with the task after a pause, under a new lease, which this handle and its clones hold from now
+    /// on. Fails with [`ErrorReason::StaleLease`] if another client had the task since this handle did.
+    pub async fn resume(&self) -> Result<v1::Task, Error> {
+        let request = v1::ResumeTaskRequest {
+            task_uuid: self.uuid.clone(),
+            holder: Some(self.client.holder()),
+            request_id: self.request_id(),
+            lease_generation: self.lease_generation(),
+        };
+        let resumed = call!(self.client, resume_task, request)?;
+        self.lease_generation.store(resumed.lease_generation, Ordering::Release);
+        there("task", resumed.task)
+    }
+
+    /// Ends the task well. The summary is what is to be remembered of it; it may be empty.
+    pub async fn complete(&self, final_summary: impl Into<String>) -> Result<v1::Task, Error> {
+        let request = v1::CompleteTaskRequest {
+            task_uuid: self.uuid.clone(),
+            final_summary: final_summary.into(),
+            request_id: self.request_id(),
+            lease_generation: self.lease_generation(),
+        };
+        there("task", call!(self.client, complete_task, request)?.task)
+    }
+
+    /// Ends the task badly. The summary is what is to be remembered of it; it may be empty.
+    pub async fn fail(
+        &self,
+        error_message: impl Into<String>,
+        final_summary: impl Into<String>,
+    ) -> Result<v1::Task, Error> {
+        let request = v1::FailTaskRequest {
+            task_uuid: self.uuid.clone(),
+            error_message: error_message.into(),
+            final_summary: final_summary.into(),
+            request_id: self.request_id(),
+            lease_generation: self.lease_generation(),
+        };
+        there("task", call!(self.client, fail_task, request)?.task)
+    }
+
+    /// Removes the task with everything in it. Cannot be undone.
+    pub async fn delete(&self) -> Result<(), Error> {
+        let request = v1::DeleteTaskRequest {
+            task_uuid: self.uuid.clone(),
+            request_id: self.request_id(),
+            lease_generation: self.lease_generation(),
+        };
+        let tries = AtomicU32::new(0);
+        let send = |mut raw: crate::RawClient, request| {
+            tries.fetch_add(1, Ordering::Relaxed);
+            async move { raw.delete_task(request).await }
+        };
+        match self.client.call(request, send).await {
+            // A removed task remembers no request: it was an earlier try that removed it.
+            Err(error)
+                if error.reason() == Some(ErrorReason::TaskNotFound) && tries.load(Ordering::Relaxed) > 1 =>
+            {
+                Ok(())
+            }
+            done => done.map(drop),
+        }
+    }
+
+    /// Keeps the lease alive; answers how long it lives without being renewed again.
+    pub async fn renew_lease(&self) -> Result<Duration, Error> {
+        let request =
+            v1::RenewLeaseRequest { task_uuid: self.uuid.clone(), lease_generation: self.lease_generation() };
+        let lease_ttl = there("lease_ttl", call!(self.client, renew_lease, request)?.lease_ttl)?;
+        Duration::try_from(lease_ttl).map_err(|_| Error::protocol("lease_ttl is negative"))
+    }
+
+    /// Keeps the lease alive in the background until the answer is dropped: for times in which nothing is
+    /// changed, as while a model is thinking. Must be called within a tokio runtime.
+    pub fn keep_alive(&self) -> KeepAlive {
+        let task = self.clone();
+        let renewing = tokio::spawn(async move {
+            loop {
+                match task.renew_lease().await {
+                    Ok(time_to_live) => tokio::time::sleep(time_to_live / 3).await,
+                    Err(error) => return error,
+                }
+            }
+        });
+        KeepAlive { renewing }
+    }
+}
+
+/// Keeps a lease alive until it is dropped.
+#[derive(Debug)]
+pub struct KeepAlive {
+    renewing: JoinHandle<Error>,
+}
+
+impl KeepAlive {
+    /// Waits until the lease cannot be renewed any more, and answers why.
+    pub async fn lost(&mut self) -> Error {
+        let ended = (&mut self.renewing).await;
+        ended.unwrap_or_else(|error| Error::protocol(format!("renewing the lease ended: {error}")))
+    }
+}
+
+impl Drop for KeepAlive {
+    fn drop(&mut self) {
+        self.renewing.abort();
+    }
+}
+
+/// A part of an answer that must not be missing.
+fn there<T>(what: &str, part: Option<T>) -> Result<T, Error> {
+    part.ok_or_else(|| Error::protocol(format!("the answer has no {what}")))
+}
+
+fn none_if<T>(reason: ErrorReason, answer: Result<T, Error>) -> Result<Option<T>, Error> {
+    match answer {
+        Err(error) if error.reason() == Some(reason) => Ok(None),
+        answer => answer.map(Some),
+    }
+}
