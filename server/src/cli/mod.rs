@@ -2,7 +2,14 @@
 
 mod config;
 mod doctor;
+mod facts;
+mod health;
+mod reader;
 mod serve;
+mod show;
+mod target;
+mod tasks;
+mod text;
 
 use std::io::{self, Write};
 use std::process::ExitCode;
@@ -30,6 +37,12 @@ enum Command {
     Doctor(doctor::Doctor),
     /// Print the configuration in force, and where it comes from
     Config(config::Config),
+    /// Ask whether a server takes calls
+    Health(health::Health),
+    /// Show a task and its last messages
+    Show(show::Show),
+    /// List tasks
+    Tasks(tasks::Tasks),
 }
 
 impl Command {
@@ -39,6 +52,18 @@ impl Command {
             Self::Doctor(doctor) => {
                 telemetry::start_if_asked()?;
                 doctor.run(out)
+            }
+            Self::Health(health) => {
+                telemetry::start_if_asked()?;
+                health.run(out)
+            }
+            Self::Show(show) => {
+                telemetry::start_if_asked()?;
+                show.run(out)
+            }
+            Self::Tasks(tasks) => {
+                telemetry::start_if_asked()?;
+                tasks.run(out)
             }
             // A filter that cannot be read is one of the things it tells.
             Self::Config(config) => config.run(out),
@@ -70,6 +95,13 @@ enum Failure {
     Serve(ServeError),
     Config(ConfigError),
     Telemetry(TelemetryError),
+    Client(contextstore_client::Error),
+    /// A process uses a data directory, but no server answers at its socket.
+    Unanswered {
+        path: String,
+        pid: String,
+        error: contextstore_client::Error,
+    },
     Output(io::Error),
 }
 
@@ -80,6 +112,12 @@ impl Failure {
             Self::Serve(error) => in_full(error),
             Self::Config(error) => in_full(error),
             Self::Telemetry(error) => in_full(error),
+            Self::Client(error) => error.to_string(),
+            Self::Unanswered { path, pid, error } => {
+                format!(
+                    "{path} is in use by process {pid}, but there is {error}; say --address if it listens elsewhere"
+                )
+            }
             Self::Output(error) => in_full(error),
         }
     }
@@ -106,6 +144,12 @@ impl From<ConfigError> for Failure {
 impl From<TelemetryError> for Failure {
     fn from(error: TelemetryError) -> Self {
         Self::Telemetry(error)
+    }
+}
+
+impl From<contextstore_client::Error> for Failure {
+    fn from(error: contextstore_client::Error) -> Self {
+        Self::Client(error)
     }
 }
 

@@ -1,0 +1,228 @@
+//! A server of its own for each test: the real binary on a directory of its own, with a socket and a TCP port.
+
+#![allow(dead_code, reason = "every test uses a part of it")]
+
+use std::fs::{self, File};
+use std::future::Future;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, ExitStatus, Stdio};
+use std::time::{Duration, Instant};
+
+use contextstore_client::{Builder, Client};
+use rustix::process::{Pid, Signal, kill_process};
+use tempfile::TempDir;
+
+/// Long enough for a slow machine; nothing waits that long unless it fails.
+pub(crate) const DEADLINE: Duration = Duration::from_secs(60);
+
+/// A running server. Stopped and removed when it is dropped.
+pub(crate) struct TestServer {
+    root: TempDir,
+    arguments: Vec<String>,
+    child: Option<Child>,
+    tcp: String,
+}
+
+impl TestServer {
+    /// Starts a server on a new directory.
+    pub(crate) async fn start() -> Self {
+        Self::start_with(&[]).await
+    }
+
+    /// The same with more arguments of `serve`.
+    pub(crate) async fn start_with(arguments: &[&str]) -> Self {
+        Self::start_in(tempfile::tempdir().unwrap(), arguments).await
+    }
+
+    /// The same on a directory that is there: the data is in its `data`.
+    pub(crate) async fn start_in(root: TempDir, arguments: &[&str]) -> Self {
+        let arguments = arguments.iter().map(|&argument| argument.to_owned()).collect();
+        let mut server = Self { root, arguments, child: None, tcp: String::new() };
+        server.spawn().await;
+        server
+    }
+
+    async fn spawn(&mut self) {
+        // One that was killed has left its own behind.
+        let _ = fs::remove_file(self.data_dir().join("addresses"));
+        let log = File::options().create(true).append(true).open(self.log_path()).unwrap();
+        let child = Command::new(env!("CARGO_BIN_EXE_contextstore"))
+            .arg("serve")
+            .arg("--data-dir")
+            .arg(self.data_dir())
+            .arg("--listen")
+            .arg(format!("unix:{}", self.socket().display()))
+            .args(["--listen", "tcp:127.0.0.1:0"])
+            .args(&self.arguments)
+            .env_clear()
+            .stdin(Stdio::null())
+            .stdout(log.try_clone().unwrap())
+            .stderr(log)
+            .spawn()
+            .unwrap();
+        self.child = Some(child);
+        let end = Instant::now() + DEADLINE;
+        self.tcp = loop {
+            let listed = fs::read_to_string(self.data_dir().join("addresses")).unwrap_or_default();
+            if let Some(tcp) = listed.lines().find(|line| line.starts_with("tcp:")) {
+                break tcp.to_owned();
+            }
+            self.expect_to_run(end);
+            tokio::time::sleep(Duration::from_millis(5)).await;
+        };
+        let client = self.builder().connect_lazy().unwrap();
+        while client.wait_until_ready(Duration::from_millis(200)).await.is_err() {
+            self.expect_to_run(end);
+        }
+    }
+
+    fn expect_to_run(&mut self, end: Instant) {
+        let ended = self.child.as_mut().and_then(|child| child.try_wait().unwrap());
+        assert!(ended.is_none(), "the server ended by itself ({ended:?}):\n{}", self.log());
+        assert!(Instant::now() < end, "the server is not ready after {DEADLINE:?}:\n{}", self.log());
+    }
+
+    /// Its data directory.
+    pub(crate) fn data_dir(&self) -> PathBuf {
+        self.root.path().join("data")
+    }
+
+    /// Its socket, where clients look for it.
+    pub(crate) fn socket(&self) -> PathBuf {
+        self.data_dir().join("contextstore.sock")
+    }
+
+    /// Its TCP port, as an address.
+    pub(crate) fn tcp_address(&self) -> &str {
+        &self.tcp
+    }
+
+    /// Its token.
+    pub(crate) fn token(&self) -> String {
+        fs::read_to_string(self.data_dir().join("token")).unwrap().trim_end().to_owned()
+    }
+
+    /// The directory of a task that is running.
+    pub(crate) fn running(&self, uuid: &str) -> PathBuf {
+        self.data_dir().join("running").join(uuid)
+    }
+
+    fn log_path(&self) -> PathBuf {
+        self.root.path().join("log")
+    }
+
+    /// What it has said so far.
+    pub(crate) fn log(&self) -> String {
+        fs::read(self.log_path()).map(|log| String::from_utf8_lossy(&log).into_owned()).unwrap_or_default()
+    }
+
+    /// A client over the socket, to be made as one likes.
+    pub(crate) fn builder(&self) -> Builder {
+        Client::builder().data_dir(self.data_dir())
+    }
+
+    /// A new client over the socket.
+    pub(crate) async fn client(&self) -> Client {
+        self.builder().connect().await.unwrap()
+    }
+
+    /// A new client over TCP.
+    pub(crate) async fn tcp_client(&self) -> Client {
+        self.builder().address(&self.tcp).connect().await.unwrap()
+    }
+
+    /// Its process.
+    pub(crate) fn pid(&self) -> u32 {
+        self.child.as_ref().expect("the server was stopped").id()
+    }
+
+    fn signal(&self, signal: Signal) {
+        let pid = i32::try_from(self.pid()).ok().and_then(Pid::from_raw).unwrap();
+        kill_process(pid, signal).unwrap();
+    }
+
+    /// Ends it without a warning.
+    pub(crate) fn kill(&mut self) {
+        if let Some(mut child) = self.child.take() {
+            child.kill().unwrap();
+            child.wait().unwrap();
+        }
+    }
+
+    /// Asks it to end, and waits until it has.
+    pub(crate) async fn terminate(&mut self) -> ExitStatus {
+        self.signal(Signal::TERM);
+        self.ended().await
+    }
+
+    /// Waits until it has ended.
+    pub(crate) async fn ended(&mut self) -> ExitStatus {
+        let end = Instant::now() + DEADLINE;
+        loop {
+            if let Some(status) = self.child.as_mut().unwrap().try_wait().unwrap() {
+                self.child = None;
+                return status;
+            }
+            assert!(Instant::now() < end, "the server does not end:\n{}", self.log());
+            tokio::time::sleep(Duration::from_millis(5)).await;
+        }
+    }
+
+    /// Starts it again on the same directory, in an orderly way if it runs. Its TCP port is another one.
+    pub(crate) async fn restart(&mut self) {
+        if self.child.is_some() {
+            let status = self.terminate().await;
+            assert!(status.success(), "{status}:\n{}", self.log());
+        }
+        self.spawn().await;
+    }
+
+    /// Bytes of memory it has.
+    pub(crate) fn rss(&self) -> u64 {
+        let status = fs::read_to_string(format!("/proc/{}/status", self.pid())).unwrap();
+        let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:")).unwrap();
+        line.trim().trim_end_matches(" kB").parse::<u64>().unwrap() << 10
+    }
+
+    /// Files and sockets it has open.
+    pub(crate) fn open_fds(&self) -> usize {
+        fs::read_dir(format!("/proc/{}/fd", self.pid())).unwrap().count()
+    }
+
+    /// Runs a command of the binary with nothing in its environment but what is said.
+    pub(crate) fn run(arguments: &[&str], environment: &[(&str, &Path)]) -> (i32, String, String) {
+        let output = Command::new(env!("CARGO_BIN_EXE_contextstore"))
+            .args(arguments)
+            .env_clear()
+            .envs(environment.iter().copied())
+            .stdin(Stdio::null())
+            .output()
+            .unwrap();
+        let text = |bytes| String::from_utf8(bytes).unwrap();
+        (output.status.code().unwrap(), text(output.stdout), text(output.stderr))
+    }
+}
+
+impl Drop for TestServer {
+    fn drop(&mut self) {
+        self.kill();
+        if std::thread::panicking() {
+            eprintln!("the server's log:\n{}", self.log());
+        }
+    }
+}
+
+/// Looks again and again until there is something to see, and answers that.
+pub(crate) async fn eventually<T, F>(deadline: Duration, mut look: impl FnMut() -> F) -> T
+where
+    F: Future<Output = Option<T>>,
+{
+    let end = Instant::now() + deadline;
+    loop {
+        if let Some(seen) = look().await {
+            return seen;
+        }
+        assert!(Instant::now() < end, "not so after {deadline:?}");
+        tokio::time::sleep(Duration::from_millis(5)).await;
+    }
+}
