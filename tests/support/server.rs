@@ -1,6 +1,7 @@
 //! A server of its own for each test: the real binary on a directory of its own, with a socket and a TCP port.
 
 #![allow(dead_code, reason = "every test uses a part of it")]
+#![allow(clippy::print_stderr, reason = "a test that fails shows what its server said")]
 
 use std::fs::{self, File};
 use std::future::Future;
@@ -133,7 +134,7 @@ impl TestServer {
 
     /// Its process.
     pub(crate) fn pid(&self) -> u32 {
-        self.child.as_ref().expect("the server was stopped").id()
+        self.child.as_ref().unwrap().id()
     }
 
     fn signal(&self, signal: Signal) {
