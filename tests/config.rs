@@ -71,7 +71,7 @@ fn it_prints_json_for_programs() {
     assert_eq!(message_bytes["from"], "CONTEXTSTORE_LIMITS__MESSAGE_BYTES");
     assert_eq!(find("lease.ttl")["value"], "30s");
     assert_eq!(find("listen")["value"], serde_json::json!([]));
-    assert_eq!(find("compression.auto")["value"], true);
+    assert_eq!(find("compression.strategy")["value"], "summarize");
     assert!(find("admin_listen")["value"].is_null());
     assert!(settings.iter().all(|setting| setting.as_object().unwrap().len() == 3));
 }

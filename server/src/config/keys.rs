@@ -193,13 +193,6 @@ pub(super) const KEYS: &[Key] = &[
         about: "How long it may take to answer",
     },
     Key {
-        name: "compression.auto",
-        kind: Kind::Switch { set: |c, on| c.compression.auto = on },
-        default: "true",
-        since: "0.1.0",
-        about: "Whether a context is compressed without being asked when it is due. A task may say otherwise",
-    },
-    Key {
         name: "compression.strategy",
         kind: Kind::Word {
             words: &[

@@ -20,7 +20,6 @@ pub(super) enum Kind {
     Count { least: u64, most: u64, set: fn(&mut Config, u64) },
     Tokens { set: fn(&mut Config, Option<u64>) },
     Time { least: Duration, most: Duration, set: fn(&mut Config, Duration) },
-    Switch { set: fn(&mut Config, bool) },
     Share { set: fn(&mut Config, Option<f64>) },
     Filter { set: fn(&mut Config, String) },
 }
@@ -135,11 +134,6 @@ impl Kind {
                 let shown = units::show_duration(time);
                 Ok(Shown::plain(shown.clone(), shown))
             }
-            Self::Switch { set } => {
-                let on = scalar(raw)?.parse().map_err(|_| format!("must be {}", self.range()))?;
-                set(config, on);
-                Ok(Shown::plain(on.to_string(), on))
-            }
             Self::Share { set } => {
                 let wrong = |_| format!("must be {}", self.range());
                 let share = optional(scalar(raw)?, |text| text.parse::<f64>().map_err(wrong))?;
@@ -178,7 +172,6 @@ impl Kind {
             Self::Time { least, most, .. } => {
                 format!("a time from {} to {}", units::show_duration(*least), units::show_duration(*most))
             }
-            Self::Switch { .. } => "`true` or `false`".to_owned(),
             Self::Share { .. } => "a number over 0 and at most 1, or `none`".to_owned(),
             Self::Filter { .. } => {
                 "`off`, `error`, `warn`, `info`, `debug`, `trace`, or a filter such as `info,contextstore=debug`"

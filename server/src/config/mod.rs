@@ -142,8 +142,6 @@ pub struct Server {
 /// When a context is due to be compressed.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Compression {
-    /// Whether it is compressed without being asked.
-    pub auto: bool,
     /// `summarize`, `compact`, `prune` or `window`.
     pub strategy: String,
     /// The share of the limit; none: the strategy's own.
@@ -210,12 +208,7 @@ impl Config {
                 keepalive_interval: Duration::ZERO,
                 keepalive_timeout: Duration::ZERO,
             },
-            compression: Compression {
-                auto: false,
-                strategy: String::new(),
-                threshold: None,
-                token_threshold: None,
-            },
+            compression: Compression { strategy: String::new(), threshold: None, token_threshold: None },
             log: Log { format: LogFormat::Text, level: String::new() },
         }
     }

@@ -82,7 +82,6 @@ server:
   keepalive_interval: 21s
   keepalive_timeout: 11s
 compression:
-  auto: false
   strategy: prune
   threshold: 0.25
   token_threshold: 8000
@@ -121,7 +120,6 @@ fn otherwise() -> Config {
             keepalive_timeout: Duration::from_secs(11),
         },
         compression: Compression {
-            auto: false,
             strategy: "prune".to_owned(),
             threshold: Some(0.25),
             token_threshold: Some(8000),
@@ -154,8 +152,8 @@ fn nothing_said_gives_the_defaults() {
     assert_eq!(config.server.keepalive_interval, Duration::from_secs(20));
     assert_eq!(config.server.keepalive_timeout, Duration::from_secs(10));
     assert_eq!(config.log, Log { format: LogFormat::Text, level: "info".to_owned() });
-    let Compression { auto, strategy, threshold, token_threshold } = config.compression;
-    assert_eq!((auto, strategy.as_str(), threshold, token_threshold), (true, "summarize", None, None));
+    let Compression { strategy, threshold, token_threshold } = config.compression;
+    assert_eq!((strategy.as_str(), threshold, token_threshold), ("summarize", None, None));
 }
 
 #[test]
@@ -428,7 +426,6 @@ fn values_out_of_range_are_refused_with_the_range() {
             "compression: {token_threshold: 0}",
             "compression.token_threshold must be a number from 1, or `none`",
         ),
-        ("compression: {auto: yes}", "compression.auto must be `true` or `false`"),
         (
             "compression: {strategy: zip}",
             "compression.strategy must be `summarize`, `compact`, `prune` or `window`, not \"zip\"",

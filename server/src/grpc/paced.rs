@@ -58,11 +58,11 @@ impl Pace {
         Arc::clone(&self.permits).try_acquire_owned().map_err(refused)
     }
 
-    /// Gives a stream to its reader.
+    /// Gives a stream to its reader. One without a place is not counted.
     pub(super) fn paced<S, T>(
         self: &Arc<Self>,
         stream: S,
-        place: OwnedSemaphorePermit,
+        place: Option<OwnedSemaphorePermit>,
         connection: Arc<Connection>,
     ) -> Paced<S>
     where
@@ -132,7 +132,7 @@ impl<S: Send> Sweep for Shared<S> {
 pub(crate) struct Paced<S> {
     shared: Arc<Shared<S>>,
     told: bool,
-    _place: OwnedSemaphorePermit,
+    _place: Option<OwnedSemaphorePermit>,
 }
 
 impl<S, T> Stream for Paced<S>

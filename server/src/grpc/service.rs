@@ -9,7 +9,7 @@ use futures_util::Stream;
 use tonic::{Request, Response, Status, Streaming};
 
 use super::follow::{self, History};
-use super::peer::Peer;
+use super::peer::{Connection, Peer};
 use super::read::{Batches, CHUNK_BYTES, Chunks, Kinds, LogRecords};
 use super::serving::Serving;
 use super::status::Refusal;
@@ -51,10 +51,8 @@ impl Service {
         make: impl FnOnce() -> Result<Stream_<T>, Status>,
     ) -> Answer<Stream_<T>> {
         let place = self.serving.pace.place().inspect_err(|_| metrics::rejected("read_streams"))?;
-        let Some(peer) = request.extensions().get::<Peer>() else {
-            return Err(Refusal::Internal("a call without a connection".to_owned()).into());
-        };
-        let paced = self.serving.pace.paced(make()?, place, Arc::clone(&peer.line));
+        let line = line(request)?;
+        let paced = self.serving.pace.paced(make()?, Some(place), line);
         Ok(Response::new(Box::pin(paced)))
     }
 
@@ -62,6 +60,13 @@ impl Service {
         let info = self.serving.info(id)?;
         Ok(answer::task(&info, self.serving.lease_ttl(), self.serving.clock.now()))
     }
+}
+
+/// The connection that a call came on.
+fn line<R>(request: &Request<R>) -> Result<Arc<Connection>, Status> {
+    let peer = request.extensions().get::<Peer>();
+    let line = peer.map(|peer| Arc::clone(&peer.line));
+    line.ok_or_else(|| Refusal::Internal("a call without a connection".to_owned()).into())
 }
 
 #[tonic::async_trait]
@@ -201,8 +206,9 @@ impl ContextStore for Service {
         &self,
         request: Request<Streaming<pb::AppendMessagesRequest>>,
     ) -> Answer<Self::AppendMessagesStream> {
-        let stream = append::many(Arc::clone(&self.serving), request.into_inner());
-        Ok(Response::new(Box::pin(stream)))
+        let line = line(&request)?;
+        let acks = append::many(Arc::clone(&self.serving), request.into_inner());
+        Ok(Response::new(Box::pin(self.serving.pace.paced(Box::pin(acks), None, line))))
     }
 
     async fn get_message(&self, request: Request<pb::GetMessageRequest>) -> Answer<pb::GetMessageResponse> {
