@@ -56,6 +56,10 @@ setup: ## Installs the system packages that the tests need, or says which are mi
 build: ## Builds target/release/contextstore
 	$(CARGO) build --locked --release --package contextstore
 
+.PHONY: run
+run: build ## Starts a server on ./contexts, until Ctrl-C
+	target/release/contextstore serve --data-dir contexts
+
 ##  Checks, each with a fix where a machine can make it
 
 .PHONY: check
