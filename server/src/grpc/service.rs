@@ -243,7 +243,7 @@ impl ContextStore for Service {
         let request = request.into_inner();
         let who = (&*request.task_uuid, &*request.request_id, request.lease_generation);
         let (id, generation) = self.change(who, |store, id, caller| store.rewind(id, request.seq, caller))?;
-        let pressure = answer::pressure(&self.serving.info(id)?.pressure);
+        let pressure = answer::pressure(&self.serving.with(|store| store.pressure(id))?);
         Ok(Response::new(pb::RewindTaskResponse { generation, pressure: Some(pressure) }))
     }
 
@@ -409,7 +409,7 @@ impl ContextStore for Service {
             cache_read_tokens: convert::number("cache_read_tokens", request.cache_read_tokens)?,
         };
         let (id, ()) = self.change(who, |store, id, caller| store.append_event(id, &event, caller))?;
-        let pressure = answer::pressure(&self.serving.info(id)?.pressure);
+        let pressure = answer::pressure(&self.serving.with(|store| store.pressure(id))?);
         Ok(Response::new(pb::RecordUsageResponse { pressure: Some(pressure) }))
     }
 

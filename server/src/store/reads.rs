@@ -4,6 +4,7 @@ use chrono::{DateTime, Utc};
 
 use super::task::{CurrentReader, FilePart, LineReader, LogEnds, RawLines, Subscription, TaskInfo};
 use super::{LogKind, Store};
+use crate::context::Pressure;
 use crate::model::{Plan, StoreError, SummaryRecord, TaskId};
 
 impl Store {
@@ -86,6 +87,11 @@ impl Store {
     /// What is to be remembered of a task that ended.
     pub fn final_summary(&self, id: TaskId) -> Result<Option<String>, StoreError> {
         self.task(id)?.final_summary()
+    }
+
+    /// How full the context of a task is.
+    pub fn pressure(&self, id: TaskId) -> Result<Pressure, StoreError> {
+        self.task(id)?.pressure_now()
     }
 
     /// A task as it is now.

@@ -89,6 +89,14 @@ impl Task {
         Ok(info)
     }
 
+    /// How full the context is.
+    pub(crate) fn pressure_now(&self) -> Result<Pressure, StoreError> {
+        let mut inner = self.lock();
+        self.check_there(&inner)?;
+        self.ensure_view(&mut inner);
+        Ok(self.pressure(&inner))
+    }
+
     /// The row as it follows from the logs.
     fn row(&self, inner: &Inner) -> TaskRow {
         let health = match &inner.frozen {
