@@ -52,6 +52,7 @@ pub async fn serve(
     state: AdminState,
     shutdown: impl Future<Output = ()>,
 ) -> io::Result<()> {
+    tracing::info!(address = %listener.local_addr()?, "serving metrics and health");
     let metrics = state.metrics.clone();
     let (stop, stopped) = oneshot::channel::<()>();
     let server = axum::serve(listener::Bounded::new(listener), router(state)).with_graceful_shutdown(async {

@@ -50,7 +50,6 @@ impl MetricKind {
 }
 
 const MESSAGES: &str = "context_messages_total";
-const SUMMARIES: &str = "context_summaries_total";
 const DB_SIZE: &str = "context_db_size_bytes";
 const REQUESTS: &str = "contextstore_grpc_requests_total";
 const REQUEST_DURATION: &str = "contextstore_grpc_request_duration_seconds";
@@ -81,7 +80,6 @@ const fn metric(
 /// Every metric there is. `docs/METRICS.md` lists them too.
 pub const METRICS: &[Metric] = &[
     metric(MESSAGES, MetricKind::Counter, &["task_source", "role"], "Messages appended"),
-    metric(SUMMARIES, MetricKind::Counter, &["task_source"], "Summaries that were put into a view"),
     metric(
         DB_SIZE,
         MetricKind::Gauge,
@@ -181,11 +179,6 @@ pub fn render(handle: &PrometheusHandle) -> String {
 /// A message was appended.
 pub fn message_appended(task_source: &str, role: &'static str) {
     counter!(MESSAGES, "task_source" => SOURCES.label(task_source), "role" => role).increment(1);
-}
-
-/// A summary was put into a view.
-pub fn summary_made(task_source: &str) {
-    counter!(SUMMARIES, "task_source" => SOURCES.label(task_source)).increment(1);
 }
 
 /// How many bytes all tasks and the catalog take.

@@ -18,7 +18,6 @@ fn after(work: impl FnOnce()) -> String {
 /// Touches every metric once.
 fn everything() -> Counted {
     message_appended("github", "user");
-    summary_made("github");
     set_db_size(4096);
     request_ended("contextstore.v1.ContextStore", "AppendMessage", "OK", Duration::from_millis(3));
     append_took(Duration::from_micros(700));
