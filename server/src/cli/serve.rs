@@ -1,14 +1,13 @@
 //! `contextstore serve`: runs the server until it is told to stop.
 
-use std::net::SocketAddr;
-use std::path::PathBuf;
 use std::process::ExitCode;
 
 use clap::Args;
 use tokio::signal::unix::{SignalKind, signal};
 
 use super::Failure;
-use crate::config::{Config, Flags, Listen, TcpAuth};
+use super::config::ConfigFlags;
+use crate::config::Config;
 use crate::infra::telemetry;
 use crate::serve;
 
@@ -18,28 +17,13 @@ use crate::serve;
 /// is 0. A second signal stops it at once.
 #[derive(Debug, Args)]
 pub(super) struct Serve {
-    /// The data directory [default: contexts]
-    #[arg(long, value_name = "DIR")]
-    data_dir: Option<PathBuf>,
-    /// Where to listen: unix:PATH or tcp:HOST:PORT, as often as needed [default: unix:DIR/contextstore.sock and
-    /// tcp:127.0.0.1:50551]
-    #[arg(long, value_name = "ADDRESS")]
-    listen: Vec<Listen>,
-    /// Where to serve /metrics and /healthz over HTTP, on loopback [default: nowhere]
-    #[arg(long, value_name = "HOST:PORT")]
-    admin_listen: Option<SocketAddr>,
-    /// What calls over TCP must carry: token or none [default: token]
-    #[arg(long, value_name = "WHAT")]
-    tcp_auth: Option<TcpAuth>,
-    /// A YAML file with the configuration
-    #[arg(long, value_name = "FILE")]
-    config: Option<PathBuf>,
+    #[command(flatten)]
+    flags: ConfigFlags,
 }
 
 impl Serve {
     pub(super) fn run(self) -> Result<ExitCode, Failure> {
-        let Self { data_dir, listen, admin_listen, tcp_auth, config } = self;
-        let config = Config::load(&Flags { config, data_dir, listen, admin_listen, tcp_auth })?;
+        let config = Config::load(&self.flags.into())?;
         telemetry::start(config.log.format, &config.log.level)?;
         let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build()?;
         runtime.block_on(async {
