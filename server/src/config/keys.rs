@@ -283,6 +283,8 @@ pub(super) const GONE: &[(&str, &str)] = &[
     ("max_memory_messages", "no messages are held in memory"),
     ("backend", "there is one file format"),
     ("max_workers", AGENT),
+    ("enabled", LATER),
+    ("auto", LATER),
     ("keep_recent", LATER),
     ("keep_recent_messages", LATER),
     ("min_to_compress", LATER),
