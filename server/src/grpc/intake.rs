@@ -13,6 +13,7 @@ use tonic::Status;
 use tonic::body::Body;
 
 use super::status::Refusal;
+use crate::infra::metrics;
 
 /// Flag and length in front of each message.
 const PREFIX_BYTES: usize = 5;
@@ -62,6 +63,7 @@ impl Held {
         let used = self.all.used.fetch_add(size, Ordering::Relaxed) + size - before;
         self.all.used.fetch_sub(before, Ordering::Relaxed);
         if used > self.all.limit {
+            metrics::rejected("bytes_in_flight");
             return Err(Refusal::Overloaded { what: "bytes in flight", limit: self.all.limit }.into());
         }
         Ok(())
