@@ -129,3 +129,51 @@ fn a_sync_that_goes_through_after_a_failure_acknowledges_nobody() {
     say.send(()).unwrap();
     assert!(first.into_iter().all(|waiter| !waiter.join().unwrap()));
 }
+
+async fn durable(commit: Arc<Commit>, file: Arc<Gate>, end: u64) -> bool {
+    loop {
+        match std::future::poll_fn(|context| commit.poll(end, false, context)).await {
+            Ok(Step::Done) => return true,
+            Ok(Step::Lead) => tokio::task::block_in_place(|| commit.lead(file.as_ref())),
+            Err(_) => return false,
+        }
+    }
+}
+
+#[test]
+fn tasks_share_syncs_with_each_other_and_with_threads() {
+    let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(2).build().unwrap();
+    let commit = Arc::new(Commit::new(0, Arc::default()));
+    let (file, say) = Gate::new();
+    commit.wrote(1);
+    let first = runtime.spawn(durable(Arc::clone(&commit), Arc::clone(&file), 1));
+    file.wait_for_sync(1);
+    commit.wrote(9);
+    let tasks: Vec<_> =
+        (2..8).map(|end| runtime.spawn(durable(Arc::clone(&commit), Arc::clone(&file), end))).collect();
+    let threads = waiters(&commit, &file, 8..10);
+    say.send(()).unwrap();
+    file.wait_for_sync(2);
+    say.send(()).unwrap();
+    assert!(runtime.block_on(first).unwrap());
+    assert!(tasks.into_iter().all(|task| runtime.block_on(task).unwrap()));
+    assert!(threads.into_iter().all(|thread| thread.join().unwrap()));
+    assert_eq!((file.syncs.load(Ordering::SeqCst), commit.durable()), (2, 9));
+}
+
+#[test]
+fn a_failure_reaches_tasks_that_wait() {
+    let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(2).build().unwrap();
+    let commit = Arc::new(Commit::new(0, Arc::default()));
+    let (file, say) = Gate::new();
+    file.fails.store(true, Ordering::SeqCst);
+    commit.wrote(3);
+    let leader = runtime.spawn(durable(Arc::clone(&commit), Arc::clone(&file), 1));
+    file.wait_for_sync(1);
+    let followers: Vec<_> =
+        (2..4).map(|end| runtime.spawn(durable(Arc::clone(&commit), Arc::clone(&file), end))).collect();
+    say.send(()).unwrap();
+    assert!(!runtime.block_on(leader).unwrap());
+    assert!(followers.into_iter().all(|task| !runtime.block_on(task).unwrap()));
+    assert_eq!((file.syncs.load(Ordering::SeqCst), commit.durable()), (1, 0));
+}
