@@ -173,6 +173,7 @@ async fn a_task_from_start_to_end() {
     assert_eq!(task.update(config).await.unwrap().config.unwrap().model, "m");
 
     assert_eq!(task.pause().await.unwrap().status, "paused");
+    assert_eq!(task.lease_generation(), 0);
     let refused = task.append(NewMessage::user("still there?")).await.unwrap_err();
     assert_eq!(refused.reason(), Some(ErrorReason::WrongStatus));
     assert_eq!(task.resume().await.unwrap().status, "running");
@@ -184,6 +185,9 @@ async fn a_task_from_start_to_end() {
     assert_eq!((ended.key, ended.user.as_str()), (Some(key), "ann"));
     assert_eq!(ended.final_summary, "It was asked why.");
 
+    let paused = start(&client).await;
+    paused.pause().await.unwrap();
+    assert_eq!(paused.complete("").await.unwrap().status, "completed");
     let other = start(&client).await;
     assert_eq!(other.fail("It broke.", "").await.unwrap().error_message, "It broke.");
     other.delete().await.unwrap();
@@ -367,7 +371,7 @@ async fn histories_are_read_whole_though_the_connection_breaks() {
     let direct = server.client().await;
     let task = start(&direct).await;
     for number in 0..100 {
-        task.append(NewMessage::user(format!("{number} {}", "x".repeat(1000)))).await.unwrap();
+        task.append(NewMessage::user(format!("{number} {}", "x".repeat(10_000)))).await.unwrap();
         // Several events stand behind the same message.
         for _ in 0..number % 3 {
             task.update_statistics(Statistics { tokens: 1, ..Default::default() }).await.unwrap();
@@ -386,7 +390,8 @@ async fn histories_are_read_whole_though_the_connection_breaks() {
         proxy.break_after(u64::MAX);
         proxy.cut();
         let expected: Vec<Bytes> = through.messages(read.clone()).try_collect().await.unwrap();
-        proxy.break_after(60_000);
+        // A batch has 256 KiB.
+        proxy.break_after(700_000);
         proxy.cut();
         let before = proxy.connections();
         // Taken slowly, so that the connection breaks between records.
@@ -498,13 +503,20 @@ async fn retries_end() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_lease_is_kept_alive_until_it_is_lost() {
-    let server = TestServer::start().await;
-    let client = server.client().await;
+    let server = TestServer::start_configured(&[("lease.ttl", "1s")]).await;
+    let (client, other) = (server.client().await, server.client().await);
     let task = start(&client).await;
     let mut alive = task.keep_alive();
-    let still = tokio::time::timeout(Duration::from_millis(100), alive.lost()).await;
+    let take_up = || StartTask { task_uuid: Some(task.uuid().to_owned()), ..Default::default() };
+    let still = tokio::time::timeout(Duration::from_millis(2500), alive.lost()).await;
     assert!(still.is_err(), "{still:?}");
-    task.pause().await.unwrap();
-    let ended = tokio::time::timeout(DEADLINE, alive.lost()).await.unwrap();
+    let held = other.start_task(take_up()).await.unwrap_err();
+    assert_eq!(held.reason(), Some(ErrorReason::LeaseHeld));
+
+    // Without it, anybody can have the task after a while.
+    drop(alive);
+    let taken = || async { other.start_task(take_up()).await.ok() };
+    eventually(DEADLINE, taken).await;
+    let ended = tokio::time::timeout(DEADLINE, task.keep_alive().lost()).await.unwrap();
     assert_eq!(ended.reason(), Some(ErrorReason::StaleLease), "{ended:?}");
 }

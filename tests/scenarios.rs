@@ -81,7 +81,7 @@ impl Step {
                 Err(_) if self.call == "ListTasks" && Instant::now() < end => {
                     tokio::time::sleep(Duration::from_millis(20)).await;
                 }
-                Err(problem) => return Err(format!("{problem}\n  in {answers:?}")),
+                Err(problem) => return Err(format!("{problem}\n  in {answers}")),
             }
         };
         let all = answers.json();
@@ -116,7 +116,9 @@ impl Step {
         match (&answers.error, &self.error) {
             (None, None) => {}
             (None, Some(expected)) => return Err(format!("it succeeded instead of {expected:?}")),
-            (Some(status), None) => return Err(format!("it failed: {status}")),
+            (Some(status), None) => {
+                return Err(format!("it failed: {:?} {}", status.code(), status.message()));
+            }
             (Some(status), Some(expected)) => expected.check(status)?,
         }
         if let Some(expected) = &self.expect {

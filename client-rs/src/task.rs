@@ -19,9 +19,18 @@ use crate::{Client, Current, Error, NewMessage, ReadCurrent, ReadMessages, ReadR
 pub struct Task {
     client: Client,
     uuid: String,
-    lease_generation: Arc<AtomicU64>,
+    lease: Arc<Lease>,
     created: bool,
     request_id: Option<String>,
+}
+
+/// Generations of a lease.
+#[derive(Debug)]
+struct Lease {
+    /// The one that changes are made under; 0 once it has ended.
+    held: AtomicU64,
+    /// The last one that was held.
+    had: AtomicU64,
 }
 
 /// A tool that was executed.
@@ -71,8 +80,9 @@ pub struct Statistics {
 
 impl Task {
     pub(crate) fn new(client: Client, uuid: String, lease_generation: u64, created: bool) -> Self {
-        let lease_generation = Arc::new(AtomicU64::new(lease_generation));
-        Self { client, uuid, lease_generation, created, request_id: None }
+        let generation = || AtomicU64::new(lease_generation);
+        let lease = Arc::new(Lease { held: generation(), had: generation() });
+        Self { client, uuid, lease, created, request_id: None }
     }
 
     /// Its id.
@@ -82,7 +92,12 @@ impl Task {
 
     /// The lease that changes are made under; 0 for none.
     pub fn lease_generation(&self) -> u64 {
-        self.lease_generation.load(Ordering::Acquire)
+        self.lease.held.load(Ordering::Acquire)
+    }
+
+    /// The lease has ended with the task, or with this part of its life.
+    fn let_go(&self) {
+        self.lease.held.store(0, Ordering::Release);
     }
 
     /// Whether [`Client::start_task`] made it, rather than took it up.
@@ -336,7 +351,9 @@ impl Task {
             request_id: self.request_id(),
             lease_generation: self.lease_generation(),
         };
-        there("task", call!(self.client, pause_task, request)?.task)
+        let ended = call!(self.client, pause_task, request)?;
+        self.let_go();
+        there("task", ended.task)
     }
 
     /// Goes on with the task after a pause, under a new lease, which this handle and its clones hold from now
@@ -346,10 +363,11 @@ impl Task {
             task_uuid: self.uuid.clone(),
             holder: Some(self.client.holder()),
             request_id: self.request_id(),
-            lease_generation: self.lease_generation(),
+            lease_generation: self.lease.had.load(Ordering::Acquire),
         };
         let resumed = call!(self.client, resume_task, request)?;
-        self.lease_generation.store(resumed.lease_generation, Ordering::Release);
+        self.lease.had.store(resumed.lease_generation, Ordering::Release);
+        self.lease.held.store(resumed.lease_generation, Ordering::Release);
         there("task", resumed.task)
     }
 
@@ -361,7 +379,9 @@ impl Task {
             request_id: self.request_id(),
             lease_generation: self.lease_generation(),
         };
-        there("task", call!(self.client, complete_task, request)?.task)
+        let ended = call!(self.client, complete_task, request)?;
+        self.let_go();
+        there("task", ended.task)
     }
 
     /// Ends the task badly. The summary is what is to be remembered of it; it may be empty.
@@ -377,7 +397,9 @@ impl Task {
             request_id: self.request_id(),
             lease_generation: self.lease_generation(),
         };
-        there("task", call!(self.client, fail_task, request)?.task)
+        let ended = call!(self.client, fail_task, request)?;
+        self.let_go();
+        there("task", ended.task)
     }
 
     /// Removes the task with everything in it. Cannot be undone.

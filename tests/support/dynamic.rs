@@ -1,5 +1,6 @@
 //! Calls of the service by the names of its methods, with requests and answers as proto JSON.
 
+use std::fmt;
 use std::path::Path;
 use std::time::Duration;
 
@@ -31,7 +32,6 @@ pub(crate) struct Caller {
 }
 
 /// All that a call answered.
-#[derive(Debug)]
 pub(crate) struct Answers {
     pub(crate) messages: Vec<DynamicMessage>,
     /// What came after them.
@@ -92,6 +92,15 @@ impl Caller {
             tokio::time::timeout(DEADLINE, exchange).await.map_err(|_| "it does not end".to_owned())?;
         answers.error = done.err();
         Ok(answers)
+    }
+}
+
+impl fmt::Display for Answers {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}", Value::from(self.json()))?;
+        self.error
+            .as_ref()
+            .map_or(Ok(()), |status| write!(f, " and {:?}: {}", status.code(), status.message()))
     }
 }
 

@@ -20,6 +20,7 @@ pub(crate) const DEADLINE: Duration = Duration::from_secs(60);
 pub(crate) struct TestServer {
     root: TempDir,
     arguments: Vec<String>,
+    environment: Vec<(String, String)>,
     child: Option<Child>,
     tcp: String,
 }
@@ -35,10 +36,27 @@ impl TestServer {
         Self::start_in(tempfile::tempdir().unwrap(), arguments).await
     }
 
+    /// The same with values of the configuration, by their keys: `("lease.ttl", "1s")`.
+    pub(crate) async fn start_configured(keys: &[(&str, &str)]) -> Self {
+        Self::make(tempfile::tempdir().unwrap(), &[], keys).await
+    }
+
     /// The same on a directory that is there: the data is in its `data`.
     pub(crate) async fn start_in(root: TempDir, arguments: &[&str]) -> Self {
-        let arguments = arguments.iter().map(|&argument| argument.to_owned()).collect();
-        let mut server = Self { root, arguments, child: None, tcp: String::new() };
+        Self::make(root, arguments, &[]).await
+    }
+
+    async fn make(root: TempDir, arguments: &[&str], keys: &[(&str, &str)]) -> Self {
+        let variable = |(key, value): &(&str, &str)| {
+            (format!("CONTEXTSTORE_{}", key.to_uppercase().replace('.', "__")), (*value).to_owned())
+        };
+        let mut server = Self {
+            root,
+            arguments: arguments.iter().map(|&argument| argument.to_owned()).collect(),
+            environment: keys.iter().map(variable).collect(),
+            child: None,
+            tcp: String::new(),
+        };
         server.spawn().await;
         server
     }
@@ -56,6 +74,7 @@ impl TestServer {
             .args(["--listen", "tcp:127.0.0.1:0"])
             .args(&self.arguments)
             .env_clear()
+            .envs(self.environment.iter().cloned())
             .stdin(Stdio::null())
             .stdout(log.try_clone().unwrap())
             .stderr(log)
