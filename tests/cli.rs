@@ -134,8 +134,9 @@ fn tasks_are_listed_from_a_directory() {
     assert_eq!(array, Value::from(all));
 }
 
-#[test]
-fn every_filter_filters() {
+/// The same questions to a directory, and to a server that runs on it.
+#[tokio::test(flavor = "multi_thread")]
+async fn every_filter_filters_and_a_server_gives_the_same_answers() {
     let place = Place::new();
     let cases: &[(&[&str], &[&str])] = &[
         (&["--status", "running"], &[RUNNING]),
@@ -150,14 +151,26 @@ fn every_filter_filters() {
         (&["--user", "bea"], &[FAILED]),
         (&["--user", "ann", "--type", "issue", "--status", "running"], &[RUNNING]),
     ];
-    for (flags, expected) in cases {
-        assert_eq!(uuids(&place.tasks(flags)), *expected, "{flags:?}");
-    }
-    assert_eq!(place.tasks(&["--limit", "3"]).len(), 3);
-    assert_eq!(said(&["tasks", "--output", "json", "--user", "nobody", "--data-dir", &place.data()]), "[]\n");
-    let (code, table, hint) = run(&["tasks", "--limit", "2", "--data-dir", &place.data()]);
-    assert_eq!((code, table.lines().count()), (0, 3));
-    assert_eq!(hint, "contextstore: there are more than 2 tasks; --limit shows more\n");
+    let data = place.data();
+    let answers = || {
+        let mut answers = Vec::new();
+        for (flags, expected) in cases {
+            let tasks = place.tasks(flags);
+            assert_eq!(uuids(&tasks), *expected, "{flags:?}");
+            answers.push(tasks);
+        }
+        assert_eq!(place.tasks(&["--limit", "3"]).len(), 3);
+        assert_eq!(said(&["tasks", "--output", "json", "--user", "nobody", "--data-dir", &data]), "[]\n");
+        let (code, table, hint) = run(&["tasks", "--limit", "2", "--data-dir", &data]);
+        assert_eq!((code, table.lines().count()), (0, 3));
+        assert_eq!(hint, "contextstore: there are more than 2 tasks; --limit shows more\n");
+        let shown = [RUNNING, PAUSED, COMPLETED, FAILED].map(|id| said(&["show", id, "--data-dir", &data]));
+        (answers, table, shown)
+    };
+    let offline = answers();
+    let server = TestServer::start_on(place.dir.path()).await;
+    assert_eq!(answers(), offline);
+    drop(server);
 }
 
 #[test]

@@ -18,7 +18,9 @@ pub(crate) const DEADLINE: Duration = Duration::from_secs(60);
 
 /// A running server. Stopped and removed when it is dropped.
 pub(crate) struct TestServer {
-    root: TempDir,
+    root: PathBuf,
+    /// Removed with the server, if it is the server's own.
+    _own: Option<TempDir>,
     arguments: Vec<String>,
     environment: Vec<(String, String)>,
     child: Option<Child>,
@@ -38,20 +40,27 @@ impl TestServer {
 
     /// The same with values of the configuration, by their keys: `("lease.ttl", "1s")`.
     pub(crate) async fn start_configured(keys: &[(&str, &str)]) -> Self {
-        Self::make(tempfile::tempdir().unwrap(), &[], keys).await
+        let own = tempfile::tempdir().unwrap();
+        Self::make(own.path().to_owned(), Some(own), &[], keys).await
     }
 
-    /// The same on a directory that is there: the data is in its `data`.
-    pub(crate) async fn start_in(root: TempDir, arguments: &[&str]) -> Self {
-        Self::make(root, arguments, &[]).await
+    /// The same in a directory that is removed with the server: the data is in its `data`.
+    pub(crate) async fn start_in(own: TempDir, arguments: &[&str]) -> Self {
+        Self::make(own.path().to_owned(), Some(own), arguments, &[]).await
     }
 
-    async fn make(root: TempDir, arguments: &[&str], keys: &[(&str, &str)]) -> Self {
+    /// The same in a directory that stays.
+    pub(crate) async fn start_on(root: &Path) -> Self {
+        Self::make(root.to_owned(), None, &[], &[]).await
+    }
+
+    async fn make(root: PathBuf, own: Option<TempDir>, arguments: &[&str], keys: &[(&str, &str)]) -> Self {
         let variable = |(key, value): &(&str, &str)| {
             (format!("CONTEXTSTORE_{}", key.to_uppercase().replace('.', "__")), (*value).to_owned())
         };
         let mut server = Self {
             root,
+            _own: own,
             arguments: arguments.iter().map(|&argument| argument.to_owned()).collect(),
             environment: keys.iter().map(variable).collect(),
             child: None,
@@ -104,7 +113,7 @@ impl TestServer {
 
     /// Its data directory.
     pub(crate) fn data_dir(&self) -> PathBuf {
-        self.root.path().join("data")
+        self.root.join("data")
     }
 
     /// Its socket, where clients look for it.
@@ -128,7 +137,7 @@ impl TestServer {
     }
 
     fn log_path(&self) -> PathBuf {
-        self.root.path().join("log")
+        self.root.join("log")
     }
 
     /// What it has said so far.
