@@ -77,16 +77,16 @@ async fn accept(listener: UnixListener, server: PathBuf, state: Arc<State>) {
             // Without a server the client sees what it would see at the server's own socket: nobody.
             let Ok(server) = UnixStream::connect(server).await else { return };
             let mut cut = state.cut.subscribe();
-            cut.mark_unchanged();
+            let cuts = *cut.borrow_and_update();
             tokio::select! {
-                () = carry(client, server, &state) => {}
+                () = carry(client, server, &state, cuts) => {}
                 _ = cut.changed() => {}
             }
         });
     }
 }
 
-async fn carry(mut client: UnixStream, mut server: UnixStream, state: &State) {
+async fn carry(mut client: UnixStream, mut server: UnixStream, state: &State, cuts: u64) {
     let mut left = state.budget.load(Ordering::SeqCst);
     let (mut asks, mut to_client) = client.split();
     let (mut answers, mut to_server) = server.split();
@@ -98,6 +98,10 @@ async fn carry(mut client: UnixStream, mut server: UnixStream, state: &State) {
         let mut held = state.held.subscribe();
         while let Ok(read @ 1..) = answers.read(&mut buffer).await {
             let _ = held.wait_for(|held| !held).await;
+            // What was held back until a cut is lost for sure.
+            if *state.cut.borrow() != cuts {
+                break;
+            }
             let pass = usize::try_from(left).unwrap_or(usize::MAX).min(read);
             if to_client.write_all(&buffer[..pass]).await.is_err() || pass < read {
                 break;
