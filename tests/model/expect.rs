@@ -78,7 +78,9 @@ impl World {
             _ => state.status() != Status::Running,
         };
         if wrong_status {
-            return Expected::refused("ERROR_REASON_WRONG_STATUS");
+            let started = matches!(op.call, Call::Start { .. });
+            let reason = if started { "ERROR_REASON_TASK_EXISTS" } else { "ERROR_REASON_WRONG_STATUS" };
+            return Expected::refused(reason);
         }
         match &op.call {
             Call::Start { instance, .. } => return self.expect_lease(op, &state, instance),
@@ -97,6 +99,7 @@ impl World {
                 return Expected::refused("ERROR_REASON_LEASE_HELD");
             }
             _ if lease == 0 => {}
+            None if lease == state.generation => {}
             _ => return Expected::refused("ERROR_REASON_STALE_LEASE"),
         }
         self.expect_let_in(op, &task, &state)

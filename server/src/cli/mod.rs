@@ -96,12 +96,6 @@ enum Failure {
     Config(ConfigError),
     Telemetry(TelemetryError),
     Client(contextstore_client::Error),
-    /// A process uses a data directory, but no server answers at its socket.
-    Unanswered {
-        path: String,
-        pid: String,
-        error: contextstore_client::Error,
-    },
     Output(io::Error),
 }
 
@@ -113,11 +107,6 @@ impl Failure {
             Self::Config(error) => in_full(error),
             Self::Telemetry(error) => in_full(error),
             Self::Client(error) => error.to_string(),
-            Self::Unanswered { path, pid, error } => {
-                format!(
-                    "{path} is in use by process {pid}, but there is {error}; say --address if it listens elsewhere"
-                )
-            }
             Self::Output(error) => in_full(error),
         }
     }

@@ -11,7 +11,7 @@ use super::facts::{Facts, Shown};
 use super::target::{Access, Place};
 use crate::model::{StoreError, TaskFilter, TaskId, TaskOrder};
 use crate::store::layout::Folder;
-use crate::store::{Ground, Head, Line, Store, StoreOptions};
+use crate::store::{Ground, Head, Line, Store};
 
 /// Tasks that are asked for at once.
 const PAGE: usize = 1000;
@@ -31,27 +31,19 @@ impl Reader {
         let connected = runtime.block_on(place.client(access).connect());
         match (connected, place.directory()) {
             (Ok(client), _) => Ok(Self::Server { runtime, client }),
-            (Err(error @ contextstore_client::Error::Connection { .. }), Some(dir)) => {
-                let opened = Self::open_directory(dir);
-                if let Err(StoreError::Locked { path, pid }) = opened {
-                    return Err(Failure::Unanswered { path, pid, error });
-                }
-                Ok(opened?)
-            }
+            (Err(contextstore_client::Error::Connection { .. }), Some(dir)) => Ok(Self::open_directory(dir)?),
             (Err(error), _) => Err(error.into()),
         }
     }
 
     fn open_directory(dir: &Path) -> Result<Self, StoreError> {
         let ground = Ground::existing(dir)?;
-        // Looking must not make a data directory of an empty one.
         let is_there = |folder: Folder| matches!(ground.fs.stat(&folder.path()), Ok(Some(_)));
         if !Folder::HEALTHY.into_iter().any(is_there) {
             let problem = "it is not a data directory".to_owned();
             return Err(StoreError::BadDataDir { path: ground.name, problem });
         }
-        let options = StoreOptions { ballast_bytes: 0, ..StoreOptions::default() };
-        Store::open_on(ground, options).map(|(store, _)| Self::Directory(store))
+        Store::open_to_read(ground).map(Self::Directory)
     }
 
     /// Hands over the newest tasks that match, at most `limit`; answers whether there are more.

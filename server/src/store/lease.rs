@@ -45,7 +45,8 @@ impl Leases {
         self.age(id, now) < self.time_to_live
     }
 
-    /// Lets a caller write, or says who holds the task. Generation 0 means: no lease of mine.
+    /// Lets a caller write, or says who holds the task. Generation 0 means: no lease of mine. The last one who held
+    /// a task that nobody holds may go on with what it may still do, such as completing a paused task.
     pub(crate) fn admit(
         &self,
         id: TaskId,
@@ -63,6 +64,7 @@ impl Leases {
                 Err(StoreError::LeaseHeld { id, holder: lease.holder.clone(), generation: lease.generation })
             }
             _ if given == 0 => Ok(()),
+            None if given == newest => Ok(()),
             _ => Err(StoreError::StaleLease { id, given, newest }),
         }
     }

@@ -92,6 +92,22 @@ impl Store {
         Self::open_holding(None, ground, options, look)
     }
 
+    /// Opens a directory only to look: nothing in it is changed or made, and no lock is needed. What a process writes
+    /// there meanwhile may or may not be seen.
+    pub fn open_to_read(ground: Ground) -> Result<Self, StoreError> {
+        let Ground { fs, name, clock, .. } = ground;
+        check_ours(fs.as_ref(), &name)?;
+        // Even a reader of SQLite makes files; the directories know everything that the catalog knows.
+        let catalog = Catalog::in_memory()?;
+        let reason = "it was opened to be looked at".to_owned();
+        let options = StoreOptions::default();
+        let most = options.max_open_tasks;
+        let env = Arc::new(Env::new(fs, clock, options, catalog, Some(reason)));
+        recover::recover(&env)?;
+        let shared = Shared { env, handles: Handles::new(most), lock: None, opened_read_only: false };
+        Ok(Self { shared: Arc::new(shared) })
+    }
+
     /// Whether the directory took no writes when it was opened, but might now: it is worth to open it again.
     pub fn may_be_healed(&self) -> bool {
         let env = &self.shared.env;

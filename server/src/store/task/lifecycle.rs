@@ -138,7 +138,9 @@ impl Task {
             return Ok(generation);
         }
         self.check_writable(&inner)?;
-        self.check_running(&inner, "start it again")?;
+        if inner.state.status != Status::Running {
+            return Err(StoreError::TaskExists { id: self.id });
+        }
         self.check_had(&inner, had)?;
         let now = self.env.clock.monotonic();
         let reason = match &inner.state.lease {

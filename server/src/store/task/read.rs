@@ -10,6 +10,7 @@ use crate::infra::fs::{File, Open, StorePath};
 use crate::log::{Backward, Fold, Forward, Head, Line, LogKind, Source};
 use crate::model::{InvalidField, Plan, Rewrite, StoreError, SummaryRecord};
 
+use super::row::count_view;
 use super::view::ViewWriter;
 use super::{Inner, Task};
 use crate::store::layout;
@@ -247,14 +248,9 @@ impl Task {
         {
             return Ok(reader(Bytes::File(file), len));
         }
-        let mut counting = Fold::new(source.clone(), rewrite.clone(), to);
-        let (mut view, mut extra) = (Vec::new(), Vec::new());
-        while counting.step(&mut view, &mut extra)? {
-            view.clear();
-            extra.clear();
-        }
+        let counted = count_view(Fold::new(source.clone(), rewrite.clone(), to))?;
         let fold = Box::new(Fold::new(source, rewrite, to));
-        Ok(reader(Bytes::Folded { fold, ready: Vec::new(), passed: 0 }, counting.state().len))
+        Ok(reader(Bytes::Folded { fold, ready: Vec::new(), passed: 0 }, counted.len))
     }
 
     fn spool(&self, mut fold: Fold) -> Result<(Arc<dyn File>, u64), StoreError> {

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use crate::context::Pressure;
-use crate::log::{LogKind, LogState, Tally, ViewState};
+use crate::log::{Fold, LogKind, LogState, Tally, ViewState};
 use crate::model::{Durability, Health, Metadata, StoreError, TaskConfig, TaskRow};
 
 use super::view::View;
@@ -60,7 +60,14 @@ impl Task {
         self.ensure_view(&mut inner);
         inner.advance(durability);
         let now = self.env.clock.monotonic();
-        let view = inner.view.as_ref().map(|view| view.state().clone()).unwrap_or_default();
+        let mut unseen = None;
+        let view = match &inner.view {
+            Some(view) => view.state().clone(),
+            None => {
+                unseen = Some((inner.source(durability), inner.state.rewrite.clone()));
+                ViewState::default()
+            }
+        };
         let lease = inner.state.lease.clone();
         let mut info = TaskInfo {
             row: self.row(&inner),
@@ -84,6 +91,15 @@ impl Task {
         };
         let dir = inner.folder.task(self.id);
         drop(inner);
+        if let Some((source, rewrite)) = unseen {
+            // Where nothing can be written there may be no view; what it would be is counted.
+            let rewrite = rewrite.map(|mark| source.rewrite_at(mark.offset)).transpose()?;
+            let view = count_view(Fold::new(source, rewrite, info.last_seq))?;
+            info.view_tokens = view.tokens;
+            info.view_messages = view.lines;
+            info.view_bytes = view.len;
+            info.pressure = Pressure::of(view.tokens, &info.config, &self.env.options.compression);
+        }
         info.disk_bytes = files::tree_bytes(self.env.fs.as_ref(), &dir)
             .map_err(|error| StoreError::io(format!("measuring {dir}"), error))?;
         Ok(info)
@@ -151,6 +167,16 @@ impl Task {
         let writer = inner.records(kind).writer.as_ref();
         writer.map_or(0, |writer| writer.commit().visible(durability))
     }
+}
+
+/// Folds a view only to count it.
+pub(super) fn count_view(mut fold: Fold) -> Result<ViewState, StoreError> {
+    let (mut view, mut extra) = (Vec::new(), Vec::new());
+    while fold.step(&mut view, &mut extra)? {
+        view.clear();
+        extra.clear();
+    }
+    Ok(fold.state().clone())
 }
 
 /// The row of a healthy task, from what its files say.
