@@ -1,0 +1,84 @@
+"""Where the server is and how to get in: addresses, tokens, and the environment that names them."""
+
+from __future__ import annotations
+
+import ipaddress
+import os
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+_LONGEST_SOCKET = 107  # sockaddr_un has 108 bytes, the last of them 0
+
+
+@dataclass(frozen=True)
+class Address:
+    """An address in grpcio's words, and the token to present there."""
+
+    target: str
+    token: str | None = None
+
+
+def parse(address: str, token: str | None) -> Address:
+    """Reads `unix:PATH` or `tcp:HOST:PORT`; an IPv6 host stands in brackets."""
+    kind, _, rest = address.partition(":")
+    rest = rest.removeprefix("//")
+    if kind == "unix" and rest:
+        if len(os.fsencode(rest)) > _LONGEST_SOCKET:
+            raise ValueError(
+                f"address: the path of a Unix socket has at most {_LONGEST_SOCKET} bytes: {address!r}"
+            )
+        return Address(f"unix:{rest}")
+    host, _, port = rest.rpartition(":")
+    bare = host.removeprefix("[").removesuffix("]")
+    bracketed = host.startswith("[") and host.endswith("]")
+    if kind != "tcp" or not bare or not port.isdecimal() or (":" in bare) != bracketed:
+        raise ValueError(f"address: neither unix:PATH nor tcp:HOST:PORT: {address!r}")
+    if not 0 < int(port) < 65536:
+        raise ValueError(f"address: a port is 1 to 65535: {address!r}")
+    if token is not None:
+        _check_token(token)
+        if not _is_loopback(bare):
+            raise ValueError(
+                f"address: a token is sent in the clear, so only to this machine (127.0.0.1): {address!r}"
+            )
+    return Address(f"dns:///{host}:{port}", token)
+
+
+def from_env(env: Mapping[str, str]) -> tuple[str, str | None]:
+    """The address and token that the environment names; see Client.from_env."""
+    data_dir = env.get("CONTEXTSTORE_DATA_DIR")
+    address = env.get("CONTEXTSTORE_ADDRESS")
+    if not address:
+        if not data_dir:
+            raise ValueError("set CONTEXTSTORE_ADDRESS (unix:PATH or tcp:HOST:PORT) or CONTEXTSTORE_DATA_DIR")
+        address = f"unix:{Path(data_dir, 'contextstore.sock')}"
+    token = env.get("CONTEXTSTORE_TOKEN")
+    if token or address.startswith("unix:"):
+        return address, token or None
+    if file := env.get("CONTEXTSTORE_TOKEN_FILE"):
+        return address, _read_token("CONTEXTSTORE_TOKEN_FILE", Path(file))
+    if data_dir:
+        return address, _read_token("CONTEXTSTORE_DATA_DIR", Path(data_dir, "token"))
+    return address, None
+
+
+def _read_token(variable: str, file: Path) -> str:
+    try:
+        return file.read_text("ascii").strip()
+    except (OSError, ValueError) as error:
+        raise ValueError(f"{variable}: cannot read the token in {file}: {error}") from error
+
+
+def _check_token(token: str) -> None:
+    if not token or not all("!" <= c <= "~" for c in token):
+        raise ValueError("token: it is not one word of visible ASCII characters")
+
+
+def _is_loopback(host: str) -> bool:
+    if host == "localhost":
+        return True
+    try:
+        return ipaddress.ip_address(host).is_loopback
+    except ValueError:
+        return False

@@ -1,0 +1,80 @@
+"""One stream of AppendMessages on an event loop. Knows nothing of retries."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+from collections.abc import AsyncIterator, Iterable
+from typing import TYPE_CHECKING
+
+import grpc
+
+from ._stream import checked, ended_early, no_answer
+from .errors import Cancelled, ContextStoreError
+from .v1 import context_store_pb2 as pb
+
+if TYPE_CHECKING:
+    from .v1.context_store_pb2_grpc import ContextStoreAsyncStub
+
+
+def lost_status(error: ContextStoreError) -> bool:
+    """Whether a stream ended for a reason that nobody knows.
+
+    grpcio replaces the server's status by INTERNAL if the stream ends while it is being written to
+    (https://github.com/grpc/grpc/issues/36066). The server's own errors have a reason.
+    """
+    return error.code is grpc.StatusCode.INTERNAL and not error.reason and error.__cause__ is not None
+
+
+class AsyncAppendStream:
+    """A stream that is open. `close` must be called."""
+
+    def __init__(
+        self, stub: ContextStoreAsyncStub, requests: Iterable[pb.AppendMessagesRequest], deadline: float
+    ) -> None:
+        self._requests: asyncio.Queue[pb.AppendMessagesRequest | None] = asyncio.Queue()
+        self._answers: asyncio.Queue[pb.AppendMessagesResponse | Exception] = asyncio.Queue()
+        for request in requests:
+            self._requests.put_nowait(request)
+        self._call = stub.AppendMessages(self._feed(), timeout=deadline)
+        self._collector = asyncio.create_task(self._collect())
+
+    def send(self, request: pb.AppendMessagesRequest) -> None:
+        """Hands on a message; does not wait."""
+        self._requests.put_nowait(request)
+
+    def finish(self) -> None:
+        """Nothing more will be sent."""
+        self._requests.put_nowait(None)
+
+    async def answer(self, timeout: float | None) -> pb.AppendMessagesResponse | ContextStoreError | None:
+        """The next answer, or why there is none. Without a timeout: None if none is here yet."""
+        if timeout is None:
+            return None if self._answers.empty() else checked(self._answers.get_nowait())
+        try:
+            return checked(await asyncio.wait_for(self._answers.get(), timeout))
+        except asyncio.TimeoutError:
+            return no_answer(timeout)
+
+    async def close(self) -> None:
+        """Ends the stream and its task."""
+        self._call.cancel()
+        self._collector.cancel()
+        with contextlib.suppress(asyncio.CancelledError):
+            await self._collector
+
+    async def _feed(self) -> AsyncIterator[pb.AppendMessagesRequest]:
+        while (request := await self._requests.get()) is not None:
+            yield request
+
+    async def _collect(self) -> None:
+        try:
+            async for response in self._call:
+                self._answers.put_nowait(response)
+            self._answers.put_nowait(ended_early())
+        except asyncio.CancelledError:
+            # The client was closed; or this stream was, and nobody asks.
+            self._answers.put_nowait(Cancelled("the call was cancelled", code=grpc.StatusCode.CANCELLED))
+            raise
+        except Exception as error:
+            self._answers.put_nowait(error)

@@ -1,0 +1,372 @@
+"""Every unary call as a value: what is sent, how the answer is read, whether it may be repeated. No I/O.
+
+Both clients run these. Reading in streams is in `_cursors`.
+"""
+
+from __future__ import annotations
+
+import copy
+import json
+import os
+import socket
+import time
+import uuid
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
+from datetime import datetime, timedelta, timezone
+from typing import Any, Generic, TypeVar, cast
+
+from google.protobuf.message import Message
+
+from .errors import ContextStoreError, PlanNotFound, SummaryNotFound, TaskNotFound
+from .types import (
+    Appended,
+    ChatMessage,
+    NewMessage,
+    Plan,
+    PlanAppended,
+    Pressure,
+    Rewound,
+    ServerInfo,
+    StoredMessage,
+    Summary,
+    TaskConfig,
+    TaskInfo,
+    TaskKey,
+    TaskState,
+    TaskStatistics,
+    ToolCallRecorded,
+)
+from .v1 import context_store_pb2 as pb
+from .v1 import task_pb2
+
+T = TypeVar("T")
+
+
+@dataclass(frozen=True)
+class Call(Generic[T]):
+    """One call: a method of the stub, its request, and what to make of the response."""
+
+    method: str
+    request: Message
+    answer: Callable[[Any], T]
+    reads: bool = False
+    none_if: Callable[[ContextStoreError, bool], bool] = lambda error, repeated: False
+    """Whether an error means that the answer is None; the second argument: whether the call was repeated."""
+
+    @property
+    def repeatable(self) -> bool:
+        """Whether a second one changes nothing that the first has not changed."""
+        return self.reads or bool(getattr(self.request, "request_id", ""))
+
+
+def new_request_id() -> str:
+    """A name for a call."""
+    return uuid.uuid4().hex
+
+
+def new_task_uuid() -> str:
+    """A UUIDv7, as the server makes them: ids rise with time."""
+    value = time.time_ns() // 1_000_000 << 80 | 7 << 76 | 2 << 62
+    value |= int.from_bytes(os.urandom(10), "big") & ((0xFFF << 64) | ((1 << 62) - 1))
+    return str(uuid.UUID(int=value))
+
+
+def dump(value: Any) -> str:
+    """JSON as short as it can be; NaN and infinities have none."""
+    return json.dumps(value, ensure_ascii=False, allow_nan=False, separators=(",", ":"))
+
+
+def message_json(message: ChatMessage) -> str:
+    """A chat message as it is sent."""
+    if isinstance(message, str):
+        return message
+    if isinstance(message, Mapping):
+        return dump(dict(message))
+    raise TypeError(f"message: an OpenAI chat message as a mapping or as JSON, not {type(message).__name__}")
+
+
+def appended(response: pb.AppendMessageResponse | pb.AppendMessagesResponse) -> Appended:
+    """What an acknowledgement says."""
+    return Appended(response.seq, response.tokens, response.duplicate, response.pressure)
+
+
+def _nothing(response: Message) -> None:
+    return None
+
+
+def _task(response: Any) -> TaskInfo:
+    task: TaskInfo = response.task
+    return task
+
+
+def _key(key: TaskKey | Mapping[str, str] | None) -> TaskKey | None:
+    return TaskKey(**key) if isinstance(key, Mapping) else key
+
+
+def _config(config: TaskConfig | Mapping[str, Any] | None) -> TaskConfig | None:
+    return TaskConfig(**config) if isinstance(config, Mapping) else config
+
+
+def _optional_json(value: Any) -> str:
+    return "" if value is None else dump(value)
+
+
+def _request_id(given: str | None) -> str:
+    return new_request_id() if given is None else given
+
+
+class ClientCalls:
+    """Calls that are not about one running task, for one client: its instance id is in them."""
+
+    def __init__(self, instance_id: str | None) -> None:
+        self.holder = task_pb2.Holder(
+            instance_id=new_request_id() if instance_id is None else instance_id,
+            process_id=os.getpid(),
+            hostname=socket.gethostname(),
+        )
+
+    def start_task(
+        self,
+        key: TaskKey | Mapping[str, str] | None,
+        user: str,
+        config: TaskConfig | Mapping[str, Any] | None,
+        task_uuid: str | None,
+        lease_generation: int,
+    ) -> Call[pb.StartTaskResponse]:
+        """The id is made here, so that a repeated call cannot make a second task."""
+        request = pb.StartTaskRequest(
+            task_uuid=new_task_uuid() if task_uuid is None else task_uuid,
+            key=_key(key),
+            user=user,
+            config=_config(config),
+            holder=self.holder,
+            request_id=new_request_id(),
+            lease_generation=lease_generation,
+        )
+        return Call("StartTask", request, lambda response: response)
+
+    def resume_task(self, task_uuid: str, lease_generation: int) -> Call[pb.ResumeTaskResponse]:
+        request = pb.ResumeTaskRequest(
+            task_uuid=task_uuid,
+            holder=self.holder,
+            request_id=new_request_id(),
+            lease_generation=lease_generation,
+        )
+        return Call("ResumeTask", request, lambda response: response)
+
+    def get_task(self, task_uuid: str) -> Call[TaskState]:
+        return Call("GetTask", pb.GetTaskRequest(task_uuid=task_uuid), lambda response: response, reads=True)
+
+    def server_info(self) -> Call[ServerInfo]:
+        return Call("GetServerInfo", pb.GetServerInfoRequest(), lambda response: response, reads=True)
+
+    def list_tasks(
+        self,
+        statuses: Iterable[str],
+        key: TaskKey | Mapping[str, str] | None,
+        user: str,
+        created_from: datetime | None,
+        created_before: datetime | None,
+        order: str,
+        page_size: int,
+    ) -> Call[pb.ListTasksResponse]:
+        """The first page."""
+        key = _key(key) or TaskKey()
+        task_filter = pb.TaskFilter(
+            statuses=[statuses] if isinstance(statuses, str) else statuses,
+            task_source=key.task_source,
+            owner=key.owner,
+            repo=key.repo,
+            task_type=key.task_type,
+            task_id=key.task_id,
+            user=user,
+        )
+        if created_from is not None:
+            task_filter.created_from.FromDatetime(created_from)
+        if created_before is not None:
+            task_filter.created_before.FromDatetime(created_before)
+        return self._page(pb.ListTasksRequest(filter=task_filter, order=order, page_size=page_size))
+
+    def next_page(
+        self, page: Call[pb.ListTasksResponse], answer: pb.ListTasksResponse
+    ) -> Call[pb.ListTasksResponse] | None:
+        """The page behind one; None at the end."""
+        if not answer.next_page_token:
+            return None
+        request = cast(pb.ListTasksRequest, copy.deepcopy(page.request))
+        request.page_token = answer.next_page_token
+        return self._page(request)
+
+    def _page(self, request: pb.ListTasksRequest) -> Call[pb.ListTasksResponse]:
+        return Call("ListTasks", request, lambda response: response, reads=True)
+
+
+class TaskCalls:
+    """Calls about one task, under one lease."""
+
+    def __init__(self, task_uuid: str, lease_generation: int) -> None:
+        self.task_uuid = task_uuid
+        self.lease_generation = lease_generation
+
+    def append(self, new: NewMessage) -> Call[Appended]:
+        request = pb.AppendMessageRequest(
+            message_json=message_json(new.message),
+            pinned=new.pinned,
+            output_ref=new.output_ref,
+            **self._mutation(new.request_id),
+        )
+        return Call("AppendMessage", request, appended)
+
+    def append_in_stream(self, new: NewMessage | ChatMessage) -> pb.AppendMessagesRequest:
+        """One message of append_many; it always has a request id, as a broken stream is taken up again."""
+        new = new if isinstance(new, NewMessage) else NewMessage(new)
+        return pb.AppendMessagesRequest(
+            message_json=message_json(new.message),
+            pinned=new.pinned,
+            output_ref=new.output_ref,
+            **self._mutation(new.request_id or None),
+        )
+
+    def append_alone(self, sent: pb.AppendMessagesRequest) -> Call[pb.AppendMessageResponse]:
+        """A message of append_many as a call of its own, under the same request id. The two have the same fields."""
+        request = pb.AppendMessageRequest.FromString(sent.SerializeToString())
+        return Call("AppendMessage", request, lambda response: response)
+
+    def get(self) -> Call[TaskState]:
+        request = pb.GetTaskRequest(task_uuid=self.task_uuid)
+        return Call("GetTask", request, lambda response: response, reads=True)
+
+    def get_message(self, seq: int) -> Call[StoredMessage]:
+        request = pb.GetMessageRequest(task_uuid=self.task_uuid, seq=seq)
+        return Call(
+            "GetMessage",
+            request,
+            lambda response: StoredMessage(json.loads(response.record), response.pinned),
+            reads=True,
+        )
+
+    def pin(self, seq: int) -> Call[None]:
+        return Call("PinMessage", pb.PinMessageRequest(seq=seq, **self._mutation()), _nothing)
+
+    def unpin(self, seq: int) -> Call[None]:
+        return Call("UnpinMessage", pb.UnpinMessageRequest(seq=seq, **self._mutation()), _nothing)
+
+    def rewind(self, seq: int) -> Call[Rewound]:
+        request = pb.RewindTaskRequest(seq=seq, **self._mutation())
+        return Call("RewindTask", request, lambda response: response)
+
+    def record_tool_call(
+        self,
+        tool_name: str,
+        arguments: Any,
+        result: Any,
+        output_ref: str,
+        error: str | None,
+        duration_ms: int | None,
+        message_seq: int | None,
+        request_id: str | None,
+    ) -> Call[ToolCallRecorded]:
+        request = pb.RecordToolCallRequest(
+            tool_name=tool_name,
+            arguments_json=_optional_json(arguments),
+            result_json=_optional_json(result),
+            output_ref=output_ref,
+            status="success" if error is None else "error",
+            error=error or "",
+            duration_ms=duration_ms,
+            message_seq=message_seq,
+            **self._mutation(request_id),
+        )
+        return Call("RecordToolCall", request, lambda response: response)
+
+    def append_plan(self, content: Any, plan_type: str, request_id: str | None) -> Call[PlanAppended]:
+        request = pb.AppendPlanRequest(
+            plan_type=plan_type, plan_content_json=dump(content), **self._mutation(request_id)
+        )
+        return Call("AppendPlan", request, lambda response: response)
+
+    def latest_plan(self) -> Call[Plan | None]:
+        return Call(
+            "GetLatestPlan",
+            pb.GetLatestPlanRequest(task_uuid=self.task_uuid),
+            lambda response: Plan(
+                response.id,
+                response.plan_type,
+                json.loads(response.plan_content_json),
+                response.create_time.ToDatetime(timezone.utc),
+            ),
+            reads=True,
+            none_if=lambda error, repeated: isinstance(error, PlanNotFound),
+        )
+
+    def latest_summary(self) -> Call[Summary | None]:
+        return Call(
+            "GetLatestSummary",
+            pb.GetLatestSummaryRequest(task_uuid=self.task_uuid),
+            lambda response: response.summary,
+            reads=True,
+            none_if=lambda error, repeated: isinstance(error, SummaryNotFound),
+        )
+
+    def record_usage(
+        self, input_tokens: int, output_tokens: int, cache_creation_tokens: int, cache_read_tokens: int
+    ) -> Call[Pressure]:
+        request = pb.RecordUsageRequest(
+            input_tokens=input_tokens,
+            output_tokens=output_tokens,
+            cache_creation_tokens=cache_creation_tokens,
+            cache_read_tokens=cache_read_tokens,
+            **self._mutation(),
+        )
+        return Call("RecordUsage", request, lambda response: response.pressure)
+
+    def update_statistics(
+        self, llm_calls: int, tool_calls: int, tokens: int, compressions: int
+    ) -> Call[TaskStatistics]:
+        request = pb.UpdateStatisticsRequest(
+            llm_calls=llm_calls,
+            tool_calls=tool_calls,
+            tokens=tokens,
+            compressions=compressions,
+            **self._mutation(),
+        )
+        return Call("UpdateStatistics", request, lambda response: response.statistics)
+
+    def update(self, config: TaskConfig | Mapping[str, Any]) -> Call[TaskInfo]:
+        request = pb.UpdateTaskRequest(config=_config(config), **self._mutation())
+        return Call("UpdateTask", request, _task)
+
+    def pause(self) -> Call[TaskInfo]:
+        return Call("PauseTask", pb.PauseTaskRequest(**self._mutation()), _task)
+
+    def complete(self, final_summary: str) -> Call[TaskInfo]:
+        request = pb.CompleteTaskRequest(final_summary=final_summary, **self._mutation())
+        return Call("CompleteTask", request, _task)
+
+    def fail(self, error_message: str, final_summary: str) -> Call[TaskInfo]:
+        request = pb.FailTaskRequest(
+            error_message=error_message, final_summary=final_summary, **self._mutation()
+        )
+        return Call("FailTask", request, _task)
+
+    def delete(self) -> Call[None]:
+        """A removed task remembers no request ids: that it is gone is the answer to a repeated call."""
+        return Call(
+            "DeleteTask",
+            pb.DeleteTaskRequest(**self._mutation()),
+            _nothing,
+            none_if=lambda error, repeated: repeated and isinstance(error, TaskNotFound),
+        )
+
+    def renew_lease(self) -> Call[timedelta]:
+        """Changes nothing on disk, so it may be repeated like a read."""
+        request = pb.RenewLeaseRequest(task_uuid=self.task_uuid, lease_generation=self.lease_generation)
+        return Call("RenewLease", request, lambda response: response.lease_ttl.ToTimedelta(), reads=True)
+
+    def _mutation(self, request_id: str | None = None) -> dict[str, Any]:
+        return {
+            "task_uuid": self.task_uuid,
+            "request_id": _request_id(request_id),
+            "lease_generation": self.lease_generation,
+        }

@@ -1,0 +1,68 @@
+"""What every channel has in common: its options, the token on every call, and the question whether it is ready."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import grpc
+
+from .errors import Unavailable
+
+MAX_MESSAGE_BYTES = 32 << 20
+
+OPTIONS: list[tuple[str, str | int]] = [
+    # Without it grpcio sends the path of a Unix socket as the authority, which HTTP/2 servers refuse.
+    ("grpc.default_authority", "localhost"),
+    ("grpc.max_send_message_length", MAX_MESSAGE_BYTES),
+    ("grpc.max_receive_message_length", MAX_MESSAGE_BYTES),
+    # A sidecar that was restarted is back within moments; the defaults would wait for up to two minutes.
+    ("grpc.initial_reconnect_backoff_ms", 50),
+    ("grpc.min_reconnect_backoff_ms", 1000),
+    ("grpc.max_reconnect_backoff_ms", 1000),
+    # It is on this machine: no proxy is in between, and each client has a connection of its own.
+    ("grpc.enable_http_proxy", 0),
+    ("grpc.use_local_subchannel_pool", 1),
+]
+
+HEALTH_CHECK = "/grpc.health.v1.Health/Check"
+HEALTH_CHECK_REQUEST = b""  # grpc.health.v1.HealthCheckRequest for the whole server
+_SERVING = b"\x08\x01"  # grpc.health.v1.HealthCheckResponse with status SERVING
+
+
+def require_serving(response: bytes) -> None:
+    """Raises Unavailable unless a HealthCheckResponse says that the server takes calls."""
+    if response != _SERVING:
+        raise Unavailable("the server is not ready yet", code=grpc.StatusCode.UNAVAILABLE)
+
+
+class WithToken:
+    """A channel, of either kind, whose calls carry a token; the bare stub on it does too.
+
+    An interceptor would have to be written once for each kind of call and of channel. grpcio's credentials for
+    calls refuse a channel without TLS.
+    """
+
+    def __init__(self, channel: Any, token: str) -> None:
+        self._channel = channel
+        self._metadata = (("authorization", f"Bearer {token}"),)
+
+    def __getattr__(self, kind: str) -> Any:
+        """`unary_unary` and so on."""
+
+        def method(*args: Any, **kwargs: Any) -> _MethodWithToken:
+            return _MethodWithToken(getattr(self._channel, kind)(*args, **kwargs), self._metadata)
+
+        return method
+
+
+class _MethodWithToken:
+    def __init__(self, method: Any, metadata: tuple[tuple[str, str], ...]) -> None:
+        self._method = method
+        self._metadata = metadata
+
+    def __call__(self, *args: Any, metadata: Any = None, **kwargs: Any) -> Any:
+        return self._method(*args, metadata=(*(metadata or ()), *self._metadata), **kwargs)
+
+    def __getattr__(self, name: str) -> _MethodWithToken:
+        """`with_call` and `future`."""
+        return _MethodWithToken(getattr(self._method, name), self._metadata)

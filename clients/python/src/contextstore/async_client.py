@@ -1,0 +1,173 @@
+"""The client for asyncio: a channel, how calls are run on it, and the calls that are not about one task."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncGenerator, Iterable, Mapping
+from datetime import datetime
+from types import TracebackType
+from typing import TYPE_CHECKING, Any, TypeVar, cast
+
+import grpc
+
+from ._base import ClientBase
+from ._calls import Call
+from ._channel import HEALTH_CHECK, HEALTH_CHECK_REQUEST, OPTIONS, WithToken, require_serving
+from ._cursors import Cursor
+from ._retry import Attempts, StreamAttempts
+from .async_task import AsyncTask
+from .errors import ContextStoreError, from_rpc_error
+from .types import ServerInfo, TaskConfig, TaskInfo, TaskKey, TaskState
+from .v1 import context_store_pb2 as pb
+from .v1.context_store_pb2_grpc import ContextStoreStub
+
+if TYPE_CHECKING:
+    from .v1.context_store_pb2_grpc import ContextStoreAsyncStub
+
+T = TypeVar("T")
+
+
+class AsyncClient(ClientBase):
+    """A connection to a contextstore server, for asyncio. Client is the same for threads; see there.
+
+        async with AsyncClient("unix:contexts/contextstore.sock") as client:
+            task = await client.start_task(user="ada")
+            await task.append({"role": "user", "content": "Hello"})
+
+    It is made within the event loop that it is used in. What iterates is closed at once, not some time later, by
+    `async with contextlib.aclosing(task.watch()) as events`.
+    """
+
+    stub: ContextStoreAsyncStub
+    """The generated stub, for calls as the protocol has them: no retries, no deadline, errors of grpcio."""
+
+    def _connect(self) -> None:
+        self._channel = grpc.aio.insecure_channel(self._address.target, options=OPTIONS)
+        token = self._address.token
+        channel = self._channel if token is None else WithToken(self._channel, token)
+        self.stub = ContextStoreStub(cast(grpc.aio.Channel, channel))
+        self._health: grpc.aio.UnaryUnaryMultiCallable[bytes, bytes] = self._channel.unary_unary(HEALTH_CHECK)
+
+    async def __aenter__(self) -> AsyncClient:
+        return self
+
+    async def __aexit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        await self.close()
+
+    async def close(self) -> None:
+        """Closes the connection; calls that are under way are cancelled. Leases stay until they expire."""
+        await self._channel.close()
+
+    async def wait_until_ready(self, timeout: float = 30.0) -> None:
+        """Waits until the server is there and has recovered what a crash left; raises Unavailable otherwise."""
+        attempts = Attempts(timeout)
+        while True:
+            try:
+                return require_serving(await self._health(HEALTH_CHECK_REQUEST, timeout=attempts.remaining()))
+            except grpc.RpcError as raised:
+                error = from_rpc_error(raised)
+            except ContextStoreError as not_ready:
+                error = not_ready
+            await asyncio.sleep(attempts.pause_after(error, repeatable=True))
+
+    async def server_info(self, *, timeout: float | None = None) -> ServerInfo:
+        """What the server is and what it takes."""
+        return await self._run(self._calls.server_info(), timeout)
+
+    async def start_task(
+        self,
+        *,
+        key: TaskKey | Mapping[str, str] | None = None,
+        user: str = "",
+        config: TaskConfig | Mapping[str, Any] | None = None,
+        task_uuid: str | None = None,
+        lease_generation: int = 0,
+        timeout: float | None = None,
+    ) -> AsyncTask:
+        """Makes a task, or takes up the running one with the id `task_uuid`.
+
+        A task that another client works on raises LeaseHeld. `lease_generation` is what the caller last had, if it
+        wants to know by StaleLease that somebody else worked on the task since. The lease is kept alive by every
+        change and by `AsyncTask.renew_lease`; this client does not renew it in the background.
+        """
+        call = self._calls.start_task(key, user, config, task_uuid, lease_generation)
+        response = await self._run(call, timeout)
+        return AsyncTask(self, response.task, response.lease_generation, response.lease_ttl.ToTimedelta())
+
+    async def resume_task(
+        self, task_uuid: str, *, lease_generation: int = 0, timeout: float | None = None
+    ) -> AsyncTask:
+        """Goes on with a paused task."""
+        response = await self._run(self._calls.resume_task(task_uuid, lease_generation), timeout)
+        return AsyncTask(self, response.task, response.lease_generation, response.lease_ttl.ToTimedelta())
+
+    async def get_task(self, task_uuid: str, *, timeout: float | None = None) -> TaskState:
+        """A task as it is now (`task`), and how full its context is (`pressure`)."""
+        return await self._run(self._calls.get_task(task_uuid), timeout)
+
+    async def task(self, task_uuid: str, *, timeout: float | None = None) -> AsyncTask:
+        """A task to read, without a lease. Changes are refused with LeaseHeld while somebody works on it."""
+        state = await self.get_task(task_uuid, timeout=timeout)
+        return AsyncTask(self, state.task, 0, None)
+
+    async def list_tasks(
+        self,
+        *,
+        statuses: Iterable[str] = (),
+        key: TaskKey | Mapping[str, str] | None = None,
+        user: str = "",
+        created_from: datetime | None = None,
+        created_before: datetime | None = None,
+        order: str = "",
+        page_size: int = 0,
+        timeout: float | None = None,
+    ) -> AsyncGenerator[TaskInfo, None]:
+        """The tasks that match, page by page; what is left out matches everything. Times without a zone are UTC.
+
+        The list is behind the tasks by at most a second.
+        """
+        page: Call[pb.ListTasksResponse] | None = self._calls.list_tasks(
+            statuses, key, user, created_from, created_before, order, page_size
+        )
+        while page is not None:
+            answer = await self._run(page, timeout)
+            for task in answer.tasks:
+                yield task
+            page = self._calls.next_page(page, answer)
+
+    async def _run(self, call: Call[T], timeout: float | None) -> T:
+        attempts = Attempts(self.timeout if timeout is None else timeout)
+        method = getattr(self.stub, call.method)
+        while True:
+            try:
+                return call.answer(await method(call.request, timeout=attempts.remaining()))
+            except grpc.RpcError as raised:
+                error = from_rpc_error(raised)
+            if call.none_if(error, attempts.failures > 0):
+                return cast(T, None)
+            await asyncio.sleep(attempts.pause_after(error, repeatable=call.repeatable))
+
+    async def _read(self, cursor: Cursor[T]) -> AsyncGenerator[T, None]:
+        attempts = StreamAttempts(self.timeout)
+        method = getattr(self.stub, cursor.method)
+        while True:
+            # What cannot be taken up again must not be cut off.
+            call = method(cursor.request(), timeout=self.stream_timeout if cursor.resumable else None)
+            try:
+                async for response in call:
+                    attempts.progressed()
+                    for item in cursor.take(response):
+                        yield item
+                    if cursor.done:
+                        return
+                return
+            except grpc.RpcError as raised:
+                error = cursor.refine(from_rpc_error(raised))
+            finally:
+                call.cancel()
+            await asyncio.sleep(attempts.pause_after(error, resumable=cursor.resumable, idle=cursor.follows))

@@ -1,0 +1,297 @@
+"""A task, for asyncio: everything an agent does with its context."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncGenerator, AsyncIterable, AsyncIterator, Iterable, Mapping
+from datetime import timedelta
+from typing import TYPE_CHECKING, Any, TypeAlias
+
+from . import _cursors
+from ._async_stream import AsyncAppendStream, lost_status
+from ._base import TaskBase
+from ._calls import TaskCalls
+from ._pipeline import Pipeline
+from .errors import ContextStoreError
+from .types import (
+    Appended,
+    ChatMessage,
+    Event,
+    NewMessage,
+    Plan,
+    PlanAppended,
+    Pressure,
+    Record,
+    Rewound,
+    StoredMessage,
+    Summary,
+    TaskConfig,
+    TaskInfo,
+    TaskState,
+    TaskStatistics,
+    ToolCallRecorded,
+)
+from .v1 import context_store_pb2 as pb
+
+if TYPE_CHECKING:
+    from .async_client import AsyncClient
+
+
+Messages: TypeAlias = Iterable[NewMessage | ChatMessage] | AsyncIterable[NewMessage | ChatMessage]
+
+
+async def _requests(messages: Messages, calls: TaskCalls) -> AsyncIterator[pb.AppendMessagesRequest | None]:
+    """What is sent for the messages, and None at the end."""
+    if isinstance(messages, AsyncIterable):
+        async for message in messages:
+            yield calls.append_in_stream(message)
+    else:
+        for message in messages:
+            yield calls.append_in_stream(message)
+    yield None
+
+
+class AsyncTask(TaskBase):
+    """A task and this client's lease of it, for asyncio; see Task. Made by `start_task`, `resume_task` and `task` of an
+    AsyncClient."""
+
+    def __init__(
+        self, client: AsyncClient, info: TaskInfo, lease_generation: int, lease_ttl: timedelta | None
+    ) -> None:
+        super().__init__(info, lease_generation, lease_ttl)
+        self.client = client
+        """The client it belongs to."""
+
+    async def get(self, *, timeout: float | None = None) -> TaskState:
+        """The task as it is now (`task`), and how full its context is (`pressure`)."""
+        return await self.client._run(self._calls.get(), timeout)
+
+    # Messages
+
+    async def append(
+        self,
+        message: ChatMessage,
+        *,
+        pinned: bool = False,
+        output_ref: str = "",
+        request_id: str | None = None,
+        timeout: float | None = None,
+    ) -> Appended:
+        """Appends an OpenAI chat message; it is on disk when this returns.
+
+        `output_ref` names the full output of a tool, if the message holds a cut view of it. `request_id` names the
+        call, for an agent that repeats it after a restart of its own; without one the client makes one.
+        """
+        new = NewMessage(message, pinned, output_ref, request_id)
+        return await self.client._run(self._calls.append(new), timeout)
+
+    async def append_many(
+        self, messages: Messages, *, timeout: float | None = None
+    ) -> AsyncGenerator[Appended, None]:
+        """Appends messages without waiting for each, and yields an acknowledgement for each, in order.
+
+        Nothing happens until the answer is iterated over: `async for ack in task.append_many(messages)`. The first
+        message that is refused ends it with its error: it is the one behind the last acknowledgement, and nothing
+        behind it was appended. `timeout` is how long to wait for an acknowledgement. A broken connection is taken up again.
+        """
+        pipeline = Pipeline(self.client.timeout if timeout is None else timeout)
+        stream = AsyncAppendStream(self.client.stub, (), self.client.stream_timeout)
+        try:
+            async for request in _requests(messages, self._calls):
+                if request is None:
+                    pipeline.finish()
+                    stream.finish()
+                else:
+                    pipeline.add(request)
+                    stream.send(request)
+                while not pipeline.done and (answer := await stream.answer(pipeline.wait)) is not None:
+                    if not isinstance(answer, ContextStoreError):
+                        yield pipeline.acknowledge(answer)
+                        continue
+                    if lost_status(answer) and (oldest := pipeline.oldest) is not None:
+                        # What the stream ended with, this one is answered with.
+                        response = await self.client._run(self._calls.append_alone(oldest), timeout)
+                        yield pipeline.acknowledge(response)
+                    else:
+                        await asyncio.sleep(pipeline.pause_after(answer))
+                    await stream.close()
+                    stream = AsyncAppendStream(self.client.stub, pipeline, self.client.stream_timeout)
+                    if pipeline.finished:
+                        stream.finish()
+        finally:
+            await stream.close()
+
+    async def get_message(self, seq: int, *, timeout: float | None = None) -> StoredMessage:
+        """One message as it stands in the log."""
+        return await self.client._run(self._calls.get_message(seq), timeout)
+
+    async def pin(self, seq: int, *, timeout: float | None = None) -> None:
+        """Pins a message: no compaction takes it out of the view."""
+        await self.client._run(self._calls.pin(seq), timeout)
+
+    async def unpin(self, seq: int, *, timeout: float | None = None) -> None:
+        """Releases a pinned message."""
+        await self.client._run(self._calls.unpin(seq), timeout)
+
+    async def rewind(self, seq: int, *, timeout: float | None = None) -> Rewound:
+        """Takes the view back to what it was after a message. The log keeps everything."""
+        return await self.client._run(self._calls.rewind(seq), timeout)
+
+    # Reading
+
+    def current(self, *, chunk_bytes: int = 0, as_of_seq: int = 0) -> AsyncGenerator[bytes, None]:
+        """What the model sees, current.jsonl, in chunks of bytes: one snapshot. Memory use is that of a chunk.
+
+        A broken connection is taken up again where it was; if the view was rewritten meanwhile, ViewRewritten.
+        `as_of_seq`: as it was after that message.
+        """
+        return self.client._read(_cursors.CurrentCursor(self.uuid, chunk_bytes, as_of_seq))
+
+    async def current_messages(self, *, as_of_seq: int = 0) -> AsyncGenerator[Record, None]:
+        """What the model sees, as OpenAI chat messages, one by one."""
+        lines = _cursors.LinesOfView()
+        async for chunk in self.current(as_of_seq=as_of_seq):
+            for message in lines.take(chunk):
+                yield message
+
+    def messages(
+        self,
+        *,
+        from_seq: int = 0,
+        to_seq: int = 0,
+        limit: int = 0,
+        follow: bool = False,
+        kinds: Iterable[str] = (),
+    ) -> AsyncGenerator[Record, None]:
+        """The history: lines of messages.jsonl, messages and events.
+
+        `follow` goes on with what is appended later, until the caller stops. `kinds` are `message` and names of
+        events; none: all.
+        """
+        return self.client._read(_cursors.HistoryCursor(self.uuid, from_seq, to_seq, limit, follow, kinds))
+
+    def watch(self, *, resume_token: str = "") -> AsyncGenerator[Event, None]:
+        """What happens to the task, as it happens, until the caller stops.
+
+        Each event has a `resume_token`, with which a later call goes on behind it, and with which a broken
+        connection is taken up again. Without a token it begins now; a connection that breaks before the first event
+        raises Unavailable, as nobody knows what was missed.
+        """
+        return self.client._read(_cursors.WatchCursor(self.uuid, resume_token))
+
+    # Tools, plans, summaries, usage
+
+    async def record_tool_call(
+        self,
+        tool_name: str,
+        *,
+        arguments: Any = None,
+        result: Any = None,
+        output_ref: str = "",
+        error: str | None = None,
+        duration_ms: int | None = None,
+        message_seq: int | None = None,
+        request_id: str | None = None,
+        timeout: float | None = None,
+    ) -> ToolCallRecorded:
+        """Records that a tool was executed. `arguments` and `result` are any JSON; with an `error` it failed."""
+        call = self._calls.record_tool_call(
+            tool_name, arguments, result, output_ref, error, duration_ms, message_seq, request_id
+        )
+        return await self.client._run(call, timeout)
+
+    def tool_calls(
+        self, *, from_seq: int = 0, to_seq: int = 0, limit: int = 0
+    ) -> AsyncGenerator[Record, None]:
+        """Lines of tools.jsonl."""
+        return self.client._read(_cursors.tool_calls(self.uuid, from_seq, to_seq, limit))
+
+    async def append_plan(
+        self,
+        content: Any,
+        *,
+        plan_type: str = "",
+        request_id: str | None = None,
+        timeout: float | None = None,
+    ) -> PlanAppended:
+        """Appends a plan: any JSON. `plan_type` is `initial`, `revision` or another word."""
+        return await self.client._run(self._calls.append_plan(content, plan_type, request_id), timeout)
+
+    async def latest_plan(self, *, timeout: float | None = None) -> Plan | None:
+        """The newest plan; None if there is none."""
+        return await self.client._run(self._calls.latest_plan(), timeout)
+
+    def plans(self, *, from_id: int = 0, to_id: int = 0, limit: int = 0) -> AsyncGenerator[Record, None]:
+        """Lines of planning.jsonl."""
+        return self.client._read(_cursors.plans(self.uuid, from_id, to_id, limit))
+
+    async def latest_summary(self, *, timeout: float | None = None) -> Summary | None:
+        """The newest summary; None if there is none."""
+        return await self.client._run(self._calls.latest_summary(), timeout)
+
+    def summaries(self, *, limit: int = 0) -> AsyncGenerator[Record, None]:
+        """Lines of summaries.jsonl."""
+        return self.client._read(_cursors.SummaryCursor(self.uuid, limit))
+
+    async def record_usage(
+        self,
+        *,
+        input_tokens: int = 0,
+        output_tokens: int = 0,
+        cache_creation_tokens: int = 0,
+        cache_read_tokens: int = 0,
+        timeout: float | None = None,
+    ) -> Pressure:
+        """Reports one call of the LLM. The four are disjoint: take cached tokens out of OpenAI's input."""
+        call = self._calls.record_usage(input_tokens, output_tokens, cache_creation_tokens, cache_read_tokens)
+        return await self.client._run(call, timeout)
+
+    async def update_statistics(
+        self,
+        *,
+        llm_calls: int = 0,
+        tool_calls: int = 0,
+        tokens: int = 0,
+        compressions: int = 0,
+        timeout: float | None = None,
+    ) -> TaskStatistics:
+        """Adds to the task's counters."""
+        call = self._calls.update_statistics(llm_calls, tool_calls, tokens, compressions)
+        return await self.client._run(call, timeout)
+
+    # Its life
+
+    async def update(
+        self, config: TaskConfig | Mapping[str, Any], *, timeout: float | None = None
+    ) -> TaskInfo:
+        """Replaces the configuration as a whole."""
+        return self._now(await self.client._run(self._calls.update(config), timeout))
+
+    async def renew_lease(self, *, timeout: float | None = None) -> timedelta:
+        """Keeps the lease alive; answers for how long."""
+        return await self.client._run(self._calls.renew_lease(), timeout)
+
+    async def pause(self, *, timeout: float | None = None) -> TaskInfo:
+        """Puts the task aside; the lease ends."""
+        return self._without_lease(await self.client._run(self._calls.pause(), timeout))
+
+    async def resume(self, *, timeout: float | None = None) -> TaskInfo:
+        """Goes on with the task after a pause, under a new lease; StaleLease if somebody else did meanwhile."""
+        resumed = await self.client.resume_task(self.uuid, lease_generation=self._had, timeout=timeout)
+        return self._with_lease_of(resumed)
+
+    async def complete(self, final_summary: str = "", *, timeout: float | None = None) -> TaskInfo:
+        """Ends the task well. `final_summary` is what is to be remembered of it."""
+        return self._without_lease(await self.client._run(self._calls.complete(final_summary), timeout))
+
+    async def fail(
+        self, error_message: str, *, final_summary: str = "", timeout: float | None = None
+    ) -> TaskInfo:
+        """Ends the task badly."""
+        return self._without_lease(
+            await self.client._run(self._calls.fail(error_message, final_summary), timeout)
+        )
+
+    async def delete(self, *, timeout: float | None = None) -> None:
+        """Removes the task with everything in it. Cannot be undone."""
+        await self.client._run(self._calls.delete(), timeout)

@@ -1,0 +1,264 @@
+"""What a call can fail with: one class for each thing a program would decide by.
+
+The class follows from the reason that the server names, and without one from the gRPC code. Words are for people.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import grpc
+
+from . import _details
+
+
+class ContextStoreError(Exception):
+    """A call that failed. It has changed nothing, unless it was cut off on its way (see Unavailable)."""
+
+    def __init__(
+        self,
+        message: str,
+        *,
+        code: grpc.StatusCode = grpc.StatusCode.UNKNOWN,
+        reason: str = "",
+        fields: Mapping[str, str] | None = None,
+        metadata: Mapping[str, str] | None = None,
+        retry_after: float | None = None,
+    ) -> None:
+        super().__init__(message)
+        self.message = message
+        """What happened, in words."""
+        self.code = code
+        """The gRPC code."""
+        self.reason = reason
+        """The name of a `contextstore.v1.ErrorReason`; empty if the error did not come from the server."""
+        self.fields = dict(fields or {})
+        """Each field of the request that was refused, and why."""
+        self.metadata = dict(metadata or {})
+        """What the reason comes with: the holder of a lease, a limit, …"""
+        self.retry_after = retry_after
+        """After how many seconds the server says that a retry helps."""
+
+    def __str__(self) -> str:
+        return f"{self.message} ({self.reason or self.code.name})"
+
+
+class InvalidField(ContextStoreError):
+    """A field of the request cannot be accepted: `fields` says which and why."""
+
+
+class TooLarge(InvalidField):
+    """The request is larger than the server takes."""
+
+
+class NotFound(ContextStoreError):
+    """There is no such thing."""
+
+
+class TaskNotFound(NotFound):
+    """There is no such task."""
+
+
+class MessageNotFound(NotFound):
+    """The task has no such message."""
+
+
+class PlanNotFound(NotFound):
+    """The task has no plan."""
+
+
+class SummaryNotFound(NotFound):
+    """The task has no summary."""
+
+
+class TaskExists(ContextStoreError):
+    """A task with that id is paused or has ended."""
+
+
+class FailedPrecondition(ContextStoreError):
+    """The task is not in a state that allows the call."""
+
+
+class WrongStatus(FailedPrecondition):
+    """The status of the task does not allow the call."""
+
+
+class RequestIdReused(FailedPrecondition):
+    """The request id was used for a call with other content."""
+
+
+class NothingToUndo(FailedPrecondition):
+    """No compaction is in force that could be undone."""
+
+
+class Quarantined(FailedPrecondition):
+    """Data of the task is damaged: it can be read, not written."""
+
+
+class NewerFormat(FailedPrecondition):
+    """A newer server wrote the task: it can be read, not written."""
+
+
+class Aborted(ContextStoreError):
+    """Somebody else was faster."""
+
+
+class LeaseHeld(Aborted):
+    """Another client works on the task; `metadata` names it."""
+
+
+class StaleLease(Aborted):
+    """The task was taken over since this client got its lease."""
+
+
+class StaleView(Aborted):
+    """The view was rewritten since it was looked at."""
+
+
+class ViewRewritten(StaleView):
+    """The view was rewritten while it was being read over a broken connection: read it again from the start."""
+
+
+class RewriteInFlight(Aborted):
+    """The view is being rewritten by another call."""
+
+
+class Stalled(Aborted):
+    """A stream was read too slowly, so the server closed it."""
+
+
+class ResourceExhausted(ContextStoreError):
+    """Something is full."""
+
+
+class Overloaded(ResourceExhausted):
+    """The server is at a limit of what it does at once."""
+
+
+class QuotaExceeded(ResourceExhausted):
+    """The task or the store is as large as it may be."""
+
+
+class DiskFull(ResourceExhausted):
+    """The disk is full."""
+
+
+class Unavailable(ContextStoreError):
+    """The server cannot be reached, or cannot do it now. A call that was cut off may have happened or not: the
+    client has then repeated it under the same request id for as long as its timeout allowed."""
+
+
+class ReadOnly(Unavailable):
+    """The store takes no writes for now."""
+
+
+class WriteFailed(Unavailable):
+    """Writing to disk failed; nothing of the call was kept."""
+
+
+class Stopping(Unavailable):
+    """The server is stopping."""
+
+
+class DeadlineExceeded(ContextStoreError):
+    """The call took longer than its timeout. It may have happened or not."""
+
+
+class Cancelled(ContextStoreError):
+    """The call was cancelled. It may have happened or not."""
+
+
+class Unauthenticated(ContextStoreError):
+    """The token is missing or wrong."""
+
+
+class PermissionDenied(ContextStoreError):
+    """The caller is not allowed to do this."""
+
+
+class DataLoss(ContextStoreError):
+    """A file holds other bytes than were written."""
+
+
+class Internal(ContextStoreError):
+    """The server failed in a way that it should not."""
+
+
+BY_REASON: dict[str, type[ContextStoreError]] = {
+    "ERROR_REASON_" + name: kind
+    for name, kind in {
+        "INVALID_FIELD": InvalidField,
+        "TASK_NOT_FOUND": TaskNotFound,
+        "TASK_EXISTS": TaskExists,
+        "MESSAGE_NOT_FOUND": MessageNotFound,
+        "WRONG_STATUS": WrongStatus,
+        "LEASE_HELD": LeaseHeld,
+        "STALE_LEASE": StaleLease,
+        "REQUEST_ID_REUSED": RequestIdReused,
+        "STALE_VIEW": StaleView,
+        "REWRITE_IN_FLIGHT": RewriteInFlight,
+        "NOTHING_TO_UNDO": NothingToUndo,
+        "QUARANTINED": Quarantined,
+        "NEWER_FORMAT": NewerFormat,
+        "WRITE_FAILED": WriteFailed,
+        "DISK_FULL": DiskFull,
+        "READ_ONLY": ReadOnly,
+        "LOCKED": FailedPrecondition,
+        "BAD_DATA_DIR": FailedPrecondition,
+        "DAMAGED": DataLoss,
+        "CATALOG": Unavailable,
+        "IO": Unavailable,
+        "UNAUTHENTICATED": Unauthenticated,
+        "FORBIDDEN": PermissionDenied,
+        "TOO_LARGE": TooLarge,
+        "MALFORMED": InvalidField,
+        "OVERLOADED": Overloaded,
+        "QUOTA_EXCEEDED": QuotaExceeded,
+        "STOPPING": Stopping,
+        "STALLED": Stalled,
+        "PLAN_NOT_FOUND": PlanNotFound,
+        "SUMMARY_NOT_FOUND": SummaryNotFound,
+        "INTERNAL": Internal,
+    }.items()
+}
+"""The class of each reason of `contextstore.v1.ErrorReason`."""
+
+BY_CODE: dict[grpc.StatusCode, type[ContextStoreError]] = {
+    grpc.StatusCode.INVALID_ARGUMENT: InvalidField,
+    grpc.StatusCode.OUT_OF_RANGE: InvalidField,
+    grpc.StatusCode.NOT_FOUND: NotFound,
+    grpc.StatusCode.ALREADY_EXISTS: TaskExists,
+    grpc.StatusCode.FAILED_PRECONDITION: FailedPrecondition,
+    grpc.StatusCode.ABORTED: Aborted,
+    grpc.StatusCode.RESOURCE_EXHAUSTED: ResourceExhausted,
+    grpc.StatusCode.UNAVAILABLE: Unavailable,
+    grpc.StatusCode.DEADLINE_EXCEEDED: DeadlineExceeded,
+    grpc.StatusCode.CANCELLED: Cancelled,
+    grpc.StatusCode.UNAUTHENTICATED: Unauthenticated,
+    grpc.StatusCode.PERMISSION_DENIED: PermissionDenied,
+    grpc.StatusCode.DATA_LOSS: DataLoss,
+    grpc.StatusCode.INTERNAL: Internal,
+}
+"""The class of an error whose reason is not known."""
+
+
+def from_rpc_error(error: grpc.RpcError) -> ContextStoreError:
+    """What an error of grpcio, of either kind of channel, says about the call."""
+    if not isinstance(error, (grpc.Call, grpc.aio.AioRpcError)):
+        return ContextStoreError(str(error))
+    code = error.code() or grpc.StatusCode.UNKNOWN
+    # Not dict(…): the metadata of older versions of grpc.aio look like a mapping and are none.
+    trailing = {key: value for key, value in error.trailing_metadata() or ()}
+    packed = trailing.get("grpc-status-details-bin", b"")
+    details = _details.parse(packed if isinstance(packed, bytes) else packed.encode())
+    kind = BY_REASON.get(details.reason) or BY_CODE.get(code, ContextStoreError)
+    failure = kind(
+        error.details() or code.name,
+        code=code,
+        reason=details.reason,
+        fields=details.fields,
+        metadata=details.metadata,
+        retry_after=details.retry_after,
+    )
+    failure.__cause__ = error
+    return failure

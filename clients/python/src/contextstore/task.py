@@ -1,0 +1,274 @@
+"""A task, for threads: everything an agent does with its context."""
+
+from __future__ import annotations
+
+import itertools
+import time
+from collections.abc import Generator, Iterable, Mapping
+from datetime import timedelta
+from typing import TYPE_CHECKING, Any
+
+from . import _cursors
+from ._base import TaskBase
+from ._pipeline import Pipeline
+from ._stream import AppendStream
+from .errors import ContextStoreError
+from .types import (
+    Appended,
+    ChatMessage,
+    Event,
+    NewMessage,
+    Plan,
+    PlanAppended,
+    Pressure,
+    Record,
+    Rewound,
+    StoredMessage,
+    Summary,
+    TaskConfig,
+    TaskInfo,
+    TaskState,
+    TaskStatistics,
+    ToolCallRecorded,
+)
+
+if TYPE_CHECKING:
+    from .client import Client
+
+
+class Task(TaskBase):
+    """A task and this client's lease of it. Made by `start_task`, `resume_task` and `task` of a client.
+
+    The lease lives for `lease_ttl` after the last change or `renew_lease`; an agent that is silent for longer, while
+    its model thinks, has to renew it. (The client does not do that in the background.) A lease that expired is only
+    lost when another client takes the task: then changes raise StaleLease.
+    """
+
+    def __init__(
+        self, client: Client, info: TaskInfo, lease_generation: int, lease_ttl: timedelta | None
+    ) -> None:
+        super().__init__(info, lease_generation, lease_ttl)
+        self.client = client
+        """The client it belongs to."""
+
+    def get(self, *, timeout: float | None = None) -> TaskState:
+        """The task as it is now (`task`), and how full its context is (`pressure`)."""
+        return self.client._run(self._calls.get(), timeout)
+
+    # Messages
+
+    def append(
+        self,
+        message: ChatMessage,
+        *,
+        pinned: bool = False,
+        output_ref: str = "",
+        request_id: str | None = None,
+        timeout: float | None = None,
+    ) -> Appended:
+        """Appends an OpenAI chat message; it is on disk when this returns.
+
+        `output_ref` names the full output of a tool, if the message holds a cut view of it. `request_id` names the
+        call, for an agent that repeats it after a restart of its own; without one the client makes one.
+        """
+        new = NewMessage(message, pinned, output_ref, request_id)
+        return self.client._run(self._calls.append(new), timeout)
+
+    def append_many(
+        self, messages: Iterable[NewMessage | ChatMessage], *, timeout: float | None = None
+    ) -> Generator[Appended, None, None]:
+        """Appends messages without waiting for each, and yields an acknowledgement for each, in order.
+
+        Nothing happens until the answer is iterated over: `for ack in task.append_many(messages)`. The first message
+        that is refused ends it with its error: it is the one behind the last acknowledgement, and nothing behind it
+        was appended. `timeout` is how long to wait for an acknowledgement. A broken connection is taken up again.
+        """
+        pipeline = Pipeline(self.client.timeout if timeout is None else timeout)
+        stream = AppendStream(self.client.stub, (), self.client.stream_timeout)
+        try:
+            for request in itertools.chain(map(self._calls.append_in_stream, messages), (None,)):
+                if request is None:
+                    pipeline.finish()
+                    stream.finish()
+                else:
+                    pipeline.add(request)
+                    stream.send(request)
+                while not pipeline.done and (answer := stream.answer(pipeline.wait)) is not None:
+                    if not isinstance(answer, ContextStoreError):
+                        yield pipeline.acknowledge(answer)
+                        continue
+                    time.sleep(pipeline.pause_after(answer))
+                    stream.close()
+                    stream = AppendStream(self.client.stub, pipeline, self.client.stream_timeout)
+                    if pipeline.finished:
+                        stream.finish()
+        finally:
+            stream.close()
+
+    def get_message(self, seq: int, *, timeout: float | None = None) -> StoredMessage:
+        """One message as it stands in the log."""
+        return self.client._run(self._calls.get_message(seq), timeout)
+
+    def pin(self, seq: int, *, timeout: float | None = None) -> None:
+        """Pins a message: no compaction takes it out of the view."""
+        self.client._run(self._calls.pin(seq), timeout)
+
+    def unpin(self, seq: int, *, timeout: float | None = None) -> None:
+        """Releases a pinned message."""
+        self.client._run(self._calls.unpin(seq), timeout)
+
+    def rewind(self, seq: int, *, timeout: float | None = None) -> Rewound:
+        """Takes the view back to what it was after a message. The log keeps everything."""
+        return self.client._run(self._calls.rewind(seq), timeout)
+
+    # Reading
+
+    def current(self, *, chunk_bytes: int = 0, as_of_seq: int = 0) -> Generator[bytes, None, None]:
+        """What the model sees, current.jsonl, in chunks of bytes: one snapshot. Memory use is that of a chunk.
+
+        A broken connection is taken up again where it was; if the view was rewritten meanwhile, ViewRewritten.
+        `as_of_seq`: as it was after that message.
+        """
+        return self.client._read(_cursors.CurrentCursor(self.uuid, chunk_bytes, as_of_seq))
+
+    def current_messages(self, *, as_of_seq: int = 0) -> Generator[Record, None, None]:
+        """What the model sees, as OpenAI chat messages, one by one."""
+        lines = _cursors.LinesOfView()
+        for chunk in self.current(as_of_seq=as_of_seq):
+            yield from lines.take(chunk)
+
+    def messages(
+        self,
+        *,
+        from_seq: int = 0,
+        to_seq: int = 0,
+        limit: int = 0,
+        follow: bool = False,
+        kinds: Iterable[str] = (),
+    ) -> Generator[Record, None, None]:
+        """The history: lines of messages.jsonl, messages and events.
+
+        `follow` goes on with what is appended later, until the caller stops. `kinds` are `message` and names of
+        events; none: all.
+        """
+        return self.client._read(_cursors.HistoryCursor(self.uuid, from_seq, to_seq, limit, follow, kinds))
+
+    def watch(self, *, resume_token: str = "") -> Generator[Event, None, None]:
+        """What happens to the task, as it happens, until the caller stops.
+
+        Each event has a `resume_token`, with which a later call goes on behind it, and with which a broken
+        connection is taken up again. Without a token it begins now; a connection that breaks before the first event
+        raises Unavailable, as nobody knows what was missed.
+        """
+        return self.client._read(_cursors.WatchCursor(self.uuid, resume_token))
+
+    # Tools, plans, summaries, usage
+
+    def record_tool_call(
+        self,
+        tool_name: str,
+        *,
+        arguments: Any = None,
+        result: Any = None,
+        output_ref: str = "",
+        error: str | None = None,
+        duration_ms: int | None = None,
+        message_seq: int | None = None,
+        request_id: str | None = None,
+        timeout: float | None = None,
+    ) -> ToolCallRecorded:
+        """Records that a tool was executed. `arguments` and `result` are any JSON; with an `error` it failed."""
+        call = self._calls.record_tool_call(
+            tool_name, arguments, result, output_ref, error, duration_ms, message_seq, request_id
+        )
+        return self.client._run(call, timeout)
+
+    def tool_calls(
+        self, *, from_seq: int = 0, to_seq: int = 0, limit: int = 0
+    ) -> Generator[Record, None, None]:
+        """Lines of tools.jsonl."""
+        return self.client._read(_cursors.tool_calls(self.uuid, from_seq, to_seq, limit))
+
+    def append_plan(
+        self,
+        content: Any,
+        *,
+        plan_type: str = "",
+        request_id: str | None = None,
+        timeout: float | None = None,
+    ) -> PlanAppended:
+        """Appends a plan: any JSON. `plan_type` is `initial`, `revision` or another word."""
+        return self.client._run(self._calls.append_plan(content, plan_type, request_id), timeout)
+
+    def latest_plan(self, *, timeout: float | None = None) -> Plan | None:
+        """The newest plan; None if there is none."""
+        return self.client._run(self._calls.latest_plan(), timeout)
+
+    def plans(self, *, from_id: int = 0, to_id: int = 0, limit: int = 0) -> Generator[Record, None, None]:
+        """Lines of planning.jsonl."""
+        return self.client._read(_cursors.plans(self.uuid, from_id, to_id, limit))
+
+    def latest_summary(self, *, timeout: float | None = None) -> Summary | None:
+        """The newest summary; None if there is none."""
+        return self.client._run(self._calls.latest_summary(), timeout)
+
+    def summaries(self, *, limit: int = 0) -> Generator[Record, None, None]:
+        """Lines of summaries.jsonl."""
+        return self.client._read(_cursors.SummaryCursor(self.uuid, limit))
+
+    def record_usage(
+        self,
+        *,
+        input_tokens: int = 0,
+        output_tokens: int = 0,
+        cache_creation_tokens: int = 0,
+        cache_read_tokens: int = 0,
+        timeout: float | None = None,
+    ) -> Pressure:
+        """Reports one call of the LLM. The four are disjoint: take cached tokens out of OpenAI's input."""
+        call = self._calls.record_usage(input_tokens, output_tokens, cache_creation_tokens, cache_read_tokens)
+        return self.client._run(call, timeout)
+
+    def update_statistics(
+        self,
+        *,
+        llm_calls: int = 0,
+        tool_calls: int = 0,
+        tokens: int = 0,
+        compressions: int = 0,
+        timeout: float | None = None,
+    ) -> TaskStatistics:
+        """Adds to the task's counters."""
+        call = self._calls.update_statistics(llm_calls, tool_calls, tokens, compressions)
+        return self.client._run(call, timeout)
+
+    # Its life
+
+    def update(self, config: TaskConfig | Mapping[str, Any], *, timeout: float | None = None) -> TaskInfo:
+        """Replaces the configuration as a whole."""
+        return self._now(self.client._run(self._calls.update(config), timeout))
+
+    def renew_lease(self, *, timeout: float | None = None) -> timedelta:
+        """Keeps the lease alive; answers for how long."""
+        return self.client._run(self._calls.renew_lease(), timeout)
+
+    def pause(self, *, timeout: float | None = None) -> TaskInfo:
+        """Puts the task aside; the lease ends."""
+        return self._without_lease(self.client._run(self._calls.pause(), timeout))
+
+    def resume(self, *, timeout: float | None = None) -> TaskInfo:
+        """Goes on with the task after a pause, under a new lease; StaleLease if somebody else did meanwhile."""
+        resumed = self.client.resume_task(self.uuid, lease_generation=self._had, timeout=timeout)
+        return self._with_lease_of(resumed)
+
+    def complete(self, final_summary: str = "", *, timeout: float | None = None) -> TaskInfo:
+        """Ends the task well. `final_summary` is what is to be remembered of it."""
+        return self._without_lease(self.client._run(self._calls.complete(final_summary), timeout))
+
+    def fail(self, error_message: str, *, final_summary: str = "", timeout: float | None = None) -> TaskInfo:
+        """Ends the task badly."""
+        return self._without_lease(self.client._run(self._calls.fail(error_message, final_summary), timeout))
+
+    def delete(self, *, timeout: float | None = None) -> None:
+        """Removes the task with everything in it. Cannot be undone."""
+        self.client._run(self._calls.delete(), timeout)

@@ -1,0 +1,84 @@
+"""What the clients take and give: names for the protocol's messages, and a few small classes of their own."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any, TypeAlias
+
+from .v1 import context_store_pb2 as pb
+from .v1 import message_pb2, task_pb2
+
+TaskInfo: TypeAlias = task_pb2.Task
+"""A task as the server describes it."""
+TaskKey: TypeAlias = task_pb2.TaskKey
+"""Where a task comes from."""
+TaskConfig: TypeAlias = task_pb2.TaskConfig
+"""The configuration of a task."""
+CompressionConfig: TypeAlias = task_pb2.CompressionConfig
+"""How a task's context is kept small."""
+TaskStatistics: TypeAlias = task_pb2.TaskStatistics
+"""A task's counters."""
+TaskState: TypeAlias = pb.GetTaskResponse
+"""A task as it is now (`task`), and how full its context is (`pressure`)."""
+Pressure: TypeAlias = message_pb2.Pressure
+"""How full a context is."""
+Summary: TypeAlias = message_pb2.Summary
+"""A summary that stands in the view for the messages it covers."""
+ServerInfo: TypeAlias = pb.GetServerInfoResponse
+"""What the server is and what it takes."""
+Rewound: TypeAlias = pb.RewindTaskResponse
+"""The new `generation` of a view that was taken back, and its `pressure`."""
+ToolCallRecorded: TypeAlias = pb.RecordToolCallResponse
+"""The `seq` of a recorded tool call, and whether it is a `duplicate`."""
+PlanAppended: TypeAlias = pb.AppendPlanResponse
+"""The `id` of a plan, and whether it is a `duplicate`."""
+Event: TypeAlias = pb.WatchTaskResponse
+"""Something that happened to a task; `WhichOneof("event")` says what."""
+
+Record: TypeAlias = dict[str, Any]
+"""A line of one of a task's files, parsed."""
+ChatMessage: TypeAlias = Mapping[str, Any] | str
+"""An OpenAI chat message: an object with at least a role, or its JSON."""
+
+
+@dataclass(frozen=True)
+class NewMessage:
+    """A message for append_many with more to it than its text."""
+
+    message: ChatMessage
+    pinned: bool = False
+    output_ref: str = ""
+    request_id: str | None = None
+    """Names the call; without one the client makes one."""
+
+
+@dataclass(frozen=True)
+class Appended:
+    """A message that is on disk."""
+
+    seq: int
+    tokens: int
+    duplicate: bool
+    """Whether a call with the same request id had appended it before."""
+    pressure: Pressure
+    """How full the context is with it."""
+
+
+@dataclass(frozen=True)
+class StoredMessage:
+    """A message as it stands in the log."""
+
+    record: Record
+    pinned: bool
+
+
+@dataclass(frozen=True)
+class Plan:
+    """A plan."""
+
+    id: int
+    plan_type: str
+    content: Any
+    create_time: datetime
