@@ -128,6 +128,50 @@ power-test: setup ## Power cuts on a file system in a file: CYCLES=n, FS=ext4|xf
 bench: ## Measures appends beside bare fdatasync and SQLite: ROUNDS=n
 	$(if $(ROUNDS),ROUNDS=$(ROUNDS)) $(CARGO) bench --locked --package contextstore --bench core
 
+##  The Python client
+
+# Each end of the range of dependencies, and the middle, has a place of its own.
+PYTHON_CLIENT := clients/python
+PYTHON_VENVS := $(foreach range,low middle high,target/venv/python-$(range)/installed)
+$(PYTHON_VENVS): target/venv/python-%/installed: $(PYTHON_CLIENT)/requirements/%.txt $(PYTHON_CLIENT)/requirements/test.txt
+	@rm -rf $(@D)
+	$(PYTHON) -m venv $(@D)
+	$(@D)/bin/pip install --quiet --disable-pip-version-check $(addprefix --requirement ,$^)
+	@touch $@
+
+# The client as a user gets it; python-high and so on.
+define install_python
+	target/venv/$(1)/bin/pip install --quiet --disable-pip-version-check --no-deps --force-reinstall \
+	  --no-build-isolation ./$(PYTHON_CLIENT)
+endef
+
+.PHONY: gen-python check-gen-python
+gen-python: ## Makes the Python stubs from the protos
+	PYTHON=$(PYTHON) $(PYTHON_CLIENT)/generate.sh
+check-gen-python: ## The Python stubs are what the protos give
+	@rm -rf target/gen-python
+	PYTHON=$(PYTHON) $(PYTHON_CLIENT)/generate.sh target/gen-python
+	diff -r --exclude=__init__.py --exclude=__pycache__ target/gen-python/contextstore/v1 \
+	  $(PYTHON_CLIENT)/src/contextstore/v1
+
+.PHONY: test-python
+test-python: check-gen-python $(PYTHON_VENVS) ## Types and tests of the Python client, with the newest and the oldest grpcio
+	$(CARGO) build --locked --package contextstore
+	$(call install_python,python-high)
+	cd $(PYTHON_CLIENT) && ../../target/venv/python-high/bin/mypy
+	cd $(PYTHON_CLIENT) && ../../target/venv/python-high/bin/pytest --quiet
+	$(call install_python,python-low)
+	cd $(PYTHON_CLIENT) && ../../target/venv/python-low/bin/pytest --quiet -m quick
+	$(call install_python,python-middle)
+	cd $(PYTHON_CLIENT) && ../../target/venv/python-middle/bin/pytest --quiet -m quick
+
+.PHONY: demo
+demo: NEEDED := cc:gcc python3:python3
+demo: setup build ## Shows an agent at work whose server is killed: builds it, needs no key and no network
+	@[[ -x target/venv/demo/bin/pip ]] || $(PYTHON) -m venv target/venv/demo
+	@target/venv/demo/bin/pip install --quiet --disable-pip-version-check ./$(PYTHON_CLIENT)
+	@target/venv/demo/bin/python $(PYTHON_CLIENT)/examples/demo.py
+
 ##  Tools
 
 # Optimising and link-time optimisation would take most of the build; it runs for half a second.

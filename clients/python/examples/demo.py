@@ -1,0 +1,236 @@
+"""An agent at work, with its context in contextstore; the server is killed in the middle, and nothing is lost.
+
+The tools are real: they look at the files of this repository. The model is a script, so that the demo needs no
+key and no network. `CONTEXTSTORE_BIN` is the server; without it, target/release/contextstore of this repository.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+from contextstore import Client, Task
+
+REPOSITORY = Path(__file__).resolve().parents[3]
+BINARY = Path(os.environ.get("CONTEXTSTORE_BIN") or REPOSITORY / "target/release/contextstore")
+WIDTH = 100
+
+
+# The server
+
+
+class Server:
+    """`contextstore serve` on a directory."""
+
+    def __init__(self, data_dir: Path) -> None:
+        self.data_dir = data_dir
+        self.address = f"unix:{data_dir}/contextstore.sock"
+        self.start()
+
+    def start(self) -> None:
+        # What the environment says to servers is not meant for this one.
+        env = {name: value for name, value in os.environ.items() if not name.startswith("CONTEXTSTORE_")}
+        command = [str(BINARY), "serve", "--data-dir", str(self.data_dir), "--listen", self.address]
+        self.process = subprocess.Popen(command, env=env, stderr=subprocess.DEVNULL)
+
+    def kill(self) -> None:
+        self.process.kill()
+        self.process.wait()
+
+    def stop(self) -> int:
+        self.process.terminate()
+        return self.process.wait(timeout=30)
+
+
+# The agent's tools
+
+
+def list_files(folder: str) -> list[str]:
+    return sorted(path.name for path in (REPOSITORY / folder).iterdir() if path.is_file())
+
+
+def read_file(path: str, lines: int) -> str:
+    return "".join((REPOSITORY / path).read_text().splitlines(keepends=True)[:lines])
+
+
+def count_lines(paths: list[str]) -> dict[str, int]:
+    return {path: len((REPOSITORY / path).read_text().splitlines()) for path in paths}
+
+
+TOOLS: dict[str, Callable[..., Any]] = {
+    "list_files": list_files,
+    "read_file": read_file,
+    "count_lines": count_lines,
+}
+
+
+# The model: what it says next follows from what it was told
+
+
+def model(view: list[dict[str, Any]]) -> dict[str, Any]:
+    results = [message["content"] for message in view if message["role"] == "tool"]
+    folder = "proto/contextstore/v1"
+    if not results:
+        return calls("I'll look at what is there.", ("list_files", {"folder": folder}))
+    if len(results) == 1:
+        protos = [f"{folder}/{name}" for name in json.loads(results[0])]
+        return calls(
+            f"{len(protos)} files. I'll count their lines and read the head of the service.",
+            ("count_lines", {"paths": protos}),
+            ("read_file", {"path": f"{folder}/context_store.proto", "lines": 12}),
+        )
+    counted = json.loads(results[1])
+    largest = max(counted, key=lambda path: counted[path])
+    answer = f"The API is {sum(counted.values())} lines in {len(counted)} files; the largest is {largest}."
+    return {"role": "assistant", "content": answer}
+
+
+def calls(content: str, *tools: tuple[str, dict[str, Any]]) -> dict[str, Any]:
+    return {
+        "role": "assistant",
+        "content": content,
+        "tool_calls": [
+            {
+                "id": f"call-{name}",
+                "type": "function",
+                "function": {"name": name, "arguments": json.dumps(arguments)},
+            }
+            for name, arguments in tools
+        ],
+    }
+
+
+# The agent
+
+
+def use_tools(task: Task, message: dict[str, Any]) -> Iterator[dict[str, Any]]:
+    """Executes the calls of a message; the results are yielded as they are ready."""
+    for call in message["tool_calls"]:
+        name, arguments = call["function"]["name"], json.loads(call["function"]["arguments"])
+        start = time.monotonic()
+        result = TOOLS[name](**arguments)
+        spent = round((time.monotonic() - start) * 1000)
+        task.record_tool_call(name, arguments=arguments, result=result, duration_ms=spent)
+        content = result if isinstance(result, str) else json.dumps(result)
+        yield {"role": "tool", "tool_call_id": call["id"], "content": content}
+
+
+def say(task: Task, message: dict[str, Any]) -> None:
+    ack = task.append(message)
+    print(f"  {ack.seq:2} {one_line(message)}")
+
+
+def turn(task: Task) -> dict[str, Any]:
+    """Streams the context to the model, and appends what it says."""
+    view = list(task.current_messages())
+    message = model(view)
+    say(task, message)
+    task.record_usage(
+        input_tokens=sum(len(json.dumps(m)) for m in view) // 4, output_tokens=len(json.dumps(message)) // 4
+    )
+    return message
+
+
+def one_line(message: dict[str, Any]) -> str:
+    names = [call["function"]["name"] for call in message.get("tool_calls", [])]
+    text = f"{message['role']:9} {message['content'] or ''}" + (f" → {', '.join(names)}" if names else "")
+    text = text.replace("\n", "⏎")
+    return text if len(text) <= WIDTH else text[: WIDTH - 1] + "…"
+
+
+def heading(text: str) -> None:
+    print(f"\n── {text} " + "─" * max(0, WIDTH - len(text)))
+
+
+def show_files(root: Path) -> None:
+    for path in sorted(root.rglob("*")):
+        if path.is_file() and path.name != "ballast":
+            print(f"  {path.stat().st_size:9} B  {path.relative_to(root)}")
+
+
+def run(data_dir: Path) -> None:
+    heading("A server is started")
+    server = Server(data_dir)
+    try:
+        with Client(server.address) as client:
+            client.wait_until_ready()
+            info = client.server_info()
+            print(f"  contextstore {info.version}, process {info.process_id}, {server.address}")
+            converse(server, client)
+    finally:
+        if server.process.poll() is None:
+            server.kill()
+
+
+def converse(server: Server, client: Client) -> None:
+    heading("An agent works; each message is on disk before it goes on")
+    task = client.start_task(
+        key={"task_source": "demo", "owner": "you", "repo": "contextstore", "task_id": "1"},
+        user="ada",
+        config={"llm_provider": "openai", "model": "scripted", "context_length": 8000},
+    )
+    say(task, {"role": "system", "content": "You answer questions about this repository. Use the tools."})
+    say(task, {"role": "user", "content": "How large is the API of contextstore?"})
+    task.append_plan({"steps": ["list the proto files", "count their lines", "answer"]}, plan_type="initial")
+    for result in use_tools(task, turn(task)):
+        say(task, result)
+    message = turn(task)
+
+    heading("The server is killed with SIGKILL, and started again; the agent does not wait for it")
+    before = server.process.pid
+    server.kill()
+    server.start()
+    start = time.monotonic()
+    for ack in task.append_many(use_tools(task, message)):
+        print(f"  {ack.seq:2} acknowledged after {time.monotonic() - start:.2f} s")
+    print(f"  process {before} is gone, {server.process.pid} serves; the lease is still ours")
+
+    heading("The agent goes on")
+    turn(task)
+
+    heading("What the model sees, streamed from disk")
+    size = 0
+    for chunk in task.current():
+        size += len(chunk)
+    for number, seen in enumerate(task.current_messages(), start=1):
+        print(f"  {number:2} {one_line(seen)}")
+    state = task.get()
+    counted = state.task.statistics
+    print(f"  {size} bytes, {counted.view_messages} messages, {counted.view_tokens} tokens")
+    print(
+        f"  {state.pressure.ratio:.0%} of the {state.pressure.limit} that the model takes: {state.pressure.stage}"
+    )
+
+    heading("What else is known")
+    plan = task.latest_plan()
+    print(f"  plan: {plan.content if plan else None}")
+    for record in task.tool_calls():
+        print(f"  tool: {record['tool_name']} {record['status']}, {record['duration_ms']} ms")
+    print(f"  usage: {counted.llm_call_count} calls of the model, {counted.total_tokens} tokens")
+
+    heading("The task is completed; its files stay")
+    print(f"  {task.complete('Counted the API.').directory}")
+    code = server.stop()
+    print(f"  the server stopped with exit code {code}")
+    show_files(server.data_dir)
+    if code != 0:
+        sys.exit(1)
+
+
+def main() -> None:
+    if not BINARY.is_file():
+        sys.exit(f"there is no server at {BINARY}: `make build` makes one, or set CONTEXTSTORE_BIN")
+    with tempfile.TemporaryDirectory(prefix="contextstore-demo-") as directory:
+        run(Path(directory, "contexts"))
+    heading("Done")
+
+
+if __name__ == "__main__":
+    main()

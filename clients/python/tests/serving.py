@@ -1,0 +1,96 @@
+"""Runs the real server for tests: a process on a directory of its own that can be killed and started again."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import socket
+import subprocess
+import tempfile
+import time
+from pathlib import Path
+
+from contextstore import Client, Unavailable
+
+REPOSITORY = Path(__file__).resolve().parents[3]
+BINARY = Path(os.environ.get("CONTEXTSTORE_BIN") or REPOSITORY / "target/debug/contextstore")
+# Those are for the server too, and are not meant for this one.
+ENVIRONMENT = {name: value for name, value in os.environ.items() if not name.startswith("CONTEXTSTORE_")}
+
+
+def free_port() -> int:
+    """A port that nobody listens on now; a server that is started again must get the same."""
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        port: int = probe.getsockname()[1]
+        return port
+
+
+class Server:
+    """`contextstore serve`, on a Unix socket and on TCP."""
+
+    def __init__(self) -> None:
+        # Not pytest's own directory: the path of a socket must be short.
+        self._directory = Path(tempfile.mkdtemp(prefix="contextstore-py-"))
+        self._log = self._directory / "server.log"
+        self.data_dir = self._directory / "data"
+        self.unix = f"unix:{self.data_dir}/contextstore.sock"
+        self.tcp = f"tcp:127.0.0.1:{free_port()}"
+        self._process: subprocess.Popen[bytes] | None = None
+        self.start()
+
+    @property
+    def token(self) -> str:
+        """What TCP asks for."""
+        return (self.data_dir / "token").read_text().strip()
+
+    def start(self) -> None:
+        """Starts it and waits until it takes calls."""
+        self.start_without_waiting()
+        assert self._process is not None
+        deadline = time.monotonic() + 30
+        with Client(self.unix) as client:
+            while True:
+                try:
+                    return client.wait_until_ready(timeout=1)
+                except Unavailable:
+                    if self._process.poll() is not None or time.monotonic() > deadline:
+                        said = self._log.read_text()
+                        self.remove()
+                        raise AssertionError(f"the server did not start: {said}") from None
+
+    def start_without_waiting(self) -> None:
+        """Starts it."""
+        assert self._process is None
+        with open(self._log, "ab") as log:
+            self._process = subprocess.Popen(
+                [BINARY, "serve", "--data-dir", self.data_dir, "--listen", self.unix, "--listen", self.tcp],
+                stdout=log,
+                stderr=log,
+                env=ENVIRONMENT,
+            )
+
+    def kill(self) -> None:
+        """Ends it as a crash would."""
+        assert self._process is not None
+        self._process.kill()
+        self._process.wait()
+        self._process = None
+
+    def stop(self) -> int:
+        """Ends it in order; answers its exit code."""
+        assert self._process is not None
+        self._process.terminate()
+        code = self._process.wait(timeout=30)
+        self._process = None
+        return code
+
+    def remove(self) -> None:
+        """Ends it and removes its files."""
+        if self._process is not None:
+            self.kill()
+        shutil.rmtree(self._directory)
+
+    def client_args(self, transport: str) -> tuple[str, str | None]:
+        """Address and token for a client."""
+        return (self.unix, None) if transport == "unix" else (self.tcp, self.token)

@@ -1,0 +1,287 @@
+"""What is sent when a server fails in a way that the test chooses: how often, with which request id, how long."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Callable, Iterator
+from concurrent import futures
+from contextlib import contextmanager
+from typing import Any, TypeVar
+
+import grpc
+import pytest
+from wire import error_info, retry_info, status
+
+from contextstore import AsyncClient, Client, NewMessage, errors
+from contextstore.v1 import context_store_pb2 as pb
+from contextstore.v1 import task_pb2
+from contextstore.v1.context_store_pb2_grpc import ContextStoreServicer, add_ContextStoreServicer_to_server
+
+pytestmark = pytest.mark.quick
+T = TypeVar("T")
+UUID = "018f6b2e-5c1a-7d3e-9a41-0c5d2e8b7f10"
+OVERLOADED = (
+    grpc.StatusCode.RESOURCE_EXHAUSTED,
+    status(error_info("ERROR_REASON_OVERLOADED", {"limit": "1"}), retry_info(0, 100_000_000)),
+)
+UNAVAILABLE = (grpc.StatusCode.UNAVAILABLE, b"")
+READ_ONLY = (
+    grpc.StatusCode.UNAVAILABLE,
+    status(error_info("ERROR_REASON_READ_ONLY", {}), retry_info(1, 0)),
+)
+GONE = (grpc.StatusCode.NOT_FOUND, status(error_info("ERROR_REASON_TASK_NOT_FOUND", {})))
+
+
+class Scripted(ContextStoreServicer):
+    """Fails as it is told, then succeeds; remembers what it was sent."""
+
+    def __init__(self, *failures: tuple[grpc.StatusCode, bytes]) -> None:
+        self.failures = list(failures)
+        self.requests: list[Any] = []
+
+    def _take(self, request: Any, context: Any) -> None:
+        self.requests.append(request)
+        if self.failures:
+            code, details = self.failures.pop(0)
+            context.set_trailing_metadata((("grpc-status-details-bin", details),))
+            context.abort(code, "as the script says")
+
+    def StartTask(self, request: Any, context: Any) -> Any:
+        self.requests.append(request)
+        return pb.StartTaskResponse(task=task_pb2.Task(uuid=request.task_uuid), lease_generation=3)
+
+    def AppendMessage(self, request: Any, context: Any) -> Any:
+        self._take(request, context)
+        return pb.AppendMessageResponse(seq=int(request.output_ref or 0))
+
+    def DeleteTask(self, request: Any, context: Any) -> Any:
+        self._take(request, context)
+        return pb.DeleteTaskResponse()
+
+    def GetTask(self, request: Any, context: Any) -> Any:
+        self._take(request, context)
+        return pb.GetTaskResponse()
+
+    def GetServerInfo(self, request: Any, context: Any) -> Any:
+        """Never answers."""
+        while context.is_active():
+            time.sleep(0.01)
+
+    def check(self, request: bytes, context: Any) -> bytes:
+        """The health: first UNKNOWN, then NOT_SERVING, then SERVING."""
+        self.requests.append(request)
+        return (b"", b"\x08\x02", b"\x08\x01")[min(len(self.requests), 3) - 1]
+
+    def AppendMessages(self, request_iterator: Any, context: Any) -> Any:
+        """Appends two, then fails as it is told."""
+        for count, request in enumerate(request_iterator, start=1):
+            if count == 3:
+                self._take(request, context)
+            yield pb.AppendMessagesResponse(seq=int(request.output_ref))
+
+
+@contextmanager
+def serve(*failures: tuple[grpc.StatusCode, bytes]) -> Iterator[tuple[Scripted, str]]:
+    scripted = Scripted(*failures)  # type: ignore[abstract]  # The other methods answer UNIMPLEMENTED.
+    server = grpc.server(futures.ThreadPoolExecutor(4))
+    add_ContextStoreServicer_to_server(scripted, server)
+    health: dict[str, Any] = {"Check": grpc.unary_unary_rpc_method_handler(scripted.check)}
+    server.add_generic_rpc_handlers((grpc.method_handlers_generic_handler("grpc.health.v1.Health", health),))
+    port = server.add_insecure_port("127.0.0.1:0")
+    server.start()
+    yield scripted, f"tcp:127.0.0.1:{port}"
+    server.stop(0).wait()
+
+
+def both(address: str, sync: Callable[[Client], T], asynchronous: Callable[[AsyncClient], Any]) -> list[T]:
+    """What each of the two clients makes of it."""
+
+    async def run() -> T:
+        async with AsyncClient(address) as client:
+            answer: T = await asynchronous(client)
+            return answer
+
+    with Client(address) as client:
+        return [sync(client), asyncio.run(run())]
+
+
+def sync_append(client: Client, **more: Any) -> int:
+    return client.start_task(task_uuid=UUID).append("{}", **more).seq
+
+
+async def async_append(client: AsyncClient, **more: Any) -> int:
+    return (await (await client.start_task(task_uuid=UUID)).append("{}", **more)).seq
+
+
+@pytest.mark.parametrize("failure", [OVERLOADED, UNAVAILABLE])
+def test_a_repeated_change_has_the_same_request_id(failure: tuple[grpc.StatusCode, bytes]) -> None:
+    with serve(failure, failure) as (scripted, address):
+        with Client(address) as client:
+            sync_append(client)
+        _, *sent = scripted.requests
+        assert len(sent) == 3 and len({request.request_id for request in sent}) == 1
+        assert all(request.lease_generation == 3 for request in sent)
+        scripted.failures, scripted.requests = [failure, failure], []
+        both(address, lambda client: 0, async_append)
+        _, *more = scripted.requests
+        assert len(more) == 3 and len({request.request_id for request in [*sent, *more]}) == 2
+
+
+def test_the_pause_that_the_server_asks_for_is_kept() -> None:
+    with serve(OVERLOADED, OVERLOADED) as (_, address), Client(address) as client:
+        task = client.start_task()
+        start = time.monotonic()
+        task.append("{}")
+        assert time.monotonic() - start >= 0.2
+
+
+def test_a_change_without_a_request_id_is_not_repeated() -> None:
+    with serve(UNAVAILABLE, UNAVAILABLE) as (scripted, address):
+        with pytest.raises(errors.Unavailable), Client(address) as client:
+            sync_append(client, request_id="")
+        with pytest.raises(errors.Unavailable):
+            both(address, lambda client: 0, lambda client: async_append(client, request_id=""))
+        assert scripted.failures == []
+
+
+def test_a_read_is_repeated() -> None:
+    with serve(UNAVAILABLE, UNAVAILABLE) as (scripted, address), Client(address) as client:
+        client.get_task(UUID)
+        assert len(scripted.requests) == 3
+
+
+def test_what_a_retry_does_not_help_is_told_at_once() -> None:
+    with serve(READ_ONLY) as (scripted, address), Client(address) as client:
+        with pytest.raises(errors.ReadOnly) as caught:
+            client.start_task(task_uuid=UUID).append("{}")
+        assert caught.value.retry_after == 1.0 and caught.value.reason == "ERROR_REASON_READ_ONLY"
+        assert len(scripted.requests) == 2
+
+
+def test_a_removal_whose_answer_was_lost_has_happened() -> None:
+    with serve(UNAVAILABLE, GONE) as (_, address), Client(address) as client:
+        client.start_task(task_uuid=UUID).delete()
+    with serve(GONE) as (_, address), Client(address) as client:
+        with pytest.raises(errors.TaskNotFound):
+            client.start_task(task_uuid=UUID).delete()
+
+
+def test_every_call_has_a_deadline() -> None:
+    async def info(client: AsyncClient) -> None:
+        with pytest.raises(errors.DeadlineExceeded):
+            await client.server_info(timeout=0.2)
+
+    def sync_info(client: Client) -> None:
+        with pytest.raises(errors.DeadlineExceeded):
+            client.server_info(timeout=0.2)
+
+    with serve() as (_, address):
+        start = time.monotonic()
+        both(address, sync_info, info)
+        assert 0.4 <= time.monotonic() - start < 10
+
+
+def test_a_server_is_ready_when_it_says_so() -> None:
+    with serve() as (scripted, address):
+        with Client(address) as client:
+            client.wait_until_ready(timeout=10)
+        assert scripted.requests == [b""] * 3
+        scripted.requests.clear()
+        both(address, lambda client: None, lambda client: client.wait_until_ready(timeout=10))
+        assert scripted.requests == [b""] * 3
+
+
+def test_nobody_there() -> None:
+    def sync_ready(client: Client) -> None:
+        with pytest.raises(errors.Unavailable):
+            client.wait_until_ready(timeout=0.5)
+
+    async def ready(client: AsyncClient) -> None:
+        with pytest.raises(errors.Unavailable):
+            await client.wait_until_ready(timeout=0.5)
+
+    start = time.monotonic()
+    both("unix:/nonexistent/contextstore.sock", sync_ready, ready)
+    assert time.monotonic() - start < 10
+
+
+# The scripted server answers a message in a stream with the number in its output_ref.
+NUMBERED = [NewMessage("{}", output_ref=str(n)) for n in range(1, 6)]
+
+
+def sync_many(client: Client) -> list[int | str]:
+    acks: list[int | str] = []
+    try:
+        for ack in client.start_task().append_many(NUMBERED):
+            acks.append(ack.seq)
+    except errors.ContextStoreError as error:
+        acks.append(error.reason)
+    return acks
+
+
+async def async_many(client: AsyncClient) -> list[int | str]:
+    acks: list[int | str] = []
+    try:
+        async for ack in (await client.start_task()).append_many(NUMBERED):
+            acks.append(ack.seq)
+    except errors.ContextStoreError as error:
+        acks.append(error.reason)
+    return acks
+
+
+def test_a_broken_pipeline_sends_again_what_was_not_acknowledged() -> None:
+    # A stream takes two and fails at the third.
+    with serve(UNAVAILABLE, OVERLOADED, UNAVAILABLE, OVERLOADED) as (scripted, address):
+        assert both(address, sync_many, async_many) == [[1, 2, 3, 4, 5]] * 2
+        assert scripted.failures == []
+        tries: dict[str, list[str]] = {}
+        for request in scripted.requests:
+            if isinstance(request, pb.AppendMessagesRequest | pb.AppendMessageRequest):
+                tries.setdefault(request.request_id, []).append(request.output_ref)
+        assert all(len(set(numbers)) == 1 for numbers in tries.values())
+
+
+def test_a_refused_message_ends_the_pipeline() -> None:
+    # A second one in case that grpcio loses the status and the client asks for it.
+    with serve(GONE, GONE, GONE) as (_, address):
+        assert both(address, sync_many, async_many) == [[1, 2, "ERROR_REASON_TASK_NOT_FOUND"]] * 2
+
+
+def test_a_closed_client_ends_its_pipelines() -> None:
+    async def story(address: str) -> None:
+        async with AsyncClient(address) as client:
+            acks = (await client.start_task()).append_many(endless())
+            await anext(acks)
+            await client.close()
+            with pytest.raises(errors.ContextStoreError):
+                async for _ in acks:
+                    pass
+
+    def endless() -> Iterator[NewMessage]:
+        while True:
+            yield NewMessage("{}", output_ref="1")
+
+    with serve() as (_, address):
+        start = time.monotonic()
+        asyncio.run(asyncio.wait_for(story(address), timeout=20))
+        with Client(address) as client:
+            acks = client.start_task().append_many(endless())
+            next(acks)
+            client.close()
+            with pytest.raises(errors.Cancelled):
+                list(acks)
+        assert time.monotonic() - start < 20
+
+
+def test_an_error_of_the_callers_own_ends_the_pipeline() -> None:
+    def messages() -> Iterator[str]:
+        yield "{}"
+        raise KeyError("mine")
+
+    with serve() as (_, address), Client(address) as client:
+        task = client.start_task()
+        with pytest.raises(KeyError, match="mine"):
+            list(task.append_many(messages()))
+        with pytest.raises(TypeError, match="^message: "):
+            list(task.append_many([None]))  # type: ignore[list-item]
