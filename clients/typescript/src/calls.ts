@@ -1,0 +1,233 @@
+// How a call is made: its deadline, its retries, its end by the caller's signal. Knows no method of the service.
+
+import { setTimeout as delay } from "node:timers/promises";
+import { CancelledError, type ContextStoreError, DeadlineError, toError } from "./errors.js";
+
+/** What every call takes. */
+export interface CallOptions {
+  /** Ends the call. */
+  readonly signal?: AbortSignal;
+  /** How long the call may take, with its retries; for a stream, how long it may be silent. */
+  readonly timeoutMs?: number;
+}
+
+/** What a call that has a request id takes. */
+export interface MutationOptions extends CallOptions {
+  /** Names the call. Default: a new one. Give the same one again to repeat a call whose outcome is not known. */
+  readonly requestId?: string;
+}
+
+/** What an attempt hands to the transport. */
+export interface Attempt {
+  readonly signal?: AbortSignal;
+  readonly timeoutMs?: number;
+}
+
+/** Reasons after which the same call may succeed a moment later. No reason: the connection broke. */
+const PASSING: readonly (string | undefined)[] = [
+  undefined,
+  "STOPPING",
+  "OVERLOADED",
+  "REWRITE_IN_FLIGHT",
+  "WRITE_FAILED",
+  "CATALOG",
+  "IO",
+];
+
+function isPassing(error: ContextStoreError): boolean {
+  const mayPass = ["UNAVAILABLE", "RESOURCE_EXHAUSTED", "ABORTED"].includes(error.code);
+  return mayPass && PASSING.includes(error.reason);
+}
+
+/** Makes calls with the defaults of one client. */
+export class Caller {
+  readonly #timeoutMs: number;
+  readonly #retryForMs: number;
+  #isClosed = false;
+
+  constructor(timeoutMs = 30_000, retryForMs = 10_000) {
+    this.#timeoutMs = checkedTimeout("timeoutMs", timeoutMs);
+    this.#retryForMs = checkedTimeout("retryForMs", retryForMs, 0);
+  }
+
+  /** From now on every call fails, and every retry. */
+  close(): void {
+    this.#isClosed = true;
+  }
+
+  /** Makes a unary call, again and again while it fails in passing and there is time. */
+  async unary<T>(options: CallOptions, call: (attempt: Attempt) => Promise<T>): Promise<T> {
+    const timeoutMs = checkedTimeout("timeoutMs", options.timeoutMs ?? this.#timeoutMs);
+    const deadline = performance.now() + timeoutMs;
+    const patience = new Patience(this.#retryForMs, deadline, options.signal);
+    for (;;) {
+      this.#checkOpen();
+      const left = Math.max(1, deadline - performance.now());
+      try {
+        return await call({
+          ...(options.signal && { signal: options.signal }),
+          ...(Number.isFinite(left) && { timeoutMs: left }),
+        });
+      } catch (thrown) {
+        await patience.pauseAfter(toError(thrown, options.signal));
+      }
+    }
+  }
+
+  /**
+   * Reads a stream to its end. It is cancelled when the reader stops early, and fails when nothing comes for
+   * `silenceMs`, unless `isDue` says that nothing has to.
+   */
+  async *stream<T>(
+    options: CallOptions,
+    open: (attempt: Attempt) => AsyncIterable<T>,
+    { silenceMs = this.#timeoutMs, isDue = () => true }: { silenceMs?: number; isDue?: () => boolean } = {},
+  ): AsyncGenerator<T, void, undefined> {
+    this.#checkOpen();
+    const longest = checkedTimeout("timeoutMs", options.timeoutMs ?? silenceMs);
+    const link = new LinkedAbort(options.signal);
+    const late = new DeadlineError(`the server sent nothing for ${longest} ms`, {
+      code: "DEADLINE_EXCEEDED",
+    });
+    try {
+      const items = open({ signal: link.signal })[Symbol.asyncIterator]();
+      for (;;) {
+        const item = await watched(items.next(), longest, isDue, () => link.abort(late));
+        if (item.done) {
+          return;
+        }
+        yield item.value;
+      }
+    } catch (thrown) {
+      throw link.reason === late ? late : toError(thrown, options.signal);
+    } finally {
+      // The transport's iterators cannot be returned: only this ends the call on the server.
+      link.abort(late);
+      link.release();
+    }
+  }
+
+  /** Reads streams one after the other, each from where the last one broke: `open` knows where that is. */
+  async *resuming<T>(options: CallOptions, open: () => AsyncIterable<T>): AsyncGenerator<T, void, undefined> {
+    let patience = new Patience(this.#retryForMs, Number.POSITIVE_INFINITY, options.signal);
+    for (;;) {
+      let received = false;
+      try {
+        for await (const item of open()) {
+          received = true;
+          yield item;
+        }
+        return;
+      } catch (thrown) {
+        const error = toError(thrown, options.signal);
+        if (received) {
+          patience = new Patience(this.#retryForMs, Number.POSITIVE_INFINITY, options.signal);
+        }
+        // A reader that was too slow for the server's patience goes on where it is.
+        if (!(received && error.reason === "STALLED")) {
+          await patience.pauseAfter(error);
+        }
+      }
+    }
+  }
+
+  #checkOpen(): void {
+    if (this.#isClosed) {
+      throw new CancelledError("the client is closed", { code: "CANCELLED" });
+    }
+  }
+}
+
+/** Waits between attempts, longer each time, until a limit. */
+export class Patience {
+  readonly #end: number;
+  readonly #signal: AbortSignal | undefined;
+  #pauseMs = 25;
+
+  constructor(forMs: number, deadline: number, signal: AbortSignal | undefined) {
+    this.#end = Math.min(performance.now() + forMs, deadline);
+    this.#signal = signal;
+  }
+
+  /** Throws the error if it is not one that passes, or if there is no time left for another attempt. */
+  async pauseAfter(error: ContextStoreError): Promise<void> {
+    const pauseMs = error.retryAfterMs ?? this.#pauseMs * (0.5 + Math.random());
+    if (!isPassing(error) || performance.now() + pauseMs >= this.#end) {
+      throw error;
+    }
+    this.#pauseMs = Math.min(this.#pauseMs * 2, 1_000);
+    await pause(pauseMs, this.#signal);
+  }
+}
+
+/** Waits, or throws a CancelledError. */
+export async function pause(ms: number, signal: AbortSignal | undefined): Promise<void> {
+  try {
+    await delay(ms, undefined, signal ? { signal } : {});
+  } catch {
+    throw new CancelledError("the call was cancelled", { code: "CANCELLED", cause: signal?.reason });
+  }
+}
+
+/** A signal of ours that also follows the caller's, which may outlive many calls: so it is let go of. */
+class LinkedAbort {
+  readonly #controller = new AbortController();
+  readonly #outer: AbortSignal | undefined;
+  readonly #follow = (): void => this.#controller.abort(this.#outer?.reason);
+
+  constructor(outer: AbortSignal | undefined) {
+    this.#outer = outer;
+    if (outer?.aborted) {
+      this.#follow();
+    } else {
+      outer?.addEventListener("abort", this.#follow, { once: true });
+    }
+  }
+
+  get signal(): AbortSignal {
+    return this.#controller.signal;
+  }
+
+  get reason(): unknown {
+    return this.#controller.signal.reason;
+  }
+
+  abort(reason: unknown): void {
+    this.#controller.abort(reason);
+  }
+
+  release(): void {
+    this.#outer?.removeEventListener("abort", this.#follow);
+  }
+}
+
+async function watched<T>(
+  promise: Promise<T>,
+  longestMs: number,
+  isDue: () => boolean,
+  onLate: () => void,
+): Promise<T> {
+  if (longestMs === Number.POSITIVE_INFINITY) {
+    return await promise;
+  }
+  const timer = setInterval(() => {
+    if (isDue()) {
+      onLate();
+    }
+  }, longestMs);
+  try {
+    return await promise;
+  } finally {
+    clearInterval(timer);
+  }
+}
+
+/** The longest time a timer takes. */
+const MAX_TIMER_MS = 2 ** 31 - 1;
+
+function checkedTimeout(name: string, ms: number, least = 1): number {
+  if (!(ms >= least)) {
+    throw new RangeError(`${name} is ${ms}; it must be at least ${least}`);
+  }
+  return ms > MAX_TIMER_MS ? Number.POSITIVE_INFINITY : ms;
+}

@@ -1,0 +1,167 @@
+// The errors of the client, and how those of the transport become them. Decides nothing about retries of a call.
+
+import { Code, ConnectError } from "@connectrpc/connect";
+import type { ErrorReason } from "./gen/contextstore/v1/error_reason_pb.js";
+import { BadRequestSchema, ErrorInfoSchema, RetryInfoSchema } from "./gen/google/rpc/error_details_pb.js";
+
+/** The name of a gRPC code. */
+export type ErrorCode =
+  | "CANCELLED"
+  | "UNKNOWN"
+  | "INVALID_ARGUMENT"
+  | "DEADLINE_EXCEEDED"
+  | "NOT_FOUND"
+  | "ALREADY_EXISTS"
+  | "PERMISSION_DENIED"
+  | "RESOURCE_EXHAUSTED"
+  | "FAILED_PRECONDITION"
+  | "ABORTED"
+  | "OUT_OF_RANGE"
+  | "UNIMPLEMENTED"
+  | "INTERNAL"
+  | "UNAVAILABLE"
+  | "DATA_LOSS"
+  | "UNAUTHENTICATED";
+
+/** The name of an ErrorReason of the protocol, such as `TASK_NOT_FOUND`; a newer server may know more of them. */
+export type Reason = keyof typeof ErrorReason | (string & {});
+
+/** A field of a request that was refused. */
+export interface FieldViolation {
+  readonly field: string;
+  readonly description: string;
+}
+
+/** What is known of an error beside its message. */
+export interface ErrorDetails {
+  readonly code: ErrorCode;
+  readonly reason?: Reason;
+  readonly fields?: readonly FieldViolation[];
+  readonly metadata?: Readonly<Record<string, string>>;
+  readonly retryAfterMs?: number;
+  readonly cause?: unknown;
+}
+
+/** Every error of a call. Decide by the class or by `reason`; the words of `message` may change. */
+export class ContextStoreError extends Error {
+  /** The gRPC code. */
+  readonly code: ErrorCode;
+  /** Why the server refused the call. Not set if the error does not come from the server. */
+  readonly reason: Reason | undefined;
+  /** The fields that were refused. */
+  readonly fields: readonly FieldViolation[];
+  /** The data that goes with the reason, such as the holder of a lease. */
+  readonly metadata: Readonly<Record<string, string>>;
+  /** After how long a retry helps, if the server said so. */
+  readonly retryAfterMs: number | undefined;
+
+  constructor(message: string, details: ErrorDetails) {
+    super(message, { cause: details.cause });
+    this.name = new.target.name;
+    this.code = details.code;
+    this.reason = details.reason;
+    this.fields = details.fields ?? [];
+    this.metadata = details.metadata ?? {};
+    this.retryAfterMs = details.retryAfterMs;
+  }
+}
+
+/** The request cannot be accepted: `fields` says what is wrong with it. */
+export class InvalidRequestError extends ContextStoreError {}
+/** There is no such task, message, plan or summary. */
+export class NotFoundError extends ContextStoreError {}
+/** The state of the task does not allow the call. */
+export class PreconditionError extends ContextStoreError {}
+/** Somebody else holds the task (`LEASE_HELD`), or has taken it over (`STALE_LEASE`). */
+export class LeaseError extends ContextStoreError {}
+/** The view was rewritten while it was read: read it again from the start. */
+export class StaleViewError extends ContextStoreError {}
+/** The token is missing or wrong, or the socket belongs to another user. */
+export class AccessError extends ContextStoreError {}
+/** The disk, a quota or the server is full. */
+export class ExhaustedError extends ContextStoreError {}
+/** The server cannot be reached, or cannot do it now. */
+export class UnavailableError extends ContextStoreError {}
+/** The call took too long. Whether it happened is not known: repeat it with the same request id. */
+export class DeadlineError extends ContextStoreError {}
+/** The caller's AbortSignal ended the call. Whether it happened is not known. */
+export class CancelledError extends ContextStoreError {}
+
+type ErrorClass = new (message: string, details: ErrorDetails) => ContextStoreError;
+
+const CODES: Readonly<Record<Code, readonly [ErrorCode, ErrorClass]>> = {
+  [Code.Canceled]: ["CANCELLED", CancelledError],
+  [Code.Unknown]: ["UNKNOWN", ContextStoreError],
+  [Code.InvalidArgument]: ["INVALID_ARGUMENT", InvalidRequestError],
+  [Code.DeadlineExceeded]: ["DEADLINE_EXCEEDED", DeadlineError],
+  [Code.NotFound]: ["NOT_FOUND", NotFoundError],
+  [Code.AlreadyExists]: ["ALREADY_EXISTS", PreconditionError],
+  [Code.PermissionDenied]: ["PERMISSION_DENIED", AccessError],
+  [Code.ResourceExhausted]: ["RESOURCE_EXHAUSTED", ExhaustedError],
+  [Code.FailedPrecondition]: ["FAILED_PRECONDITION", PreconditionError],
+  [Code.Aborted]: ["ABORTED", ContextStoreError],
+  [Code.OutOfRange]: ["OUT_OF_RANGE", InvalidRequestError],
+  [Code.Unimplemented]: ["UNIMPLEMENTED", ContextStoreError],
+  [Code.Internal]: ["INTERNAL", ContextStoreError],
+  [Code.Unavailable]: ["UNAVAILABLE", UnavailableError],
+  [Code.DataLoss]: ["DATA_LOSS", ContextStoreError],
+  [Code.Unauthenticated]: ["UNAUTHENTICATED", AccessError],
+};
+
+/** Reasons whose class does not follow from the code: ABORTED has several. */
+const BY_REASON: Readonly<Record<string, ErrorClass>> = {
+  LEASE_HELD: LeaseError,
+  STALE_LEASE: LeaseError,
+  STALE_VIEW: StaleViewError,
+};
+
+/** What a call failed with, as an error of this package. `signal` is the caller's, not one of ours. */
+export function toError(thrown: unknown, signal?: AbortSignal): ContextStoreError {
+  if (thrown instanceof ContextStoreError) {
+    return thrown;
+  }
+  if (signal?.aborted) {
+    return new CancelledError("the call was cancelled", { code: "CANCELLED", cause: signal.reason });
+  }
+  const error = ConnectError.from(thrown, Code.Internal);
+  if (!error.metadata.has("grpc-status") && isConnectionLoss(error)) {
+    const message = `the server cannot be reached: ${error.rawMessage}`;
+    return new UnavailableError(message, { code: "UNAVAILABLE", cause: thrown });
+  }
+  const [code, byCode] = CODES[error.code];
+  const info = error.findDetails(ErrorInfoSchema)[0];
+  const delay = error.findDetails(RetryInfoSchema)[0]?.retryDelay;
+  const reason = info?.reason.replace(/^ERROR_REASON_/, "");
+  return new (BY_REASON[reason ?? ""] ?? byCode)(error.rawMessage, {
+    code,
+    cause: thrown,
+    metadata: info?.metadata ?? {},
+    fields: error
+      .findDetails(BadRequestSchema)
+      .flatMap((bad) => bad.fieldViolations.map(({ field, description }) => ({ field, description }))),
+    ...(reason === undefined ? {} : { reason }),
+    ...(delay === undefined ? {} : { retryAfterMs: Number(delay.seconds) * 1000 + delay.nanos / 1e6 }),
+  });
+}
+
+/**
+ * Whether an error without a status of the server means that the connection broke. The transport reports that
+ * under several codes. Errors of the network have a `code`, a reset stream has no cause at all; what remains is
+ * a fault of the program, such as a value that cannot be encoded.
+ */
+function isConnectionLoss(error: ConnectError): boolean {
+  if (error.code === Code.DeadlineExceeded) {
+    return false;
+  }
+  let cause = error.cause;
+  while (cause instanceof Error) {
+    if ("code" in cause && typeof cause.code === "string") {
+      return true;
+    }
+    if (cause.cause === undefined) {
+      return false;
+    }
+    cause = cause.cause;
+  }
+  return true;
+}

@@ -1,0 +1,36 @@
+// What the package offers.
+
+export type { ConnectOptions } from "./address.js";
+export type { AppendInput } from "./append.js";
+export type { CallOptions, MutationOptions } from "./calls.js";
+export { Client, connect, fromEnv, type ListOptions, type StartOptions } from "./client.js";
+export {
+  AccessError,
+  CancelledError,
+  ContextStoreError,
+  DeadlineError,
+  type ErrorCode,
+  ExhaustedError,
+  type FieldViolation,
+  InvalidRequestError,
+  LeaseError,
+  NotFoundError,
+  PreconditionError,
+  type Reason,
+  StaleViewError,
+  UnavailableError,
+} from "./errors.js";
+export type {
+  AppendMessageResponse,
+  AppendMessagesResponse,
+  GetServerInfoResponse,
+  GetTaskResponse,
+  WatchTaskResponse,
+} from "./gen/contextstore/v1/context_store_pb.js";
+export type { Pressure, Summary } from "./gen/contextstore/v1/message_pb.js";
+export type { Task as TaskMessage } from "./gen/contextstore/v1/task_pb.js";
+export type { Lease } from "./lease.js";
+export type { HistoryOptions, Plan, RangeOptions, ViewOptions } from "./read.js";
+export type { JsonObject, LogRecord } from "./records.js";
+export { type AppendOptions, type StatisticsInput, Task, type ToolCallInput, type Usage } from "./task.js";
+export type { ChatMessage, ConfigInput, Count, MessageInput } from "./values.js";

@@ -1,0 +1,218 @@
+// Reading a task as streams, each of which goes on where a broken connection left it.
+
+import type { Client as RpcClient } from "@connectrpc/connect";
+import type { Attempt, Caller, CallOptions } from "./calls.js";
+import type {
+  ContextStore,
+  GetLatestPlanResponse,
+  WatchTaskResponse,
+} from "./gen/contextstore/v1/context_store_pb.js";
+import {
+  historyRecord,
+  type JsonObject,
+  type LogRecord,
+  lines,
+  numberedRecord,
+  parseLine,
+} from "./records.js";
+import { type Count, toCount } from "./values.js";
+
+/** Which view to read. */
+export interface ViewOptions extends CallOptions {
+  /** The view as it was after this message. Default: as it is now. */
+  readonly asOfSeq?: Count;
+  /** Bytes of a chunk, 1 to 4 MiB. Default: the server's. */
+  readonly chunkBytes?: number;
+}
+
+/** Which part of the history to read. */
+export interface HistoryOptions extends CallOptions {
+  readonly fromSeq?: Count;
+  readonly toSeq?: Count;
+  /** Most records. */
+  readonly limit?: Count;
+  /** Whether to go on with what is appended later, until the signal ends it. */
+  readonly follow?: boolean;
+  /** `message`, or names of events. Default: all. */
+  readonly kinds?: readonly string[];
+}
+
+/** Which records of a log with numbers of its own to read. */
+export interface RangeOptions extends CallOptions {
+  readonly from?: Count;
+  readonly to?: Count;
+  /** Most records. */
+  readonly limit?: Count;
+}
+
+/** A plan. */
+export interface Plan {
+  readonly id: bigint;
+  readonly planType: string;
+  /** What was appended. */
+  readonly content: unknown;
+}
+
+/** As callers get it. */
+export function planOf(response: GetLatestPlanResponse | undefined): Plan | undefined {
+  return (
+    response && {
+      id: response.id,
+      planType: response.planType,
+      content: JSON.parse(response.planContentJson) as unknown,
+    }
+  );
+}
+
+const toolCallRecord = numberedRecord("tool_call", "seq");
+const planRecord = numberedRecord("plan", "id");
+
+/** A stream that waits for what happens later may be silent for any time. */
+const FOREVER = { silenceMs: Number.POSITIVE_INFINITY };
+
+/** Reads one task. */
+export class Reader {
+  readonly #taskUuid: string;
+  readonly #rpc: RpcClient<typeof ContextStore>;
+  readonly #caller: Caller;
+
+  constructor(taskUuid: string, wire: { rpc: RpcClient<typeof ContextStore>; caller: Caller }) {
+    this.#taskUuid = taskUuid;
+    this.#rpc = wire.rpc;
+    this.#caller = wire.caller;
+  }
+
+  async *current(options: ViewOptions): AsyncGenerator<Uint8Array, void, undefined> {
+    const [rpc, caller] = [this.#rpc, this.#caller];
+    const fixed = {
+      taskUuid: this.#taskUuid,
+      chunkBytes: options.chunkBytes ?? 0,
+      asOfSeq: toCount("asOfSeq", options.asOfSeq),
+    };
+    let offset = 0n;
+    let snapshot: { readonly generation: bigint; readonly totalBytes: bigint } | undefined;
+    yield* caller.resuming(options, async function* rest() {
+      const request = { ...fixed, offset, generation: snapshot?.generation ?? 0n };
+      for await (const chunk of caller.stream(options, (attempt) => rpc.streamCurrent(request, attempt))) {
+        snapshot ??= chunk;
+        // What was appended between two attempts lies behind the end of the snapshot.
+        const left = Number(snapshot.totalBytes - offset);
+        const data = chunk.data.length > left ? chunk.data.subarray(0, left) : chunk.data;
+        offset += BigInt(data.length);
+        if (data.length > 0) {
+          yield data;
+        }
+        if (offset === snapshot.totalBytes) {
+          return;
+        }
+      }
+    });
+  }
+
+  async *currentMessages(options: ViewOptions): AsyncGenerator<JsonObject, void, undefined> {
+    for await (const line of lines(this.current(options))) {
+      yield parseLine(line);
+    }
+  }
+
+  async *messages(options: HistoryOptions): AsyncGenerator<LogRecord, void, undefined> {
+    const [rpc, caller] = [this.#rpc, this.#caller];
+    const { follow = false, kinds = [] } = options;
+    const fixed = {
+      taskUuid: this.#taskUuid,
+      toSeq: toCount("toSeq", options.toSeq),
+      follow,
+      kinds: [...kinds],
+    };
+    const limit = toCount("limit", options.limit);
+    // Events have no number of their own, so a place is a message and how many records from it on were read.
+    let place = { seq: toCount("fromSeq", options.fromSeq), read: 0n };
+    let total = 0n;
+    yield* caller.resuming(options, async function* rest() {
+      let skip = place.read;
+      const request = { ...fixed, fromSeq: place.seq, limit: limit && limit - total + skip };
+      const open = (attempt: Attempt) => rpc.streamMessages(request, attempt);
+      for await (const batch of caller.stream(options, open, follow ? FOREVER : {})) {
+        for (const bytes of batch.records) {
+          if (skip > 0n) {
+            skip -= 1n;
+            continue;
+          }
+          const record = historyRecord(bytes);
+          const isSamePlace = record.seq <= place.seq;
+          place = isSamePlace ? { ...place, read: place.read + 1n } : { seq: record.seq, read: 1n };
+          total += 1n;
+          yield record;
+        }
+      }
+    });
+  }
+
+  async *watch(
+    options: CallOptions & { resumeToken?: string },
+  ): AsyncGenerator<WatchTaskResponse, void, undefined> {
+    const [rpc, caller] = [this.#rpc, this.#caller];
+    const request = { taskUuid: this.#taskUuid, resumeToken: options.resumeToken ?? "" };
+    yield* caller.resuming(options, async function* rest() {
+      for await (const event of caller.stream(
+        options,
+        (attempt) => rpc.watchTask(request, attempt),
+        FOREVER,
+      )) {
+        request.resumeToken = event.resumeToken;
+        yield event;
+      }
+    });
+  }
+
+  toolCalls(options: RangeOptions): AsyncGenerator<LogRecord, void, undefined> {
+    const open: OpenRange = ({ from, to, limit }, attempt) =>
+      this.#rpc.streamToolCalls({ taskUuid: this.#taskUuid, fromSeq: from, toSeq: to, limit }, attempt);
+    return this.#range(options, toolCallRecord, open);
+  }
+
+  plans(options: RangeOptions): AsyncGenerator<LogRecord, void, undefined> {
+    const open: OpenRange = ({ from, to, limit }, attempt) =>
+      this.#rpc.streamPlans({ taskUuid: this.#taskUuid, fromId: from, toId: to, limit }, attempt);
+    return this.#range(options, planRecord, open);
+  }
+
+  /** Summaries are few, and have no place to go on from: a broken connection ends it. */
+  async *summaries(options: CallOptions & { limit?: Count }): AsyncGenerator<JsonObject, void, undefined> {
+    const request = { taskUuid: this.#taskUuid, limit: toCount("limit", options.limit) };
+    const open = (attempt: Attempt) => this.#rpc.streamSummaries(request, attempt);
+    for await (const batch of this.#caller.stream(options, open)) {
+      yield* batch.records.map(parseLine);
+    }
+  }
+
+  async *#range(
+    options: RangeOptions,
+    parse: (bytes: Uint8Array) => LogRecord,
+    open: OpenRange,
+  ): AsyncGenerator<LogRecord, void, undefined> {
+    const caller = this.#caller;
+    const to = toCount("to", options.to);
+    const limit = toCount("limit", options.limit);
+    let from = toCount("from", options.from);
+    let total = 0n;
+    yield* caller.resuming(options, async function* rest() {
+      const range = { from, to, limit: limit && limit - total };
+      for await (const batch of caller.stream(options, (attempt) => open(range, attempt))) {
+        for (const record of batch.records.map(parse)) {
+          from = record.seq + 1n;
+          total += 1n;
+          yield record;
+          if (total === limit) {
+            return;
+          }
+        }
+      }
+    });
+  }
+}
+
+type OpenRange = (
+  range: { readonly from: bigint; readonly to: bigint; readonly limit: bigint },
+  attempt: Attempt,
+) => AsyncIterable<{ readonly records: Uint8Array[] }>;
