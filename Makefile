@@ -164,7 +164,8 @@ test: setup check ## Runs every check, then every test; fails if they changed th
 .PHONY: test-typescript
 test-typescript: $(NODE_MODULES) ## The TypeScript client against the server, on both transports
 	$(CARGO) build --locked --workspace --all-features
-	cd clients/typescript && rm -rf build && node_modules/.bin/tsc && node --test build/test/
+	cd clients/typescript && rm -rf build && node_modules/.bin/tsc && \
+	  node --test --test-reporter=spec build/test/*.test.js
 
 .PHONY: test-tools
 test-tools: $(NODE_MODULES) $(GRPCURL) ## grpcurl and buf curl against the server, by reflection alone

@@ -1,0 +1,74 @@
+// Addresses, tokens and the environment.
+
+import assert from "node:assert/strict";
+import { mkdtempSync, rmSync, writeFileSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { test } from "node:test";
+import { isLocal, optionsFromEnv, parseAddress, TokenSource } from "../src/address.js";
+import { connect } from "../src/index.js";
+
+test("an address is a Unix socket or a host and a port", () => {
+  assert.deepEqual(parseAddress("unix:/run/a b.sock"), { kind: "unix", path: "/run/a b.sock" });
+  assert.deepEqual(parseAddress("unix:///run/a.sock"), { kind: "unix", path: "/run/a.sock" });
+  assert.deepEqual(parseAddress("unix:contexts/a.sock"), { kind: "unix", path: "contexts/a.sock" });
+  assert.deepEqual(parseAddress("tcp:127.0.0.1:7777"), { kind: "tcp", host: "127.0.0.1", port: 7777 });
+  assert.deepEqual(parseAddress("tcp:[::1]:65535"), { kind: "tcp", host: "::1", port: 65535 });
+});
+
+test("any other address is refused with the forms there are", () => {
+  const wrong = ["", "unix:", "/run/a.sock", "127.0.0.1:1", "tcp:127.0.0.1", "tcp:host:0", "tcp:host:65536"];
+  for (const address of [...wrong, "tcp:a/b:1", "tcp:::1:1", "http://127.0.0.1:1"]) {
+    assert.throws(() => parseAddress(address), /is not of the form unix:.* or tcp:/, address);
+  }
+});
+
+test("a token never crosses the network in clear text", () => {
+  assert.ok(isLocal(parseAddress("unix:/a")) && isLocal(parseAddress("tcp:[::1]:1")));
+  assert.ok(isLocal(parseAddress("tcp:127.1.2.3:1")) && isLocal(parseAddress("tcp:localhost:1")));
+  assert.ok(!isLocal(parseAddress("tcp:127.0.0.1.example.com:1")));
+  assert.throws(() => connect({ address: "tcp:10.0.0.1:1", token: "t" }), /clear text to tcp:10.0.0.1:1/);
+});
+
+test("a token comes from the options or from a file, which is read again after it was refused", () => {
+  const dir = mkdtempSync(join(tmpdir(), "contextstore-"));
+  try {
+    const file = join(dir, "token");
+    const source = new TokenSource({ tokenFile: file });
+    assert.throws(() => source.get(), /ENOENT/);
+    writeFileSync(file, "first\n");
+    assert.equal(source.get(), "first");
+    writeFileSync(file, "second\n");
+    assert.equal(source.get(), "first");
+    source.refused();
+    assert.equal(source.get(), "second");
+    writeFileSync(file, "\n");
+    source.refused();
+    assert.throws(() => source.get(), /token does not hold a token/);
+  } finally {
+    rmSync(dir, { recursive: true });
+  }
+  const given = new TokenSource({ token: "given" });
+  given.refused();
+  assert.equal(given.get(), "given");
+  assert.throws(() => new TokenSource({ token: "two words" }), /visible ASCII/);
+  assert.throws(() => new TokenSource({ token: "a", tokenFile: "b" }), /beside each other/);
+});
+
+test("the environment gives the address and the token, and the data directory what is left open", () => {
+  const options = (env: Record<string, string>) => optionsFromEnv(env);
+  const tcp = { CONTEXTSTORE_ADDRESS: "tcp:127.0.0.1:1" };
+  const dir = { CONTEXTSTORE_DATA_DIR: "/data" };
+  assert.deepEqual(options(dir), { address: "unix:/data/contextstore.sock" });
+  assert.deepEqual(options({ ...dir, ...tcp }), { address: "tcp:127.0.0.1:1", tokenFile: "/data/token" });
+  assert.deepEqual(options({ ...dir, CONTEXTSTORE_ADDRESS: "unix:/a" }), { address: "unix:/a" });
+  assert.deepEqual(options({ ...dir, ...tcp, CONTEXTSTORE_TOKEN_FILE: "/t" }), {
+    address: "tcp:127.0.0.1:1",
+    tokenFile: "/t",
+  });
+  assert.deepEqual(options({ ...dir, ...tcp, CONTEXTSTORE_TOKEN: "t", CONTEXTSTORE_TOKEN_FILE: "/t" }), {
+    address: "tcp:127.0.0.1:1",
+    token: "t",
+  });
+  assert.throws(() => options({}), /set CONTEXTSTORE_ADDRESS .* or CONTEXTSTORE_DATA_DIR/);
+});

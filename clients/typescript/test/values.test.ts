@@ -1,0 +1,89 @@
+// Ids, counts, configurations, lines and errors: what needs no server.
+
+import assert from "node:assert/strict";
+import { test } from "node:test";
+import { Code, ConnectError } from "@connectrpc/connect";
+import { CancelledError, ContextStoreError, toError, UnavailableError } from "../src/errors.js";
+import { newTaskUuid } from "../src/ids.js";
+import { historyRecord, lines } from "../src/records.js";
+import { configInit, toCount } from "../src/values.js";
+
+test("a new task has a UUIDv7 with the time it was made", () => {
+  const made = Date.UTC(2026, 0, 2, 3, 4, 5, 678);
+  const uuid = newTaskUuid(made);
+  assert.match(uuid, /^[0-9a-f]{8}-[0-9a-f]{4}-7[0-9a-f]{3}-[89ab][0-9a-f]{3}-[0-9a-f]{12}$/);
+  assert.equal(Number.parseInt(uuid.replace("-", "").slice(0, 12), 16), made);
+  assert.notEqual(newTaskUuid(made), uuid);
+});
+
+test("a count is a whole number that fits 64 bits, as a number or a bigint", () => {
+  assert.equal(toCount("seq", undefined), 0n);
+  assert.equal(toCount("seq", 7), 7n);
+  assert.equal(toCount("seq", 0xffff_ffff_ffff_ffffn), 0xffff_ffff_ffff_ffffn);
+  for (const wrong of [-1, -1n, 1.5, Number.NaN, Number.POSITIVE_INFINITY, 2 ** 53, 2n ** 64n]) {
+    assert.throws(() => toCount("seq", wrong), /^RangeError: seq is .*; it must be a whole number/);
+  }
+});
+
+test("a configuration has bigints and JSON on the wire, and only what was given", () => {
+  assert.deepEqual(configInit({}), {});
+  assert.deepEqual(
+    configInit({
+      model: "m",
+      contextLength: 8000,
+      compression: { auto: false, tokenThreshold: 5 },
+      extra: { a: 1 },
+    }),
+    {
+      model: "m",
+      contextLength: 8000n,
+      compression: { auto: false, tokenThreshold: 5n },
+      extraJson: '{"a":1}',
+    },
+  );
+});
+
+test("lines are whole, however the chunks are cut", async () => {
+  const text = '{"a":"é"}\n\n{"b":2}\nrest';
+  const bytes = Buffer.from(text);
+  for (let size = 1; size <= bytes.length; size += 1) {
+    async function* chunks() {
+      for (let at = 0; at < bytes.length; at += size) {
+        yield bytes.subarray(at, at + size);
+      }
+    }
+    const read: string[] = [];
+    for await (const line of lines(chunks())) {
+      read.push(Buffer.from(line).toString());
+    }
+    assert.deepEqual(read, text.split("\n"), `chunks of ${size}`);
+  }
+});
+
+test("a record is a message with its number, or an event with that of the message before it", () => {
+  const message = historyRecord(Buffer.from('{"seq":3,"role":"user"}\n'));
+  assert.deepEqual([message.kind, message.seq, message.json.role], ["message", 3n, "user"]);
+  assert.equal(Buffer.from(message.bytes).toString(), '{"seq":3,"role":"user"}');
+  const event = historyRecord(Buffer.from('{"event":"rewrite","after":3}'));
+  assert.deepEqual([event.kind, event.seq], ["rewrite", 3n]);
+});
+
+test("a broken connection is told from a fault of the program, and from the caller's own signal", () => {
+  const refused = Object.assign(new Error("connect ENOENT"), { code: "ENOENT" });
+  const lost = [
+    new ConnectError("reset", Code.Canceled),
+    new ConnectError("protocol error: missing status", Code.Internal),
+    new ConnectError("gone", Code.Aborted, undefined, undefined, refused),
+    refused,
+  ];
+  for (const error of lost) {
+    assert.ok(toError(error) instanceof UnavailableError, String(error));
+  }
+  const fault = toError(new RangeError("cannot encode"));
+  assert.deepEqual([fault.constructor, fault.code], [ContextStoreError, "INTERNAL"]);
+  const status = toError(new ConnectError("busy", Code.Internal, { "grpc-status": "13" }));
+  assert.deepEqual([status.code, status.reason, status.message], ["INTERNAL", undefined, "busy"]);
+  const cancelled = toError(lost[0], AbortSignal.abort("enough"));
+  assert.ok(cancelled instanceof CancelledError);
+  assert.deepEqual([cancelled.name, cancelled.cause], ["CancelledError", "enough"]);
+});
