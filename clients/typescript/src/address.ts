@@ -87,22 +87,20 @@ function checked(token: string, where: string): string {
   return token;
 }
 
+/** The server's data directory if nothing says otherwise. */
+const DATA_DIR = "contexts";
+
 /**
  * The options that the environment gives: CONTEXTSTORE_ADDRESS, CONTEXTSTORE_TOKEN, CONTEXTSTORE_TOKEN_FILE, and
  * CONTEXTSTORE_DATA_DIR for what the others leave open: its `contextstore.sock` and its `token`.
  */
 export function optionsFromEnv(env: NodeJS.ProcessEnv): ConnectOptions {
-  const dataDir = env.CONTEXTSTORE_DATA_DIR || undefined;
-  const address =
-    env.CONTEXTSTORE_ADDRESS || (dataDir && `unix:${join(dataDir, "contextstore.sock")}`) || undefined;
-  if (address === undefined) {
-    throw new TypeError(`set CONTEXTSTORE_ADDRESS (${FORMS}) or CONTEXTSTORE_DATA_DIR`);
-  }
+  const dataDir = env.CONTEXTSTORE_DATA_DIR || DATA_DIR;
+  const address = env.CONTEXTSTORE_ADDRESS || `unix:${join(dataDir, "contextstore.sock")}`;
   if (env.CONTEXTSTORE_TOKEN) {
     return { address, token: env.CONTEXTSTORE_TOKEN };
   }
   const needsToken = parseAddress(address).kind === "tcp";
-  const tokenFile =
-    env.CONTEXTSTORE_TOKEN_FILE || (needsToken && dataDir && join(dataDir, "token")) || undefined;
+  const tokenFile = env.CONTEXTSTORE_TOKEN_FILE || (needsToken ? join(dataDir, "token") : undefined);
   return tokenFile ? { address, tokenFile } : { address };
 }

@@ -91,7 +91,7 @@ export class Pipeline {
     position: { sent: number },
     { signal }: Attempt,
   ): AsyncGenerator<AppendMessagesRequest, void, undefined> {
-    while (!signal?.aborted) {
+    while (!signal.aborted) {
       const next = this.#waiting[position.sent];
       if (next) {
         position.sent += 1;

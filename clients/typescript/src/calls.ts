@@ -1,5 +1,6 @@
 // How a call is made: its deadline, its retries, its end by the caller's signal. Knows no method of the service.
 
+import { setMaxListeners } from "node:events";
 import { setTimeout as delay } from "node:timers/promises";
 import { CancelledError, type ContextStoreError, DeadlineError, toError } from "./errors.js";
 
@@ -19,7 +20,7 @@ export interface MutationOptions extends CallOptions {
 
 /** What an attempt hands to the transport. */
 export interface Attempt {
-  readonly signal?: AbortSignal;
+  readonly signal: AbortSignal;
   readonly timeoutMs?: number;
 }
 
@@ -43,16 +44,18 @@ function isPassing(error: ContextStoreError): boolean {
 export class Caller {
   readonly #timeoutMs: number;
   readonly #retryForMs: number;
-  #isClosed = false;
+  readonly #closing = new AbortController();
 
   constructor(timeoutMs = 30_000, retryForMs = 10_000) {
     this.#timeoutMs = checkedTimeout("timeoutMs", timeoutMs);
     this.#retryForMs = checkedTimeout("retryForMs", retryForMs, 0);
+    // One listener for each call that is under way.
+    setMaxListeners(0, this.#closing.signal);
   }
 
-  /** From now on every call fails, and every retry. */
+  /** Ends every call that is under way; from now on every call fails. */
   close(): void {
-    this.#isClosed = true;
+    this.#closing.abort(new CancelledError("the client is closed", { code: "CANCELLED" }));
   }
 
   /** Makes a unary call, again and again while it fails in passing and there is time. */
@@ -61,15 +64,14 @@ export class Caller {
     const deadline = performance.now() + timeoutMs;
     const patience = new Patience(this.#retryForMs, deadline, options.signal);
     for (;;) {
-      this.#checkOpen();
       const left = Math.max(1, deadline - performance.now());
+      const link = new LinkedAbort(options.signal, this.#closing.signal);
       try {
-        return await call({
-          ...(options.signal && { signal: options.signal }),
-          ...(Number.isFinite(left) && { timeoutMs: left }),
-        });
+        return await call({ signal: link.signal, ...(Number.isFinite(left) && { timeoutMs: left }) });
       } catch (thrown) {
-        await patience.pauseAfter(toError(thrown, options.signal));
+        await patience.pauseAfter(this.#errorOf(thrown, options));
+      } finally {
+        link.release();
       }
     }
   }
@@ -83,9 +85,8 @@ export class Caller {
     open: (attempt: Attempt) => AsyncIterable<T>,
     { silenceMs = this.#timeoutMs, isDue = () => true }: { silenceMs?: number; isDue?: () => boolean } = {},
   ): AsyncGenerator<T, void, undefined> {
-    this.#checkOpen();
     const longest = checkedTimeout("timeoutMs", options.timeoutMs ?? silenceMs);
-    const link = new LinkedAbort(options.signal);
+    const link = new LinkedAbort(options.signal, this.#closing.signal);
     const late = new DeadlineError(`the server sent nothing for ${longest} ms`, {
       code: "DEADLINE_EXCEEDED",
     });
@@ -99,7 +100,7 @@ export class Caller {
         yield item.value;
       }
     } catch (thrown) {
-      throw link.reason === late ? late : toError(thrown, options.signal);
+      throw link.signal.reason === late ? late : this.#errorOf(thrown, options);
     } finally {
       // The transport's iterators cannot be returned: only this ends the call on the server.
       link.abort(late);
@@ -119,7 +120,7 @@ export class Caller {
         }
         return;
       } catch (thrown) {
-        const error = toError(thrown, options.signal);
+        const error = this.#errorOf(thrown, options);
         if (received) {
           patience = new Patience(this.#retryForMs, Number.POSITIVE_INFINITY, options.signal);
         }
@@ -131,10 +132,9 @@ export class Caller {
     }
   }
 
-  #checkOpen(): void {
-    if (this.#isClosed) {
-      throw new CancelledError("the client is closed", { code: "CANCELLED" });
-    }
+  #errorOf(thrown: unknown, { signal }: CallOptions): ContextStoreError {
+    const { aborted, reason } = this.#closing.signal;
+    return toError(aborted ? reason : thrown, signal);
   }
 }
 
@@ -169,18 +169,21 @@ export async function pause(ms: number, signal: AbortSignal | undefined): Promis
   }
 }
 
-/** A signal of ours that also follows the caller's, which may outlive many calls: so it is let go of. */
+/** A signal of ours that also follows others, which outlive many calls: so it lets go of them. */
 class LinkedAbort {
   readonly #controller = new AbortController();
-  readonly #outer: AbortSignal | undefined;
-  readonly #follow = (): void => this.#controller.abort(this.#outer?.reason);
+  readonly #followed: readonly AbortSignal[];
+  readonly #follow = (): void => {
+    this.#controller.abort(this.#followed.find((signal) => signal.aborted)?.reason);
+  };
 
-  constructor(outer: AbortSignal | undefined) {
-    this.#outer = outer;
-    if (outer?.aborted) {
+  constructor(...signals: readonly (AbortSignal | undefined)[]) {
+    this.#followed = signals.filter((signal) => signal !== undefined);
+    for (const signal of this.#followed) {
+      signal.addEventListener("abort", this.#follow, { once: true });
+    }
+    if (this.#followed.some((signal) => signal.aborted)) {
       this.#follow();
-    } else {
-      outer?.addEventListener("abort", this.#follow, { once: true });
     }
   }
 
@@ -188,16 +191,14 @@ class LinkedAbort {
     return this.#controller.signal;
   }
 
-  get reason(): unknown {
-    return this.#controller.signal.reason;
-  }
-
   abort(reason: unknown): void {
     this.#controller.abort(reason);
   }
 
   release(): void {
-    this.#outer?.removeEventListener("abort", this.#follow);
+    for (const signal of this.#followed) {
+      signal.removeEventListener("abort", this.#follow);
+    }
   }
 }
 

@@ -2,6 +2,7 @@
 
 import { hostname } from "node:os";
 import { create, type MessageInitShape } from "@bufbuild/protobuf";
+import { durationMs } from "@bufbuild/protobuf/wkt";
 import { createClient, type Client as RpcClient } from "@connectrpc/connect";
 import { type ConnectOptions, optionsFromEnv } from "./address.js";
 import { Caller, type CallOptions, type MutationOptions, pause } from "./calls.js";
@@ -19,7 +20,7 @@ import {
 } from "./gen/contextstore/v1/task_pb.js";
 import { Health, HealthCheckResponse_ServingStatus } from "./gen/grpc/health/v1/health_pb.js";
 import { newInstanceId, newRequestId, newTaskUuid } from "./ids.js";
-import { Task } from "./task.js";
+import { Task, type Wire } from "./task.js";
 import { type Connection, openConnection } from "./transport.js";
 import { type ConfigInput, type Count, configInit, toCount } from "./values.js";
 
@@ -78,6 +79,10 @@ export class Client {
       processId: process.pid,
       hostname: hostname(),
     });
+  }
+
+  get #wire(): Wire {
+    return { rpc: this.rpc, caller: this.#caller, holder: this.holder };
   }
 
   /** Ends the connection, every call on it and the renewing of leases. Tasks stay as they are. */
@@ -143,8 +148,9 @@ export class Client {
       leaseGeneration: toCount("leaseGeneration", options.leaseGeneration),
     };
     const started = await this.#caller.unary(options, (attempt) => this.rpc.startTask(request, attempt));
-    const task = this.task(started.task?.uuid ?? request.taskUuid);
-    task.lease.take(started.leaseGeneration, started.leaseTtl);
+    const { task: { uuid = request.taskUuid } = {}, created, leaseGeneration, leaseTtl } = started;
+    const task = new Task(uuid, this.#wire, created);
+    task.lease.take(leaseGeneration, leaseTtl ? durationMs(leaseTtl) : 0);
     return task;
   }
 
@@ -157,7 +163,7 @@ export class Client {
 
   /** A task by its id, without a call and without a lease: to read it, or to change it while nobody holds it. */
   task(uuid: string): Task {
-    return new Task(uuid, { rpc: this.rpc, caller: this.#caller, holder: this.holder });
+    return new Task(uuid, this.#wire);
   }
 
   /** The tasks that match, page by page. */

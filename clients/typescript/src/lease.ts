@@ -1,10 +1,9 @@
 // The lease a client works under, kept alive while the agent waits for its LLM.
 
-import { type Duration, durationMs } from "@bufbuild/protobuf/wkt";
 import { toError } from "./errors.js";
 
-/** What renews a lease: answers the new time to live. */
-export type Renew = (generation: bigint) => Promise<Duration | undefined>;
+/** What renews a lease: answers its new time to live, in milliseconds. */
+export type Renew = () => Promise<number>;
 
 /** Reasons that say that the lease is gone for good. */
 const GONE = ["STALE_LEASE", "TASK_NOT_FOUND", "WRONG_STATUS", "LEASE_HELD"];
@@ -13,6 +12,7 @@ const GONE = ["STALE_LEASE", "TASK_NOT_FOUND", "WRONG_STATUS", "LEASE_HELD"];
 export class Lease {
   readonly #renew: Renew;
   #generation = 0n;
+  #last = 0n;
   #ttlMs = 0;
   #used = 0;
   #timer: NodeJS.Timeout | undefined;
@@ -21,16 +21,22 @@ export class Lease {
     this.#renew = renew;
   }
 
-  /** What every change carries; 0: none. */
+  /** What every change carries; 0: no lease. */
   get generation(): bigint {
     return this.#generation;
   }
 
+  /** The newest generation there was, also after it has ended. */
+  get lastGeneration(): bigint {
+    return this.#last;
+  }
+
   /** Takes what the server granted, and keeps it alive. */
-  take(generation: bigint, ttl: Duration | undefined): void {
+  take(generation: bigint, ttlMs: number): void {
     this.stop();
     this.#generation = generation;
-    this.#ttlMs = ttl ? durationMs(ttl) : 0;
+    this.#last = generation;
+    this.#ttlMs = ttlMs;
     this.used();
     this.#schedule();
   }
@@ -46,6 +52,12 @@ export class Lease {
     this.#timer = undefined;
   }
 
+  /** The task was paused or has ended, and the lease with it. */
+  end(): void {
+    this.stop();
+    this.#generation = 0n;
+  }
+
   #schedule(): void {
     if (this.#ttlMs > 0) {
       const next = this.#used + this.#ttlMs / 3 - performance.now();
@@ -58,8 +70,7 @@ export class Lease {
     const timer = this.#timer;
     if (performance.now() - this.#used >= this.#ttlMs / 3) {
       try {
-        const ttl = await this.#renew(this.#generation);
-        this.#ttlMs = ttl ? durationMs(ttl) : this.#ttlMs;
+        this.#ttlMs = await this.#renew();
       } catch (thrown) {
         // Whoever writes next is told why. Anything else may pass before the lease ends.
         const error = toError(thrown);

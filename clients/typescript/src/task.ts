@@ -1,5 +1,6 @@
 // One task: everything that is done to it and read from it.
 
+import { durationMs } from "@bufbuild/protobuf/wkt";
 import type { Client as RpcClient } from "@connectrpc/connect";
 import { type AppendInput, Pipeline } from "./append.js";
 import type { Attempt, Caller, CallOptions, MutationOptions } from "./calls.js";
@@ -98,21 +99,21 @@ export class Task {
   readonly uuid: string;
   /** The lease that changes are made under. */
   readonly lease: Lease;
+  /** Whether it was made, rather than taken up or looked at. */
+  readonly isNew: boolean;
   readonly #wire: Wire;
   readonly #reader: Reader;
 
-  constructor(uuid: string, wire: Wire) {
+  constructor(uuid: string, wire: Wire, isNew = false) {
     this.uuid = uuid;
+    this.isNew = isNew;
     this.#wire = wire;
     this.#reader = new Reader(uuid, wire);
-    this.lease = new Lease(async (leaseGeneration) => {
-      const request = { taskUuid: uuid, leaseGeneration };
-      return (await wire.caller.unary({}, (attempt) => wire.rpc.renewLease(request, attempt))).leaseTtl;
-    });
+    this.lease = new Lease(() => this.renewLease());
   }
 
   /** The task as it is now, and how full its context is. */
-  async info(options: CallOptions = {}): Promise<GetTaskResponse> {
+  async get(options: CallOptions = {}): Promise<GetTaskResponse> {
     return await this.#read(options, (attempt) => this.#wire.rpc.getTask({ taskUuid: this.uuid }, attempt));
   }
 
@@ -123,7 +124,7 @@ export class Task {
     const { task } = await this.#change(options, (target, attempt) =>
       this.#wire.rpc.pauseTask(target, attempt),
     );
-    this.lease.stop();
+    this.lease.end();
     return task;
   }
 
@@ -135,10 +136,10 @@ export class Task {
       taskUuid: this.uuid,
       holder: this.#wire.holder,
       requestId: options.requestId ?? newRequestId(),
-      leaseGeneration: toCount("leaseGeneration", options.leaseGeneration ?? this.lease.generation),
+      leaseGeneration: toCount("leaseGeneration", options.leaseGeneration ?? this.lease.lastGeneration),
     };
     const resumed = await this.#read(options, (attempt) => this.#wire.rpc.resumeTask(request, attempt));
-    this.lease.take(resumed.leaseGeneration, resumed.leaseTtl);
+    this.lease.take(resumed.leaseGeneration, resumed.leaseTtl ? durationMs(resumed.leaseTtl) : 0);
     return resumed.task;
   }
 
@@ -147,7 +148,7 @@ export class Task {
     const { task } = await this.#change(options, (target, attempt) =>
       this.#wire.rpc.completeTask({ ...target, finalSummary }, attempt),
     );
-    this.lease.stop();
+    this.lease.end();
     return task;
   }
 
@@ -160,17 +161,25 @@ export class Task {
     const { task } = await this.#change(options, (target, attempt) =>
       this.#wire.rpc.failTask({ ...target, errorMessage, finalSummary }, attempt),
     );
-    this.lease.stop();
+    this.lease.end();
     return task;
   }
 
   /** Replaces its configuration as a whole. */
-  async configure(config: ConfigInput, options: MutationOptions = {}): Promise<TaskMessage | undefined> {
+  async update(config: ConfigInput, options: MutationOptions = {}): Promise<TaskMessage | undefined> {
     const init = configInit(config);
     const { task } = await this.#change(options, (target, attempt) =>
       this.#wire.rpc.updateTask({ ...target, config: init }, attempt),
     );
     return task;
+  }
+
+  /** Keeps the lease alive, as the client does by itself while the task runs. Answers for how many milliseconds. */
+  async renewLease(options: CallOptions = {}): Promise<number> {
+    const request = { taskUuid: this.uuid, leaseGeneration: this.lease.generation };
+    const { leaseTtl } = await this.#read(options, (attempt) => this.#wire.rpc.renewLease(request, attempt));
+    this.lease.used();
+    return leaseTtl ? durationMs(leaseTtl) : 0;
   }
 
   /** Removes it with everything in it. Cannot be undone. */
@@ -187,7 +196,7 @@ export class Task {
         throw thrown;
       }
     }
-    this.lease.stop();
+    this.lease.end();
   }
 
   // Messages
@@ -350,7 +359,7 @@ export class Task {
   }
 
   /** Adds to the counters. */
-  async addStatistics(
+  async updateStatistics(
     add: StatisticsInput,
     options: MutationOptions = {},
   ): Promise<UpdateStatisticsResponse> {

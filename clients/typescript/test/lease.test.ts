@@ -2,17 +2,16 @@
 
 import assert from "node:assert/strict";
 import { test } from "node:test";
-import { durationFromMs } from "@bufbuild/protobuf/wkt";
 import { ContextStoreError, LeaseError } from "../src/errors.js";
 import { Lease } from "../src/lease.js";
 import { eventually } from "./support/eventually.js";
 
-const TTL = durationFromMs(90);
+const TTL = 90;
 
 test("a lease is renewed again and again, under the newest generation, across failures that pass", async () => {
   const renewed: bigint[] = [];
-  const lease = new Lease(async (generation) => {
-    renewed.push(generation);
+  const lease: Lease = new Lease(async () => {
+    renewed.push(lease.generation);
     if (renewed.length === 1) {
       throw new ContextStoreError("busy", { code: "UNAVAILABLE" });
     }

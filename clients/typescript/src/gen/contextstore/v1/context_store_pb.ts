@@ -2672,7 +2672,8 @@ export const ContextStore: GenService<{
    * Appends messages without waiting for each: they share syncs. Each request is what AppendMessage takes, each
    * response what it answers; responses come in the order of the requests. The first failure ends the stream,
    * after the responses of what went before it, and nothing behind it is applied. A stream may speak of several
-   * tasks. The server reads on while at most 1 024 messages or 16 MiB wait for their sync.
+   * tasks. At most 1 024 messages wait for their responses: a client that sends on without reading them is slowed
+   * down, not failed.
    *
    * @generated from rpc contextstore.v1.ContextStore.AppendMessages
    */
