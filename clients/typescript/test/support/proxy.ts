@@ -1,0 +1,86 @@
+// Stands between client and server on a Unix socket of its own, and breaks what passes through.
+
+import { once } from "node:events";
+import { mkdtempSync, rmSync } from "node:fs";
+import { connect, createServer, type Server, type Socket } from "node:net";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+
+/** A proxy for one server. */
+export class BadProxy {
+  /** How many connections it has cut. */
+  cuts = 0;
+  readonly #server: Server;
+  readonly #dir: string;
+  readonly #sockets = new Set<Socket>();
+  #left = Number.POSITIVE_INFINITY;
+  #isSilent = false;
+
+  private constructor(dir: string, target: string) {
+    this.#dir = dir;
+    this.#server = createServer((client) => this.#forward(client, connect(target)));
+  }
+
+  static async start(target: string): Promise<BadProxy> {
+    const dir = mkdtempSync(join(tmpdir(), "contextstore-proxy-"));
+    const proxy = new BadProxy(dir, target);
+    proxy.#server.listen(join(dir, "proxy.sock"));
+    await once(proxy.#server, "listening");
+    return proxy;
+  }
+
+  get address(): string {
+    return `unix:${join(this.#dir, "proxy.sock")}`;
+  }
+
+  /** Cuts all connections once, after the server has sent this many bytes more; they do not arrive. */
+  cutAfter(bytes: number): void {
+    this.#left = bytes;
+  }
+
+  /** Lets nothing of the server's through from now on, without a word. */
+  silence(): void {
+    this.#isSilent = true;
+  }
+
+  async stop(): Promise<void> {
+    this.#cut();
+    this.#server.close();
+    rmSync(this.#dir, { recursive: true, force: true });
+    await once(this.#server, "close");
+  }
+
+  #forward(client: Socket, server: Socket): void {
+    for (const [from, to] of [
+      [client, server],
+      [server, client],
+    ] as const) {
+      this.#sockets.add(from);
+      from.on("error", () => to.destroy());
+      from.on("close", () => {
+        this.#sockets.delete(from);
+        to.destroy();
+      });
+    }
+    client.on("data", (data) => server.write(data));
+    server.on("data", (data) => {
+      if (this.#isSilent) {
+        return;
+      }
+      this.#left -= data.length;
+      if (this.#left < 0) {
+        this.#left = Number.POSITIVE_INFINITY;
+        this.cuts += 1;
+        this.#cut();
+      } else {
+        client.write(data);
+      }
+    });
+  }
+
+  #cut(): void {
+    for (const socket of this.#sockets) {
+      socket.destroy();
+    }
+  }
+}
