@@ -162,10 +162,17 @@ test: setup check ## Runs every check, then every test; fails if they changed th
 	  { echo "the checks or tests changed the work tree:"; git status --short; exit 1; } >&2
 
 .PHONY: test-typescript
-test-typescript: $(NODE_MODULES) ## The TypeScript client against the server, on both transports
+test-typescript: build-typescript ## The TypeScript client against the server, on both transports
 	$(CARGO) build --locked --workspace --all-features
 	cd clients/typescript && rm -rf build && node_modules/.bin/tsc && \
 	  node --test --test-reporter=spec build/test/*.test.js
+
+.PHONY: build-typescript
+build-typescript: $(NODE_MODULES) ## Packs the TypeScript client: target/contextstore-client-*.tgz
+	cd clients/typescript && rm -rf dist && node_modules/.bin/tsc --project tsconfig.dist.json && \
+	  npm pack --silent --pack-destination ../../target
+	cd clients/typescript && node --input-type=module \
+	  --eval 'import "@contextstore/client"; import "@contextstore/client/proto";'
 
 .PHONY: test-tools
 test-tools: $(NODE_MODULES) $(GRPCURL) ## grpcurl and buf curl against the server, by reflection alone

@@ -55,7 +55,8 @@ fn files() -> Vec<(String, String)> {
     fn walk(dir: &Path, out: &mut Vec<PathBuf>) {
         for entry in fs::read_dir(dir).unwrap().map(Result::unwrap) {
             let name = entry.file_name().into_string().unwrap();
-            let passed_over = ["target", "node_modules", "contexts", "data"].contains(&name.as_str())
+            let passed_over = ["target", "node_modules", "build", "dist", "contexts", "data"]
+                .contains(&name.as_str())
                 || (name.starts_with('.') && name != ".ci");
             if !passed_over && entry.file_type().unwrap().is_dir() {
                 walk(&entry.path(), out);
@@ -89,12 +90,19 @@ fn is_rust(path: &str) -> bool {
     path.ends_with(".rs")
 }
 
+/// TypeScript that people write.
+fn is_typescript(path: &str) -> bool {
+    path.ends_with(".ts") && !path.contains("/gen/")
+}
+
 fn is_server(path: &str) -> bool {
     path.starts_with("server/src/") && is_rust(path)
 }
 
 fn is_code(path: &str) -> bool {
-    [".rs", ".proto", ".py", ".sh", ".toml", "Makefile", ".ci/run"].iter().any(|end| path.ends_with(end))
+    [".rs", ".proto", ".py", ".ts", ".sh", ".toml", "Makefile", ".ci/run"]
+        .iter()
+        .any(|end| path.ends_with(end))
 }
 
 fn is_document(path: &str) -> bool {
@@ -140,9 +148,13 @@ fn first_names(text: &str) -> Vec<&str> {
     names
 }
 
-fn header(_: &str, text: &str) -> Vec<String> {
-    let opens = text.starts_with("//! ");
-    if opens { vec![] } else { vec!["does not open with `//!` and what it owns".to_owned()] }
+fn header(path: &str, text: &str) -> Vec<String> {
+    let opener = if is_rust(path) { "//! " } else { "// " };
+    if text.starts_with(opener) {
+        vec![]
+    } else {
+        vec![format!("does not open with `{opener}` and what it owns")]
+    }
 }
 
 fn size(_: &str, text: &str) -> Vec<String> {
@@ -240,14 +252,17 @@ fn every_file_opens_with_what_it_owns() {
     assert_eq!(header("a.rs", "//! Owns a.\n"), [""; 0]);
     assert_eq!(header("a.rs", "use std::fs;\n").len(), 1);
     assert_eq!(header("a.rs", "//!\n").len(), 1);
-    hold(is_rust, header);
+    assert_eq!(header("a.ts", "// Owns a.\n"), [""; 0]);
+    assert_eq!(header("a.ts", "import a;\n").len(), 1);
+    hold(|path| is_rust(path) || is_typescript(path), header);
 }
 
 #[test]
 fn no_file_is_too_long_to_read() {
     assert_eq!(size("a.rs", &"\n".repeat(MAX_LINES)), [""; 0]);
     assert_eq!(size("a.rs", &"\n".repeat(MAX_LINES + 1)).len(), 1);
-    hold(|path| is_rust(path) && !path.starts_with("tests/") && !path.ends_with("tests.rs"), size);
+    let is_long_by_nature = |path: &str| path.starts_with("tests/") || path.ends_with("tests.rs");
+    hold(|path| (is_rust(path) || is_typescript(path)) && !is_long_by_nature(path), size);
 }
 
 #[test]
@@ -330,7 +345,7 @@ fn no_test_and_no_proto_is_forgotten() {
 
     let build = fs::read_to_string(root().join("build.rs")).unwrap();
     hold(
-        |path| path.ends_with(".proto"),
+        |path| path.starts_with("proto/") && path.ends_with(".proto"),
         |path, _| unlisted(&build, "build.rs", path.trim_start_matches("proto/")),
     );
 }
