@@ -107,15 +107,16 @@ export const HolderSchema: GenMessage<Holder> = /*@__PURE__*/
  */
 export type CompressionConfig = Message<"contextstore.v1.CompressionConfig"> & {
   /**
-   * Whether the server compresses by itself when `should_compress` is reached. Unset: as the server is
-   * configured.
+   * Whether the context is to be compressed without being asked when `should_compress` is reached. Kept with the
+   * task; this version reports pressure and leaves compressing to the agent.
    *
    * @generated from field: optional bool auto = 1;
    */
   auto?: boolean | undefined;
 
   /**
-   * `summarize`, `compact`, `prune` or `window`. Empty: as the server is configured.
+   * `summarize`, `compact`, `prune` or `window`. Empty: as the server is configured. It decides over the threshold
+   * if none is given: 0.7, and 0.8 for `compact` and `prune`.
    *
    * @generated from field: string strategy = 2;
    */
