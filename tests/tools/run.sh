@@ -106,7 +106,7 @@ grpcurl_on() {
   read -ra words <<<"$2"
   case "$1" in
   tcp) "$GRPCURL" -plaintext -max-time 10 -H "authorization: Bearer $token" "${@:3}" "$address" "${words[@]}" ;;
-  # A path is no authority, and the server refuses it as one.
+  # The authority is for older versions, which would send the path.
   unix) "$GRPCURL" -plaintext -max-time 10 -unix -authority localhost "${@:3}" "$socket" "${words[@]}" ;;
   esac
 }
