@@ -24,9 +24,8 @@ export interface Attempt {
   readonly timeoutMs?: number;
 }
 
-/** Reasons after which the same call may succeed a moment later. No reason: the connection broke. */
-const PASSING: readonly (string | undefined)[] = [
-  undefined,
+/** Reasons after which the same call may succeed a moment later. */
+const PASSING: readonly string[] = [
   "STOPPING",
   "OVERLOADED",
   "REWRITE_IN_FLIGHT",
@@ -36,8 +35,8 @@ const PASSING: readonly (string | undefined)[] = [
 ];
 
 function isPassing(error: ContextStoreError): boolean {
-  const mayPass = ["UNAVAILABLE", "RESOURCE_EXHAUSTED", "ABORTED"].includes(error.code);
-  return mayPass && PASSING.includes(error.reason);
+  const isConnectionLoss = error.code === "UNAVAILABLE" && error.reason === undefined;
+  return isConnectionLoss || PASSING.includes(error.reason ?? "");
 }
 
 /** Makes calls with the defaults of one client. */
@@ -60,19 +59,27 @@ export class Caller {
 
   /** Makes a unary call, again and again while it fails in passing and there is time. */
   async unary<T>(options: CallOptions, call: (attempt: Attempt) => Promise<T>): Promise<T> {
-    const timeoutMs = checkedTimeout("timeoutMs", options.timeoutMs ?? this.#timeoutMs);
-    const deadline = performance.now() + timeoutMs;
-    const patience = new Patience(this.#retryForMs, deadline, options.signal);
+    const deadline = performance.now() + checkedTimeout("timeoutMs", options.timeoutMs ?? this.#timeoutMs);
+    const patience = new Patience(this.#retryForMs, options.signal, deadline);
     for (;;) {
-      const left = Math.max(1, deadline - performance.now());
-      const link = new LinkedAbort(options.signal, this.#closing.signal);
       try {
-        return await call({ signal: link.signal, ...(Number.isFinite(left) && { timeoutMs: left }) });
+        return await this.once({ ...options, timeoutMs: Math.max(1, deadline - performance.now()) }, call);
       } catch (thrown) {
         await patience.pauseAfter(this.#errorOf(thrown, options));
-      } finally {
-        link.release();
       }
+    }
+  }
+
+  /** Makes a unary call once. */
+  async once<T>(options: CallOptions, call: (attempt: Attempt) => Promise<T>): Promise<T> {
+    const timeoutMs = checkedTimeout("timeoutMs", options.timeoutMs ?? this.#timeoutMs);
+    const link = new LinkedAbort(options.signal, this.#closing.signal);
+    try {
+      return await call({ signal: link.signal, ...(Number.isFinite(timeoutMs) && { timeoutMs }) });
+    } catch (thrown) {
+      throw this.#errorOf(thrown, options);
+    } finally {
+      link.release();
     }
   }
 
@@ -110,7 +117,7 @@ export class Caller {
 
   /** Reads streams one after the other, each from where the last one broke: `open` knows where that is. */
   async *resuming<T>(options: CallOptions, open: () => AsyncIterable<T>): AsyncGenerator<T, void, undefined> {
-    let patience = new Patience(this.#retryForMs, Number.POSITIVE_INFINITY, options.signal);
+    const patience = new Patience(this.#retryForMs, options.signal);
     for (;;) {
       let received = false;
       try {
@@ -122,7 +129,7 @@ export class Caller {
       } catch (thrown) {
         const error = this.#errorOf(thrown, options);
         if (received) {
-          patience = new Patience(this.#retryForMs, Number.POSITIVE_INFINITY, options.signal);
+          patience.renew();
         }
         // A reader that was too slow for the server's patience goes on where it is.
         if (!(received && error.reason === "STALLED")) {
@@ -138,25 +145,40 @@ export class Caller {
   }
 }
 
-/** Waits between attempts, longer each time, until a limit. */
-export class Patience {
-  readonly #end: number;
+/** Waits between attempts, longer each time, until it has lasted for so long. */
+class Patience {
+  readonly #forMs: number;
+  readonly #deadline: number;
   readonly #signal: AbortSignal | undefined;
-  #pauseMs = 25;
+  #end = 0;
+  #lastFailure = Number.NEGATIVE_INFINITY;
+  #pauseMs = 0;
 
-  constructor(forMs: number, deadline: number, signal: AbortSignal | undefined) {
-    this.#end = Math.min(performance.now() + forMs, deadline);
+  constructor(forMs: number, signal: AbortSignal | undefined, deadline = Number.POSITIVE_INFINITY) {
+    this.#forMs = forMs;
     this.#signal = signal;
+    this.#deadline = deadline;
+  }
+
+  /** What was tried made progress: what fails later is another failure. */
+  renew(): void {
+    this.#lastFailure = Number.NEGATIVE_INFINITY;
   }
 
   /** Throws the error if it is not one that passes, or if there is no time left for another attempt. */
   async pauseAfter(error: ContextStoreError): Promise<void> {
+    const now = performance.now();
+    if (now - this.#lastFailure > this.#forMs) {
+      this.#end = Math.min(now + this.#forMs, this.#deadline);
+      this.#pauseMs = 25;
+    }
     const pauseMs = error.retryAfterMs ?? this.#pauseMs * (0.5 + Math.random());
-    if (!isPassing(error) || performance.now() + pauseMs >= this.#end) {
+    if (!isPassing(error) || now + pauseMs >= this.#end) {
       throw error;
     }
     this.#pauseMs = Math.min(this.#pauseMs * 2, 1_000);
     await pause(pauseMs, this.#signal);
+    this.#lastFailure = performance.now();
   }
 }
 

@@ -6,7 +6,7 @@ import { durationMs } from "@bufbuild/protobuf/wkt";
 import { createClient, type Client as RpcClient } from "@connectrpc/connect";
 import { type ConnectOptions, optionsFromEnv } from "./address.js";
 import { Caller, type CallOptions, type MutationOptions, pause } from "./calls.js";
-import { type ContextStoreError, DeadlineError, toError, UnavailableError } from "./errors.js";
+import { type ContextStoreError, DeadlineError, UnavailableError } from "./errors.js";
 import {
   ContextStore,
   type GetServerInfoResponse,
@@ -118,16 +118,15 @@ export class Client {
   /** Why the server does not serve, or undefined if it does. Throws what waiting does not mend. */
   async #notServing(options: CallOptions): Promise<ContextStoreError | undefined> {
     try {
-      const { status } = await this.#health.check({}, options);
+      const { status } = await this.#caller.once(options, (attempt) => this.#health.check({}, attempt));
       const name = HealthCheckResponse_ServingStatus[status];
       const isServing = status === HealthCheckResponse_ServingStatus.SERVING;
       return isServing ? undefined : new UnavailableError(`its health is ${name}`, { code: "UNAVAILABLE" });
     } catch (thrown) {
-      const error = toError(thrown, options.signal);
-      if (error instanceof UnavailableError || error instanceof DeadlineError) {
-        return error;
+      if (thrown instanceof UnavailableError || thrown instanceof DeadlineError) {
+        return thrown;
       }
-      throw error;
+      throw thrown;
     }
   }
 

@@ -81,14 +81,15 @@ describe("through a connection that breaks", () => {
   });
 
   test("the view is one snapshot, although it grows between two attempts", async () => {
-    await collect(task.appendMany(messages(500)));
+    // Larger than what the connection takes in before it is read.
+    await collect(task.appendMany(messages(4000)));
     const before = readFileSync(join(server.dataDir, "running", task.uuid, "current.jsonl"));
     const read: Uint8Array[] = [];
     for await (const chunk of task.current({ chunkBytes: 64 << 10 })) {
       read.push(chunk);
-      if (read.length % 2 === 1) {
+      if (read.length % 16 === 1) {
         await appendBeside(task, message(0));
-        proxy.cutAfter(1000);
+        proxy.cut();
       }
     }
     assert.ok(proxy.cuts >= 2, `${proxy.cuts} cuts`);
@@ -164,6 +165,22 @@ describe("through a connection that breaks", () => {
     await assert.rejects(collect(task.appendMany([message(3)], { timeoutMs: 200 })), DeadlineError);
     await assert.rejects(client.waitUntilReady({ timeoutMs: 200 }), DeadlineError);
   });
+});
+
+test("a follower that has heard nothing for longer than a call is tried again goes on", async () => {
+  const proxy = await BadProxy.start(server.socket);
+  const client = connect({ address: proxy.address, retryForMs: 200 });
+  const task = await server.client("unix").startTask();
+  const follower = client.task(task.uuid).messages({ follow: true, kinds: ["message"] });
+  for (const n of upTo(3)) {
+    const next = follower.next();
+    await delay(500);
+    proxy.cut();
+    await task.append(message(n));
+    assert.equal((await next).value?.seq, BigInt(n));
+  }
+  client.close();
+  await proxy.stop();
 });
 
 test("without retries the first failure is the caller's", async () => {

@@ -323,6 +323,7 @@ test("a closed client makes no calls", async () => {
   client.close();
   await assert.rejects(waiting, CancelledError);
   await assert.rejects(task.get(), { name: "CancelledError", message: "the client is closed" });
+  await assert.rejects(client.waitUntilReady(), { name: "CancelledError", message: "the client is closed" });
 });
 
 async function rejection(promise: Promise<unknown>): Promise<unknown> {

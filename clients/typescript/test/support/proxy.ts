@@ -44,7 +44,7 @@ export class BadProxy {
   }
 
   async stop(): Promise<void> {
-    this.#cut();
+    this.cut();
     this.#server.close();
     rmSync(this.#dir, { recursive: true, force: true });
     await once(this.#server, "close");
@@ -70,15 +70,16 @@ export class BadProxy {
       this.#left -= data.length;
       if (this.#left < 0) {
         this.#left = Number.POSITIVE_INFINITY;
-        this.cuts += 1;
-        this.#cut();
+        this.cut();
       } else {
         client.write(data);
       }
     });
   }
 
-  #cut(): void {
+  /** Cuts all connections. */
+  cut(): void {
+    this.cuts += 1;
     for (const socket of this.#sockets) {
       socket.destroy();
     }
