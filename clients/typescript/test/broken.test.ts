@@ -167,9 +167,13 @@ describe("through a connection that breaks", () => {
   });
 });
 
-test("a follower that has heard nothing for longer than a call is tried again goes on", async () => {
+test("a follower that has heard nothing for longer than a call is tried again goes on", async (t) => {
   const proxy = await BadProxy.start(server.socket);
   const client = connect({ address: proxy.address, retryForMs: 200 });
+  t.after(() => {
+    client.close();
+    return proxy.stop();
+  });
   const task = await server.client("unix").startTask();
   const follower = client.task(task.uuid).messages({ follow: true, kinds: ["message"] });
   for (const n of upTo(3)) {
@@ -179,18 +183,18 @@ test("a follower that has heard nothing for longer than a call is tried again go
     await task.append(message(n));
     assert.equal((await next).value?.seq, BigInt(n));
   }
-  client.close();
-  await proxy.stop();
 });
 
-test("without retries the first failure is the caller's", async () => {
+test("without retries the first failure is the caller's", async (t) => {
   const proxy = await BadProxy.start(server.socket);
   const client = connect({ address: proxy.address, retryForMs: 0 });
+  t.after(() => {
+    client.close();
+    return proxy.stop();
+  });
   const task = await client.startTask();
   proxy.cutAfter(0);
   await assert.rejects(task.append(message(1)), UnavailableError);
-  client.close();
-  await proxy.stop();
 });
 
 /** Appends under the same lease, but round the proxy. */
