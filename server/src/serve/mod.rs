@@ -187,6 +187,10 @@ async fn bind_admin(
     let metrics = metrics::install().map_err(|error| ServeError::Start(error.to_string()))?;
     let listener = TcpListener::bind(address).await;
     let listener = listener.map_err(|source| ServeError::Listen { address: address.to_string(), source })?;
+    if let Ok(address) = listener.local_addr() {
+        // Port 0 is any free one.
+        tracing::info!(%address, "metrics and health over HTTP");
+    }
     Ok((listener, metrics))
 }
 
