@@ -193,6 +193,12 @@ power-test: CYCLES ?= 20
 power-test: setup ## Power cuts on a file system in a file: CYCLES=n, FS=ext4|xfs, CONTROL=skip-sync; needs root
 	bash tests/power/run.sh $(CYCLES)
 
+.PHONY: kill-test
+kill-test: CYCLES ?= 1000
+kill-test: ## Kills a server under load again and again: CYCLES=n, SEED=n to repeat a run
+	CONTEXTSTORE_CYCLES=$(CYCLES) $(if $(SEED),CONTEXTSTORE_SEED=$(SEED)) \
+	  $(CARGO_TEST) --release --test service_kill -- --nocapture
+
 .PHONY: bench
 bench: ## Measures appends beside bare fdatasync and SQLite: ROUNDS=n
 	$(if $(ROUNDS),ROUNDS=$(ROUNDS)) $(CARGO) bench --locked --package contextstore --bench core

@@ -71,6 +71,12 @@ impl TestServer {
     }
 
     async fn spawn(&mut self) {
+        self.launch();
+        self.ready().await;
+    }
+
+    /// Starts it, and does not wait until it is ready.
+    pub(crate) fn launch(&mut self) {
         // One that was killed has left its own behind.
         let _ = fs::remove_file(self.data_dir().join("addresses"));
         let log = File::options().create(true).append(true).open(self.log_path()).unwrap();
@@ -90,6 +96,10 @@ impl TestServer {
             .spawn()
             .unwrap();
         self.child = Some(child);
+    }
+
+    /// Waits until it takes calls.
+    pub(crate) async fn ready(&mut self) {
         let end = Instant::now() + DEADLINE;
         self.tcp = loop {
             let listed = fs::read_to_string(self.data_dir().join("addresses")).unwrap_or_default();
@@ -165,7 +175,8 @@ impl TestServer {
         self.child.as_ref().unwrap().id()
     }
 
-    fn signal(&self, signal: Signal) {
+    /// Sends it a signal.
+    pub(crate) fn signal(&self, signal: Signal) {
         let pid = i32::try_from(self.pid()).ok().and_then(Pid::from_raw).unwrap();
         kill_process(pid, signal).unwrap();
     }
@@ -211,6 +222,11 @@ impl TestServer {
         let status = fs::read_to_string(format!("/proc/{}/status", self.pid())).unwrap();
         let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:")).unwrap();
         line.trim().trim_end_matches(" kB").parse::<u64>().unwrap() << 10
+    }
+
+    /// Threads it has.
+    pub(crate) fn threads(&self) -> usize {
+        fs::read_dir(format!("/proc/{}/task", self.pid())).unwrap().count()
     }
 
     /// Files and sockets it has open.
