@@ -26,7 +26,7 @@ impl Serve {
         let config = Config::load(&self.flags.into())?;
         telemetry::start(config.log.format, &config.log.level)?;
         let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build()?;
-        runtime.block_on(async {
+        let ended = runtime.block_on(async {
             let mut terminate = signal(SignalKind::terminate())?;
             let mut interrupt = signal(SignalKind::interrupt())?;
             let mut stop = async || {
@@ -48,9 +48,9 @@ impl Serve {
                 ended = &mut server => ended.map_err(std::io::Error::other)?.map_err(Failure::from),
                 () = stop() => Err(std::io::Error::other("stopped at once by a second signal").into()),
             }
-        })?;
+        });
         // Calls that did not end in time, and syncs nobody waits for, do not hold up the exit.
         runtime.shutdown_background();
-        Ok(ExitCode::SUCCESS)
+        ended.map(|()| ExitCode::SUCCESS)
     }
 }
