@@ -12,6 +12,7 @@ use tokio::task::block_in_place;
 use tonic::{Status, Streaming};
 
 use super::serving::Serving;
+use super::status::Refusal;
 use super::{answer, convert};
 use crate::infra::metrics;
 use crate::model::Role;
@@ -92,11 +93,14 @@ async fn write(
 ) {
     // One handle for as long as the messages are of one task, so that nothing goes through behind a failure.
     let mut handle: Option<TaskHandle> = None;
+    let mut stopped = std::pin::pin!(serving.stopped());
     loop {
         let request = tokio::select! {
             request = requests.message() => request,
             // Nobody waits for the responses any more.
             () = written.closed() => return,
+            // What was written is acknowledged; the rest is for another server, or a later one.
+            () = &mut stopped => Err(Refusal::Stopping.into()),
         };
         let outcome = match request {
             Ok(Some(request)) => begin(&serving, &mut handle, convert::as_one(request)),
