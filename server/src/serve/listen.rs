@@ -11,10 +11,11 @@ use futures_util::Stream;
 use futures_util::stream::{SelectAll, unfold};
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::net::{TcpListener, TcpStream, UnixListener, UnixStream};
-use tokio::sync::{OwnedSemaphorePermit, Semaphore, oneshot};
-use tokio::time::{Sleep, sleep};
+use tokio::sync::{OwnedSemaphorePermit, Semaphore, oneshot, watch};
+use tokio::time::sleep;
 use tonic::transport::server::Connected;
 
+use super::until;
 use crate::config::Listen;
 use crate::grpc::{Connection, Peer, Via};
 use crate::infra::metrics::{self, Counted};
@@ -86,15 +87,19 @@ impl Drop for Socket {
 }
 
 /// The connections that come in on all sockets, at most so many at once.
-pub(super) fn incoming(sockets: Vec<Socket>, most: usize) -> impl Stream<Item = io::Result<Accepted>> + Send {
+pub(super) fn incoming(
+    sockets: Vec<Socket>,
+    most: usize,
+    stopped: watch::Receiver<bool>,
+) -> impl Stream<Item = io::Result<Accepted>> + Send {
     let places = Arc::new(Semaphore::new(most));
     let doors = Arc::new(Semaphore::new(most + SPARE));
     let streams = sockets.into_iter().map(|socket| {
-        let (places, doors) = (Arc::clone(&places), Arc::clone(&doors));
+        let (places, doors, stopped) = (Arc::clone(&places), Arc::clone(&doors), stopped.clone());
         Box::pin(unfold(socket, move |socket| {
-            let (places, doors) = (Arc::clone(&places), Arc::clone(&doors));
+            let (places, doors, stopped) = (Arc::clone(&places), Arc::clone(&doors), stopped.clone());
             async move {
-                let accepted = accept(&socket, &places, &doors).await?;
+                let accepted = accept(&socket, &places, &doors, stopped).await?;
                 Some((Ok(accepted), socket))
             }
         }))
@@ -103,7 +108,12 @@ pub(super) fn incoming(sockets: Vec<Socket>, most: usize) -> impl Stream<Item = 
 }
 
 /// The next connection; those that fail are passed over.
-async fn accept(socket: &Socket, places: &Arc<Semaphore>, doors: &Arc<Semaphore>) -> Option<Accepted> {
+async fn accept(
+    socket: &Socket,
+    places: &Arc<Semaphore>,
+    doors: &Arc<Semaphore>,
+    stopped: watch::Receiver<bool>,
+) -> Option<Accepted> {
     let door = Arc::clone(doors).acquire_owned().await.ok()?;
     loop {
         match socket.accept().await {
@@ -115,7 +125,13 @@ async fn accept(socket: &Socket, places: &Arc<Semaphore>, doors: &Arc<Semaphore>
                     wire,
                     peer,
                     cut: Some(cut),
-                    late: Some(Box::pin(sleep(PREFACE))),
+                    late: Some(Box::pin(async {
+                        tokio::select! {
+                            () = sleep(PREFACE) => {}
+                            // One who has not begun to speak has nothing to end.
+                            () = until(stopped) => {}
+                        }
+                    })),
                     heard: 0,
                     _counted: metrics::connection(),
                     _place: place,
@@ -137,14 +153,13 @@ enum Wire {
 }
 
 /// A connection that was accepted.
-#[derive(Debug)]
 pub(super) struct Accepted {
     wire: Wire,
     peer: Peer,
     /// Told when the connection is to end; none once it is.
     cut: Option<oneshot::Receiver<()>>,
-    /// Until the client has begun to speak.
-    late: Option<Pin<Box<Sleep>>>,
+    /// Ends when the client should have begun to speak; none once it has.
+    late: Option<Pin<Box<dyn Future<Output = ()> + Send>>>,
     heard: usize,
     _counted: Counted,
     _place: Option<OwnedSemaphorePermit>,

@@ -11,6 +11,8 @@ use std::sync::Arc;
 use tokio::net::TcpListener;
 use tokio::sync::watch;
 use tonic::transport::Server;
+use tonic_health::ServingStatus;
+use tonic_health::server::HealthReporter;
 
 use crate::config::{Config, TcpAuth};
 use crate::context::{CompressionPolicy, Strategy};
@@ -122,21 +124,21 @@ pub async fn run(config: Config, stop: impl Future<Output = ()>) -> Result<(), S
     );
 
     let sockets = sockets.into_iter().map(|(_, socket)| socket).collect();
+    let incoming = listen::incoming(sockets, limits.connections, stopped.clone());
     let server = Server::builder()
         .max_concurrent_streams(limits.streams_per_connection)
         .http2_keepalive_interval(Some(config.server.keepalive_interval))
         .http2_keepalive_timeout(Some(config.server.keepalive_timeout))
         .initial_stream_window_size(STREAM_WINDOW)
         .initial_connection_window_size(CONNECTION_WINDOW)
-        .serve_with_incoming_shutdown(gate, listen::incoming(sockets, limits.connections), until(stopped));
+        .serve_with_incoming_shutdown(gate, incoming, until(stopped));
     let mut server = std::pin::pin!(server);
     tokio::select! {
         ended = &mut server => ended?,
         () = stop => {
             tracing::info!("stopping");
-            health.set_service_status("", tonic_health::ServingStatus::NotServing).await;
-            health.set_service_status(grpc::SERVICE, tonic_health::ServingStatus::NotServing).await;
             let _ = stopping.send(true);
+            tell_health(health).await;
             match tokio::time::timeout(config.server.drain, &mut server).await {
                 Ok(ended) => ended?,
                 Err(_) => tracing::warn!("some calls did not end in time; they are cut off"),
@@ -150,6 +152,16 @@ pub async fn run(config: Config, stop: impl Future<Output = ()>) -> Result<(), S
         let _ = admin.await;
     }
     close(&serving).await
+}
+
+/// Says that the server does not serve any more. Whoever watches its health is told, and is then not waited for.
+async fn tell_health(mut health: HealthReporter) {
+    for service in ["", grpc::SERVICE] {
+        health.set_service_status(service, ServingStatus::NotServing).await;
+        // This ends the streams of the watchers; whoever asks from now on is told the same.
+        health.clear_service_status(service).await;
+        health.set_service_status(service, ServingStatus::NotServing).await;
+    }
 }
 
 async fn close(serving: &Arc<Serving>) -> Result<(), ServeError> {
