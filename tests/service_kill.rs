@@ -27,6 +27,7 @@ use std::time::{Duration, Instant};
 
 use contextstore_client::Client;
 use fastrand::Rng;
+use rustix::process::Signal;
 
 use notes::{Log, Notes};
 use server::{DEADLINE, TestServer};
@@ -51,14 +52,20 @@ enum Moment {
     After(Duration),
 }
 
-/// Lets all writers work, and kills the server.
-async fn work_and_kill(server: &mut TestServer, writers: &mut [Writer; 4], moment: &Moment, tally: &Tally) {
+/// Lets all writers work, and ends the server.
+async fn work_and(
+    end: impl FnOnce(&mut TestServer),
+    server: &mut TestServer,
+    writers: &mut [Writer; 4],
+    moment: &Moment,
+    tally: &Tally,
+) {
     let clients = [once(server).await, once(server).await, once(server).await, once(server).await];
     let raws = clients.each_ref().map(Client::raw);
     let [a, b, c, d] = writers;
     let before = tally.acknowledged.load(Ordering::Relaxed);
     let begun = Instant::now();
-    let kill = async {
+    let end = async {
         let is_due = || match moment {
             Moment::Acknowledged(more) => tally.acknowledged.load(Ordering::Relaxed) >= before + more,
             Moment::After(time) => begun.elapsed() >= *time,
@@ -67,9 +74,9 @@ async fn work_and_kill(server: &mut TestServer, writers: &mut [Writer; 4], momen
             assert!(begun.elapsed() < DEADLINE, "nothing happens");
             tokio::time::sleep(Duration::from_micros(500)).await;
         }
-        server.kill();
+        end(server);
     };
-    tokio::join!(a.work(&raws[0]), b.work(&raws[1]), c.work(&raws[2]), d.work(&raws[3]), kill);
+    tokio::join!(a.work(&raws[0]), b.work(&raws[1]), c.work(&raws[2]), d.work(&raws[3]), end);
 }
 
 async fn check<'a>(client: &Client, tasks: impl Iterator<Item = &'a Notes>) -> Vec<String> {
@@ -102,7 +109,7 @@ async fn nothing_acknowledged_is_lost_or_doubled_when_the_server_is_killed() {
             0 => Moment::After(Duration::from_micros(rng.u64(..100_000))),
             _ => Moment::Acknowledged(rng.u64(..400)),
         };
-        work_and_kill(&mut server, &mut writers, &moment, &tally).await;
+        work_and(TestServer::kill, &mut server, &mut writers, &moment, &tally).await;
         // Now and then it dies again while it recovers, or before it has taken a call.
         while rng.u8(..4) == 0 {
             server.launch();
@@ -138,11 +145,50 @@ async fn nothing_acknowledged_is_lost_or_doubled_when_the_server_is_killed() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn nothing_acknowledged_is_lost_or_doubled_when_the_server_is_stopped_under_load() {
+    let seed = number("CONTEXTSTORE_SEED").unwrap_or_else(|| fastrand::u64(..1 << 40));
+    println!("CONTEXTSTORE_SEED={seed}");
+    let mut rng = Rng::with_seed(seed);
+    let tally = Arc::new(Tally::default());
+    let mut writers = writers(seed, &tally);
+    let mut server = TestServer::start().await;
+    let mut slowest = Duration::ZERO;
+    for cycle in 1..=20 {
+        let moment = Moment::Acknowledged(rng.u64(..300));
+        let signal = if rng.bool() { Signal::TERM } else { Signal::INT };
+        let mut told = Instant::now();
+        let stop = |server: &mut TestServer| {
+            told = Instant::now();
+            server.signal(signal);
+        };
+        work_and(stop, &mut server, &mut writers, &moment, &tally).await;
+        let status = server.ended().await;
+        slowest = slowest.max(told.elapsed());
+        assert_eq!(status.code(), Some(0), "{}", server.log());
+        assert_eq!(doctor(&server.data_dir()), None, "after stop {cycle}");
+        let said = server.log().len();
+        server.restart().await;
+        assert!(!server.log()[said..].contains("recovered"), "stop {cycle} was not in order");
+        let wrong = check(&server.client().await, newest(&writers)).await;
+        assert!(wrong.is_empty(), "after stop {cycle} ({moment:?}):\n{}", wrong.join("\n"));
+        writers.iter_mut().for_each(Writer::leave_task);
+    }
+    let client = once(&server).await;
+    for writer in &mut writers {
+        writer.finish(&client.raw()).await;
+    }
+    let wrong = check(&client, all(&writers)).await;
+    assert!(wrong.is_empty(), "{}", wrong.join("\n"));
+    let verified: usize = all(&writers).map(Notes::acknowledged).sum();
+    println!("20 stops, the slowest took {slowest:?}; {verified} acknowledged records verified");
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn a_check_that_finds_nothing_can_find_something() {
     let tally = Arc::new(Tally::default());
     let mut writers = writers(7, &tally);
     let mut server = TestServer::start().await;
-    work_and_kill(&mut server, &mut writers, &Moment::Acknowledged(300), &tally).await;
+    work_and(TestServer::kill, &mut server, &mut writers, &Moment::Acknowledged(300), &tally).await;
     server.restart().await;
     let client = once(&server).await;
     for writer in &mut writers {

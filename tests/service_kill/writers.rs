@@ -90,7 +90,7 @@ pub(crate) struct Writer {
     tally: Arc<Tally>,
 }
 
-/// The connection broke.
+/// The connection broke, or the server is stopping.
 #[derive(Debug)]
 pub(crate) struct Broken;
 
@@ -183,7 +183,7 @@ impl Writer {
                     self.tally.note(duplicate);
                     self.answered(&call, number);
                 }
-                Err(status) if is_broken(&status) => {
+                Err(status) if is_cut_off(&status) => {
                     broken = true;
                     call.again = true;
                     self.tally.repeated.fetch_add(1, Ordering::Relaxed);
@@ -325,7 +325,7 @@ impl Writer {
         let answered: Result<(), Status> = answered.await;
         match answered {
             Ok(()) => Ok(()),
-            Err(status) if is_broken(&status) => {
+            Err(status) if is_cut_off(&status) => {
                 self.open.iter_mut().for_each(|call| call.again = true);
                 self.tally.repeated.fetch_add(again.min(self.open.len()) as u64, Ordering::Relaxed);
                 Err(Broken)
@@ -333,6 +333,11 @@ impl Writer {
             Err(status) => panic!("the stream to {uuid} was refused: {} {status}", reason(&status)),
         }
     }
+}
+
+/// Whether a call failed because the server went away, so that it is to be sent again.
+fn is_cut_off(status: &Status) -> bool {
+    is_broken(status) || reason(status) == "ERROR_REASON_STOPPING"
 }
 
 fn as_request(uuid: &str, lease_generation: u64, call: &Call) -> v1::AppendMessagesRequest {
