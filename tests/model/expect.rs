@@ -125,7 +125,7 @@ impl World {
     fn expect_again(&self, op: &Op, task: &Task, line: usize, told: u64) -> Expected {
         let view = task.view(None);
         let (told, synced) = match op.call {
-            Call::Start { .. } => (vec![told, 0], true),
+            Call::Start { .. } => (vec![told, u64::from(told == 1)], true),
             Call::Append(_) => (vec![told, 1, view.tokens, task.state().view_generation()], false),
             Call::Tool { .. } | Call::Plan { .. } => (vec![told, 1], false),
             Call::Rewrite { .. } | Call::Undo | Call::Rewind(_) | Call::Resume { .. } => (vec![told], true),

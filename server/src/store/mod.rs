@@ -144,7 +144,8 @@ impl Store {
                 start.request_id.as_ref().map(|request_id| (request_id, digest)),
             )?
         };
-        Ok(Started { id, lease_generation, created })
+        // The first lease is given only by making the task; told again, it is to the call that made it.
+        Ok(Started { id, lease_generation, created: lease_generation == 1 })
     }
 
     /// Puts a running task aside; its lease ends.

@@ -113,6 +113,7 @@ fn is_refusal(error: &StoreError) -> bool {
         error,
         StoreError::Invalid(_)
             | StoreError::TaskNotFound { .. }
+            | StoreError::TaskExists { .. }
             | StoreError::MessageNotFound { .. }
             | StoreError::WrongStatus { .. }
             | StoreError::StaleView { .. }
