@@ -158,14 +158,18 @@ impl Watcher {
         let ends = store.log_ends(id)?;
         let behind = self.place.behind(&ends);
         if behind.is_none_or(|behind| behind > LAG_BYTES) {
-            let time = answer::timestamp(self.follower.serving.clock.now());
-            self.place = Place::from(ends);
-            let lagged = pb::watch_task_response::Lagged { skipped_bytes: behind.unwrap_or(0) };
-            self.tell(Some(time), pb::watch_task_response::Event::Lagged(lagged));
+            self.skip(ends, behind.unwrap_or(0));
             return Ok(());
         }
         for kind in [LogKind::Messages, LogKind::Tools, LogKind::Plans] {
-            let mut lines = store.lines_at(id, kind, self.place.of(kind))?;
+            let mut lines = match store.lines_at(id, kind, self.place.of(kind)) {
+                // Within a line: the log was cut before this place, and has grown again.
+                Err(StoreError::Invalid(_)) => {
+                    self.skip(ends, behind.unwrap_or(0));
+                    return Ok(());
+                }
+                lines => lines?,
+            };
             while self.ahead.len() < AHEAD {
                 let Some(found) = lines.step(|line| (line.time(), event(line)))? else { break };
                 self.place.set(kind, lines.position());
@@ -175,6 +179,14 @@ impl Watcher {
             }
         }
         Ok(())
+    }
+
+    /// Goes on at the present.
+    fn skip(&mut self, ends: LogEnds, skipped_bytes: u64) {
+        let time = answer::timestamp(self.follower.serving.clock.now());
+        self.place = Place::from(ends);
+        let lagged = pb::watch_task_response::Lagged { skipped_bytes };
+        self.tell(Some(time), pb::watch_task_response::Event::Lagged(lagged));
     }
 
     fn tell(&mut self, time: Option<prost_types::Timestamp>, event: pb::watch_task_response::Event) {
