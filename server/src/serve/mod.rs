@@ -29,10 +29,12 @@ use upkeep::Upkeep;
 const OTHER_FILES: u64 = 64;
 /// File handles of an open task, at most.
 const FILES_PER_TASK: u64 = 8;
-/// Requests may come in pieces this large, so that large messages need few of them.
-const STREAM_WINDOW: u32 = 1 << 20;
-/// The same for all calls of a connection together.
-const CONNECTION_WINDOW: u32 = 4 << 20;
+/// How much of a call's requests may wait to be read.
+const STREAM_WINDOW: u32 = 128 << 10;
+/// The same for all calls of a connection together. h2 closes a connection when the small frames that wait cost it
+/// more than half of this, at up to three bytes for each that came: so it is much more than one call can fill, or
+/// a client that pipelines small messages would be failed instead of slowed down.
+const CONNECTION_WINDOW: u32 = 16 << 20;
 
 /// Why a server could not run.
 #[derive(Debug, thiserror::Error)]
