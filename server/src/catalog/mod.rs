@@ -98,6 +98,8 @@ struct Writing {
 impl Catalog {
     /// Most rows of one page.
     pub const MAX_PAGE_SIZE: usize = 1000;
+    /// Bytes of text at which a page ends early: error messages can be long, and gRPC clients take 4 MiB at once.
+    const PAGE_BYTES: usize = 2 << 20;
 
     /// Opens the catalog at `path`, and makes it if there is none that can be used. The directory must exist.
     ///
@@ -229,7 +231,8 @@ impl Catalog {
         Ok(row.map(|row| TaskRow { health: health.unwrap_or(row.health), ..row }))
     }
 
-    /// One page of the rows that match, at most [`Self::MAX_PAGE_SIZE`] of them and at least one.
+    /// One page of the rows that match, at most [`Self::MAX_PAGE_SIZE`] of them; fewer than asked for if they are
+    /// large, but at least one.
     pub fn list(
         &self,
         filter: &TaskFilter,
@@ -240,10 +243,8 @@ impl Catalog {
         let after = page_token.map(|token| Position::parse(token, order)).transpose()?;
         let page_size = page_size.clamp(1, Self::MAX_PAGE_SIZE);
         self.settle();
-        // One more than asked for tells whether there is a next page.
-        let mut rows = self.read(|conn| queries::list(conn, filter, order, after, page_size + 1))?;
-        let more = rows.len() > page_size;
-        rows.truncate(page_size);
+        let size = (page_size, Self::PAGE_BYTES);
+        let (rows, more) = self.read(|conn| queries::list(conn, filter, order, after, size))?;
         let last = rows.last().filter(|_| more);
         let next = last.map(|row| Position { at: sort_value(row, order), id: row.uuid }.token(order));
         Ok(Page { rows, next })

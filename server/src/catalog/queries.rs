@@ -86,14 +86,14 @@ pub(super) fn get(conn: &Connection, id: TaskId) -> rusqlite::Result<Option<Task
     conn.prepare_cached(&sql)?.query_row([Id(id)], read).optional()
 }
 
-/// Up to `limit` rows after a position.
+/// Up to `limit` rows after a position, but not much more than `bytes` of text, and whether there are more.
 pub(super) fn list(
     conn: &Connection,
     filter: &TaskFilter,
     order: TaskOrder,
     after: Option<Position>,
-    limit: usize,
-) -> rusqlite::Result<Vec<TaskRow>> {
+    (limit, bytes): (usize, usize),
+) -> rusqlite::Result<(Vec<TaskRow>, bool)> {
     let mut wanted = Conditions::default();
     let exact = [
         ("task_source = ?", &filter.task_source),
@@ -130,9 +130,33 @@ pub(super) fn list(
         let values = [Value::Text(time_text(at)), Value::Text(id.to_string())];
         wanted.and(&format!("({column}, uuid) {compare} (?, ?)"), values);
     }
-    let sql =
-        format!("{} {} ORDER BY {column} {direction}, uuid {direction} LIMIT {limit}", *SELECT, wanted.sql);
-    conn.prepare_cached(&sql)?.query_map(params_from_iter(wanted.values), read)?.collect()
+    // One more than asked for tells whether there are more.
+    let sql = format!(
+        "{} {} ORDER BY {column} {direction}, uuid {direction} LIMIT {}",
+        *SELECT,
+        wanted.sql,
+        limit + 1
+    );
+    let mut statement = conn.prepare_cached(&sql)?;
+    let (mut rows, mut used) = (Vec::new(), 0);
+    for row in statement.query_map(params_from_iter(wanted.values), read)? {
+        let row = row?;
+        if rows.len() >= limit || (used > 0 && used + text_bytes(&row) > bytes) {
+            return Ok((rows, true));
+        }
+        used += text_bytes(&row);
+        rows.push(row);
+    }
+    Ok((rows, false))
+}
+
+/// Bytes of what callers wrote into a row, as far as a listing tells it.
+fn text_bytes(row: &TaskRow) -> usize {
+    let TaskKey { task_source, owner, repo, task_type, task_id } = &row.key;
+    let key = [task_source, owner, repo, task_type, task_id];
+    let other = [&row.user, &row.hostname, &row.llm_provider, &row.model];
+    let error = row.error_message.as_ref().map_or(0, String::len);
+    error + key.into_iter().chain(other).map(String::len).sum::<usize>()
 }
 
 /// A WHERE clause and its values.
