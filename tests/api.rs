@@ -1,0 +1,33 @@
+//! Every call of the service does what its comment in the protocol says, through the socket of a real server.
+
+#![allow(
+    clippy::disallowed_methods,
+    clippy::unwrap_used,
+    clippy::wildcard_enum_match_arm,
+    reason = "tests look at the disk as it is, and match what matters to them"
+)]
+
+#[path = "support/dynamic.rs"]
+mod dynamic;
+#[path = "api/facts.rs"]
+mod facts;
+#[path = "api/follow.rs"]
+mod follow;
+#[path = "api/history.rs"]
+mod history;
+#[path = "api/leases.rs"]
+mod leases;
+#[path = "api/lifecycle.rs"]
+mod lifecycle;
+#[path = "api/messages.rs"]
+mod messages;
+#[path = "api/pipeline.rs"]
+mod pipeline;
+#[path = "api/retries.rs"]
+mod retries;
+#[path = "support/server.rs"]
+mod server;
+#[path = "api/views.rs"]
+mod views;
+#[path = "support/wire.rs"]
+mod wire;
