@@ -138,10 +138,10 @@ fix-buf-baseline: $(NODE_MODULES) ## At a release: what the protos are now is wh
 GENERATED := clients/typescript/src/gen
 
 .PHONY: gen gen-typescript check-gen
-gen: gen-typescript ## Generates the code of the clients
+gen: gen-python gen-typescript ## Generates the code of the clients
 gen-typescript: $(NODE_MODULES)
 	$(BUF) generate
-check-gen: gen ## The generated code is that of the protos
+check-gen: check-gen-python gen-typescript ## The generated code is that of the protos
 	@git diff --exit-code -- $(GENERATED)
 	@new=$$(git ls-files --others --exclude-standard -- $(GENERATED)); \
 	  [[ -z "$$new" ]] || { echo "generated, but not committed: $$new" >&2; exit 1; }
@@ -158,6 +158,7 @@ fix-typescript: $(NODE_MODULES) ## Formats TypeScript and repairs lint
 test: setup check ## Runs every check, then every test; fails if they changed the work tree
 	$(PYTHON) tests/oracle/test_fold.py
 	$(CARGO) test --locked --workspace --all-features
+	$(MAKE) --no-print-directory test-python test-typescript test-tools
 	@[[ "$$($(WORKTREE))" == "$(WORKTREE_BEFORE)" ]] || \
 	  { echo "the checks or tests changed the work tree:"; git status --short; exit 1; } >&2
 
@@ -230,8 +231,8 @@ check-gen-python: ## The Python stubs are what the protos give
 	  $(PYTHON_CLIENT)/src/contextstore/v1
 
 .PHONY: test-python
-test-python: check-gen-python $(PYTHON_VENVS) ## Types and tests of the Python client, with the newest and the oldest grpcio
-	$(CARGO) build --locked --package contextstore
+test-python: $(PYTHON_VENVS) ## Types and tests of the Python client, with the newest and the oldest grpcio
+	$(CARGO) build --locked --workspace --all-features
 	$(call install_python,python-high)
 	cd $(PYTHON_CLIENT) && ../../target/venv/python-high/bin/mypy
 	cd $(PYTHON_CLIENT) && ../../target/venv/python-high/bin/pytest --quiet

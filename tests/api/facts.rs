@@ -300,7 +300,7 @@ async fn tasks_are_listed_by_what_they_are() {
             ..Default::default()
         }),
         statistics: Some(pb::TaskStatistics { total_messages: 1, ..Default::default() }),
-        ..whole.clone()
+        ..whole
     };
     assert_eq!(failed, expected);
     assert_eq!((failed.error_message.as_str(), failed.status.as_str()), ("broke", "failed"));

@@ -1,5 +1,7 @@
 //! Calls of the service by the names of its methods, with requests and answers as proto JSON.
 
+#![allow(dead_code, reason = "every test uses a part of it")]
+
 use std::fmt;
 use std::path::Path;
 use std::time::Duration;

@@ -2527,7 +2527,8 @@ export const WatchTaskResponse_LaggedSchema: GenMessage<WatchTaskResponse_Lagged
  *
  * **Leases.** One client at a time works on a task. StartTask and ResumeTask answer a `lease_generation`, which
  * every mutating call carries. An older one is refused with STALE_LEASE; 0 means "no lease of mine" and is
- * refused with LEASE_HELD while somebody holds one. Every accepted change renews the lease.
+ * refused with LEASE_HELD while somebody holds one. Every accepted change renews the lease. Of a task that nobody
+ * holds, as it is paused or has ended, the newest generation is as good as 0.
  *
  * **A cancelled call** (by the client, a deadline or a broken connection) either happened wholly or not at all,
  * and the client cannot know which: repeat it with the same request_id. Of a cancelled AppendMessages, the
@@ -2616,7 +2617,7 @@ export const ContextStore: GenService<{
   },
   /**
    * Keeps a lease alive. Renewals are in memory: a restarted server grants every lease one fresh time-to-live.
-   * Changes nothing on disk, so it needs no request_id. Errors: TASK_NOT_FOUND, STALE_LEASE.
+   * Changes nothing on disk, so it needs no request_id. Errors: TASK_NOT_FOUND, WRONG_STATUS, STALE_LEASE.
    *
    * @generated from rpc contextstore.v1.ContextStore.RenewLease
    */
