@@ -39,6 +39,7 @@ class Scripted(ContextStoreServicer):
     def __init__(self, *failures: tuple[grpc.StatusCode, bytes]) -> None:
         self.failures = list(failures)
         self.requests: list[Any] = []
+        self.healths = [b"", b"\x08\x02"]
 
     def _take(self, request: Any, context: Any) -> None:
         self.requests.append(request)
@@ -69,9 +70,8 @@ class Scripted(ContextStoreServicer):
             time.sleep(0.01)
 
     def check(self, request: bytes, context: Any) -> bytes:
-        """The health: first UNKNOWN, then NOT_SERVING, then SERVING."""
-        self.requests.append(request)
-        return (b"", b"\x08\x02", b"\x08\x01")[min(len(self.requests), 3) - 1]
+        """First UNKNOWN, then NOT_SERVING, then SERVING."""
+        return self.healths.pop(0) if self.healths else b"\x08\x01"
 
     def AppendMessages(self, request_iterator: Any, context: Any) -> Any:
         """Appends two, then fails as it is told."""
@@ -185,11 +185,12 @@ def test_every_call_has_a_deadline() -> None:
 def test_a_server_is_ready_when_it_says_so() -> None:
     with serve() as (scripted, address):
         with Client(address) as client:
+            with pytest.raises(errors.Unavailable, match="not ready yet"):
+                client.wait_until_ready(timeout=0.01)
             client.wait_until_ready(timeout=10)
-        assert scripted.requests == [b""] * 3
-        scripted.requests.clear()
+        scripted.healths = [b"", b"\x08\x02"]
         both(address, lambda client: None, lambda client: client.wait_until_ready(timeout=10))
-        assert scripted.requests == [b""] * 3
+        assert scripted.healths == []
 
 
 def test_nobody_there() -> None:

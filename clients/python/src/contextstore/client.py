@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import time
 from collections.abc import Generator, Iterable, Mapping
 from datetime import datetime
@@ -72,7 +73,7 @@ class Client(ClientBase):
                 error = from_rpc_error(raised)
             except ContextStoreError as not_ready:
                 error = not_ready
-            time.sleep(attempts.pause_after(error, repeatable=True))
+            self._pause(attempts.pause_after(error, repeatable=True))
 
     def server_info(self, *, timeout: float | None = None) -> ServerInfo:
         """What the server is and what it takes."""
@@ -145,7 +146,15 @@ class Client(ClientBase):
                 error = from_rpc_error(raised)
             if call.none_if(error, attempts.failures > 0):
                 return cast(T, None)
-            time.sleep(attempts.pause_after(error, repeatable=call.repeatable))
+            self._pause(attempts.pause_after(error, repeatable=call.repeatable))
+
+    def _pause(self, seconds: float) -> None:
+        """Waits, and lets the channel connect meanwhile: older versions of grpcio do that only for as long as a call
+        waits for it, and else every five seconds."""
+        end = time.monotonic() + seconds
+        with contextlib.suppress(grpc.RpcError):
+            self._health(HEALTH_CHECK_REQUEST, timeout=seconds, wait_for_ready=True)
+        time.sleep(max(0.0, end - time.monotonic()))
 
     def _read(self, cursor: Cursor[T]) -> Generator[T, None, None]:
         attempts = StreamAttempts(self.timeout)
@@ -164,4 +173,4 @@ class Client(ClientBase):
                 error = cursor.refine(from_rpc_error(raised))
             finally:
                 call.cancel()
-            time.sleep(attempts.pause_after(error, resumable=cursor.resumable, idle=cursor.follows))
+            self._pause(attempts.pause_after(error, resumable=cursor.resumable, idle=cursor.follows))

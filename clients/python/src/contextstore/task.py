@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import itertools
-import time
 from collections.abc import Generator, Iterable, Mapping
 from datetime import timedelta
 from typing import TYPE_CHECKING, Any
@@ -97,7 +96,7 @@ class Task(TaskBase):
                     if not isinstance(answer, ContextStoreError):
                         yield pipeline.acknowledge(answer)
                         continue
-                    time.sleep(pipeline.pause_after(answer))
+                    self.client._pause(pipeline.pause_after(answer))
                     stream.close()
                     stream = AppendStream(self.client.stub, pipeline, self.client.stream_timeout)
                     if pipeline.finished:
