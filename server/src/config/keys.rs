@@ -258,6 +258,7 @@ pub(super) const OTHER_VARIABLES: &[(&str, &str)] = &[
     ("CONTEXTSTORE_ADDRESS", "Clients and commands: where the server is"),
     ("CONTEXTSTORE_TOKEN", "Clients and commands: the token for TCP"),
     ("CONTEXTSTORE_TOKEN_FILE", "Clients and commands: the file that holds the token"),
+    ("CONTEXTSTORE_BIN", "Tests of the clients: the server to run"),
 ];
 
 /// Names that older designs of this system gave to what is a key here.

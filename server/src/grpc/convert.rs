@@ -222,18 +222,20 @@ fn tool_calls(calls: &[pb::ToolCall]) -> Parsed<Option<Json>> {
         if call.id.is_empty() || call.name.is_empty() {
             return Err(bad(format!("[{index}] has no id or no name")));
         }
-        let (id, name, arguments) = (&call.id, &call.name, &call.arguments);
+        // In the order in which OpenAI writes them.
+        let [id, name, arguments] = [&call.id, &call.name, &call.arguments].map(|text| Json::text(text));
+        let [id, name, arguments] = [id.as_str(), name.as_str(), arguments.as_str()];
         list.push(match call.r#type.as_str() {
-            "" | "function" => serde_json::json!({
-                "id": id, "type": "function", "function": {"name": name, "arguments": arguments}
-            }),
+            "" | "function" => format!(
+                r#"{{"id":{id},"type":"function","function":{{"name":{name},"arguments":{arguments}}}}}"#
+            ),
             "custom" => {
-                serde_json::json!({"id": id, "type": "custom", "custom": {"name": name, "input": arguments}})
+                format!(r#"{{"id":{id},"type":"custom","custom":{{"name":{name},"input":{arguments}}}}}"#)
             }
             other => return Err(bad(format!("[{index}] has the type {other:?}, not function or custom"))),
         });
     }
-    json("message.tool_calls", &Value::from(list).to_string()).map(Some)
+    json("message.tool_calls", &format!("[{}]", list.join(","))).map(Some)
 }
 
 /// Fields of a message that have no field of their own; those that have one would say two things.

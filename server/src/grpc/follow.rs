@@ -114,23 +114,24 @@ pub(super) fn history(
     })
 }
 
-/// What happens to a task, from a place on.
+/// What happens to a task, from a place on; and that place.
 pub(super) fn watch(
     serving: Arc<Serving>,
     id: TaskId,
     from: Option<Place>,
-) -> Result<impl Stream<Item = Result<pb::WatchTaskResponse, Status>> + Send, Status> {
+) -> Result<(Place, impl Stream<Item = Result<pb::WatchTaskResponse, Status>> + Send), Status> {
     let follower = Follower::new(Arc::clone(&serving), id);
     let ends = serving.with(|store| store.log_ends(id))?;
     let place = from.unwrap_or_else(|| Place::from(ends));
     let watcher = Watcher { follower, place, ahead: VecDeque::new() };
-    Ok(unfold(Some(watcher), |watcher| async move {
+    let events = unfold(Some(watcher), |watcher| async move {
         let mut watcher = watcher?;
         match watcher.next().await {
             Ok(response) => Some((Ok(response), Some(watcher))),
             Err(status) => Some((Err(status), None)),
         }
-    }))
+    });
+    Ok((place, events))
 }
 
 struct Watcher {

@@ -436,6 +436,15 @@ impl ContextStore for Service {
         let asked = request.get_ref();
         let id = TaskId::parse(&asked.task_uuid)?;
         let from = Place::parse(&asked.resume_token)?;
-        self.stream(&request, || Ok(Box::pin(follow::watch(Arc::clone(&self.serving), id, from)?)))
+        let mut begins = None;
+        let mut response = self.stream(&request, || {
+            let (place, events) = follow::watch(Arc::clone(&self.serving), id, from)?;
+            begins = Some(place);
+            Ok(Box::pin(events))
+        })?;
+        if let Some(token) = begins.and_then(|place: Place| place.to_string().parse().ok()) {
+            response.metadata_mut().insert("resume-token", token);
+        }
+        Ok(response)
     }
 }

@@ -1942,7 +1942,10 @@ class WatchTaskRequest(_message.Message):
     task_uuid: _builtins.str
     """The task."""
     resume_token: _builtins.str
-    """`resume_token` of an earlier event: go on behind it. Empty: from now on."""
+    """`resume_token` of an earlier event: go on behind it. Empty: from now on. `v1.0.0.0`: from the very beginning. The
+    token of the place where the watch begins is in the response's header `resume-token`, so that a client whose
+    connection breaks before the first event misses nothing.
+    """
     def __init__(
         self,
         *,

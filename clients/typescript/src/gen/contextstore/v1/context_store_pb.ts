@@ -2220,7 +2220,9 @@ export type WatchTaskRequest = Message<"contextstore.v1.WatchTaskRequest"> & {
   taskUuid: string;
 
   /**
-   * `resume_token` of an earlier event: go on behind it. Empty: from now on.
+   * `resume_token` of an earlier event: go on behind it. Empty: from now on. `v1.0.0.0`: from the very beginning. The
+   * token of the place where the watch begins is in the response's header `resume-token`, so that a client whose
+   * connection breaks before the first event misses nothing.
    *
    * @generated from field: string resume_token = 2;
    */
