@@ -263,7 +263,7 @@ $(RUFF):
 	$(@D)/pip install --quiet --disable-pip-version-check ruff==$(RUFF_VERSION)
 
 $(NODE_MODULES): clients/typescript/package.json clients/typescript/package-lock.json | $(NODE)
-	cd clients/typescript && npm ci --silent --no-audit --no-fund
+	cd clients/typescript && npm ci --loglevel=error --no-audit --no-fund
 	@touch $@
 
 # Linked to a folder without a Python in it, which goes to the front of the path.
