@@ -122,7 +122,13 @@ fn begin(serving: &Serving, handle: &mut Option<TaskHandle>, request: pb::Append
     let role = append.message.role;
     let handle = match handle.take_if(|handle| handle.id() == id) {
         Some(same) => handle.insert(same),
-        None => handle.insert(block_in_place(|| serving.store().handle(id))?),
+        None => {
+            // Another task: what is written to it would stay if the messages before it could not be made durable.
+            if let Some(before) = handle.take() {
+                block_in_place(|| before.settle())?;
+            }
+            handle.insert(block_in_place(|| serving.store().handle(id))?)
+        }
     };
     let tried = if large { None } else { handle.try_append(&append) };
     let pending = tried.unwrap_or_else(|| block_in_place(|| handle.append(&append)))?;

@@ -195,6 +195,16 @@ impl Task {
         inner.write_event(self, event.name(), &body)
     }
 
+    /// How far the log is written, and how far that has to come. A sync that somebody else makes will do.
+    fn written(&self) -> (u64, Durability) {
+        let inner = self.lock();
+        let durability = match self.durability(&inner) {
+            Durability::Process => Durability::Process,
+            Durability::Group | Durability::Each => Durability::Group,
+        };
+        (inner.log.len(), durability)
+    }
+
     /// Returns when the log is durable up to `end`. If it never will be, the handle is spent.
     fn wait_durable(&self, end: u64, durability: Durability) -> Result<(), StoreError> {
         if durability == Durability::Process {

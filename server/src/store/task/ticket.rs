@@ -50,6 +50,12 @@ impl TaskHandle {
         self.task.id
     }
 
+    /// Returns when everything that was written to the task is durable, by the task's measure.
+    pub fn settle(&self) -> Result<(), StoreError> {
+        let (end, durability) = self.task.written();
+        self.task.wait_durable(end, durability)
+    }
+
     /// Writes a message; it is acknowledged when it is durable.
     pub fn append(&self, append: &Append) -> Result<Pending, StoreError> {
         let prepared = Task::prepare(&self.task.env, append)?;
