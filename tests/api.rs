@@ -7,6 +7,8 @@
     reason = "tests look at the disk as it is, and match what matters to them"
 )]
 
+#[path = "api/disk.rs"]
+mod disk;
 #[path = "support/dynamic.rs"]
 mod dynamic;
 #[path = "api/facts.rs"]
@@ -21,12 +23,18 @@ mod leases;
 mod lifecycle;
 #[path = "api/messages.rs"]
 mod messages;
+#[path = "support/nobody.rs"]
+mod nobody;
 #[path = "api/pipeline.rs"]
 mod pipeline;
+#[path = "api/reasons.rs"]
+mod reasons;
 #[path = "api/retries.rs"]
 mod retries;
 #[path = "support/server.rs"]
 mod server;
+#[path = "support/trace.rs"]
+mod trace;
 #[path = "api/views.rs"]
 mod views;
 #[path = "support/wire.rs"]

@@ -6,7 +6,7 @@ use contextstore_proto::v1 as pb;
 use prost_types::Timestamp;
 
 use crate::server::{DEADLINE, TestServer, eventually};
-use crate::wire::{Api, Work, all, api, configured, files, refused, say, start, start_as, task};
+use crate::wire::{Api, Work, all, api, files, refused, say, start, start_as, task};
 
 /// Bytes of all files below a directory.
 fn bytes_below(dir: &std::path::Path) -> u64 {
@@ -149,9 +149,15 @@ async fn counters_never_turn_over() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn the_server_says_what_it_is_and_takes() {
-    let yaml = "durability: each\nlease: {ttl: 90s}\nlimits: {message_bytes: 1MiB, connections: 9, task_bytes: 5MiB, \
-                read_idle: 1500ms}";
-    let server = configured(yaml).await;
+    let keys = [
+        ("durability", "each"),
+        ("lease.ttl", "90s"),
+        ("limits.message_bytes", "1MiB"),
+        ("limits.connections", "9"),
+        ("limits.task_bytes", "5MiB"),
+        ("limits.read_idle", "1500ms"),
+    ];
+    let server = TestServer::start_configured(&keys).await;
     let info = api(&server).await.get_server_info(pb::GetServerInfoRequest {}).await.unwrap().into_inner();
     assert_eq!((info.version.as_str(), info.format_version), (env!("CARGO_PKG_VERSION"), 1));
     assert_eq!((info.durability.as_str(), info.lease_ttl.unwrap().seconds), ("each", 90));

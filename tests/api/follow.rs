@@ -11,7 +11,7 @@ use tonic::Streaming;
 
 use crate::pipeline::piped;
 use crate::server::{DEADLINE, TestServer};
-use crate::wire::{Work, all, api, configured, holder, reason, refused, say, start, start_as, task, why};
+use crate::wire::{Work, all, api, holder, reason, refused, say, start, start_as, task, why};
 
 type Told = Streaming<pb::WatchTaskResponse>;
 
@@ -127,7 +127,7 @@ async fn those_who_follow_are_told_that_the_task_is_gone() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_watcher_is_told_of_everything_as_it_happens() {
-    let server = configured("lease: {ttl: 300ms}").await;
+    let server = TestServer::start_configured(&[("lease.ttl", "300ms")]).await;
     let mut api = api(&server).await;
     let work = start(&mut api).await;
     say(&mut api, &work, "before").await;

@@ -7,10 +7,10 @@ use contextstore_proto::v1::ErrorReason;
 use prost_types::Timestamp;
 
 use crate::server::{DEADLINE, TestServer, eventually};
-use crate::wire::{Api, Work, api, configured, holder, reason, refused, say, start, start_as, task};
+use crate::wire::{Api, Work, api, holder, reason, refused, say, start, start_as, task};
 
 /// As short as it may be: time to see a lease alive, and not long to wait until it is dead.
-const SHORT: &str = "lease: {ttl: 1s}";
+const SHORT: [(&str, &str); 1] = [("lease.ttl", "1s")];
 
 fn take(work: &Work, instance: &str) -> pb::StartTaskRequest {
     pb::StartTaskRequest { task_uuid: work.uuid.clone(), holder: holder(instance), ..Default::default() }
@@ -89,7 +89,7 @@ async fn another_instance_is_told_who_holds_the_task() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_lease_that_expired_is_taken_over() {
-    let server = configured(SHORT).await;
+    let server = TestServer::start_configured(&SHORT).await;
     let mut api = api(&server).await;
     let work = start(&mut api).await;
     assert_eq!(reason(api.start_task(take(&work, "b")).await), ErrorReason::LeaseHeld);
@@ -121,7 +121,7 @@ async fn a_lease_that_expired_is_taken_over() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn renewals_and_changes_keep_a_lease_alive() {
-    let server = configured(SHORT).await;
+    let server = TestServer::start_configured(&SHORT).await;
     let mut api = api(&server).await;
     let (renewed, written) = (start(&mut api).await, start(&mut api).await);
     let end = std::time::Instant::now() + Duration::from_millis(2500);
@@ -146,7 +146,7 @@ async fn renewals_and_changes_keep_a_lease_alive() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_restarted_server_grants_one_fresh_time_to_live() {
-    let mut server = configured(SHORT).await;
+    let mut server = TestServer::start_configured(&SHORT).await;
     let mut client = api(&server).await;
     let work = start(&mut client).await;
     let expired = || async {

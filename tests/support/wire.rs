@@ -17,7 +17,6 @@ use contextstore_proto::v1::append_message_request::Body as MessageBody;
 use contextstore_proto::v1::context_store_client::ContextStoreClient;
 use http_body::Frame;
 use http_body_util::BodyExt;
-use tempfile::TempDir;
 use tonic::body::Body;
 use tonic::transport::{Channel, Endpoint};
 use tonic::{Code, Response, Status, Streaming};
@@ -138,19 +137,6 @@ pub(crate) async fn exchange(
     collect(raw(channel, path, headers, frames).await?).await
 }
 
-/// Starts a server that is configured by the text of a YAML file.
-pub(crate) async fn configured(yaml: &str) -> TestServer {
-    let root = tempfile::tempdir().unwrap();
-    configured_in(root, yaml).await
-}
-
-/// The same on a directory that is there: the data is in its `data`.
-pub(crate) async fn configured_in(root: TempDir, yaml: &str) -> TestServer {
-    let file = root.path().join("config.yaml");
-    fs::write(&file, yaml).unwrap();
-    TestServer::start_in(root, &["--config", file.to_str().unwrap()]).await
-}
-
 /// A task that somebody works on.
 #[derive(Debug, Clone)]
 pub(crate) struct Work {
@@ -176,6 +162,11 @@ pub(crate) async fn start_as(api: &mut Api, request: pb::StartTaskRequest) -> Wo
 }
 
 impl Work {
+    /// A task that need not be there.
+    pub(crate) fn nobody(uuid: &str) -> Self {
+        Self { uuid: uuid.to_owned(), lease: 0 }
+    }
+
     /// Appends a whole OpenAI message.
     pub(crate) fn json(&self, message: impl Into<String>) -> pb::AppendMessageRequest {
         pb::AppendMessageRequest {
