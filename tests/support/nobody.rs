@@ -6,7 +6,12 @@ use std::thread;
 use rustix::process::{Gid, Uid};
 use rustix::thread::{set_thread_groups, set_thread_res_gid, set_thread_res_uid};
 
-/// Runs something as the user `nobody`. Needs root.
+/// Whether this process may be somebody else: it must be root.
+pub(crate) fn is_possible() -> bool {
+    rustix::process::geteuid().is_root()
+}
+
+/// Runs something as the user `nobody`.
 pub(crate) fn as_nobody<T: Send + 'static>(act: impl Future<Output = T> + Send + 'static) -> T {
     let run = move || {
         // These are the thread's own; the rest of the process stays who it is.
