@@ -1,7 +1,11 @@
 //! What is written but need not be durable yet: the one who wrote it waits here, in a thread or as a task.
 
 use std::future::poll_fn;
+use std::io;
 use std::sync::Arc;
+
+use tokio::runtime::{Handle, RuntimeFlavor};
+use tokio::task::block_in_place;
 
 use crate::infra::fs::File;
 use crate::log::{Commit, Step};
@@ -102,26 +106,32 @@ impl Ticket {
     }
 
     async fn durable(mut self) -> Result<(), StoreError> {
-        let mut alone = self.durability == Durability::Each;
-        while self.durability != Durability::Process {
-            let step = poll_fn(|context| self.commit.poll(self.end, alone, context)).await;
-            match step {
-                Ok(Step::Done) => break,
-                Ok(Step::Lead) => {
-                    tokio::task::block_in_place(|| self.commit.lead(self.file.as_ref()));
-                    alone = false;
-                }
-                Err(error) => {
-                    self.settled = true;
-                    return Err(tokio::task::block_in_place(|| self.task.failed_to_sync(error)));
-                }
+        if self.durability != Durability::Process {
+            let alone = self.durability == Durability::Each;
+            let synced = synced(&self.commit, self.file.as_ref(), self.end, alone).await;
+            if let Err(error) = synced {
+                self.settled = true;
+                return Err(block_in_place(|| self.task.failed_to_sync(error)));
             }
         }
         self.settled = true;
         if self.checkpoint {
-            tokio::task::block_in_place(|| self.task.checkpoint_now());
+            block_in_place(|| self.task.checkpoint_now());
         }
         Ok(())
+    }
+}
+
+/// Returns when a log is synced up to an end, as a task of a multi-threaded runtime.
+async fn synced(commit: &Commit, file: &dyn File, end: u64, mut alone: bool) -> io::Result<()> {
+    loop {
+        match poll_fn(|context| commit.poll(end, alone, context)).await? {
+            Step::Done => return Ok(()),
+            Step::Lead => {
+                block_in_place(|| commit.lead(file));
+                alone = false;
+            }
+        }
     }
 }
 
@@ -134,14 +144,20 @@ impl Drop for Ticket {
         }
         let (commit, file, task) = (Arc::clone(&self.commit), Arc::clone(&self.file), Arc::clone(&self.task));
         let end = self.end;
-        let finish = move || {
-            if let Err(error) = commit.wait(end, Durability::Group, file.as_ref()) {
-                task.failed_to_sync(error);
+        match Handle::try_current() {
+            // As a task, since there may be a thousand of them: most only wait for the one that syncs.
+            Ok(runtime) if runtime.runtime_flavor() == RuntimeFlavor::MultiThread => {
+                drop(runtime.spawn(async move {
+                    if let Err(error) = synced(&commit, file.as_ref(), end, false).await {
+                        block_in_place(|| task.failed_to_sync(error));
+                    }
+                }));
             }
-        };
-        match tokio::runtime::Handle::try_current() {
-            Ok(runtime) => drop(runtime.spawn_blocking(finish)),
-            Err(_) => finish(),
+            _ => {
+                if let Err(error) = commit.wait(end, Durability::Group, file.as_ref()) {
+                    task.failed_to_sync(error);
+                }
+            }
         }
     }
 }
