@@ -82,8 +82,11 @@ impl Upkeep {
 
     async fn tick(&mut self) {
         let store = self.serving.store();
-        let refreshed = store.clone();
-        let _ = spawn_blocking(move || refreshed.refresh_catalog()).await;
+        if store.is_catalog_behind() {
+            // Only then: an idle server would keep as many threads as there are ticks in their time to live.
+            let refreshed = store.clone();
+            let _ = spawn_blocking(move || refreshed.refresh_catalog()).await;
+        }
         for _ in 0..self.serving.pace.sweep() {
             metrics::reader_stalled();
         }

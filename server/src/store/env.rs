@@ -203,6 +203,10 @@ impl Env {
         lock(&self.dirty).insert(id);
     }
 
+    pub(crate) fn is_dirty(&self) -> bool {
+        !lock(&self.dirty).is_empty()
+    }
+
     pub(crate) fn take_dirty(&self) -> HashSet<TaskId> {
         std::mem::take(&mut lock(&self.dirty))
     }

@@ -307,6 +307,11 @@ impl Store {
         }
     }
 
+    /// Whether rows in the catalog are behind their tasks: [`Self::refresh_catalog`] has something to do.
+    pub fn is_catalog_behind(&self) -> bool {
+        self.shared.env.is_dirty()
+    }
+
     /// Measures how much all tasks take, for the store's quota and for those who count.
     pub fn measure(&self) -> Result<u64, StoreError> {
         let fs = self.shared.env.fs.as_ref();
