@@ -10,6 +10,10 @@ use tonic_types::{ErrorDetails, StatusExt};
 
 use crate::model::{InvalidField, StoreError, TaskId, in_full};
 
+/// Most bytes of a text in an error. Errors travel in headers, of which nobody takes many; they may repeat what the
+/// caller sent, and that can be long.
+const MAX_TEXT: usize = 1024;
+
 /// Why the service refused a call that never came to the store, or that the store had no answer to.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum Refusal {
@@ -158,16 +162,39 @@ fn fault(
 ) -> Status {
     let mut details = ErrorDetails::new();
     let data: HashMap<String, String> =
-        data.into_iter().map(|(key, value)| (key.to_owned(), value)).collect();
+        data.into_iter().map(|(key, value)| (key.to_owned(), short(&value))).collect();
     details.set_error_info(reason, ERROR_DOMAIN, data);
     if let Some(violation) = violation {
-        details.add_bad_request_violation(violation.field, violation.problem.as_str());
+        details.add_bad_request_violation(violation.field, short(&violation.problem));
     }
-    Status::with_error_details(code, words, details)
+    Status::with_error_details(code, short(&words), details)
+}
+
+/// A text with its middle left out if it is long: what is wrong stands at the beginning or at the end.
+fn short(text: &str) -> String {
+    if text.len() <= MAX_TEXT {
+        return text.to_owned();
+    }
+    let (head, tail) =
+        (text.floor_char_boundary(MAX_TEXT / 2), text.ceil_char_boundary(text.len() - MAX_TEXT / 2));
+    format!("{} … {}", &text[..head], &text[tail..])
 }
 
 fn retry(status: Status, pause: Duration) -> Status {
     let mut details = status.get_error_details();
     details.set_retry_info(Some(pause));
     Status::with_error_details(status.code(), status.message(), details)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_long_text_keeps_its_ends() {
+        assert_eq!(short("a problem"), "a problem");
+        let long = short(&format!("kinds has {:?}; allowed are message", "é".repeat(100_000)));
+        assert!(long.starts_with("kinds has \"é") && long.ends_with("allowed are message"), "{long}");
+        assert!(long.len() <= MAX_TEXT + 8);
+    }
 }
