@@ -65,8 +65,17 @@ fn malformed(error: &DecodeError) -> Status {
     while let Some((place, rest)) = problem.split_once(": ")
         && let Some((_, field)) = place.split_once('.')
     {
-        path.insert(0, field);
+        // As Rust has to write a name that is a word of its own.
+        path.insert(0, field.strip_prefix("r#").unwrap_or(field));
         problem = rest;
+    }
+    // Of the two forms of a message prost knows only the name of the choice.
+    if let [choice @ "body", inner @ ..] = &mut path[..] {
+        if !inner.is_empty() {
+            *choice = "message";
+        } else if problem.starts_with("invalid string") {
+            *choice = "message_json";
+        }
     }
     let field = path.join(".");
     let mut details = ErrorDetails::new();

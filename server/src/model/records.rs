@@ -260,6 +260,17 @@ impl ToolCall {
         Ok(wire.status == "success")
     }
 
+    /// The field that takes most, for one who has to send less.
+    pub(crate) fn largest_field(&self) -> &'static str {
+        let len = |json: &Option<Json>| json.as_ref().map_or(0, |json| json.as_str().len());
+        let fields = [
+            ("arguments_json", len(&self.arguments)),
+            ("result_json", len(&self.result)),
+            ("error", self.error.as_ref().map_or(0, String::len)),
+        ];
+        fields.into_iter().max_by_key(|(_, len)| *len).map_or("tool_name", |(field, _)| field)
+    }
+
     pub(crate) fn validate(&self) -> Result<(), InvalidField> {
         if self.tool_name.is_empty() {
             return Err(InvalidField::new("tool_name", "is empty"));

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use crate::infra::fs::{Fs, Open, StorePath};
 use crate::log::{Digest, Head, Line, LogKind, LogWriter, RecordState, Signal};
-use crate::model::{Durability, Plan, RequestId, StoreError, ToolCall};
+use crate::model::{Durability, InvalidField, Plan, RequestId, StoreError, ToolCall};
 
 use super::{Caller, Inner, Task};
 use crate::store::layout;
@@ -69,6 +69,7 @@ impl Task {
     ) -> Result<(u64, bool), StoreError> {
         call.validate()?;
         let body = call.body().map_err(|error| StoreError::io("recording a tool call", error.into()))?;
+        self.check_size(call.largest_field(), &body)?;
         self.record(LogKind::Tools, &body, caller)
     }
 
@@ -76,7 +77,17 @@ impl Task {
     pub(crate) fn append_plan(&self, plan: &Plan, caller: &Caller) -> Result<(u64, bool), StoreError> {
         plan.validate()?;
         let body = plan.body().map_err(|error| StoreError::io("appending a plan", error.into()))?;
+        self.check_size("plan_content_json", &body)?;
         self.record(LogKind::Plans, &body, caller)
+    }
+
+    fn check_size(&self, field: &'static str, body: &str) -> Result<(), InvalidField> {
+        let limit = self.env.options.max_message_bytes;
+        if body.len() <= limit {
+            return Ok(());
+        }
+        let problem = format!("makes a record of {} bytes; at most {limit} are allowed", body.len());
+        Err(InvalidField::new(field, problem))
     }
 
     fn record(&self, kind: LogKind, body: &str, caller: &Caller) -> Result<(u64, bool), StoreError> {
@@ -84,11 +95,6 @@ impl Task {
         let digest = Digest::of(&[&body]);
         let mut inner = self.lock();
         let durability = self.durability(&inner);
-        let limit = self.env.options.max_message_bytes;
-        if body.len() > limit {
-            let problem = format!("has {} bytes; at most {limit} are allowed", body.len());
-            return Err(crate::model::InvalidField::new("record", problem).into());
-        }
         let records = inner.records(kind);
         let len = records.len();
         let seen = caller.request_id.as_ref().and_then(|id| Some((id, records.state.requests.get(id)?)));
