@@ -117,7 +117,8 @@ impl Service<Request<Body>> for Gate {
             let response = Status::from(refusal).into_http();
             return Box::pin(async move { Ok(meter(response, held)) });
         }
-        let request = request.map(|body| Body::new(Intake::new(body, Arc::clone(&held))));
+        let wanting = method.takes_one;
+        let request = request.map(|body| Body::new(Intake::new(body, Arc::clone(&held), wanting)));
         let answer = self.routes.call(request);
         Box::pin(async move { answer.await.map(|response| meter(response, held)) })
     }

@@ -84,11 +84,27 @@ pub(super) struct Intake {
     prefix: Vec<u8>,
     /// Bytes of the message that have not come yet.
     left: u64,
+    /// Whether there has to be a message, and there was none yet.
+    wanting: bool,
+    /// Whether it was told that the request is not whole.
+    told: bool,
 }
 
 impl Intake {
-    pub(super) fn new(body: Body, held: Arc<Held>) -> Self {
-        Self { body, held, prefix: Vec::with_capacity(PREFIX_BYTES), left: 0 }
+    /// `wanting`: a request without a message is none.
+    pub(super) fn new(body: Body, held: Arc<Held>, wanting: bool) -> Self {
+        Self { body, held, prefix: Vec::with_capacity(PREFIX_BYTES), left: 0, wanting, told: false }
+    }
+
+    /// Why the request is not whole if nothing more comes.
+    fn missing(&self) -> Option<Refusal> {
+        if self.told {
+            None
+        } else if self.left > 0 || !self.prefix.is_empty() {
+            Some(Refusal::Malformed("it ends within a message"))
+        } else {
+            self.wanting.then_some(Refusal::Malformed("it has no message"))
+        }
     }
 
     /// Follows the messages in what has come.
@@ -106,6 +122,7 @@ impl Intake {
             if let [_, a, b, c, d] = self.prefix[..] {
                 self.left = u64::from(u32::from_be_bytes([a, b, c, d]));
                 self.prefix.clear();
+                self.wanting = false;
                 self.held.exchange(self.left)?;
             }
         }
@@ -123,7 +140,11 @@ impl http_body::Body for Intake {
     ) -> Poll<Option<Result<Frame<Bytes>, Status>>> {
         let polled = Pin::new(&mut self.body).poll_frame(context);
         polled.map(|frame| {
-            let frame = frame?;
+            let Some(frame) = frame else {
+                let missing = self.missing();
+                self.told = true;
+                return missing.map(|missing| Err(missing.into()));
+            };
             Some(frame.and_then(|frame| {
                 if let Some(data) = frame.data_ref() {
                     self.follow(data)?;
@@ -134,7 +155,7 @@ impl http_body::Body for Intake {
     }
 
     fn is_end_stream(&self) -> bool {
-        self.body.is_end_stream()
+        self.body.is_end_stream() && self.missing().is_none()
     }
 
     fn size_hint(&self) -> SizeHint {

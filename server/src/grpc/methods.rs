@@ -11,10 +11,12 @@ use prost_types::FileDescriptorSet;
 pub(super) struct Method {
     pub(super) service: &'static str,
     pub(super) name: &'static str,
+    /// Whether it takes one message, rather than a stream of them.
+    pub(super) takes_one: bool,
 }
 
 /// What nobody serves.
-const OTHER: Method = Method { service: "other", name: "other" };
+const OTHER: Method = Method { service: "other", name: "other", takes_one: false };
 
 /// All of them.
 #[derive(Debug)]
@@ -35,9 +37,13 @@ impl Default for Methods {
                 let name = format!("{}.{}", file.package(), service.name());
                 // Names of metrics live as long as the process; there is a handful, made once.
                 let name: &'static str = name.leak();
-                for method in &service.method {
-                    let method: &'static str = method.name().to_owned().leak();
-                    methods.insert(format!("/{name}/{method}"), Method { service: name, name: method });
+                for found in &service.method {
+                    let method: &'static str = found.name().to_owned().leak();
+                    let takes_one = !found.client_streaming();
+                    methods.insert(
+                        format!("/{name}/{method}"),
+                        Method { service: name, name: method, takes_one },
+                    );
                 }
             }
         }
@@ -59,6 +65,8 @@ mod tests {
     fn methods_are_found_by_their_exact_paths() {
         let methods = Methods::default();
         assert_eq!(methods.find("/contextstore.v1.ContextStore/GetTask").name, "GetTask");
+        assert!(methods.find("/contextstore.v1.ContextStore/WatchTask").takes_one);
+        assert!(!methods.find("/contextstore.v1.ContextStore/AppendMessages").takes_one);
         assert_eq!(methods.find("/grpc.health.v1.Health/Check").service, "grpc.health.v1.Health");
         assert_eq!(methods.find("/contextstore.v1.ContextStore/Invented"), OTHER);
     }

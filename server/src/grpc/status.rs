@@ -23,6 +23,8 @@ pub(crate) enum Refusal {
     Forbidden { caller: u32, server: u32 },
     #[error("the request has {size} bytes; at most {limit} are allowed (limits.message_bytes)")]
     TooLarge { size: u64, limit: u64 },
+    #[error("the request is not one of the protocol: {0}")]
+    Malformed(&'static str),
     #[error("the server is at its limit of {limit} {what}")]
     Overloaded { what: &'static str, limit: u64 },
     #[error("the server is stopping")]
@@ -51,6 +53,7 @@ impl From<Refusal> for Status {
                 let data = vec![("size", size.to_string()), ("limit", limit.to_string())];
                 fault(Code::InvalidArgument, R::TooLarge, data)
             }
+            Refusal::Malformed(_) => fault(Code::InvalidArgument, R::Malformed, vec![]),
             Refusal::Overloaded { what, limit } => retry(
                 fault(
                     Code::ResourceExhausted,
