@@ -21,11 +21,15 @@ pub(super) struct Serve {
     flags: ConfigFlags,
 }
 
+/// Calls in the store, readers whose bytes are not in memory, and those who sync each take a thread while they wait.
+const THREADS: usize = 2048;
+
 impl Serve {
     pub(super) fn run(self) -> Result<ExitCode, Failure> {
         let config = Config::load(&self.flags.into())?;
         telemetry::start(config.log.format, &config.log.level)?;
-        let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build()?;
+        let runtime =
+            tokio::runtime::Builder::new_multi_thread().enable_all().max_blocking_threads(THREADS).build()?;
         let ended = runtime.block_on(async {
             let mut terminate = signal(SignalKind::terminate())?;
             let mut interrupt = signal(SignalKind::interrupt())?;

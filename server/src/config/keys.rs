@@ -113,7 +113,7 @@ pub(super) const KEYS: &[Key] = &[
         kind: Kind::Count { least: 1, most: MANY, set: |c, count| c.limits.connections = size(count) },
         default: "1024",
         since: "0.1.0",
-        about: "Connections at once",
+        about: "Connections at once, on each address",
     },
     Key {
         name: "limits.read_streams",

@@ -1,7 +1,7 @@
 //! Appending messages, one by one and pipelined.
 
 use std::sync::Arc;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use contextstore_proto::v1 as pb;
 use futures_util::Stream;
@@ -9,17 +9,20 @@ use futures_util::stream::unfold;
 use prost::Message;
 use tokio::sync::mpsc;
 use tokio::task::block_in_place;
+use tokio::time::sleep;
 use tonic::{Status, Streaming};
 
 use super::serving::Serving;
 use super::status::Refusal;
 use super::{answer, convert};
 use crate::infra::metrics;
-use crate::model::Role;
-use crate::store::{AppendOutcome, Pending, TaskHandle};
+use crate::model::{InvalidField, Role, TaskId};
+use crate::store::{Append, AppendOutcome, Pending, TaskHandle};
 
 /// Messages that may wait for their responses.
 const WINDOW: usize = 1024;
+/// After how long a stream lets go of its task.
+const SILENT: Duration = Duration::from_secs(1);
 /// A request that is larger is not worked on where other calls wait behind it.
 const INLINE_BYTES: usize = 64 << 10;
 
@@ -29,22 +32,22 @@ pub(super) async fn one(
     request: pb::AppendMessageRequest,
 ) -> Result<pb::AppendMessageResponse, Status> {
     let started = Instant::now();
-    let store = serving.store();
     let large = request.encoded_len() > INLINE_BYTES;
-    let begin = || {
-        let (id, append) = convert::append(request)?;
-        let begun = store.try_handle(id).and_then(|handle| handle.try_append(&append));
-        let pending = match begun {
-            Some(begun) => begun,
-            None if large => store.begin_append(id, &append),
-            None => block_in_place(|| store.begin_append(id, &append)),
-        };
-        Ok::<_, Status>((append.message.role, pending?))
+    let (id, append) = parse(request, large)?;
+    let begun = if large { None } else { serving.store().try_handle(id) };
+    let pending = match begun.and_then(|handle| handle.try_append(&append)) {
+        Some(begun) => begun?,
+        None => serving.with(|store| store.begin_append(id, &append)).await?,
     };
-    let (role, pending) = if large { block_in_place(begin) } else { begin() }?;
+    let role = append.message.role;
     let outcome = pending.durable().await?;
     count(&outcome, role, started);
     Ok(answer::appended(&outcome))
+}
+
+fn parse(request: pb::AppendMessageRequest, large: bool) -> Result<(TaskId, Append), InvalidField> {
+    let parse = || convert::append(request);
+    if large { block_in_place(parse) } else { parse() }
 }
 
 fn count(outcome: &AppendOutcome, role: Role, started: Instant) {
@@ -101,9 +104,14 @@ async fn write(
             () = written.closed() => return,
             // What was written is acknowledged; the rest is for another server, or a later one.
             () = &mut stopped => Err(Refusal::Stopping.into()),
+            // A stream that is silent does not keep its task open.
+            () = sleep(SILENT), if handle.is_some() => match settle(&serving, &mut handle).await {
+                Ok(()) => continue,
+                Err(status) => Err(status),
+            },
         };
         let outcome = match request {
-            Ok(Some(request)) => begin(&serving, &mut handle, convert::as_one(request)),
+            Ok(Some(request)) => begin(&serving, &mut handle, convert::as_one(request)).await,
             Ok(None) => return,
             Err(status) => Err(status),
         };
@@ -114,23 +122,35 @@ async fn write(
     }
 }
 
-fn begin(serving: &Serving, handle: &mut Option<TaskHandle>, request: pb::AppendMessageRequest) -> Written {
+async fn begin(
+    serving: &Serving,
+    handle: &mut Option<TaskHandle>,
+    request: pb::AppendMessageRequest,
+) -> Written {
     let started = Instant::now();
     let large = request.encoded_len() > INLINE_BYTES;
-    let parse = || convert::append(request);
-    let (id, append) = if large { block_in_place(parse) } else { parse() }?;
+    let (id, append) = parse(request, large)?;
     let role = append.message.role;
     let handle = match handle.take_if(|handle| handle.id() == id) {
         Some(same) => handle.insert(same),
         None => {
             // Another task: what is written to it would stay if the messages before it could not be made durable.
-            if let Some(before) = handle.take() {
-                block_in_place(|| before.settle())?;
-            }
-            handle.insert(block_in_place(|| serving.store().handle(id))?)
+            settle(serving, handle).await?;
+            handle.insert(serving.with(|store| store.handle(id)).await?)
         }
     };
     let tried = if large { None } else { handle.try_append(&append) };
-    let pending = tried.unwrap_or_else(|| block_in_place(|| handle.append(&append)))?;
+    let pending = match tried {
+        Some(tried) => tried?,
+        None => serving.with(|_| handle.append(&append)).await?,
+    };
     Ok((pending, role, started))
+}
+
+/// Lets go of a task once everything that was written to it is durable.
+async fn settle(serving: &Serving, handle: &mut Option<TaskHandle>) -> Result<(), Status> {
+    match handle.take() {
+        Some(handle) => serving.with(|_| handle.settle()).await,
+        None => Ok(()),
+    }
 }

@@ -24,7 +24,7 @@ use crate::store::{Head, Line, LogEnds, LogKind, Store, Subscription};
 
 /// Even without a signal it is looked again, as the store may have been opened again in between.
 const LOOK_AGAIN: Duration = Duration::from_secs(5);
-/// A watcher that is further behind than this goes on at the present.
+/// A watcher that was at the present and is further behind than this goes on at the present.
 const LAG_BYTES: u64 = 16 << 20;
 /// Events that are read ahead of a watcher.
 const AHEAD: usize = 256;
@@ -74,6 +74,8 @@ pub(super) fn history(
         /// Where the next line begins; none before the first look.
         position: Option<u64>,
         left: u64,
+        /// Whether the last look ended before the end of the log.
+        more: bool,
         history: History,
     }
     impl State {
@@ -85,7 +87,7 @@ pub(super) fn history(
             };
             let mut records = LogRecords { lines, kinds: self.history.kinds.clone() };
             let mut batch = Vec::new();
-            fill(&mut records, &mut batch, &mut self.left)?;
+            self.more = fill(&mut records, &mut batch, &mut self.left)?;
             self.position = Some(records.lines.position());
             Ok(batch)
         }
@@ -93,18 +95,22 @@ pub(super) fn history(
         async fn next(&mut self) -> Result<Option<pb::StreamMessagesResponse>, Status> {
             while self.left > 0 {
                 let serving = Arc::clone(&self.follower.serving);
-                let records = serving.with(|store| self.read(store))?;
+                let records = serving.with(|store| self.read(store)).await?;
                 if !records.is_empty() {
                     metrics::bytes_streamed("StreamMessages", records.iter().map(Bytes::len).sum());
                     return Ok(Some(pb::StreamMessagesResponse { records }));
                 }
-                self.follower.more().await?;
+                if self.more {
+                    tokio::task::yield_now().await;
+                } else {
+                    self.follower.more().await?;
+                }
             }
             Ok(None)
         }
     }
     let left = if history.limit == 0 { u64::MAX } else { history.limit };
-    let state = State { follower: Follower::new(serving, id), position: None, left, history };
+    let state = State { follower: Follower::new(serving, id), position: None, left, more: false, history };
     unfold(Some(state), |state| async move {
         let mut state = state?;
         match state.next().await {
@@ -115,15 +121,15 @@ pub(super) fn history(
 }
 
 /// What happens to a task, from a place on; and that place.
-pub(super) fn watch(
+pub(super) async fn watch(
     serving: Arc<Serving>,
     id: TaskId,
     from: Option<Place>,
 ) -> Result<(Place, impl Stream<Item = Result<pb::WatchTaskResponse, Status>> + Send), Status> {
     let follower = Follower::new(Arc::clone(&serving), id);
-    let ends = serving.with(|store| store.log_ends(id))?;
+    let ends = serving.with(|store| store.log_ends(id)).await?;
     let place = from.unwrap_or_else(|| Place::from(ends));
-    let watcher = Watcher { follower, place, ahead: VecDeque::new() };
+    let watcher = Watcher { follower, place, ahead: VecDeque::new(), caught_up: from.is_none() };
     let events = unfold(Some(watcher), |watcher| async move {
         let mut watcher = watcher?;
         match watcher.next().await {
@@ -138,6 +144,8 @@ struct Watcher {
     follower: Follower,
     place: Place,
     ahead: VecDeque<pb::WatchTaskResponse>,
+    /// Whether it has been at the present. One that reads what was before it takes its time.
+    caught_up: bool,
 }
 
 impl Watcher {
@@ -147,7 +155,7 @@ impl Watcher {
                 return Ok(event);
             }
             let serving = Arc::clone(&self.follower.serving);
-            serving.with(|store| self.read(store))?;
+            serving.with(|store| self.read(store)).await?;
             if self.ahead.is_empty() {
                 self.follower.more().await?;
             }
@@ -158,7 +166,9 @@ impl Watcher {
         let id = self.follower.id;
         let ends = store.log_ends(id)?;
         let behind = self.place.behind(&ends);
-        if behind.is_none_or(|behind| behind > LAG_BYTES) {
+        // Several messages at once are no lag, however large they are.
+        let most = LAG_BYTES.max(4 * self.follower.serving.limits.message_bytes as u64);
+        if behind.is_none_or(|behind| self.caught_up && behind > most) {
             self.skip(ends, behind.unwrap_or(0));
             return Ok(());
         }
@@ -179,6 +189,7 @@ impl Watcher {
                 }
             }
         }
+        self.caught_up |= self.place.behind(&ends) == Some(0);
         Ok(())
     }
 

@@ -5,7 +5,7 @@
 use std::convert::Infallible;
 use std::future::Future;
 use std::pin::Pin;
-use std::sync::Arc;
+use std::sync::{Arc, PoisonError, RwLock};
 use std::task::{Context, Poll};
 use std::time::Instant;
 
@@ -17,8 +17,9 @@ use tonic::service::Routes;
 use tower::Service;
 
 use super::intake::{Held, InFlight, Intake};
-use super::metered::Metered;
+use super::metered::{Keeper, Metered};
 use super::methods::Methods;
+use super::paced::Pace;
 use super::peer::{Peer, Via};
 use super::status::Refusal;
 use crate::infra::metrics;
@@ -28,36 +29,43 @@ const OPEN: [&str; 3] =
     ["/grpc.health.v1.Health/Check", "/grpc.health.v1.Health/Watch", "/grpc.health.v1.Health/List"];
 
 /// Who may call.
-#[derive(Clone)]
 pub(crate) struct Access {
     /// The server's own user.
     pub(crate) uid: u32,
     /// Hash of the token that calls over TCP must carry; none: they need none.
-    token: Option<blake3::Hash>,
+    token: RwLock<Option<blake3::Hash>>,
 }
 
 impl Access {
     pub(crate) fn new(uid: u32, token: Option<&str>) -> Self {
-        Self { uid, token: token.map(|token| blake3::hash(token.as_bytes())) }
+        Self { uid, token: RwLock::new(token.map(hash)) }
+    }
+
+    /// Takes another token than before.
+    pub(crate) fn renew(&self, token: &str) {
+        *self.token.write().unwrap_or_else(PoisonError::into_inner) = Some(hash(token));
     }
 
     fn check(&self, via: Via, authorization: Option<&HeaderValue>) -> Result<(), Refusal> {
         match via {
             Via::Unix { uid } if uid == self.uid || uid == 0 => Ok(()),
             Via::Unix { uid } => Err(Refusal::Forbidden { caller: uid, server: self.uid }),
-            Via::Tcp => match self.token {
+            Via::Tcp => match *self.token.read().unwrap_or_else(PoisonError::into_inner) {
                 None => Ok(()),
                 Some(token) => {
                     let given = authorization.and_then(|value| value.to_str().ok()).and_then(bearer);
                     // Hashes have one length, so nothing can be learnt from how long this takes.
-                    let same = given.is_some_and(|given| {
-                        blake3::hash(given.as_bytes()).as_bytes().ct_eq(token.as_bytes()).into()
-                    });
+                    let same =
+                        given.is_some_and(|given| hash(given).as_bytes().ct_eq(token.as_bytes()).into());
                     if same { Ok(()) } else { Err(Refusal::Unauthenticated) }
                 }
             },
         }
     }
+}
+
+fn hash(token: &str) -> blake3::Hash {
+    blake3::hash(token.as_bytes())
 }
 
 fn bearer(value: &str) -> Option<&str> {
@@ -73,12 +81,19 @@ pub(crate) struct Gate {
     in_flight: Arc<InFlight>,
     connections: u64,
     methods: Arc<Methods>,
+    pace: Arc<Pace>,
 }
 
 impl Gate {
-    pub(crate) fn new(routes: Routes, access: Access, in_flight: Arc<InFlight>, connections: u64) -> Self {
+    pub(crate) fn new(
+        routes: Routes,
+        access: Arc<Access>,
+        in_flight: Arc<InFlight>,
+        connections: u64,
+        pace: Arc<Pace>,
+    ) -> Self {
         let methods = Arc::new(Methods::default());
-        Self { routes, access: Arc::new(access), in_flight, connections, methods }
+        Self { routes, access, in_flight, connections, methods, pace }
     }
 
     fn admit(&self, request: &Request<Body>) -> Result<(), Refusal> {
@@ -108,8 +123,15 @@ impl Service<Request<Body>> for Gate {
     fn call(&mut self, request: Request<Body>) -> Self::Future {
         let started = Instant::now();
         let method = self.methods.find(request.uri().path());
-        let held = Held::new(&self.in_flight);
-        let meter = move |response: Response<Body>, held| Metered::wrap(response, method, started, held);
+        let open = OPEN.contains(&request.uri().path());
+        let held = if open { Held::small() } else { Held::new(&self.in_flight) };
+        let line = request.extensions().get::<Peer>().map(|peer| Arc::clone(&peer.line));
+        if let Some(line) = &line {
+            line.touch(self.pace.now());
+        }
+        let keeper = line.map(|line| Keeper { pace: Arc::clone(&self.pace), line });
+        let meter =
+            move |response: Response<Body>, held| Metered::wrap(response, method, started, held, keeper);
         if let Err(refusal) = self.admit(&request) {
             if matches!(refusal, Refusal::Overloaded { .. }) {
                 metrics::rejected("connections");
@@ -117,8 +139,8 @@ impl Service<Request<Body>> for Gate {
             let response = Status::from(refusal).into_http();
             return Box::pin(async move { Ok(meter(response, held)) });
         }
-        let wanting = method.takes_one;
-        let request = request.map(|body| Body::new(Intake::new(body, Arc::clone(&held), wanting)));
+        let (wanting, patience) = (method.takes_one, self.pace.idle());
+        let request = request.map(|body| Body::new(Intake::new(body, Arc::clone(&held), wanting, patience)));
         let answer = self.routes.call(request);
         Box::pin(async move { answer.await.map(|response| meter(response, held)) })
     }

@@ -2,13 +2,16 @@
 //!
 //! gRPC tells the length of a message before it comes, so one that is too large is refused before it is read.
 
+use std::future::Future;
 use std::pin::Pin;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::task::{Context, Poll};
+use std::time::Duration;
 
 use bytes::{Buf, Bytes};
 use http_body::{Frame, SizeHint};
+use tokio::time::{Sleep, sleep};
 use tonic::Status;
 use tonic::body::Body;
 
@@ -20,7 +23,10 @@ const PREFIX_BYTES: usize = 5;
 /// What a request may have beside its message.
 const AROUND_BYTES: u64 = 1 << 20;
 
-/// Bytes of requests that are in flight.
+/// What anybody may send: a question about health.
+const SMALL_BYTES: u64 = 4 << 10;
+
+/// Bytes of requests, and of large answers, that are in flight.
 #[derive(Debug)]
 pub(crate) struct InFlight {
     limit: u64,
@@ -41,38 +47,75 @@ impl InFlight {
     }
 }
 
-/// What one call has of them. It is given back when the call ends.
+/// What one call has of them: of its request while that is worked on, of a large answer until it is taken.
 #[derive(Debug)]
 pub(super) struct Held {
-    all: Arc<InFlight>,
-    bytes: AtomicU64,
+    /// None: what the call may send is so little that it is not counted.
+    all: Option<Arc<InFlight>>,
+    most: u64,
+    request: AtomicU64,
+    answer: AtomicU64,
 }
 
 impl Held {
+    /// Of a call by somebody who may call.
     pub(super) fn new(all: &Arc<InFlight>) -> Arc<Self> {
-        Arc::new(Self { all: Arc::clone(all), bytes: AtomicU64::new(0) })
+        Self::with(Some(Arc::clone(all)), all.message_bytes)
+    }
+
+    /// Of a call by anybody.
+    pub(super) fn small() -> Arc<Self> {
+        Self::with(None, 0)
+    }
+
+    fn with(all: Option<Arc<InFlight>>, most: u64) -> Arc<Self> {
+        Arc::new(Self { all, most, request: AtomicU64::new(0), answer: AtomicU64::new(0) })
     }
 
     /// The next message begins; the one before it was handed on.
-    fn exchange(&self, size: u64) -> Result<(), Status> {
-        let limit = self.all.message_bytes;
-        if size > limit + AROUND_BYTES {
+    fn begin(&self, size: u64) -> Result<(), Status> {
+        let around = if self.all.is_some() { AROUND_BYTES } else { SMALL_BYTES };
+        if size > self.most + around {
+            let limit = if self.all.is_some() { self.most } else { SMALL_BYTES };
             return Err(Refusal::TooLarge { size, limit }.into());
         }
-        let before = self.bytes.swap(size, Ordering::Relaxed);
-        let used = self.all.used.fetch_add(size, Ordering::Relaxed) + size - before;
-        self.all.used.fetch_sub(before, Ordering::Relaxed);
-        if used > self.all.limit {
+        let before = self.request.swap(0, Ordering::Relaxed);
+        self.give_back(before);
+        Ok(())
+    }
+
+    /// Bytes of the message have come. Only these count: what was announced may never come.
+    fn take(&self, bytes: u64) -> Result<(), Status> {
+        self.request.fetch_add(bytes, Ordering::Relaxed);
+        self.charge(bytes)
+    }
+
+    /// A large answer is to be kept until it is taken.
+    pub(super) fn keep(&self, bytes: usize) -> Result<(), Status> {
+        self.answer.fetch_add(bytes as u64, Ordering::Relaxed);
+        self.charge(bytes as u64)
+    }
+
+    fn charge(&self, bytes: u64) -> Result<(), Status> {
+        let Some(all) = &self.all else { return Ok(()) };
+        let used = all.used.fetch_add(bytes, Ordering::Relaxed) + bytes;
+        if used > all.limit {
             metrics::rejected("bytes_in_flight");
-            return Err(Refusal::Overloaded { what: "bytes in flight", limit: self.all.limit }.into());
+            return Err(Refusal::Overloaded { what: "bytes in flight", limit: all.limit }.into());
         }
         Ok(())
+    }
+
+    fn give_back(&self, bytes: u64) {
+        if let Some(all) = &self.all {
+            all.used.fetch_sub(bytes, Ordering::Relaxed);
+        }
     }
 }
 
 impl Drop for Held {
     fn drop(&mut self) {
-        self.all.used.fetch_sub(self.bytes.load(Ordering::Relaxed), Ordering::Relaxed);
+        self.give_back(self.request.load(Ordering::Relaxed) + self.answer.load(Ordering::Relaxed));
     }
 }
 
@@ -88,12 +131,27 @@ pub(super) struct Intake {
     wanting: bool,
     /// Whether it was told that the request is not whole.
     told: bool,
+    /// How long a message that has begun may take, and until when this one may.
+    patience: Duration,
+    late: Option<Pin<Box<Sleep>>>,
 }
 
 impl Intake {
     /// `wanting`: a request without a message is none.
-    pub(super) fn new(body: Body, held: Arc<Held>, wanting: bool) -> Self {
-        Self { body, held, prefix: Vec::with_capacity(PREFIX_BYTES), left: 0, wanting, told: false }
+    pub(super) fn new(body: Body, held: Arc<Held>, wanting: bool, patience: Duration) -> Self {
+        let prefix = Vec::with_capacity(PREFIX_BYTES);
+        Self { body, held, prefix, left: 0, wanting, told: false, patience, late: None }
+    }
+
+    /// Whether a message has begun and does not come.
+    fn poll_late(&mut self, context: &mut Context<'_>) -> Poll<()> {
+        if self.told || (self.left == 0 && self.prefix.is_empty()) {
+            self.late = None;
+            return Poll::Pending;
+        }
+        let patience = self.patience;
+        let late = self.late.get_or_insert_with(|| Box::pin(sleep(patience)));
+        late.as_mut().poll(context)
     }
 
     /// Why the request is not whole if nothing more comes.
@@ -113,6 +171,7 @@ impl Intake {
             if self.left > 0 {
                 let passed = self.left.min(data.len() as u64);
                 self.left -= passed;
+                self.held.take(passed)?;
                 data.advance(usize::try_from(passed).unwrap_or(data.len()));
                 continue;
             }
@@ -123,7 +182,7 @@ impl Intake {
                 self.left = u64::from(u32::from_be_bytes([a, b, c, d]));
                 self.prefix.clear();
                 self.wanting = false;
-                self.held.exchange(self.left)?;
+                self.held.begin(self.left)?;
             }
         }
         Ok(())
@@ -139,6 +198,15 @@ impl http_body::Body for Intake {
         context: &mut Context<'_>,
     ) -> Poll<Option<Result<Frame<Bytes>, Status>>> {
         let polled = Pin::new(&mut self.body).poll_frame(context);
+        if polled.is_pending() {
+            if self.poll_late(context).is_pending() {
+                return Poll::Pending;
+            }
+            self.told = true;
+            return Poll::Ready(Some(Err(Refusal::Malformed("it stopped within a message").into())));
+        }
+        // Something has come: that is patience for more.
+        self.late = None;
         polled.map(|frame| {
             let Some(frame) = frame else {
                 let missing = self.missing();

@@ -13,15 +13,31 @@ use tonic::{Code, Status};
 
 use super::intake::Held;
 use super::methods::Method;
+use super::paced::{Pace, Rest};
+use super::peer::Connection;
 use crate::infra::metrics;
 
 /// The body of an answer.
-#[derive(Debug)]
 pub(crate) struct Metered {
     body: Body,
     call: Option<Call>,
-    /// What the request took of the bytes in flight; it is given back with the answer.
-    _held: Arc<Held>,
+    /// What the call has of the bytes in flight; it is given back with the answer.
+    held: Arc<Held>,
+    keeper: Option<Keeper>,
+    /// What is left of a large answer.
+    rest: Option<Arc<Rest>>,
+}
+
+/// An answer that is larger goes out in pieces, so that what its reader has not taken is here, where it is bounded,
+/// and not in the transport, where it is not.
+const WHOLE_BYTES: usize = 512 << 10;
+/// The size of a piece.
+const PIECE_BYTES: usize = 256 << 10;
+
+/// Who keeps what is left of a large answer, and for which connection.
+pub(super) struct Keeper {
+    pub(super) pace: Arc<Pace>,
+    pub(super) line: Arc<Connection>,
 }
 
 /// A call that is not done yet.
@@ -37,13 +53,14 @@ impl Metered {
         method: Method,
         started: Instant,
         held: Arc<Held>,
+        keeper: Option<Keeper>,
     ) -> Response<Self> {
         let mut call = Some(Call { method, started });
         // An error without a body has its code among the headers.
         if let Some(code) = code(response.headers()) {
             finish(&mut call, code);
         }
-        response.map(|body| Self { body, call, _held: held })
+        response.map(|body| Self { body, call, held, keeper, rest: None })
     }
 }
 
@@ -87,7 +104,23 @@ impl http_body::Body for Metered {
         mut self: Pin<&mut Self>,
         context: &mut Context<'_>,
     ) -> Poll<Option<Result<Frame<Bytes>, Status>>> {
-        let polled = Pin::new(&mut self.body).poll_frame(context);
+        if let Some(piece) = self.rest.as_ref().and_then(|rest| rest.next(PIECE_BYTES)) {
+            return Poll::Ready(Some(piece.map(Frame::data)));
+        }
+        self.rest = None;
+        let mut polled = Pin::new(&mut self.body).poll_frame(context);
+        if let Poll::Ready(Some(Ok(frame))) = &mut polled
+            && let Some(data) = frame.data_mut().filter(|data| data.len() > WHOLE_BYTES)
+            && let Some(keeper) = &self.keeper
+        {
+            let first = data.split_to(PIECE_BYTES);
+            let (rest, line) = (std::mem::replace(data, first), Arc::clone(&keeper.line));
+            let (kept, keep) = (self.held.keep(rest.len()), keeper.pace.rest(rest, line));
+            self.rest = Some(keep);
+            if let Err(status) = kept {
+                polled = Poll::Ready(Some(Err(status)));
+            }
+        }
         if let Poll::Ready(frame) = &polled {
             match frame {
                 Some(Ok(frame)) => {
@@ -103,11 +136,11 @@ impl http_body::Body for Metered {
     }
 
     fn is_end_stream(&self) -> bool {
-        self.body.is_end_stream()
+        self.rest.is_none() && self.body.is_end_stream()
     }
 
     fn size_hint(&self) -> SizeHint {
-        self.body.size_hint()
+        if self.rest.is_some() { SizeHint::default() } else { self.body.size_hint() }
     }
 }
 

@@ -1,7 +1,8 @@
 //! Streams that readers take at their own pace, but not for ever: one who takes nothing for too long is closed.
 //!
 //! A reader that does not read is not polled, so somebody else has to look: [`Pace::sweep`], now and then. First
-//! the stream ends and lets go of its files; if the reader does not even take notice of that, its connection is cut.
+//! the stream ends and lets go of its files; if the reader does not even take notice of that, and nothing else goes
+//! on over its connection, the connection is cut.
 
 use std::pin::Pin;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -9,6 +10,7 @@ use std::sync::{Arc, Mutex, PoisonError, Weak};
 use std::task::{Context, Poll};
 use std::time::{Duration, Instant};
 
+use bytes::Bytes;
 use futures_util::Stream;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tonic::Status;
@@ -47,6 +49,11 @@ impl Pace {
         })
     }
 
+    /// How long a reader may take nothing.
+    pub(super) fn idle(&self) -> Duration {
+        self.idle
+    }
+
     /// How many streams are being read.
     pub(crate) fn open(&self) -> usize {
         self.limit - self.permits.available_permits()
@@ -74,9 +81,21 @@ impl Pace {
             connection,
             pace: Arc::clone(self),
         });
-        let weak: Weak<dyn Sweep> = Arc::downgrade(&(Arc::clone(&shared) as Arc<dyn Sweep>));
-        self.streams.lock().unwrap_or_else(PoisonError::into_inner).push(weak);
+        self.watch(Arc::clone(&shared) as Arc<dyn Sweep>);
         Paced { shared, told: false, _place: place }
+    }
+
+    /// Keeps the rest of a large answer, to be taken piece by piece.
+    pub(super) fn rest(self: &Arc<Self>, bytes: Bytes, connection: Arc<Connection>) -> Arc<Rest> {
+        let handed_out = AtomicU64::new(self.now());
+        let rest = Rest { bytes: Mutex::new(Some(bytes)), handed_out, connection, pace: Arc::clone(self) };
+        let rest = Arc::new(rest);
+        self.watch(Arc::clone(&rest) as Arc<dyn Sweep>);
+        rest
+    }
+
+    fn watch(&self, stream: Arc<dyn Sweep>) {
+        self.streams.lock().unwrap_or_else(PoisonError::into_inner).push(Arc::downgrade(&stream));
     }
 
     /// Looks for readers that take nothing; answers how many streams were ended. To be called now and then.
@@ -93,14 +112,16 @@ impl Pace {
             let Some(waiting) = stream.waits_since().map(|since| now.saturating_sub(since)) else { continue };
             if waiting >= idle && stream.end() {
                 ended += 1;
-            } else if waiting >= idle.saturating_mul(2) {
+            } else if waiting >= idle.saturating_mul(2)
+                && now.saturating_sub(stream.connection().used()) >= idle.saturating_mul(2)
+            {
                 stream.connection().cut();
             }
         }
         ended
     }
 
-    fn now(&self) -> u64 {
+    pub(super) fn now(&self) -> u64 {
         // 0 stands for "nobody waits".
         u64::try_from(self.began.elapsed().as_millis()).unwrap_or(u64::MAX).max(1)
     }
@@ -121,6 +142,41 @@ impl<S: Send> Sweep for Shared<S> {
 
     fn end(&self) -> bool {
         self.stream.lock().unwrap_or_else(PoisonError::into_inner).take().is_some()
+    }
+
+    fn connection(&self) -> &Connection {
+        &self.connection
+    }
+}
+
+/// What its reader has not taken yet of a large answer.
+pub(super) struct Rest {
+    bytes: Mutex<Option<Bytes>>,
+    handed_out: AtomicU64,
+    connection: Arc<Connection>,
+    pace: Arc<Pace>,
+}
+
+impl Rest {
+    /// The next piece; none at the end.
+    pub(super) fn next(&self, most: usize) -> Option<Result<Bytes, Status>> {
+        let mut bytes = self.bytes.lock().unwrap_or_else(PoisonError::into_inner);
+        let Some(left) = bytes.as_mut() else {
+            return Some(Err(Refusal::Stalled(self.pace.idle).into()));
+        };
+        self.handed_out.store(self.pace.now(), Ordering::Relaxed);
+        let piece = left.split_to(left.len().min(most));
+        (!piece.is_empty()).then_some(Ok(piece))
+    }
+}
+
+impl Sweep for Rest {
+    fn waits_since(&self) -> Option<u64> {
+        Some(self.handed_out.load(Ordering::Relaxed))
+    }
+
+    fn end(&self) -> bool {
+        self.bytes.lock().unwrap_or_else(PoisonError::into_inner).take().is_some()
     }
 
     fn connection(&self) -> &Connection {
@@ -152,6 +208,9 @@ where
         let polled = Pin::new(stream).poll_next(context);
         let since = if matches!(polled, Poll::Ready(Some(_))) { shared.pace.now() } else { 0 };
         shared.handed_out.store(since, Ordering::Relaxed);
+        if since > 0 {
+            shared.connection.touch(since);
+        }
         polled
     }
 }

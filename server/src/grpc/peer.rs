@@ -1,5 +1,6 @@
 //! Who is at the other end of a connection.
 
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use tokio::sync::oneshot;
@@ -31,13 +32,25 @@ pub(crate) enum Via {
 #[derive(Debug)]
 pub(crate) struct Connection {
     cut: Mutex<Option<oneshot::Sender<()>>>,
+    /// When a call began or an answer went out, by the clock of [`super::paced::Pace`].
+    used: AtomicU64,
 }
 
 impl Connection {
     /// A connection, and what tells its socket that it was cut.
     pub(crate) fn new() -> (Arc<Self>, oneshot::Receiver<()>) {
         let (cut, told) = oneshot::channel();
-        (Arc::new(Self { cut: Mutex::new(Some(cut)) }), told)
+        (Arc::new(Self { cut: Mutex::new(Some(cut)), used: AtomicU64::new(0) }), told)
+    }
+
+    /// Takes note that it is in use.
+    pub(super) fn touch(&self, now: u64) {
+        self.used.store(now, Ordering::Relaxed);
+    }
+
+    /// When it was last in use.
+    pub(super) fn used(&self) -> u64 {
+        self.used.load(Ordering::Relaxed)
     }
 
     /// Ends the connection with all its calls.

@@ -15,6 +15,8 @@ use crate::store::{CurrentReader, Head, Line, LineReader, RawLines};
 
 /// A batch is handed on when it is this large. Its last record may make it larger.
 pub(super) const BATCH_BYTES: usize = 256 << 10;
+/// Bytes that are looked through at a time.
+const SCAN_BYTES: u64 = 4 << 20;
 /// Most records of a batch.
 const BATCH_RECORDS: usize = 1024;
 /// Bytes of a chunk of the view, if nothing else is asked for.
@@ -68,6 +70,8 @@ impl Stream for Chunks {
 pub(super) trait Records: Send + Unpin + std::fmt::Debug {
     /// Hands over the next record, if it is wanted; `None` at the end.
     fn step(&mut self) -> Result<Option<Option<Bytes>>, StoreError>;
+    /// Where it is, in bytes.
+    fn position(&self) -> u64;
 }
 
 /// Lines of a log of some kinds.
@@ -82,11 +86,19 @@ impl Records for LogRecords {
         let kinds = &self.kinds;
         self.lines.step(|line| kinds.wants(line).then(|| Bytes::copy_from_slice(line.text.as_bytes())))
     }
+
+    fn position(&self) -> u64 {
+        self.lines.position()
+    }
 }
 
 impl Records for RawLines {
     fn step(&mut self) -> Result<Option<Option<Bytes>>, StoreError> {
         Ok(RawLines::step(self)?.map(|line| Some(Bytes::copy_from_slice(line))))
+    }
+
+    fn position(&self) -> u64 {
+        RawLines::position(self)
     }
 }
 
@@ -114,15 +126,17 @@ impl Kinds {
     }
 }
 
-/// Fills a batch; false if there is nothing more to come. `left` is how many records are still wanted.
+/// Fills a batch; false if there is nothing more to come. `left` is how many records are still wanted. A batch may
+/// stay empty where nothing is wanted for long, so that one who has gone is noticed.
 pub(super) fn fill(
     records: &mut dyn Records,
     batch: &mut Vec<Bytes>,
     left: &mut u64,
 ) -> Result<bool, StoreError> {
-    let mut bytes = 0;
+    let (mut bytes, began) = (0, records.position());
     while *left > 0 {
-        if bytes >= BATCH_BYTES || batch.len() >= BATCH_RECORDS {
+        let scanned = records.position() - began;
+        if bytes >= BATCH_BYTES || batch.len() >= BATCH_RECORDS || scanned >= SCAN_BYTES {
             return Ok(true);
         }
         let Some(record) = records.step()? else { return Ok(false) };
@@ -161,7 +175,7 @@ impl<R: Records, T> Batches<R, T> {
 impl<R: Records, T> Stream for Batches<R, T> {
     type Item = Result<T, Status>;
 
-    fn poll_next(mut self: Pin<&mut Self>, _: &mut Context<'_>) -> Poll<Option<Self::Item>> {
+    fn poll_next(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Option<Self::Item>> {
         if self.done {
             return Poll::Ready(None);
         }
@@ -174,6 +188,11 @@ impl<R: Records, T> Stream for Batches<R, T> {
                 self.done = true;
                 return Poll::Ready(Some(Err(error.into())));
             }
+        }
+        if batch.is_empty() && !self.done {
+            // Others first; then on with it, unless the reader has gone.
+            context.waker().wake_by_ref();
+            return Poll::Pending;
         }
         if batch.is_empty() {
             return Poll::Ready(None);

@@ -1,5 +1,6 @@
 //! The methods of `contextstore.v1.ContextStore`: parse, ask the store, answer.
 
+use std::future::Future;
 use std::pin::Pin;
 use std::sync::Arc;
 
@@ -34,31 +35,38 @@ impl Service {
     }
 
     /// Changes a task.
-    fn change<T>(
+    async fn change<T>(
         &self,
         (task_uuid, request_id, lease_generation): (&str, &str, u64),
         act: impl FnOnce(&Store, TaskId, &Caller) -> Result<T, StoreError>,
     ) -> Result<(TaskId, T), Status> {
         let id = TaskId::parse(task_uuid)?;
         let caller = convert::caller(request_id, lease_generation)?;
-        self.serving.with(|store| act(store, id, &caller)).map(|done| (id, done))
+        self.serving.with(|store| act(store, id, &caller)).await.map(|done| (id, done))
     }
 
     /// Gives a stream to its reader, at the reader's pace.
-    fn stream<T: Send + 'static, R>(
+    async fn stream<T, S, R>(
         &self,
         request: &Request<R>,
-        make: impl FnOnce() -> Result<Stream_<T>, Status>,
-    ) -> Answer<Stream_<T>> {
+        make: impl Future<Output = Result<S, Status>> + Send,
+    ) -> Answer<Stream_<T>>
+    where
+        S: Stream<Item = Result<T, Status>> + Send + Unpin + 'static,
+        T: Send + 'static,
+        R: Sync,
+    {
         let place = self.serving.pace.place().inspect_err(|_| metrics::rejected("read_streams"))?;
         let line = line(request)?;
-        let paced = self.serving.pace.paced(make()?, Some(place), line);
+        let paced = self.serving.pace.paced(make.await?, Some(place), line);
         Ok(Response::new(Box::pin(paced)))
     }
 
-    fn task(&self, id: TaskId) -> Result<pb::Task, Status> {
-        let info = self.serving.info(id)?;
-        Ok(answer::task(&info, self.serving.lease_ttl(), self.serving.clock.now()))
+    /// A task that was changed. What fails here does not undo that: then only its id is told.
+    async fn changed(&self, id: TaskId) -> Option<pb::Task> {
+        let told = self.serving.info(id).await;
+        let told = told.map(|info| answer::task(&info, self.serving.lease_ttl(), self.serving.clock.now()));
+        Some(told.unwrap_or_else(|_| pb::Task { uuid: id.to_string(), ..pb::Task::default() }))
     }
 }
 
@@ -83,9 +91,10 @@ impl ContextStore for Service {
             holder: convert::holder(request.holder)?,
             request_id: caller.request_id,
         };
-        let started = self.serving.with(|store| store.start_task_under(start, caller.lease_generation))?;
+        let started =
+            self.serving.with(|store| store.start_task_under(start, caller.lease_generation)).await?;
         Ok(Response::new(pb::StartTaskResponse {
-            task: Some(self.task(started.id)?),
+            task: self.changed(started.id).await,
             lease_generation: started.lease_generation,
             created: started.created,
             lease_ttl: Some(answer::duration(self.serving.lease_ttl())),
@@ -97,9 +106,9 @@ impl ContextStore for Service {
         let who = (&*request.task_uuid, &*request.request_id, request.lease_generation);
         let holder = convert::holder(request.holder.clone())?;
         let (id, lease_generation) =
-            self.change(who, |store, id, caller| store.resume_task(id, holder, caller))?;
+            self.change(who, |store, id, caller| store.resume_task(id, holder, caller)).await?;
         Ok(Response::new(pb::ResumeTaskResponse {
-            task: Some(self.task(id)?),
+            task: self.changed(id).await,
             lease_generation,
             lease_ttl: Some(answer::duration(self.serving.lease_ttl())),
         }))
@@ -108,8 +117,8 @@ impl ContextStore for Service {
     async fn pause_task(&self, request: Request<pb::PauseTaskRequest>) -> Answer<pb::PauseTaskResponse> {
         let request = request.into_inner();
         let who = (&*request.task_uuid, &*request.request_id, request.lease_generation);
-        let (id, ()) = self.change(who, Store::pause_task)?;
-        Ok(Response::new(pb::PauseTaskResponse { task: Some(self.task(id)?) }))
+        let (id, ()) = self.change(who, Store::pause_task).await?;
+        Ok(Response::new(pb::PauseTaskResponse { task: self.changed(id).await }))
     }
 
     async fn complete_task(
@@ -119,16 +128,17 @@ impl ContextStore for Service {
         let request = request.into_inner();
         let who = (&*request.task_uuid, &*request.request_id, request.lease_generation);
         let summary = convert::some(request.final_summary);
-        let (id, ()) = self.change(who, |store, id, caller| store.complete_task(id, summary, caller))?;
-        Ok(Response::new(pb::CompleteTaskResponse { task: Some(self.task(id)?) }))
+        let (id, ()) = self.change(who, |store, id, caller| store.complete_task(id, summary, caller)).await?;
+        Ok(Response::new(pb::CompleteTaskResponse { task: self.changed(id).await }))
     }
 
     async fn fail_task(&self, request: Request<pb::FailTaskRequest>) -> Answer<pb::FailTaskResponse> {
         let request = request.into_inner();
         let who = (&*request.task_uuid, &*request.request_id, request.lease_generation);
         let (error, summary) = (request.error_message, convert::some(request.final_summary));
-        let (id, ()) = self.change(who, |store, id, caller| store.fail_task(id, error, summary, caller))?;
-        Ok(Response::new(pb::FailTaskResponse { task: Some(self.task(id)?) }))
+        let (id, ()) =
+            self.change(who, |store, id, caller| store.fail_task(id, error, summary, caller)).await?;
+        Ok(Response::new(pb::FailTaskResponse { task: self.changed(id).await }))
     }
 
     async fn update_task(&self, request: Request<pb::UpdateTaskRequest>) -> Answer<pb::UpdateTaskResponse> {
@@ -136,29 +146,29 @@ impl ContextStore for Service {
         let who = (&*request.task_uuid, &*request.request_id, request.lease_generation);
         let config = request.config.ok_or_else(|| InvalidField::new("config", "is missing"))?;
         let config = convert::config(config)?;
-        let (id, ()) = self.change(who, |store, id, caller| store.update_config(id, config, caller))?;
-        Ok(Response::new(pb::UpdateTaskResponse { task: Some(self.task(id)?) }))
+        let (id, ()) = self.change(who, |store, id, caller| store.update_config(id, config, caller)).await?;
+        Ok(Response::new(pb::UpdateTaskResponse { task: self.changed(id).await }))
     }
 
     async fn delete_task(&self, request: Request<pb::DeleteTaskRequest>) -> Answer<pb::DeleteTaskResponse> {
         let request = request.into_inner();
         let who = (&*request.task_uuid, &*request.request_id, request.lease_generation);
-        self.change(who, Store::delete_task)?;
+        self.change(who, Store::delete_task).await?;
         Ok(Response::new(pb::DeleteTaskResponse {}))
     }
 
     async fn renew_lease(&self, request: Request<pb::RenewLeaseRequest>) -> Answer<pb::RenewLeaseResponse> {
         let request = request.into_inner();
         let id = TaskId::parse(&request.task_uuid)?;
-        let lives = self.serving.with(|store| store.renew_lease(id, request.lease_generation))?;
+        let lives = self.serving.with(|store| store.renew_lease(id, request.lease_generation)).await?;
         Ok(Response::new(pb::RenewLeaseResponse { lease_ttl: Some(answer::duration(lives)) }))
     }
 
     async fn get_task(&self, request: Request<pb::GetTaskRequest>) -> Answer<pb::GetTaskResponse> {
         let id = TaskId::parse(&request.into_inner().task_uuid)?;
-        let info = self.serving.info(id)?;
+        let info = self.serving.info(id).await?;
         let mut task = answer::task(&info, self.serving.lease_ttl(), self.serving.clock.now());
-        task.final_summary = self.serving.with(|store| store.final_summary(id))?.unwrap_or_default();
+        task.final_summary = self.serving.with(|store| store.final_summary(id)).await?.unwrap_or_default();
         Ok(Response::new(pb::GetTaskResponse {
             task: Some(task),
             pressure: Some(answer::pressure(&info.pressure)),
@@ -179,7 +189,8 @@ impl ContextStore for Service {
             size => size as usize,
         };
         let token = convert::some(request.page_token);
-        let page = self.serving.with(|store| store.list_tasks(&filter, order, size, token.as_deref()))?;
+        let page =
+            self.serving.with(|store| store.list_tasks(&filter, order, size, token.as_deref())).await?;
         Ok(Response::new(pb::ListTasksResponse {
             tasks: page.rows.into_iter().map(answer::listed).collect(),
             next_page_token: page.next.unwrap_or_default(),
@@ -216,7 +227,8 @@ impl ContextStore for Service {
         let id = TaskId::parse(&request.task_uuid)?;
         let (record, pinned) = self
             .serving
-            .with(|store| Ok((store.message(id, request.seq)?, store.is_pinned(id, request.seq)?)))?;
+            .with(|store| Ok((store.message(id, request.seq)?, store.is_pinned(id, request.seq)?)))
+            .await?;
         Ok(Response::new(pb::GetMessageResponse { record: record.into(), pinned }))
     }
 
@@ -224,7 +236,7 @@ impl ContextStore for Service {
         let request = request.into_inner();
         let who = (&*request.task_uuid, &*request.request_id, request.lease_generation);
         let event = Event::Pin { seq: request.seq, pinned: true };
-        self.change(who, |store, id, caller| store.append_event(id, &event, caller))?;
+        self.change(who, |store, id, caller| store.append_event(id, &event, caller)).await?;
         Ok(Response::new(pb::PinMessageResponse {}))
     }
 
@@ -235,15 +247,16 @@ impl ContextStore for Service {
         let request = request.into_inner();
         let who = (&*request.task_uuid, &*request.request_id, request.lease_generation);
         let event = Event::Pin { seq: request.seq, pinned: false };
-        self.change(who, |store, id, caller| store.append_event(id, &event, caller))?;
+        self.change(who, |store, id, caller| store.append_event(id, &event, caller)).await?;
         Ok(Response::new(pb::UnpinMessageResponse {}))
     }
 
     async fn rewind_task(&self, request: Request<pb::RewindTaskRequest>) -> Answer<pb::RewindTaskResponse> {
         let request = request.into_inner();
         let who = (&*request.task_uuid, &*request.request_id, request.lease_generation);
-        let (id, generation) = self.change(who, |store, id, caller| store.rewind(id, request.seq, caller))?;
-        let pressure = answer::pressure(&self.serving.with(|store| store.pressure(id))?);
+        let (id, generation) =
+            self.change(who, |store, id, caller| store.rewind(id, request.seq, caller)).await?;
+        let pressure = answer::pressure(&self.serving.with(|store| store.pressure(id)).await?);
         Ok(Response::new(pb::RewindTaskResponse { generation, pressure: Some(pressure) }))
     }
 
@@ -263,16 +276,17 @@ impl ContextStore for Service {
             }
             size => size,
         };
-        self.stream(&request, || {
+        self.stream(&request, async {
             let as_of = Some(asked.as_of_seq).filter(|seq| *seq > 0);
-            let mut reader = self.serving.with(|store| store.current(id, as_of))?;
+            let mut reader = self.serving.with(|store| store.current(id, as_of)).await?;
             let (given, newest) = (asked.generation, reader.generation);
             if given != newest && (given > 0 || asked.offset > 0) {
                 return Err(StoreError::StaleView { id, given, newest }.into());
             }
             reader.skip_to(asked.offset)?;
-            Ok(Box::pin(Chunks::new(reader, chunk_bytes)))
+            Ok(Chunks::new(reader, chunk_bytes))
         })
+        .await
     }
 
     type StreamMessagesStream = Stream_<pb::StreamMessagesResponse>;
@@ -288,16 +302,18 @@ impl ContextStore for Service {
         if asked.follow && asked.to_seq > 0 {
             return Err(InvalidField::new("to_seq", "cannot stand beside follow").into());
         }
-        self.stream(&request, || {
+        self.stream(&request, async {
             if asked.follow {
-                self.serving.with(|store| store.log_ends(id))?;
+                self.serving.with(|store| store.log_ends(id)).await?;
                 let history = History { from, limit: asked.limit, kinds };
-                return Ok(Box::pin(Box::pin(follow::history(Arc::clone(&self.serving), id, history))));
+                let events = follow::history(Arc::clone(&self.serving), id, history);
+                return Ok(Box::pin(events) as Self::StreamMessagesStream);
             }
-            let lines = self.serving.with(|store| store.lines(id, from, to))?;
+            let lines = self.serving.with(|store| store.lines(id, from, to)).await?;
             let wrap = |records| pb::StreamMessagesResponse { records };
             Ok(Box::pin(Batches::new(LogRecords { lines, kinds }, asked.limit, "StreamMessages", wrap)))
         })
+        .await
     }
 
     async fn record_tool_call(
@@ -308,7 +324,7 @@ impl ContextStore for Service {
         let who = (&*request.task_uuid.clone(), &*request.request_id.clone(), request.lease_generation);
         let call = convert::tool_call(request)?;
         let (_, (seq, duplicate)) =
-            self.change(who, |store, id, caller| store.record_tool_call(id, &call, caller))?;
+            self.change(who, |store, id, caller| store.record_tool_call(id, &call, caller)).await?;
         Ok(Response::new(pb::RecordToolCallResponse { seq, duplicate }))
     }
 
@@ -321,12 +337,13 @@ impl ContextStore for Service {
         let asked = request.get_ref();
         let id = TaskId::parse(&asked.task_uuid)?;
         let (from, to) = (asked.from_seq, convert::last(asked.from_seq, "to_seq", asked.to_seq)?);
-        self.stream(&request, || {
-            let lines = self.serving.with(|store| store.tool_calls(id, from, to))?;
+        self.stream(&request, async {
+            let lines = self.serving.with(|store| store.tool_calls(id, from, to)).await?;
             let records = LogRecords { lines, kinds: Kinds::default() };
             let wrap = |records| pb::StreamToolCallsResponse { records };
-            Ok(Box::pin(Batches::new(records, asked.limit, "StreamToolCalls", wrap)))
+            Ok(Batches::new(records, asked.limit, "StreamToolCalls", wrap))
         })
+        .await
     }
 
     async fn append_plan(&self, request: Request<pb::AppendPlanRequest>) -> Answer<pb::AppendPlanResponse> {
@@ -335,7 +352,7 @@ impl ContextStore for Service {
         let plan_content = convert::required_json("plan_content_json", &request.plan_content_json)?;
         let plan = Plan { plan_type: request.plan_type, plan_content };
         let (_, (id, duplicate)) =
-            self.change(who, |store, id, caller| store.append_plan(id, &plan, caller))?;
+            self.change(who, |store, id, caller| store.append_plan(id, &plan, caller)).await?;
         Ok(Response::new(pb::AppendPlanResponse { id, duplicate }))
     }
 
@@ -344,7 +361,7 @@ impl ContextStore for Service {
         request: Request<pb::GetLatestPlanRequest>,
     ) -> Answer<pb::GetLatestPlanResponse> {
         let task = TaskId::parse(&request.into_inner().task_uuid)?;
-        let found = self.serving.with(|store| store.latest_plan(task))?;
+        let found = self.serving.with(|store| store.latest_plan(task)).await?;
         let (id, plan, at) = found.ok_or(Refusal::PlanNotFound(task))?;
         Ok(Response::new(pb::GetLatestPlanResponse {
             id,
@@ -363,12 +380,13 @@ impl ContextStore for Service {
         let asked = request.get_ref();
         let id = TaskId::parse(&asked.task_uuid)?;
         let (from, to) = (asked.from_id, convert::last(asked.from_id, "to_id", asked.to_id)?);
-        self.stream(&request, || {
-            let lines = self.serving.with(|store| store.plans(id, from, to))?;
+        self.stream(&request, async {
+            let lines = self.serving.with(|store| store.plans(id, from, to)).await?;
             let records = LogRecords { lines, kinds: Kinds::default() };
             let wrap = |records| pb::StreamPlansResponse { records };
-            Ok(Box::pin(Batches::new(records, asked.limit, "StreamPlans", wrap)))
+            Ok(Batches::new(records, asked.limit, "StreamPlans", wrap))
         })
+        .await
     }
 
     async fn get_latest_summary(
@@ -376,7 +394,7 @@ impl ContextStore for Service {
         request: Request<pb::GetLatestSummaryRequest>,
     ) -> Answer<pb::GetLatestSummaryResponse> {
         let id = TaskId::parse(&request.into_inner().task_uuid)?;
-        let found = self.serving.with(|store| store.latest_summary(id))?;
+        let found = self.serving.with(|store| store.latest_summary(id)).await?;
         let summary = answer::summary(found.ok_or(Refusal::SummaryNotFound(id))?);
         Ok(Response::new(pb::GetLatestSummaryResponse { summary: Some(summary) }))
     }
@@ -389,11 +407,12 @@ impl ContextStore for Service {
     ) -> Answer<Self::StreamSummariesStream> {
         let asked = request.get_ref();
         let id = TaskId::parse(&asked.task_uuid)?;
-        self.stream(&request, || {
-            let lines = self.serving.with(|store| store.summary_lines(id))?;
+        self.stream(&request, async {
+            let lines = self.serving.with(|store| store.summary_lines(id)).await?;
             let wrap = |records| pb::StreamSummariesResponse { records };
-            Ok(Box::pin(Batches::new(lines, asked.limit, "StreamSummaries", wrap)))
+            Ok(Batches::new(lines, asked.limit, "StreamSummaries", wrap))
         })
+        .await
     }
 
     async fn record_usage(
@@ -408,8 +427,8 @@ impl ContextStore for Service {
             cache_creation_tokens: convert::number("cache_creation_tokens", request.cache_creation_tokens)?,
             cache_read_tokens: convert::number("cache_read_tokens", request.cache_read_tokens)?,
         };
-        let (id, ()) = self.change(who, |store, id, caller| store.append_event(id, &event, caller))?;
-        let pressure = answer::pressure(&self.serving.with(|store| store.pressure(id))?);
+        let (id, ()) = self.change(who, |store, id, caller| store.append_event(id, &event, caller)).await?;
+        let pressure = answer::pressure(&self.serving.with(|store| store.pressure(id)).await?);
         Ok(Response::new(pb::RecordUsageResponse { pressure: Some(pressure) }))
     }
 
@@ -425,8 +444,8 @@ impl ContextStore for Service {
             tokens: convert::number("tokens", request.tokens)?,
             compressions: convert::number("compressions", request.compressions)?,
         };
-        let (id, ()) = self.change(who, |store, id, caller| store.append_event(id, &event, caller))?;
-        let statistics = answer::statistics(&self.serving.info(id)?);
+        let (id, ()) = self.change(who, |store, id, caller| store.append_event(id, &event, caller)).await?;
+        let statistics = answer::statistics(&self.serving.info(id).await?);
         Ok(Response::new(pb::UpdateStatisticsResponse { statistics: Some(statistics) }))
     }
 
@@ -437,11 +456,12 @@ impl ContextStore for Service {
         let id = TaskId::parse(&asked.task_uuid)?;
         let from = Place::parse(&asked.resume_token)?;
         let mut begins = None;
-        let mut response = self.stream(&request, || {
-            let (place, events) = follow::watch(Arc::clone(&self.serving), id, from)?;
+        let response = self.stream(&request, async {
+            let (place, events) = follow::watch(Arc::clone(&self.serving), id, from).await?;
             begins = Some(place);
             Ok(Box::pin(events))
-        })?;
+        });
+        let mut response = response.await?;
         if let Some(token) = begins.and_then(|place: Place| place.to_string().parse().ok()) {
             response.metadata_mut().insert("resume-token", token);
         }

@@ -4,7 +4,7 @@ use std::sync::{Arc, PoisonError, RwLock};
 use std::time::Duration;
 
 use chrono::{DateTime, Utc};
-use tokio::sync::watch;
+use tokio::sync::{Semaphore, watch};
 use tokio::task::block_in_place;
 use tonic::Status;
 
@@ -14,6 +14,10 @@ use crate::infra::clock::Clock;
 use crate::model::{StoreError, TaskId};
 use crate::store::{Store, TaskInfo};
 
+/// Calls that are in the store at once, each with a thread. The runtime has some more, so that calls that need no
+/// disk, as those of health, are served whatever the disk does.
+const AT_ONCE: usize = 256;
+
 /// Shared by all calls.
 pub(crate) struct Serving {
     store: RwLock<Store>,
@@ -22,6 +26,8 @@ pub(crate) struct Serving {
     pub(super) data_dir: String,
     pub(super) started_at: DateTime<Utc>,
     pub(crate) pace: Arc<Pace>,
+    /// Places for calls that are in the store at once.
+    places: Semaphore,
     stopping: watch::Receiver<bool>,
 }
 
@@ -35,7 +41,8 @@ impl Serving {
     ) -> Arc<Self> {
         let pace = Pace::new(limits.read_idle, limits.read_streams);
         let started_at = clock.now();
-        Arc::new(Self { store: RwLock::new(store), clock, limits, data_dir, started_at, pace, stopping })
+        let (store, places) = (RwLock::new(store), Semaphore::new(AT_ONCE));
+        Arc::new(Self { store, clock, limits, data_dir, started_at, pace, places, stopping })
     }
 
     /// The store as it is now.
@@ -49,13 +56,18 @@ impl Serving {
     }
 
     /// Does something with the store that may wait for the disk or for a lock.
-    pub(super) fn with<T>(&self, act: impl FnOnce(&Store) -> Result<T, StoreError>) -> Result<T, Status> {
+    pub(super) async fn with<T>(
+        &self,
+        act: impl FnOnce(&Store) -> Result<T, StoreError>,
+    ) -> Result<T, Status> {
+        // It is never closed. Whoever has to wait takes no thread.
+        let _place = self.places.acquire().await;
         let store = self.store();
         block_in_place(|| act(&store)).map_err(Status::from)
     }
 
-    pub(super) fn info(&self, id: TaskId) -> Result<TaskInfo, Status> {
-        self.with(|store| store.task_info(id))
+    pub(super) async fn info(&self, id: TaskId) -> Result<TaskInfo, Status> {
+        self.with(|store| store.task_info(id)).await
     }
 
     pub(super) fn lease_ttl(&self) -> Duration {

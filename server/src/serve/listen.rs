@@ -86,16 +86,16 @@ impl Drop for Socket {
     }
 }
 
-/// The connections that come in on all sockets, at most so many at once.
+/// The connections that come in on all sockets, on each at most so many at once.
 pub(super) fn incoming(
     sockets: Vec<Socket>,
     most: usize,
     stopped: watch::Receiver<bool>,
 ) -> impl Stream<Item = io::Result<Accepted>> + Send {
-    let places = Arc::new(Semaphore::new(most));
-    let doors = Arc::new(Semaphore::new(most + SPARE));
     let streams = sockets.into_iter().map(|socket| {
-        let (places, doors, stopped) = (Arc::clone(&places), Arc::clone(&doors), stopped.clone());
+        // Each socket has its own, so that whoever can reach one cannot close the others.
+        let (places, doors) = (Arc::new(Semaphore::new(most)), Arc::new(Semaphore::new(most + SPARE)));
+        let stopped = stopped.clone();
         Box::pin(unfold(socket, move |socket| {
             let (places, doors, stopped) = (Arc::clone(&places), Arc::clone(&doors), stopped.clone());
             async move {

@@ -64,7 +64,7 @@ pub async fn run(config: Config, stop: impl Future<Output = ()>) -> Result<(), S
     let files = net::raise_open_files();
     let limits = &config.limits;
     let needed = OTHER_FILES
-        + (limits.connections + limits.read_streams) as u64
+        + (limits.connections * config.listeners().len() + limits.read_streams) as u64
         + limits.open_tasks as u64 * FILES_PER_TASK;
     if files < needed {
         tracing::warn!(files, needed, "the limits could need more open files than the system allows");
@@ -102,14 +102,22 @@ pub async fn run(config: Config, stop: impl Future<Output = ()>) -> Result<(), S
     let in_flight = InFlight::new(limits.bytes_in_flight as u64, limits.message_bytes as u64);
     let start = |error: &dyn std::error::Error| ServeError::Start(error.to_string());
     let (routes, health) = grpc::routes(Arc::clone(&serving)).map_err(|error| start(&error))?;
-    let access = Access::new(net::user_id(), token.as_deref());
-    let gate = Gate::new(routes, access, Arc::clone(&in_flight), limits.connections as u64);
+    let access = Arc::new(Access::new(net::user_id(), token.as_deref()));
+    let (connections, pace) = (limits.connections as u64, Arc::clone(&serving.pace));
+    let gate = Gate::new(routes, Arc::clone(&access), Arc::clone(&in_flight), connections, pace);
 
     let addresses: Vec<String> = sockets.iter().map(|(address, _)| address.to_string()).collect();
     if let Err(error) = serving.store().note_addresses(&addresses) {
         tracing::warn!(%error, "where the server listens could not be written down");
     }
-    let mut upkeep = Upkeep::new(Arc::clone(&serving), in_flight, health.clone(), &config, options);
+    let mut upkeep = Upkeep::new(
+        Arc::clone(&serving),
+        in_flight,
+        health.clone(),
+        &config,
+        options,
+        (token.map(|_| access), addresses.clone()),
+    );
     upkeep.first().await;
     let upkeep = tokio::spawn(upkeep.run(stopped.clone()));
     let admin = admin.map(|(listener, metrics)| {

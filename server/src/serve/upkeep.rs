@@ -12,7 +12,7 @@ use tonic_health::server::HealthReporter;
 
 use super::until;
 use crate::config::Config;
-use crate::grpc::{self, InFlight, Serving};
+use crate::grpc::{self, Access, InFlight, Serving};
 use crate::infra::metrics;
 use crate::model::StoreError;
 use crate::store::{Ground, Store, StoreOptions};
@@ -32,6 +32,9 @@ pub(super) struct Upkeep {
     data_dir: PathBuf,
     options: StoreOptions,
     measures: bool,
+    /// Who may call, if a token is asked for.
+    access: Option<Arc<Access>>,
+    addresses: Vec<String>,
     serves: Option<bool>,
     healed_at: Instant,
     measured_at: Instant,
@@ -44,6 +47,7 @@ impl Upkeep {
         health: HealthReporter,
         config: &Config,
         options: StoreOptions,
+        (access, addresses): (Option<Arc<Access>>, Vec<String>),
     ) -> Self {
         let now = Instant::now();
         Self {
@@ -54,6 +58,8 @@ impl Upkeep {
             // Walking over all tasks is for those who want to know.
             measures: config.limits.store_bytes > 0 || config.admin_listen.is_some(),
             options,
+            access,
+            addresses,
             serves: None,
             healed_at: now,
             measured_at: now,
@@ -107,12 +113,19 @@ impl Upkeep {
     /// A store that took no writes when it was opened is opened again once the disk takes some.
     async fn heal(&self, store: Store) {
         let (serving, data_dir) = (Arc::clone(&self.serving), self.data_dir.clone());
+        let (access, addresses) = (self.access.clone(), self.addresses.clone());
         let healed = spawn_blocking(move || {
             if !store.may_be_healed() {
                 return Ok(false);
             }
             let (opened, _) = store.open_again(Ground::disk(&data_dir)?)?;
+            if let Some(access) = access {
+                // Where nothing could be written, callers could not learn the token.
+                access.renew(&opened.token()?);
+            }
+            opened.note_addresses(&addresses)?;
             serving.replace(opened);
+            store.retire();
             Ok::<_, StoreError>(true)
         });
         match healed.await {

@@ -18,6 +18,10 @@ pub(crate) struct Handles {
     closed: AtomicBool,
 }
 
+/// Somebody else has it just now.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Busy;
+
 /// The place of one task's handle. Whoever holds its lock may open or close the task.
 #[derive(Debug, Default)]
 struct Slot {
@@ -87,16 +91,18 @@ impl Handles {
         done
     }
 
-    /// The handle if the task is open.
-    pub(crate) fn peek(&self, id: TaskId) -> Option<Arc<Task>> {
-        let slot = lock(&self.slots).get(&id).map(Arc::clone)?;
-        lock(&slot.task).clone()
+    /// The handle if the task is open; an error if it is being opened or closed.
+    pub(crate) fn peek(&self, id: TaskId) -> Result<Option<Arc<Task>>, Busy> {
+        let Some(slot) = lock(&self.slots).get(&id).map(Arc::clone) else { return Ok(None) };
+        let place = slot.task.try_lock().map_err(|_| Busy)?;
+        Ok(place.clone())
     }
 
     /// How many tasks are open.
     pub(crate) fn open_count(&self) -> usize {
         let slots: Vec<Arc<Slot>> = lock(&self.slots).values().map(Arc::clone).collect();
-        slots.iter().filter(|slot| lock(&slot.task).is_some()).count()
+        // One that is locked is being opened or closed.
+        slots.iter().filter(|slot| slot.task.try_lock().map_or(true, |task| task.is_some())).count()
     }
 
     fn slot(&self, id: TaskId) -> Result<Arc<Slot>, StoreError> {

@@ -37,7 +37,7 @@ pub use task::{
 };
 
 use env::Env;
-use handles::Handles;
+use handles::{Busy, Handles};
 use layout::Folder;
 use task::{Lifecycle, Mode, Task};
 
@@ -297,12 +297,13 @@ impl Store {
     /// Queues the rows of all tasks that were written since the last time.
     pub fn refresh_catalog(&self) {
         for id in self.shared.env.take_dirty() {
-            // A task that was closed since has left its row behind.
-            match self.shared.handles.peek(id) {
+            // One task that is busy for long, as its view is made again, must not hold up the others.
+            match self.shared.handles.peek(id).map(|task| task.map(|task| task.try_refresh())) {
                 // What the spent handle knows was taken back.
-                Some(task) if task.is_spent() => self.task(id).map_or((), |task| task.refresh()),
-                Some(task) => task.refresh(),
-                None => {}
+                Ok(Some(Ok(false))) => self.task(id).map_or((), |task| task.refresh()),
+                // A task that was closed since has left its row behind.
+                Ok(Some(Ok(true)) | None) => {}
+                Ok(Some(Err(Busy))) | Err(Busy) => self.shared.env.note_dirty(id),
             }
         }
     }

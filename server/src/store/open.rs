@@ -121,12 +121,20 @@ impl Store {
         room && env.fs.create_dir(&path).and_then(|()| env.fs.remove_dir(&path)).is_ok()
     }
 
-    /// Opens the same directory again, under the same lock. This store is of no more use; what is being read is read
-    /// to its end.
+    /// Opens a directory that took no writes again, under the same lock. This store can still be read; when nobody
+    /// uses it any more it is to be [retired](Self::retire).
     pub fn open_again(&self, ground: Ground) -> Result<(Self, Vec<Recovered>), StoreError> {
-        self.shared.handles.close_all();
+        // Rows that waited for room must not come behind newer ones.
+        if let Err(error) = self.shared.env.catalog.flush() {
+            tracing::warn!(%error, "the catalog could not be written before");
+        }
         let lock = self.shared.lock.clone();
         Self::open_holding(lock, ground, self.shared.env.options.clone(), Look::Everywhere)
+    }
+
+    /// Closes every task of a store that another one has taken the place of.
+    pub fn retire(&self) {
+        self.shared.handles.close_all();
     }
 
     fn open_holding(

@@ -125,9 +125,12 @@ impl Task {
     /// Whether a handle is of no more use: a write failed, or the task is gone. Once this was answered with
     /// yes, the handle does not touch the task's files any more, so that they can be opened again.
     pub(crate) fn is_spent(&self) -> bool {
-        let mut inner = self.lock();
+        self.is_spent_locked(&mut self.lock())
+    }
+
+    fn is_spent_locked(&self, inner: &mut Inner) -> bool {
         if inner.log.is_broken() || inner.tools.is_broken() || inner.plans.is_broken() {
-            self.give_up(&mut inner, io::Error::other("an earlier write failed"));
+            self.give_up(inner, io::Error::other("an earlier write failed"));
         }
         inner.deleted || matches!(inner.frozen, Some(Frozen::Failed))
     }

@@ -193,6 +193,11 @@ impl RawLines {
         Self { path, lines: part.map(|(file, len)| Forward::new(file, 0, len)) }
     }
 
+    /// Where the next line begins.
+    pub fn position(&self) -> u64 {
+        self.lines.as_ref().map_or(0, Forward::position)
+    }
+
     /// The next line without its line end; `None` at the end.
     pub fn step(&mut self) -> Result<Option<&[u8]>, StoreError> {
         let Some(lines) = &mut self.lines else { return Ok(None) };

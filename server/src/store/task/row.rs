@@ -9,6 +9,7 @@ use crate::model::{Durability, Health, Metadata, StoreError, TaskConfig, TaskRow
 use super::view::View;
 use super::{Frozen, Inner, Task};
 use crate::store::files::{self, Sync};
+use crate::store::handles::Busy;
 use crate::store::layout::{self, Folder};
 
 /// A task as it is now.
@@ -127,6 +128,16 @@ impl Task {
     /// Brings the catalog's row into line.
     pub(crate) fn refresh(&self) {
         self.refresh_row(&mut self.lock());
+    }
+
+    /// The same if nobody has the task's lock; false if the handle is spent.
+    pub(crate) fn try_refresh(&self) -> Result<bool, Busy> {
+        let mut inner = self.inner.try_lock().map_err(|_| Busy)?;
+        if self.is_spent_locked(&mut inner) {
+            return Ok(false);
+        }
+        self.refresh_row(&mut inner);
+        Ok(true)
     }
 
     pub(super) fn refresh_row(&self, inner: &mut Inner) {

@@ -728,7 +728,7 @@ class ServerLimits(_message.Message):
     streams_per_connection: _builtins.int
     """Calls on one connection at once."""
     connections: _builtins.int
-    """Connections at once."""
+    """Connections at once, on each address."""
     read_streams: _builtins.int
     """Streams of reading calls at once, over all connections."""
     chunk_bytes: _builtins.int
@@ -739,7 +739,9 @@ class ServerLimits(_message.Message):
     """Bytes all tasks together may take on disk; 0: no limit."""
     @_builtins.property
     def read_idle(self) -> _duration_pb2.Duration:
-        """How long a reader may take nothing before its stream is closed."""
+        """How long a reader may take nothing before its stream is closed with STALLED. If it takes nothing for twice as
+        long, and nothing else goes on over its connection, that is closed too.
+        """
 
     def __init__(
         self,

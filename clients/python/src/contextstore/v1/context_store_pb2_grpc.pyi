@@ -36,6 +36,7 @@ class ContextStoreStub:
     **Errors** carry a `google.rpc.ErrorInfo` whose reason is the name of an ErrorReason and whose domain is
     `contextstore`; a bad field is also named in a `google.rpc.BadRequest`; where a retry helps, a
     `google.rpc.RetryInfo` says after how long. An error has changed nothing, unless its reason says otherwise.
+    OVERLOADED, STOPPING, MALFORMED, TOO_LARGE, UNAUTHENTICATED and FORBIDDEN can come from every call.
 
     **Durability.** A mutating call answers when what it did is on disk (durability `group` and `each`) or in the
     operating system's cache (`process`). Readers never see what a crash could take back.
@@ -66,7 +67,8 @@ class ContextStoreStub:
     on the clients, which do. With the id of a running task: the same `holder.instance_id` gets a new lease
     generation at once, so that an agent whose sidecar was restarted goes on; another gets one if the lease has
     expired; else LEASE_HELD names the holder. Key, user and config of a task that is taken up are not changed.
-    Errors: INVALID_FIELD, LEASE_HELD, STALE_LEASE, TASK_EXISTS (paused or ended), QUOTA_EXCEEDED.
+    Errors: INVALID_FIELD, LEASE_HELD, STALE_LEASE, TASK_EXISTS (paused or ended), TASK_NOT_FOUND (a lease_generation
+    of a task that is gone), REQUEST_ID_REUSED, QUOTA_EXCEEDED, QUARANTINED, DISK_FULL, READ_ONLY, WRITE_FAILED.
     """
     ResumeTask: _grpc.UnaryUnaryMultiCallable[_context_store_pb2.ResumeTaskRequest, _context_store_pb2.ResumeTaskResponse]
     """Goes on with a paused task, for a new holder. Errors: TASK_NOT_FOUND, WRONG_STATUS, STALE_LEASE."""
@@ -105,8 +107,9 @@ class ContextStoreStub:
     """Appends messages without waiting for each: they share syncs. Each request is what AppendMessage takes, each
     response what it answers; responses come in the order of the requests. The first failure ends the stream,
     after the responses of what went before it, and nothing behind it is applied. A stream may speak of several
-    tasks. At most 1 024 messages wait for their responses: a client that sends on without reading them is slowed
-    down, not failed.
+    tasks. A caller that may repeat messages after a broken stream keeps at most 512 whose responses it has not
+    read: only the last 1 024 request_ids of a task are remembered. Errors as AppendMessage, and STALLED for one
+    that reads no responses.
     """
     GetMessage: _grpc.UnaryUnaryMultiCallable[_context_store_pb2.GetMessageRequest, _context_store_pb2.GetMessageResponse]
     """One message as it stands in the log. Errors: TASK_NOT_FOUND, MESSAGE_NOT_FOUND."""
@@ -170,6 +173,7 @@ class ContextStoreAsyncStub(ContextStoreStub):
     **Errors** carry a `google.rpc.ErrorInfo` whose reason is the name of an ErrorReason and whose domain is
     `contextstore`; a bad field is also named in a `google.rpc.BadRequest`; where a retry helps, a
     `google.rpc.RetryInfo` says after how long. An error has changed nothing, unless its reason says otherwise.
+    OVERLOADED, STOPPING, MALFORMED, TOO_LARGE, UNAUTHENTICATED and FORBIDDEN can come from every call.
 
     **Durability.** A mutating call answers when what it did is on disk (durability `group` and `each`) or in the
     operating system's cache (`process`). Readers never see what a crash could take back.
@@ -197,7 +201,8 @@ class ContextStoreAsyncStub(ContextStoreStub):
     on the clients, which do. With the id of a running task: the same `holder.instance_id` gets a new lease
     generation at once, so that an agent whose sidecar was restarted goes on; another gets one if the lease has
     expired; else LEASE_HELD names the holder. Key, user and config of a task that is taken up are not changed.
-    Errors: INVALID_FIELD, LEASE_HELD, STALE_LEASE, TASK_EXISTS (paused or ended), QUOTA_EXCEEDED.
+    Errors: INVALID_FIELD, LEASE_HELD, STALE_LEASE, TASK_EXISTS (paused or ended), TASK_NOT_FOUND (a lease_generation
+    of a task that is gone), REQUEST_ID_REUSED, QUOTA_EXCEEDED, QUARANTINED, DISK_FULL, READ_ONLY, WRITE_FAILED.
     """
     ResumeTask: _aio.UnaryUnaryMultiCallable[_context_store_pb2.ResumeTaskRequest, _context_store_pb2.ResumeTaskResponse]  # type: ignore[assignment]
     """Goes on with a paused task, for a new holder. Errors: TASK_NOT_FOUND, WRONG_STATUS, STALE_LEASE."""
@@ -236,8 +241,9 @@ class ContextStoreAsyncStub(ContextStoreStub):
     """Appends messages without waiting for each: they share syncs. Each request is what AppendMessage takes, each
     response what it answers; responses come in the order of the requests. The first failure ends the stream,
     after the responses of what went before it, and nothing behind it is applied. A stream may speak of several
-    tasks. At most 1 024 messages wait for their responses: a client that sends on without reading them is slowed
-    down, not failed.
+    tasks. A caller that may repeat messages after a broken stream keeps at most 512 whose responses it has not
+    read: only the last 1 024 request_ids of a task are remembered. Errors as AppendMessage, and STALLED for one
+    that reads no responses.
     """
     GetMessage: _aio.UnaryUnaryMultiCallable[_context_store_pb2.GetMessageRequest, _context_store_pb2.GetMessageResponse]  # type: ignore[assignment]
     """One message as it stands in the log. Errors: TASK_NOT_FOUND, MESSAGE_NOT_FOUND."""
@@ -300,6 +306,7 @@ class ContextStoreServicer(metaclass=_abc_1.ABCMeta):
     **Errors** carry a `google.rpc.ErrorInfo` whose reason is the name of an ErrorReason and whose domain is
     `contextstore`; a bad field is also named in a `google.rpc.BadRequest`; where a retry helps, a
     `google.rpc.RetryInfo` says after how long. An error has changed nothing, unless its reason says otherwise.
+    OVERLOADED, STOPPING, MALFORMED, TOO_LARGE, UNAUTHENTICATED and FORBIDDEN can come from every call.
 
     **Durability.** A mutating call answers when what it did is on disk (durability `group` and `each`) or in the
     operating system's cache (`process`). Readers never see what a crash could take back.
@@ -331,7 +338,8 @@ class ContextStoreServicer(metaclass=_abc_1.ABCMeta):
         on the clients, which do. With the id of a running task: the same `holder.instance_id` gets a new lease
         generation at once, so that an agent whose sidecar was restarted goes on; another gets one if the lease has
         expired; else LEASE_HELD names the holder. Key, user and config of a task that is taken up are not changed.
-        Errors: INVALID_FIELD, LEASE_HELD, STALE_LEASE, TASK_EXISTS (paused or ended), QUOTA_EXCEEDED.
+        Errors: INVALID_FIELD, LEASE_HELD, STALE_LEASE, TASK_EXISTS (paused or ended), TASK_NOT_FOUND (a lease_generation
+        of a task that is gone), REQUEST_ID_REUSED, QUOTA_EXCEEDED, QUARANTINED, DISK_FULL, READ_ONLY, WRITE_FAILED.
         """
 
     @_abc_1.abstractmethod
@@ -442,8 +450,9 @@ class ContextStoreServicer(metaclass=_abc_1.ABCMeta):
         """Appends messages without waiting for each: they share syncs. Each request is what AppendMessage takes, each
         response what it answers; responses come in the order of the requests. The first failure ends the stream,
         after the responses of what went before it, and nothing behind it is applied. A stream may speak of several
-        tasks. At most 1 024 messages wait for their responses: a client that sends on without reading them is slowed
-        down, not failed.
+        tasks. A caller that may repeat messages after a broken stream keeps at most 512 whose responses it has not
+        read: only the last 1 024 request_ids of a task are remembered. Errors as AppendMessage, and STALLED for one
+        that reads no responses.
         """
 
     @_abc_1.abstractmethod

@@ -52,7 +52,7 @@ class _ErrorReasonEnumTypeWrapper(_enum_type_wrapper._EnumTypeWrapper[_ErrorReas
     """
     ERROR_REASON_STALE_LEASE: _ErrorReason.ValueType  # 7
     """The lease_generation of the call is not the newest: the task was taken over. The newest is named.
-    Code: ABORTED. Retry: no; take a new lease with ResumeTask, or leave the task to its holder.
+    Code: ABORTED. Retry: no; take a new lease with StartTask, or leave the task to its holder.
     """
     ERROR_REASON_REQUEST_ID_REUSED: _ErrorReason.ValueType  # 8
     """The request_id was used for a call with other content. Nothing was changed.
@@ -200,7 +200,7 @@ Code: ABORTED. Retry: yes; it succeeds once the holder has let go or the lease h
 """
 ERROR_REASON_STALE_LEASE: ErrorReason.ValueType  # 7
 """The lease_generation of the call is not the newest: the task was taken over. The newest is named.
-Code: ABORTED. Retry: no; take a new lease with ResumeTask, or leave the task to its holder.
+Code: ABORTED. Retry: no; take a new lease with StartTask, or leave the task to its holder.
 """
 ERROR_REASON_REQUEST_ID_REUSED: ErrorReason.ValueType  # 8
 """The request_id was used for a call with other content. Nothing was changed.

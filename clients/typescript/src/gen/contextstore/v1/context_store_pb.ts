@@ -790,7 +790,7 @@ export type ServerLimits = Message<"contextstore.v1.ServerLimits"> & {
   streamsPerConnection: bigint;
 
   /**
-   * Connections at once.
+   * Connections at once, on each address.
    *
    * @generated from field: uint64 connections = 4;
    */
@@ -825,7 +825,8 @@ export type ServerLimits = Message<"contextstore.v1.ServerLimits"> & {
   storeBytes: bigint;
 
   /**
-   * How long a reader may take nothing before its stream is closed.
+   * How long a reader may take nothing before its stream is closed with STALLED. If it takes nothing for twice as
+   * long, and nothing else goes on over its connection, that is closed too.
    *
    * @generated from field: google.protobuf.Duration read_idle = 9;
    */
@@ -2518,6 +2519,7 @@ export const WatchTaskResponse_LaggedSchema: GenMessage<WatchTaskResponse_Lagged
  * **Errors** carry a `google.rpc.ErrorInfo` whose reason is the name of an ErrorReason and whose domain is
  * `contextstore`; a bad field is also named in a `google.rpc.BadRequest`; where a retry helps, a
  * `google.rpc.RetryInfo` says after how long. An error has changed nothing, unless its reason says otherwise.
+ * OVERLOADED, STOPPING, MALFORMED, TOO_LARGE, UNAUTHENTICATED and FORBIDDEN can come from every call.
  *
  * **Durability.** A mutating call answers when what it did is on disk (durability `group` and `each`) or in the
  * operating system's cache (`process`). Readers never see what a crash could take back.
@@ -2546,7 +2548,8 @@ export const ContextStore: GenService<{
    * on the clients, which do. With the id of a running task: the same `holder.instance_id` gets a new lease
    * generation at once, so that an agent whose sidecar was restarted goes on; another gets one if the lease has
    * expired; else LEASE_HELD names the holder. Key, user and config of a task that is taken up are not changed.
-   * Errors: INVALID_FIELD, LEASE_HELD, STALE_LEASE, TASK_EXISTS (paused or ended), QUOTA_EXCEEDED.
+   * Errors: INVALID_FIELD, LEASE_HELD, STALE_LEASE, TASK_EXISTS (paused or ended), TASK_NOT_FOUND (a lease_generation
+   * of a task that is gone), REQUEST_ID_REUSED, QUOTA_EXCEEDED, QUARANTINED, DISK_FULL, READ_ONLY, WRITE_FAILED.
    *
    * @generated from rpc contextstore.v1.ContextStore.StartTask
    */
@@ -2675,8 +2678,9 @@ export const ContextStore: GenService<{
    * Appends messages without waiting for each: they share syncs. Each request is what AppendMessage takes, each
    * response what it answers; responses come in the order of the requests. The first failure ends the stream,
    * after the responses of what went before it, and nothing behind it is applied. A stream may speak of several
-   * tasks. At most 1 024 messages wait for their responses: a client that sends on without reading them is slowed
-   * down, not failed.
+   * tasks. A caller that may repeat messages after a broken stream keeps at most 512 whose responses it has not
+   * read: only the last 1 024 request_ids of a task are remembered. Errors as AppendMessage, and STALLED for one
+   * that reads no responses.
    *
    * @generated from rpc contextstore.v1.ContextStore.AppendMessages
    */

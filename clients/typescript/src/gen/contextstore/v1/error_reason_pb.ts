@@ -81,7 +81,7 @@ export enum ErrorReason {
 
   /**
    * The lease_generation of the call is not the newest: the task was taken over. The newest is named.
-   * Code: ABORTED. Retry: no; take a new lease with ResumeTask, or leave the task to its holder.
+   * Code: ABORTED. Retry: no; take a new lease with StartTask, or leave the task to its holder.
    *
    * @generated from enum value: ERROR_REASON_STALE_LEASE = 7;
    */
