@@ -36,7 +36,7 @@ pub struct StoreOptions {
     pub catalog_busy_timeout: Duration,
     /// How often a busy catalog is tried again.
     pub catalog_retries: u32,
-    /// Bytes that the logs of one task may take; 0: no limit.
+    /// Bytes that the logs and the view of one task may take; 0: no limit.
     pub max_task_bytes: u64,
     /// Bytes that all tasks together may take; 0: no limit.
     pub max_store_bytes: u64,
@@ -137,6 +137,12 @@ impl Env {
     /// Takes note of how much all tasks take.
     pub(crate) fn note_used(&self, used: u64) {
         self.used.store(used, Ordering::Relaxed);
+    }
+
+    /// Takes note that something was removed.
+    pub(crate) fn note_removed(&self, bytes: u64) {
+        let less = |used: u64| Some(used.saturating_sub(bytes));
+        let _ = self.used.fetch_update(Ordering::Relaxed, Ordering::Relaxed, less);
     }
 
     /// Takes note that a task could not be written. One bad file can be bad luck; two are a bad disk.

@@ -92,7 +92,6 @@ impl Task {
         self.check_writable(inner)?;
         self.check_running(inner, "append to it")?;
         self.admit(inner, caller.lease_generation)?;
-        self.check_quota(inner, body.len())?;
         if append.message.pinned && inner.state.pins.len() >= LogState::MAX_PINS {
             let problem = format!("would be the task's {}th; unpin another first", LogState::MAX_PINS + 1);
             return Err(InvalidField::new("pinned", problem).into());
@@ -100,6 +99,7 @@ impl Task {
         self.ensure_view(inner);
         // That may have found the log damaged.
         self.check_writable(inner)?;
+        self.check_quota(inner, 2 * body.len())?;
         let (seq, role) = (inner.state.last_seq + 1, append.message.role);
         let end = inner.write_line(self, Head::Message { seq, role, tokens: append.tokens }, body)?;
         self.mark_dirty(inner);

@@ -210,6 +210,10 @@ impl Task {
         self.env.leases.forget(self.id);
         self.env.catalog.remove(self.id);
         self.signal.notify();
+        if self.env.options.max_store_bytes > 0 {
+            // There is room for others at once, not only when all is measured again.
+            self.env.note_removed(files::tree_bytes(fs, &trash).unwrap_or(0));
+        }
         // If this fails, the task is gone for now and a power cut may bring it back; a retry syncs again.
         fs.sync_dir(&trash.parent()).and_then(|()| fs.sync_dir(&from.parent())).map_err(failed)?;
         let removed = self.env.catalog.flush().map_err(|error| error.to_string());

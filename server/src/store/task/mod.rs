@@ -260,13 +260,14 @@ impl Task {
         Pressure::of(tokens, self.config(inner), &self.env.options.compression)
     }
 
-    /// Refuses what would make the task or the store larger than it may be.
+    /// Refuses what would make the task or the store larger than it may be. What is in the view is there twice.
     fn check_quota(&self, inner: &Inner, more: usize) -> Result<(), StoreError> {
         let more = more as u64;
         let limit = self.env.options.max_task_bytes;
-        let logs = inner.log.len() + inner.tools.len() + inner.plans.len();
-        if limit > 0 && logs.saturating_add(more) > limit {
-            return Err(StoreError::QuotaExceeded { quota: "limits.task_bytes", used: logs, limit });
+        let view = inner.view.as_ref().map_or(0, |view| view.state().len + view.state().extra_len);
+        let used = inner.log.len() + inner.tools.len() + inner.plans.len() + view;
+        if limit > 0 && used.saturating_add(more) > limit {
+            return Err(StoreError::QuotaExceeded { quota: "limits.task_bytes", used, limit });
         }
         self.env.check_quota(more)
     }
