@@ -9,7 +9,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::task::{Context, Poll};
 use std::time::Duration;
 
-use bytes::{Buf, Bytes};
+use bytes::Bytes;
 use http_body::{Frame, SizeHint};
 use tokio::time::{Sleep, sleep};
 use tonic::Status;
@@ -134,13 +134,15 @@ pub(super) struct Intake {
     /// How long a message that has begun may take, and until when this one may.
     patience: Duration,
     late: Option<Pin<Box<Sleep>>>,
+    /// Why the next message may not come in.
+    refused: Option<Status>,
 }
 
 impl Intake {
     /// `wanting`: a request without a message is none.
     pub(super) fn new(body: Body, held: Arc<Held>, wanting: bool, patience: Duration) -> Self {
         let prefix = Vec::with_capacity(PREFIX_BYTES);
-        Self { body, held, prefix, left: 0, wanting, told: false, patience, late: None }
+        Self { body, held, prefix, left: 0, wanting, told: false, patience, late: None, refused: None }
     }
 
     /// Whether a message has begun and does not come.
@@ -165,24 +167,27 @@ impl Intake {
         }
     }
 
-    /// Follows the messages in what has come.
-    fn follow(&mut self, mut data: &[u8]) -> Result<(), Status> {
-        while !data.is_empty() {
+    /// Follows the messages in what has come. If one may not come in: how much there is before it, and why.
+    fn follow(&mut self, data: &[u8]) -> Result<(), (usize, Status)> {
+        let mut at = 0;
+        while at < data.len() {
+            let rest = data.len() - at;
             if self.left > 0 {
-                let passed = self.left.min(data.len() as u64);
-                self.left -= passed;
-                self.held.take(passed)?;
-                data.advance(usize::try_from(passed).unwrap_or(data.len()));
+                let passed = usize::try_from(self.left).map_or(rest, |left| left.min(rest));
+                self.left -= passed as u64;
+                self.held.take(passed as u64).map_err(|status| (at, status))?;
+                at += passed;
                 continue;
             }
-            let missing = (PREFIX_BYTES - self.prefix.len()).min(data.len());
-            self.prefix.extend_from_slice(&data[..missing]);
-            data.advance(missing);
+            let before = at;
+            let missing = (PREFIX_BYTES - self.prefix.len()).min(rest);
+            self.prefix.extend_from_slice(&data[at..at + missing]);
+            at += missing;
             if let [_, a, b, c, d] = self.prefix[..] {
                 self.left = u64::from(u32::from_be_bytes([a, b, c, d]));
                 self.prefix.clear();
                 self.wanting = false;
-                self.held.begin(self.left)?;
+                self.held.begin(self.left).map_err(|status| (before, status))?;
             }
         }
         Ok(())
@@ -197,6 +202,9 @@ impl http_body::Body for Intake {
         mut self: Pin<&mut Self>,
         context: &mut Context<'_>,
     ) -> Poll<Option<Result<Frame<Bytes>, Status>>> {
+        if let Some(refused) = self.refused.take() {
+            return Poll::Ready(Some(Err(refused)));
+        }
         let polled = Pin::new(&mut self.body).poll_frame(context);
         if polled.is_pending() {
             if self.poll_late(context).is_pending() {
@@ -214,10 +222,16 @@ impl http_body::Body for Intake {
                 return missing.map(|missing| Err(missing.into()));
             };
             Some(frame.and_then(|frame| {
-                if let Some(data) = frame.data_ref() {
-                    self.follow(data)?;
+                let Some(data) = frame.data_ref() else { return Ok(frame) };
+                match self.follow(data) {
+                    Ok(()) => Ok(frame),
+                    Err((0, refused)) => Err(refused),
+                    // Messages before it came with it, and are worked on first.
+                    Err((before, refused)) => {
+                        self.refused = Some(refused);
+                        Ok(Frame::data(data.slice(..before)))
+                    }
                 }
-                Ok(frame)
             }))
         })
     }
