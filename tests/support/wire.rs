@@ -88,6 +88,16 @@ pub(crate) async fn raw(
     headers: &[(&str, &str)],
     frames: Vec<Bytes>,
 ) -> Result<http::Response<Body>, String> {
+    raw_body(channel, path, headers, Body::new(Frames(frames.into()))).await
+}
+
+/// The same with a body that comes as it likes.
+pub(crate) async fn raw_body(
+    channel: &Channel,
+    path: &str,
+    headers: &[(&str, &str)],
+    body: Body,
+) -> Result<http::Response<Body>, String> {
     let mut request = http::Request::post(path).header("te", "trailers");
     if !headers.iter().any(|(name, _)| *name == "content-type") {
         request = request.header("content-type", "application/grpc");
@@ -95,7 +105,7 @@ pub(crate) async fn raw(
     for (name, value) in headers {
         request = request.header(*name, *value);
     }
-    let request = request.body(Body::new(Frames(frames.into()))).map_err(|error| error.to_string())?;
+    let request = request.body(body).map_err(|error| error.to_string())?;
     let mut channel = channel.clone();
     let ready = channel.ready().await.map_err(|error| format!("{error:?}"))?;
     ready.call(request).await.map_err(|error| format!("{error:?}"))
