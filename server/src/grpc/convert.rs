@@ -127,8 +127,43 @@ fn extra(field: &'static str, text: &str) -> Parsed<Map<String, Value>> {
     if json.kind() != JsonKind::Object {
         return Err(InvalidField::new(field, "is not a JSON object"));
     }
+    if let Some(number) = too_long(json.as_str()) {
+        let problem = format!("has the number {number}, which would not be kept as it is; send it as text");
+        return Err(InvalidField::new(field, problem));
+    }
     serde_json::from_str(json.as_str())
         .map_err(|error| InvalidField::new(field, format!("is not valid: {error}")))
+}
+
+/// A whole number in compact JSON that has more digits than are kept.
+fn too_long(json: &str) -> Option<&str> {
+    let (bytes, mut at) = (json.as_bytes(), 0);
+    while at < bytes.len() {
+        let len = match bytes[at] {
+            b'"' => text_len(&bytes[at..]),
+            b'-' | b'0'..=b'9' => {
+                let len = bytes[at..].iter().take_while(|byte| !matches!(byte, b',' | b']' | b'}')).count();
+                let number = &json[at..at + len];
+                let whole = !number.contains(['.', 'e', 'E']);
+                if whole && number.parse::<i64>().is_err() && number.parse::<u64>().is_err() {
+                    return Some(number);
+                }
+                len
+            }
+            _ => 1,
+        };
+        at += len;
+    }
+    None
+}
+
+/// The length of the JSON text that some bytes begin with, with its quotes.
+fn text_len(bytes: &[u8]) -> usize {
+    let mut at = 1;
+    while at < bytes.len() && bytes[at] != b'"' {
+        at += if bytes[at] == b'\\' { 2 } else { 1 };
+    }
+    at + 1
 }
 
 fn json(field: &'static str, text: &str) -> Parsed<Json> {
@@ -320,4 +355,24 @@ fn time(field: &'static str, at: Timestamp) -> Parsed<DateTime<Utc>> {
     let seconds = Some(at.seconds).filter(|seconds| (-62_135_596_800..=253_402_300_799).contains(seconds));
     let found = seconds.zip(nanos).and_then(|(seconds, nanos)| DateTime::from_timestamp(seconds, nanos));
     found.ok_or_else(|| InvalidField::new(field, "is not a time between the years 1 and 9999"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_number_that_would_change_is_found() {
+        let long = "123456789012345678901234567890";
+        for fine in [
+            "{}",
+            r#"{"a":1,"b":[-5,0.1,1e300,18446744073709551615,-9223372036854775808]}"#,
+            &format!(r#"{{"a":"{long}","{long}":1,"b\"{long}":"\\"}}"#),
+        ] {
+            assert_eq!(too_long(fine), None, "{fine}");
+        }
+        for lossy in [format!(r#"{{"a":{long}}}"#), format!(r#"{{"a":[1,{{"b":-{long}}}]}}"#)] {
+            assert!(too_long(&lossy).is_some(), "{lossy}");
+        }
+    }
 }
