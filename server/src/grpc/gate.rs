@@ -104,7 +104,7 @@ impl Gate {
             return Err(Refusal::Internal("a call without a connection".to_owned()));
         };
         self.access.check(peer.via, request.headers().get(header::AUTHORIZATION))?;
-        if peer.one_too_many {
+        if !peer.line.has_place() {
             return Err(Refusal::Overloaded { what: "connections", limit: self.connections });
         }
         Ok(())

@@ -3,15 +3,13 @@
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
-use tokio::sync::oneshot;
+use tokio::sync::{OwnedSemaphorePermit, Semaphore, oneshot};
 
 /// What is known of the caller, for each of its calls.
 #[derive(Debug, Clone)]
 pub(crate) struct Peer {
     /// How it is connected.
     pub(crate) via: Via,
-    /// Whether there are more connections than the server is to have: its calls are told so.
-    pub(crate) one_too_many: bool,
     /// The connection.
     pub(crate) line: Arc<Connection>,
 }
@@ -34,13 +32,43 @@ pub(crate) struct Connection {
     cut: Mutex<Option<oneshot::Sender<()>>>,
     /// When a call began or an answer went out, by the clock of [`super::paced::Pace`].
     used: AtomicU64,
+    /// Of the connections that the server is to have at once.
+    places: Arc<Semaphore>,
+    place: Mutex<Place>,
+}
+
+/// Whether a connection is one of those that the server is to have.
+#[derive(Debug)]
+enum Place {
+    /// There were enough already.
+    None,
+    Taken {
+        _permit: OwnedSemaphorePermit,
+    },
+    /// The connection has ended.
+    Left,
 }
 
 impl Connection {
     /// A connection, and what tells its socket that it was cut.
-    pub(crate) fn new() -> (Arc<Self>, oneshot::Receiver<()>) {
+    pub(crate) fn new(places: &Arc<Semaphore>) -> (Arc<Self>, oneshot::Receiver<()>) {
         let (cut, told) = oneshot::channel();
-        (Arc::new(Self { cut: Mutex::new(Some(cut)), used: AtomicU64::new(0) }), told)
+        let (cut, place) = (Mutex::new(Some(cut)), Mutex::new(Place::None));
+        let line = Self { cut, used: AtomicU64::new(0), places: Arc::clone(places), place };
+        line.has_place();
+        (Arc::new(line), told)
+    }
+
+    /// Whether it is one of those that the server is to have. One that came too late becomes one when another has
+    /// gone: its client may stay and try again.
+    pub(crate) fn has_place(&self) -> bool {
+        let mut place = self.place.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Place::None = *place
+            && let Ok(permit) = Arc::clone(&self.places).try_acquire_owned()
+        {
+            *place = Place::Taken { _permit: permit };
+        }
+        matches!(*place, Place::Taken { .. })
     }
 
     /// Takes note that it is in use.
@@ -51,6 +79,11 @@ impl Connection {
     /// When it was last in use.
     pub(super) fn used(&self) -> u64 {
         self.used.load(Ordering::Relaxed)
+    }
+
+    /// It has ended.
+    pub(crate) fn leave(&self) {
+        *self.place.lock().unwrap_or_else(PoisonError::into_inner) = Place::Left;
     }
 
     /// Ends the connection with all its calls.

@@ -118,9 +118,8 @@ async fn accept(
     loop {
         match socket.accept().await {
             Ok((wire, via)) => {
-                let place = Arc::clone(places).try_acquire_owned().ok();
-                let (line, cut) = Connection::new();
-                let peer = Peer { via, one_too_many: place.is_none(), line };
+                let (line, cut) = Connection::new(places);
+                let peer = Peer { via, line };
                 return Some(Accepted {
                     wire,
                     peer,
@@ -134,7 +133,6 @@ async fn accept(
                     })),
                     heard: 0,
                     _counted: metrics::connection(),
-                    _place: place,
                     _door: door,
                 });
             }
@@ -162,8 +160,13 @@ pub(super) struct Accepted {
     late: Option<Pin<Box<dyn Future<Output = ()> + Send>>>,
     heard: usize,
     _counted: Counted,
-    _place: Option<OwnedSemaphorePermit>,
     _door: OwnedSemaphorePermit,
+}
+
+impl Drop for Accepted {
+    fn drop(&mut self) {
+        self.peer.line.leave();
+    }
 }
 
 impl Accepted {
