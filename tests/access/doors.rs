@@ -92,3 +92,27 @@ fn what_is_not_a_dead_servers_socket_is_left_alone() {
     let said = cannot_start(&dir.path().join("data"), &["--listen", &address]);
     assert!(said.contains(&address) && said.contains("in use"), "{said}");
 }
+
+#[tokio::test(flavor = "multi_thread")]
+async fn what_a_browser_can_send_is_not_served() {
+    use std::io::{Read, Write};
+    let server = TestServer::start_with(&["--tcp-auth", "none"]).await;
+    let address = server.tcp_address().trim_start_matches("tcp:").to_owned();
+    // A page somewhere on the web can make a browser on this machine send such requests; it speaks HTTP/1.1.
+    for method in ["GET", "POST", "OPTIONS"] {
+        let mut socket = std::net::TcpStream::connect(&address).unwrap();
+        socket.set_read_timeout(Some(crate::server::DEADLINE)).unwrap();
+        let path = "/contextstore.v1.ContextStore/GetServerInfo";
+        let body = "\0\0\0\0\0";
+        let request = format!(
+            "{method} {path} HTTP/1.1\r\nhost: {address}\r\ncontent-type: text/plain\r\n\
+             content-length: {}\r\n\r\n{body}",
+            body.len()
+        );
+        socket.write_all(request.as_bytes()).unwrap();
+        let mut answer = Vec::new();
+        let _ = socket.read_to_end(&mut answer);
+        let version = env!("CARGO_PKG_VERSION").as_bytes();
+        assert!(!answer.windows(version.len()).any(|part| part == version), "{method} was answered");
+    }
+}

@@ -258,10 +258,18 @@ async fn nothing_is_missed_between_two_watches() {
         for expected in 6..=seq {
             assert!(appended(expected)(&next_event(&mut stream).await));
         }
-        // From now on, which is later than all of it.
-        let mut stream = client.watch_task(work.watch("")).await.unwrap().into_inner();
+        // From now on, which is later than all of it; where that is, is told before anything happens.
+        let begun = client.watch_task(work.watch("")).await.unwrap();
+        let token = begun.metadata().get("resume-token").unwrap().to_str().unwrap().to_owned();
         let seq = say(&mut client, &work, "now").await;
-        assert!(appended(seq)(&next_event(&mut stream).await));
+        assert!(appended(seq)(&next_event(&mut begun.into_inner()).await));
+        let again = client.watch_task(work.watch(&token)).await.unwrap();
+        assert_eq!(again.metadata().get("resume-token").unwrap(), token.as_str());
+        assert!(appended(seq)(&next_event(&mut again.into_inner()).await));
+        // From the very beginning.
+        let mut stream = client.watch_task(work.watch("v1.0.0.0")).await.unwrap().into_inner();
+        assert!(matches!(next_event(&mut stream).await, Event::Status(told) if told.lease_generation == 1));
+        assert!(appended(1)(&next_event(&mut stream).await));
     }
 }
 

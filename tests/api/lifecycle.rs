@@ -342,8 +342,25 @@ async fn a_configuration_is_replaced_as_a_whole() {
     server.restart().await;
     client = api(&server).await;
     assert_eq!(task(&mut client, &work).await.config, Some(new));
-    let none = pb::UpdateTaskRequest { config: None, ..update };
+    let none = pb::UpdateTaskRequest { config: None, ..update.clone() };
     assert_eq!(refused(client.update_task(none).await).fields, ["config"]);
+    // What would not be kept as it is, is refused.
+    for (extra_json, fine) in [
+        (r#"{"n":18446744073709551615,"m":-9223372036854775808,"x":0.1}"#, true),
+        (r#"{"n":123456789012345678901234567890}"#, false),
+        (r#"{"model":"twice"}"#, false),
+    ] {
+        let config = pb::TaskConfig { extra_json: extra_json.to_owned(), ..Default::default() };
+        let answer =
+            client.update_task(pb::UpdateTaskRequest { config: Some(config), ..update.clone() }).await;
+        if fine {
+            let kept = answer.unwrap().into_inner().task.unwrap().config.unwrap().extra_json;
+            let json = |text: &str| serde_json::from_str::<serde_json::Value>(text).unwrap();
+            assert_eq!(json(&kept), json(extra_json));
+        } else {
+            assert_eq!(refused(answer).fields, ["config.extra_json"]);
+        }
+    }
 }
 
 #[tokio::test(flavor = "multi_thread")]

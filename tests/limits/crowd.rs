@@ -2,11 +2,11 @@
 
 use std::io::{Read, Write};
 use std::os::unix::net::UnixStream;
-use std::time::Duration;
 
 use contextstore_proto::v1 as pb;
 use contextstore_proto::v1::ErrorReason;
 use tokio::time::timeout;
+use tonic::transport::Channel;
 use tonic_health::pb::HealthCheckRequest;
 use tonic_health::pb::health_client::HealthClient;
 
@@ -45,8 +45,9 @@ async fn calls_on_one_connection_are_bounded() {
     let mut waiting = client.clone();
     let get = work.get();
     let fourth = tokio::spawn(async move { waiting.get_task(get).await });
-    task(&mut api(&server).await, &work).await;
-    tokio::time::sleep(Duration::from_millis(100)).await;
+    for _ in 0..20 {
+        task(&mut api(&server).await, &work).await;
+    }
     assert!(!fourth.is_finished());
     watching.pop();
     timeout(DEADLINE, fourth).await.unwrap().unwrap().unwrap();
@@ -57,20 +58,12 @@ async fn connections_over_the_limit_are_told_so() {
     let server = TestServer::start_configured(&[("limits.connections", "2")]).await;
     let info = pb::GetServerInfoRequest {};
     // Whoever made sure that the server is ready may not have gone yet.
-    let first = eventually(DEADLINE, || async {
-        let mut first = api(&server).await;
-        first.get_server_info(info).await.is_ok().then_some(first)
-    })
-    .await;
-    let (mut first, second) = (first, api(&server).await);
-    let mut second = eventually(DEADLINE, || async {
-        let mut second = second.clone();
-        match second.get_server_info(info).await {
-            Ok(_) => Some(second),
-            Err(_) => None,
-        }
-    })
-    .await;
+    let comes_in = |channel: Channel| async move {
+        eventually(DEADLINE, || async { Api::new(channel.clone()).get_server_info(info).await.ok() }).await;
+        Api::new(channel)
+    };
+    let mut first = comes_in(channel(&server.socket()).await).await;
+    let mut second = comes_in(channel(&server.socket()).await).await;
     let third = channel(&server.socket()).await;
     for _ in 0..3 {
         let why = refused(Api::new(third.clone()).get_server_info(info).await);
@@ -79,12 +72,17 @@ async fn connections_over_the_limit_are_told_so() {
     }
     // Whether the server lives can be asked all the same, and those who came first are not harmed.
     let check = HealthCheckRequest { service: String::new() };
-    HealthClient::new(third).check(check).await.unwrap();
+    HealthClient::new(third.clone()).check(check).await.unwrap();
     first.get_server_info(info).await.unwrap();
     second.get_server_info(info).await.unwrap();
-    // When one has gone there is a place for another.
+    // When one has gone there is a place for the one that stayed and tries again, and for no other.
     drop(first);
-    eventually(DEADLINE, || async { api(&server).await.get_server_info(info).await.ok() }).await;
+    let mut third = comes_in(third).await;
+    assert_eq!(reason(api(&server).await.get_server_info(info).await), ErrorReason::Overloaded);
+    second.get_server_info(info).await.unwrap();
+    third.get_server_info(info).await.unwrap();
+    drop((second, third));
+    comes_in(channel(&server.socket()).await).await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
