@@ -177,18 +177,23 @@ impl Accepted {
         }
     }
 
-    /// Whether the connection is to end now.
-    fn poll_end(&mut self, context: &mut Context<'_>) -> Poll<io::Error> {
+    /// Whether the connection was cut. Asked when it is read and when it is written: one whose socket takes no more
+    /// is not read until it does.
+    fn poll_cut(&mut self, context: &mut Context<'_>) -> Poll<io::Error> {
         let told = self.cut.as_mut().map(|cut| Pin::new(cut).poll(context));
         match told {
-            None => return Poll::Ready(io::ErrorKind::ConnectionAborted.into()),
+            None => Poll::Ready(io::ErrorKind::ConnectionAborted.into()),
             Some(Poll::Ready(Ok(()))) => {
                 self.cut = None;
-                return Poll::Ready(io::ErrorKind::ConnectionAborted.into());
+                Poll::Ready(io::ErrorKind::ConnectionAborted.into())
             }
             // Nobody can cut it any more: every call on it has ended, and `peer` holds the other end.
-            Some(Poll::Ready(Err(_)) | Poll::Pending) => {}
+            Some(Poll::Ready(Err(_)) | Poll::Pending) => Poll::Pending,
         }
+    }
+
+    /// Whether the client should have begun to speak.
+    fn poll_late(&mut self, context: &mut Context<'_>) -> Poll<io::Error> {
         match self.late.as_mut().map(|late| late.as_mut().poll(context)) {
             Some(Poll::Ready(())) => Poll::Ready(io::ErrorKind::TimedOut.into()),
             Some(Poll::Pending) | None => Poll::Pending,
@@ -214,7 +219,10 @@ impl AsyncRead for Accepted {
         context: &mut Context<'_>,
         buffer: &mut ReadBuf<'_>,
     ) -> Poll<io::Result<()>> {
-        if let Poll::Ready(error) = self.poll_end(context) {
+        if let Poll::Ready(error) = self.poll_cut(context) {
+            return Poll::Ready(Err(error));
+        }
+        if let Poll::Ready(error) = self.poll_late(context) {
             return Poll::Ready(Err(error));
         }
         let before = buffer.filled().len();
@@ -235,6 +243,9 @@ impl AsyncWrite for Accepted {
         context: &mut Context<'_>,
         bytes: &[u8],
     ) -> Poll<io::Result<usize>> {
+        if let Poll::Ready(error) = self.poll_cut(context) {
+            return Poll::Ready(Err(error));
+        }
         self.wire().poll_write(context, bytes)
     }
 
@@ -243,6 +254,9 @@ impl AsyncWrite for Accepted {
         context: &mut Context<'_>,
         bytes: &[io::IoSlice<'_>],
     ) -> Poll<io::Result<usize>> {
+        if let Poll::Ready(error) = self.poll_cut(context) {
+            return Poll::Ready(Err(error));
+        }
         self.wire().poll_write_vectored(context, bytes)
     }
 
