@@ -10,8 +10,11 @@ use contextstore::infra::clock::ManualClock;
 use contextstore::infra::fs::fault::Errno;
 use contextstore::infra::fs::sim::SimFs;
 use contextstore::infra::fs::{Entry, File, Fs, Open, Stat, StorePath};
-use contextstore::model::{Durability, Role, StoreError, TaskConfig};
-use contextstore::store::{Append, Caller, Started, Store};
+use contextstore::model::json::Json;
+use contextstore::model::{
+    Durability, Event, NewMessage, Plan, Role, StoreError, TaskConfig, ToolCall, ToolStatus,
+};
+use contextstore::store::{Append, Caller, Started, Store, TaskInfo};
 
 use crate::check::{chain, check, path, read};
 use crate::steps::{Act, Client, Outcome, on, say, task_id};
@@ -97,7 +100,7 @@ fn a_full_disk_heals_without_opening_again() {
     assert!(refused > 50, "{refused}");
 }
 
-/// Holds syncs of the log back until it is opened.
+/// Holds syncs of the logs back until it is opened.
 #[derive(Debug)]
 struct GateFs {
     inner: Arc<dyn Fs>,
@@ -135,7 +138,8 @@ struct GateFile {
 impl Fs for GateFs {
     fn open(&self, path: &StorePath, how: Open) -> io::Result<Arc<dyn File>> {
         let inner = self.inner.open(path, how)?;
-        let is_log = path.names().last().is_some_and(|name| name.as_str() == "messages.jsonl");
+        const LOGS: [&str; 3] = ["messages.jsonl", "tools.jsonl", "planning.jsonl"];
+        let is_log = path.names().last().is_some_and(|name| LOGS.contains(&name.as_str()));
         Ok(Arc::new(GateFile { inner, gate: is_log.then(|| Arc::clone(&self.gate)) }))
     }
 
@@ -278,6 +282,74 @@ fn a_failed_sync_takes_its_whole_batch_back() {
             Store::open_on(ground(Arc::clone(&cut) as Arc<dyn Fs>, place().path(), &clock), options())
                 .unwrap();
         assert_eq!(check(&store, cut.as_ref(), &client, &[]), Vec::<String>::new(), "power cut {seed}");
+    }
+}
+
+/// Whatever waits for its sync: readers are told how things were before it, and afterwards how they are.
+#[test]
+fn nothing_is_told_of_what_is_not_durable_yet() {
+    let (sim, catalog, clock) = (SimFs::new(), place(), ManualClock::shared());
+    let gate = Arc::new(Gate::default());
+    let disk: Arc<dyn Fs> =
+        Arc::new(GateFs { inner: Arc::clone(&sim) as Arc<dyn Fs>, gate: Arc::clone(&gate) });
+    let big = contextstore::store::StoreOptions { checkpoint_bytes: 1 << 20, ..options() };
+    let (store, _) = Store::open_on(ground(disk, catalog.path(), &clock), big).unwrap();
+    let task = start(&store, None, "a").unwrap();
+    let caller = support::caller(task.lease_generation);
+    let (pin, unpin) = (Event::Pin { seq: 1, pinned: true }, Event::Pin { seq: 2, pinned: false });
+    let statistics = Event::Statistics { llm_calls: 1, tool_calls: 1, tokens: 1, compressions: 1 };
+    let call = ToolCall {
+        tool_name: "ls".to_owned(),
+        arguments: None,
+        result: None,
+        output_ref: None,
+        status: ToolStatus::Success,
+        error: None,
+        duration_ms: None,
+        message_seq: None,
+    };
+    let plan = Plan { plan_type: "initial".to_owned(), plan_content: Json::text("go") };
+    let config = TaskConfig { model: "m".to_owned(), context_length: Some(9), ..TaskConfig::default() };
+    let say = |pinned: bool| {
+        let message = NewMessage { pinned, ..support::message(Role::User, "words") };
+        store.append(task.id, &Append { message, tokens: 5, caller: caller.clone() }).map(drop)
+    };
+    say(false).unwrap();
+    say(true).unwrap();
+
+    let told = || {
+        let info = store.task_info(task.id).unwrap();
+        let pinned = [1, 2, 3].map(|seq| store.is_pinned(task.id, seq).unwrap());
+        assert_eq!(info.pins, (1..4).filter(|seq| pinned[*seq as usize - 1]).collect::<Vec<_>>());
+        let rows = crate::check::rows(&store).unwrap();
+        assert_eq!([&info.row], [&rows[0]]);
+        // A lease is renewed in memory, and files grow before they are synced.
+        format!("{:?}", TaskInfo { disk_bytes: 0, lease: None, ..info })
+    };
+    let calls: [(&str, &str, &(dyn Fn() -> Result<(), StoreError> + Sync)); 7] = [
+        ("messages.jsonl", "a message", &|| say(true)),
+        ("messages.jsonl", "a pin", &|| store.append_event(task.id, &pin, &caller)),
+        ("messages.jsonl", "a pin that goes", &|| store.append_event(task.id, &unpin, &caller)),
+        ("messages.jsonl", "counters", &|| store.append_event(task.id, &statistics, &caller)),
+        ("messages.jsonl", "a configuration", &|| store.update_config(task.id, config.clone(), &caller)),
+        ("tools.jsonl", "a tool call", &|| store.record_tool_call(task.id, &call, &caller).map(drop)),
+        ("planning.jsonl", "a plan", &|| store.append_plan(task.id, &plan, &caller).map(drop)),
+    ];
+    for (file, what, act) in calls {
+        clock.advance(Duration::from_secs(1));
+        let log = path(&["running", &task.id.to_string(), file]);
+        let len = || read(sim.as_ref(), &log).map_or(0, |bytes| bytes.len());
+        let (before, written) = (told(), len());
+        gate.set(true);
+        thread::scope(|scope| {
+            let acted = scope.spawn(act);
+            until("the line is written", || len() > written);
+            let meanwhile = told();
+            gate.set(false);
+            acted.join().unwrap().unwrap();
+            assert_eq!(meanwhile, before, "{what}");
+        });
+        assert_ne!(told(), before, "{what}");
     }
 }
 

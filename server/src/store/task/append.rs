@@ -7,6 +7,7 @@ use crate::context::Pressure;
 use crate::log::{Appended, Digest, Head, Line, LogKind, LogState, Row};
 use crate::model::{Durability, Event, InvalidField, NewMessage, Status, StoreError, TaskConfig};
 
+use super::shown::Before;
 use super::ticket::{Pending, Ticket};
 use super::{Caller, Frozen, Inner, Task};
 use crate::log::message_body;
@@ -102,6 +103,9 @@ impl Task {
         self.check_quota(inner, 2 * body.len())?;
         let (seq, role) = (inner.state.last_seq + 1, append.message.role);
         let end = inner.write_line(self, Head::Message { seq, role, tokens: append.tokens }, body)?;
+        if append.message.pinned {
+            inner.note_before(end, Some(Before::Pin { seq, pinned: false }));
+        }
         self.mark_dirty(inner);
         self.pending(inner, append, seq, end, false)
     }

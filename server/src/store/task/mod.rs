@@ -12,6 +12,7 @@ mod read;
 mod records;
 mod rewrite;
 mod row;
+mod shown;
 mod ticket;
 mod view;
 
@@ -28,6 +29,7 @@ use super::checkpoint::{Checkpoint, RecordMark, ViewMark};
 use super::env::{Env, lock};
 use super::layout::{self, Folder};
 use records::Records;
+use shown::Mark;
 use view::View;
 
 pub use append::{Append, AppendOutcome};
@@ -89,15 +91,6 @@ struct Inner {
     dirty: bool,
     /// The last checkpoint does not say how things are.
     changed: bool,
-}
-
-/// Where log and view stood after a line.
-#[derive(Debug, Clone, Copy, Default)]
-struct Mark {
-    log_end: u64,
-    last_seq: u64,
-    view_len: u64,
-    extra_len: u64,
 }
 
 /// Why a task takes no writes.
@@ -195,7 +188,10 @@ impl Task {
             let digest = digest.to_hex();
             body.push_str(&format!(",\"request_id\":\"{request_id}\",\"request_digest\":\"{digest}\""));
         }
-        inner.write_event(self, event.name(), &body)
+        let before = inner.before(event);
+        let end = inner.write_event(self, event.name(), &body)?;
+        inner.note_before(end, before);
+        Ok(end)
     }
 
     /// How far the log is written, and how far that has to come. A sync that somebody else makes will do.
@@ -379,33 +375,5 @@ impl Inner {
             end,
             index: self.index.clone(),
         }
-    }
-
-    /// Moves the mark of what readers may see.
-    fn advance(&mut self, durability: Durability) {
-        let visible = self.log.commit().visible(durability);
-        while let Some(mark) = self.pending.front().copied().filter(|mark| mark.log_end <= visible) {
-            self.shown = mark;
-            self.pending.pop_front();
-        }
-    }
-
-    /// The mark of everything written.
-    fn mark(&self) -> Mark {
-        let view = self.view.as_ref().map(View::state);
-        Mark {
-            log_end: self.log.len(),
-            last_seq: self.state.last_seq,
-            view_len: view.map_or(0, |view| view.len),
-            extra_len: view.map_or(0, |view| view.extra_len),
-        }
-    }
-
-    fn note_written(&mut self, durability: Durability) {
-        let mark = self.mark();
-        self.pending.push_back(mark);
-        self.changed = true;
-        // Nobody may read for long; what is durable need not be remembered.
-        self.advance(durability);
     }
 }

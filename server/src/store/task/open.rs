@@ -75,31 +75,32 @@ impl Task {
         };
         let log_len = log.len();
         let checkpoint_at = checkpoint.as_ref().map_or(0, |checkpoint| checkpoint.log_len).min(log_len);
-        let mark = Mark { log_end: log_len, last_seq: state.last_seq, view_len: 0, extra_len: 0 };
+        let mut inner = Inner {
+            folder,
+            log,
+            state,
+            index,
+            tools,
+            plans,
+            view: None,
+            view_mark: checkpoint.and_then(|checkpoint| checkpoint.view),
+            pending: VecDeque::new(),
+            shown: Mark::default(),
+            rewriting: false,
+            checkpoint_at,
+            frozen,
+            deleted: false,
+            dirty: false,
+            changed: checkpoint_at != log_len,
+        };
+        inner.shown = inner.mark();
         Ok(Self {
             id,
             env: Arc::clone(env),
             source: metadata.task_key.task_source.as_str().into(),
             metadata,
             signal: Arc::clone(&signal),
-            inner: Mutex::new(Inner {
-                folder,
-                log,
-                state,
-                index,
-                tools,
-                plans,
-                view: None,
-                view_mark: checkpoint.and_then(|checkpoint| checkpoint.view),
-                pending: VecDeque::new(),
-                shown: mark,
-                rewriting: false,
-                checkpoint_at,
-                frozen,
-                deleted: false,
-                dirty: false,
-                changed: checkpoint_at != log_len,
-            }),
+            inner: Mutex::new(inner),
         })
     }
 }
@@ -293,6 +294,7 @@ impl Opener<'_> {
             synced.map_err(|error| StoreError::io(format!("syncing {}", self.dir), error))?;
         }
         records.writer = Some(LogWriter::new(kind, file, end, Arc::clone(self.signal)));
+        records.shown = records.mark();
         Ok(records)
     }
 

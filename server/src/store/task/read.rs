@@ -331,9 +331,11 @@ impl Task {
 
     /// Whether a message is pinned.
     pub(crate) fn is_pinned(&self, seq: u64) -> Result<bool, StoreError> {
-        let inner = self.lock();
+        let mut inner = self.lock();
         self.check_there(&inner)?;
-        Ok(inner.state.pins.contains(&seq))
+        let durability = self.durability(&inner);
+        inner.advance(durability);
+        Ok(inner.is_shown_pinned(seq))
     }
 
     /// Records of `tools.jsonl` or `planning.jsonl`.

@@ -1,5 +1,6 @@
 //! `tools.jsonl` and `planning.jsonl`: logs with their own numbering. They exist once they have a line.
 
+use std::collections::VecDeque;
 use std::io;
 use std::sync::Arc;
 
@@ -7,6 +8,7 @@ use crate::infra::fs::{Fs, Open, StorePath};
 use crate::log::{Digest, Head, Line, LogKind, LogWriter, RecordState, Signal};
 use crate::model::{Durability, InvalidField, Plan, RequestId, StoreError, ToolCall};
 
+use super::shown::{RecordsMark, take_visible};
 use super::{Caller, Inner, Task};
 use crate::store::layout;
 
@@ -16,13 +18,40 @@ pub(super) struct Records {
     pub(super) kind: LogKind,
     pub(super) writer: Option<LogWriter>,
     pub(super) state: RecordState,
+    /// Marks of lines that need not be durable yet, oldest first.
+    pending: VecDeque<RecordsMark>,
+    /// The newest mark that readers may see.
+    pub(super) shown: RecordsMark,
     signal: Arc<Signal>,
 }
 
 impl Records {
     /// A log that has no line yet.
     pub(super) fn new(kind: LogKind, signal: &Arc<Signal>) -> Self {
-        Self { kind, writer: None, state: RecordState::default(), signal: Arc::clone(signal) }
+        Self {
+            kind,
+            writer: None,
+            state: RecordState::default(),
+            pending: VecDeque::new(),
+            shown: RecordsMark::default(),
+            signal: Arc::clone(signal),
+        }
+    }
+
+    /// The mark of everything written.
+    pub(super) fn mark(&self) -> RecordsMark {
+        RecordsMark { end: self.len(), last: self.state.last, successes: self.state.successes }
+    }
+
+    /// Moves the mark of what readers may see.
+    pub(super) fn advance(&mut self, durability: Durability) {
+        let Some(writer) = &self.writer else { return };
+        let newest = take_visible(&mut self.pending, |mark| mark.end, writer.commit(), durability);
+        self.shown = newest.unwrap_or(self.shown);
+    }
+
+    pub(super) fn is_ahead(&self) -> bool {
+        !self.pending.is_empty()
     }
 
     pub(super) fn len(&self) -> u64 {
@@ -155,7 +184,10 @@ impl Task {
             }
             return Err(self.give_up(inner, error));
         }
+        let mark = records.mark();
+        records.pending.push_back(mark);
         inner.changed = true;
+        inner.advance(self.durability(inner));
         Ok((number, appended.end))
     }
 }

@@ -62,32 +62,28 @@ impl Task {
         inner.advance(durability);
         let now = self.env.clock.monotonic();
         let mut unseen = None;
-        let view = match &inner.view {
-            Some(view) => view.state().clone(),
-            None => {
-                unseen = Some((inner.source(durability), inner.state.rewrite.clone()));
-                ViewState::default()
-            }
-        };
+        if inner.view.is_none() {
+            unseen = Some((inner.source(durability), inner.state.rewrite.clone()));
+        }
         let lease = inner.state.lease.clone();
         let mut info = TaskInfo {
             row: self.row(&inner),
             folder: inner.folder,
             lease: lease.map(|lease| (lease, self.env.leases.age(self.id, now))),
             durability,
-            tally: inner.state.tally.clone(),
-            view_tokens: view.tokens,
-            view_messages: view.lines,
+            tally: inner.shown.tally.clone(),
+            view_tokens: inner.shown.view_tokens,
+            view_messages: inner.shown.view_lines,
             view_generation: inner.state.view_generation(),
             last_seq: inner.shown.last_seq,
-            tool_successes: inner.tools.state.successes,
-            plans: inner.plans.state.last,
-            pins: inner.state.pins.iter().copied().collect(),
-            log_bytes: inner.log.len() + inner.tools.len() + inner.plans.len(),
+            tool_successes: inner.tools.shown.successes,
+            plans: inner.plans.shown.last,
+            pins: inner.shown_pins().into_iter().collect(),
+            log_bytes: inner.shown.log_end + inner.tools.shown.end + inner.plans.shown.end,
             disk_bytes: 0,
             view_bytes: inner.shown.view_len,
-            config: self.config(&inner).clone(),
-            pressure: self.pressure(&inner),
+            config: self.shown_config(&inner).clone(),
+            pressure: self.shown_pressure(&inner),
             lease_generation: inner.state.lease_generation,
         };
         let dir = inner.folder.task(self.id);
@@ -111,10 +107,17 @@ impl Task {
         let mut inner = self.lock();
         self.check_there(&inner)?;
         self.ensure_view(&mut inner);
-        Ok(self.pressure(&inner))
+        let durability = self.durability(&inner);
+        inner.advance(durability);
+        Ok(self.shown_pressure(&inner))
     }
 
-    /// The row as it follows from the logs.
+    fn shown_pressure(&self, inner: &Inner) -> Pressure {
+        let config = self.shown_config(inner);
+        Pressure::of(inner.shown.view_tokens, config, &self.env.options.compression)
+    }
+
+    /// The row as it follows from the logs, as far as readers may see them.
     fn row(&self, inner: &Inner) -> TaskRow {
         let health = match &inner.frozen {
             Some(Frozen::Quarantined(_)) => Health::Quarantined,
@@ -122,7 +125,22 @@ impl Task {
             Some(Frozen::Failed) | None => Health::Ok,
         };
         let view = inner.view.as_ref().map(View::state);
-        TaskRow { health, ..build_row(&self.metadata, &inner.state, inner.tools.state.last, view) }
+        let (shown, tool_calls) = (&inner.shown, inner.tools.shown.last);
+        let config = self.shown_config(inner);
+        TaskRow {
+            health,
+            updated_at: shown.updated_at.unwrap_or(self.metadata.created_at),
+            llm_provider: config.llm_provider.clone(),
+            model: config.model.clone(),
+            context_length: config.context_length,
+            llm_call_count: shown.tally.llm_calls,
+            tool_call_count: shown.tally.tool_calls.saturating_add(tool_calls),
+            total_tokens: shown.tally.tokens,
+            compression_count: shown.tally.compressions,
+            total_messages: shown.last_seq,
+            total_summaries: shown.tally.summaries,
+            ..build_row(&self.metadata, &inner.state, tool_calls, view)
+        }
     }
 
     /// Brings the catalog's row into line.
@@ -148,7 +166,12 @@ impl Task {
         if inner.state.status.is_final() {
             self.ensure_view(inner);
         }
+        inner.advance(self.durability(inner));
         self.env.catalog.put(self.row(inner));
+        if inner.is_ahead() && inner.frozen.is_none() {
+            // It is put again when that is durable.
+            self.mark_dirty(inner);
+        }
     }
 
     /// Writes `task.json`: the row of a task that has ended.
@@ -157,6 +180,7 @@ impl Task {
             // The row counts what is in the view.
             self.restore_view(inner)?;
         }
+        inner.advance(self.durability(inner));
         let bytes = task_json(&self.row(inner))?;
         let path = inner.path(self.id, layout::TASK);
         files::replace(self.env.fs.as_ref(), &path, &bytes, Sync::Contents)
@@ -169,6 +193,8 @@ impl Task {
         if inner.state.status.is_final() {
             self.ensure_view(&mut inner);
         }
+        let durability = self.durability(&inner);
+        inner.advance(durability);
         self.row(&inner)
     }
 
