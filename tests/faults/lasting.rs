@@ -388,6 +388,28 @@ fn what_a_failed_sync_left_is_written_again() {
     }
 }
 
+/// Some file systems find room only when they write back. It is told as what it is, whichever call finds it.
+#[test]
+fn a_disk_that_is_full_at_the_sync_is_told_as_full() {
+    use contextstore::infra::fs::fault::{Fault, FaultFs};
+    for errno in [Errno::NOSPC, Errno::DQUOT] {
+        let (sim, catalog, clock) = (SimFs::new(), place(), ManualClock::shared());
+        let disk = FaultFs::new(Arc::clone(&sim) as Arc<dyn Fs>);
+        let (store, _) =
+            Store::open_on(ground(Arc::clone(&disk) as Arc<dyn Fs>, catalog.path(), &clock), options())
+                .unwrap();
+        let task = start(&store, None, "a").unwrap();
+        append(&store, &task, "kept").unwrap();
+        disk.reset_counts();
+        disk.arm(2, Fault::Error(errno));
+        let error = append(&store, &task, "lost").unwrap_err();
+        assert!(disk.fired()[0].contains("sync"), "{:?}", disk.fired());
+        assert!(matches!(error, StoreError::DiskFull { .. }), "{}", chain(&error));
+        assert_eq!(view(&store, task.id, None).unwrap().lines().count(), 1);
+        assert_eq!(append(&store, &task, "again").unwrap(), 2);
+    }
+}
+
 #[test]
 fn a_second_task_that_fails_makes_the_store_read_only() {
     let (sim, catalog, clock) = (SimFs::new(), place(), ManualClock::shared());

@@ -148,7 +148,8 @@ pub enum StoreError {
         #[source]
         source: io::Error,
     },
-    /// The disk is full; nothing was changed.
+    /// The disk is full; nothing was changed. If that was found by a sync, the same holds as for a failed write:
+    /// only a retry with the same request id is sure to happen once.
     #[error("the disk is full")]
     DiskFull {
         /// The failure.

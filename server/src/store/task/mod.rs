@@ -224,6 +224,7 @@ impl Task {
 
     /// A log is broken: takes back what is not durable of it and spends the handle, once and for all. Opening
     /// the task again reads what is really there.
+    #[expect(clippy::wildcard_enum_match_arm, reason = "kinds of I/O errors are not ours to list")]
     fn give_up(&self, inner: &mut Inner, error: io::Error) -> StoreError {
         if !matches!(inner.frozen, Some(Frozen::Failed)) {
             inner.frozen = Some(Frozen::Failed);
@@ -235,7 +236,13 @@ impl Task {
             }
             self.env.note_failed(self.id, &error);
         }
-        StoreError::WriteFailed { id: self.id, source: error }
+        // Some file systems find room only when they write back.
+        match error.kind() {
+            io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded => {
+                StoreError::DiskFull { source: error }
+            }
+            _ => StoreError::WriteFailed { id: self.id, source: error },
+        }
     }
 
     fn mark_dirty(&self, inner: &mut Inner) {
