@@ -72,7 +72,7 @@ async fn another_instance_is_told_who_holds_the_task() {
     for why in [
         refused(api.start_task(take(&work, "second")).await),
         refused(api.append_message(nobody.say("me too")).await),
-        refused(api.rewind_task(nobody.rewind(0)).await),
+        refused(api.rewind_task(nobody.rewind(1)).await),
         refused(api.pause_task(pause).await),
         refused(api.delete_task(delete).await),
     ] {

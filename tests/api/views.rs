@@ -78,6 +78,10 @@ async fn an_interrupted_read_goes_on_where_it_was() {
     let behind = pb::StreamCurrentRequest { offset: whole.len() as u64 + 1, ..work.current() };
     assert_eq!(refused(api.stream_current(behind).await).fields, ["offset"]);
 
+    // A number that was left out would empty the view.
+    assert_eq!(refused(api.rewind_task(work.rewind(0)).await).fields, ["seq"]);
+    assert_eq!(view(&mut api, work.current()).await, whole);
+
     // A view that was rewritten cannot be gone on with; the newest generation is named.
     assert_eq!(api.rewind_task(work.rewind(5)).await.unwrap().into_inner().generation, 1);
     for (generation, offset, found) in [

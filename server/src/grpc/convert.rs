@@ -34,6 +34,11 @@ pub(super) fn number(field: &'static str, value: u64) -> Parsed<u64> {
     Ok(value)
 }
 
+/// A number that must be given: 0 is what was left out.
+pub(super) fn from_one(field: &'static str, value: u64) -> Parsed<u64> {
+    if value == 0 { Err(InvalidField::new(field, "must be at least 1")) } else { number(field, value) }
+}
+
 /// A last number; 0 means all there are.
 pub(super) fn last(from: u64, field: &'static str, to: u64) -> Parsed<u64> {
     match to {

@@ -254,8 +254,8 @@ impl ContextStore for Service {
     async fn rewind_task(&self, request: Request<pb::RewindTaskRequest>) -> Answer<pb::RewindTaskResponse> {
         let request = request.into_inner();
         let who = (&*request.task_uuid, &*request.request_id, request.lease_generation);
-        let (id, generation) =
-            self.change(who, |store, id, caller| store.rewind(id, request.seq, caller)).await?;
+        let seq = convert::from_one("seq", request.seq)?;
+        let (id, generation) = self.change(who, |store, id, caller| store.rewind(id, seq, caller)).await?;
         let pressure = answer::pressure(&self.serving.with(|store| store.pressure(id)).await?);
         Ok(Response::new(pb::RewindTaskResponse { generation, pressure: Some(pressure) }))
     }
