@@ -42,6 +42,7 @@ fn one_of_each() -> Vec<StoreError> {
         Holder { instance_id: InstanceId::parse("agent-1").unwrap(), process_id: 7, hostname: text() };
     vec![
         E::Invalid(InvalidField::new("role", "is empty")),
+        E::TooLarge { size: 9, limit: 8 },
         E::TaskNotFound { id },
         E::TaskExists { id },
         E::MessageNotFound { id, seq: 3, last: 2 },
@@ -67,10 +68,9 @@ fn one_of_each() -> Vec<StoreError> {
 }
 
 /// Reasons that only the service gives: they are about calls, not about tasks.
-const OF_THE_SERVICE: [ErrorReason; 10] = [
+const OF_THE_SERVICE: [ErrorReason; 9] = [
     ErrorReason::Unauthenticated,
     ErrorReason::Forbidden,
-    ErrorReason::TooLarge,
     ErrorReason::Malformed,
     ErrorReason::Overloaded,
     ErrorReason::Stopping,

@@ -224,10 +224,16 @@ async fn a_message_that_says_two_things_is_refused() {
         (work.json(r#"{"role":"user","content":"a","role":"user"}"#), "message_json"),
         (work.json(r#"{"role":"user","content":"\udc00"}"#), "message_json"),
         (work.json("[]"), "message_json"),
-        (work.json(r#"{"content":"a"}"#), "role"),
-        (work.json(r#"{"role":"robot"}"#), "role"),
-        (work.json(r#"{"role":"user","content":7}"#), "content"),
-        (work.json(r#"{"role":"user","tool_calls":{}}"#), "tool_calls"),
+        (work.json(r#"{"content":"a"}"#), "message_json.role"),
+        (work.json(r#"{"role":"robot"}"#), "message_json.role"),
+        (work.json(r#"{"role":"user","content":7}"#), "message_json.content"),
+        (work.json(r#"{"role":"user","content":null}"#), "message_json.content"),
+        (work.json(r#"{"role":"user","content":[1]}"#), "message_json.content"),
+        (work.json(r#"{"role":"user","content":"","tool_calls":{}}"#), "message_json.tool_calls"),
+        (work.json(r#"{"role":"assistant","tool_calls":[{}]}"#), "message_json.tool_calls"),
+        (with(r#"[{"text":"a"}]"#, ""), "message.content_json"),
+        (pb::AppendMessageRequest { output_ref: "a/b".to_owned(), ..work.say("a") }, "output_ref"),
+        (pb::AppendMessageRequest { output_ref: "..".to_owned(), ..work.say("a") }, "output_ref"),
     ];
     for (request, field) in cases {
         let said = format!("{request:?}");

@@ -65,7 +65,7 @@ pub(crate) fn beside(field: &str) -> &'static [&'static str] {
         "holder" => &["holder.instance_id"],
         // As a whole it is known only as the choice that it is one of.
         "message" => &["message.role", "body"],
-        "message_json" => &["role", "content", "message", "body"],
+        "message_json" => &["message_json.role", "message_json.content", "message", "body"],
         _ => &[],
     }
 }

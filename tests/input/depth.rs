@@ -31,10 +31,12 @@ async fn what_is_deep_survives_a_restart() {
         let mut messages = 0;
         let deep = nested(depth);
         let bodies = [
-            format!(r#"{{"role":"user","content":{deep}}}"#),
-            format!(r#"{{"role":"user","extra":{deep}}}"#),
+            format!(r#"{{"role":"user","content":[{{"type":"text","text":{deep}}}]}}"#),
+            format!(r#"{{"role":"user","content":"","extra":{deep}}}"#),
             format!(r#"{{"role":"assistant","content":null,"refusal":{deep}}}"#),
-            format!(r#"{{"role":"assistant","content":null,"tool_calls":{deep}}}"#),
+            format!(
+                r#"{{"role":"assistant","tool_calls":[{{"id":"c","function":{{"name":"f","arguments":""}},"x":{deep}}}]}}"#
+            ),
         ];
         for body in bodies {
             for pinned in [false, true] {
@@ -46,8 +48,11 @@ async fn what_is_deep_survives_a_restart() {
                 messages += u64::from(client.append_message(request).await.is_ok());
             }
         }
-        let fields =
-            pb::Message { role: "user".to_owned(), content_json: deep.clone(), ..Default::default() };
+        let fields = pb::Message {
+            role: "user".to_owned(),
+            content_json: format!(r#"[{{"type":"x","x":{deep}}}]"#),
+            ..Default::default()
+        };
         let body = Some(pb::append_message_request::Body::Message(fields));
         let request = pb::AppendMessageRequest { body, ..work.say("") };
         messages += u64::from(client.append_message(request).await.is_ok());

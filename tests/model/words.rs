@@ -120,7 +120,7 @@ pub(crate) fn message(rng: &mut Rng, open: &[String]) -> Message {
     }
     message.pinned = one_in(rng, 8);
     if one_in(rng, 6) {
-        message.output_ref = Some(of(rng, &["sha-0123", "o/1"]).to_owned());
+        message.output_ref = Some(of(rng, &["sha-0123", "o:1"]).to_owned());
     }
     if one_in(rng, 5) {
         let from = rng.usize(..EXTRAS.len());

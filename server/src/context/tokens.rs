@@ -51,7 +51,7 @@ mod tests {
 
     #[test]
     fn tool_calls_count() {
-        let plain = NewMessage::from_json(r#"{"role":"assistant","content":null}"#).unwrap();
+        let plain = NewMessage::from_json(r#"{"role":"assistant","content":""}"#).unwrap();
         let calls = r#"{"role":"assistant","content":null,"tool_calls":[{"id":"a","function":{"name":"f","arguments":"{}"}}]}"#;
         assert!(count_tokens(&NewMessage::from_json(calls).unwrap()) > count_tokens(&plain) + 10);
     }

@@ -225,8 +225,9 @@ fn message(message: pb::Message) -> Parsed<NewMessage> {
         InvalidField::new("message.role", "is not system, developer, user, assistant or tool")
     })?;
     let content = if message.content_json.is_empty() {
-        // A message that only calls tools has no content, not an empty one.
-        let none = message.content.is_empty() && !message.tool_calls.is_empty();
+        // An assistant that only calls tools has no content, not an empty one.
+        let calls = role == Role::Assistant && !message.tool_calls.is_empty();
+        let none = calls && message.content.is_empty();
         if none { json("message.content", "null")? } else { Json::text(&message.content) }
     } else {
         if !message.content.is_empty() {
@@ -239,7 +240,7 @@ fn message(message: pb::Message) -> Parsed<NewMessage> {
         parts
     };
     let text = |text: &str| (!text.is_empty()).then(|| Json::text(text));
-    Ok(NewMessage {
+    let message = NewMessage {
         role,
         content: Some(content),
         tool_name: text(&message.tool_name),
@@ -249,7 +250,9 @@ fn message(message: pb::Message) -> Parsed<NewMessage> {
         extra: message_extra(&message.extra_json)?,
         pinned: false,
         output_ref: None,
-    })
+    };
+    message.check("message.content_json", "message.tool_calls")?;
+    Ok(message)
 }
 
 fn tool_calls(calls: &[pb::ToolCall]) -> Parsed<Option<Json>> {

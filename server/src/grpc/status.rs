@@ -94,6 +94,9 @@ impl From<StoreError> for Status {
             E::Invalid(InvalidField { field, .. }) => {
                 (Code::InvalidArgument, vec![text("field", field)], None)
             }
+            E::TooLarge { size, limit } => {
+                (Code::InvalidArgument, vec![text("size", size), text("limit", limit)], None)
+            }
             E::TaskNotFound { id } => (Code::NotFound, vec![task(id)], None),
             E::TaskExists { id } => (Code::AlreadyExists, vec![task(id)], None),
             E::MessageNotFound { id, seq, last } => {

@@ -39,6 +39,14 @@ pub enum StoreError {
     /// A field of the request cannot be accepted; nothing was changed.
     #[error(transparent)]
     Invalid(#[from] InvalidField),
+    /// The message is larger than the store takes; nothing was changed.
+    #[error("the message has {size} bytes; at most {limit} are allowed (limits.message_bytes)")]
+    TooLarge {
+        /// What it takes in the log.
+        size: usize,
+        /// What it may take.
+        limit: usize,
+    },
     /// There is no such task.
     #[error("there is no task {id}")]
     TaskNotFound {
@@ -232,6 +240,7 @@ impl StoreError {
     pub fn reason(&self) -> &'static str {
         match self {
             Self::Invalid(_) => "ERROR_REASON_INVALID_FIELD",
+            Self::TooLarge { .. } => "ERROR_REASON_TOO_LARGE",
             Self::TaskNotFound { .. } => "ERROR_REASON_TASK_NOT_FOUND",
             Self::TaskExists { .. } => "ERROR_REASON_TASK_EXISTS",
             Self::MessageNotFound { .. } => "ERROR_REASON_MESSAGE_NOT_FOUND",
@@ -267,6 +276,7 @@ impl StoreError {
             | Self::Catalog { .. }
             | Self::Io { .. } => true,
             Self::Invalid(_)
+            | Self::TooLarge { .. }
             | Self::TaskNotFound { .. }
             | Self::TaskExists { .. }
             | Self::MessageNotFound { .. }

@@ -60,7 +60,7 @@ impl fmt::Debug for TaskId {
 }
 
 macro_rules! text_id {
-    ($(#[$doc:meta])* $name:ident, $field:literal, $most:literal) => {
+    ($(#[$doc:meta])* $name:ident, $field:literal, $most:literal, $allowed:ident) => {
         $(#[$doc])*
         #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
         #[serde(try_from = "String")]
@@ -70,17 +70,12 @@ macro_rules! text_id {
             /// Longest id, in bytes.
             pub const MAX_BYTES: usize = $most;
 
-            /// Accepts 1 to [`Self::MAX_BYTES`] bytes of printable ASCII without quotes and backslashes.
+            /// Accepts 1 to [`Self::MAX_BYTES`] characters that are allowed in it.
             pub fn parse(text: &str) -> Result<Self, InvalidField> {
                 if text.is_empty() || text.len() > Self::MAX_BYTES {
                     return Err(InvalidField::new($field, concat!("must have 1 to ", $most, " characters")));
                 }
-                if text.bytes().any(|b| !b.is_ascii_graphic() || b == b'"' || b == b'\\') {
-                    return Err(InvalidField::new(
-                        $field,
-                        "may only have visible ASCII characters, without quotes and backslashes",
-                    ));
-                }
+                $allowed(text).map_err(|problem| InvalidField::new($field, problem))?;
                 Ok(Self(text.to_owned()))
             }
 
@@ -106,15 +101,34 @@ macro_rules! text_id {
     };
 }
 
+/// Printable ASCII, so that it stands in a line and in a header as it is.
+fn visible(text: &str) -> Result<(), &'static str> {
+    if text.bytes().any(|b| !b.is_ascii_graphic() || b == b'"' || b == b'\\') {
+        return Err("may only have visible ASCII characters, without quotes and backslashes");
+    }
+    Ok(())
+}
+
+/// What can be the name of a file, wherever the output is kept.
+fn name_of_a_file(text: &str) -> Result<(), &'static str> {
+    if text.starts_with('.') {
+        return Err("must not begin with a dot");
+    }
+    if text.bytes().any(|b| !b.is_ascii_alphanumeric() && !b"-_.:@+=~".contains(&b)) {
+        return Err("may only have letters, digits and -_.:@+=~");
+    }
+    Ok(())
+}
+
 text_id!(
     /// Names one call of a client, so that a retry of it changes nothing.
-    RequestId, "request_id", 128
+    RequestId, "request_id", 128, visible
 );
 text_id!(
     /// Names one running client: random per process, as pids mean nothing across containers.
-    InstanceId, "holder.instance_id", 128
+    InstanceId, "holder.instance_id", 128, visible
 );
 text_id!(
     /// Names the full output of a tool, within its task.
-    OutputRef, "output_ref", 128
+    OutputRef, "output_ref", 128, name_of_a_file
 );

@@ -83,6 +83,27 @@ pub(crate) fn fields(object: &str) -> Vec<(&str, &str)> {
     fields
 }
 
+/// The items of an array in order. The text must be a compact JSON array.
+pub(crate) fn items(array: &str) -> Vec<&str> {
+    let mut items = Vec::new();
+    let mut rest = array.strip_prefix('[').unwrap_or_default();
+    while !rest.is_empty() && rest != "]" {
+        let (item, after) = rest.split_at(value_len(rest));
+        items.push(item);
+        rest = after.strip_prefix(',').unwrap_or_default();
+    }
+    items
+}
+
+/// The field of an object with a name, if there is one. The text must be a compact JSON object.
+pub(crate) fn field<'a>(object: &'a str, name: &str) -> Option<&'a str> {
+    let named = |key: &str| match key.contains('\\') {
+        true => serde_json::from_str::<String>(key).is_ok_and(|key| key == name),
+        false => key.get(1..key.len() - 1) == Some(name),
+    };
+    fields(object).into_iter().find(|(key, _)| named(key)).map(|(_, value)| value)
+}
+
 /// The length of the compact JSON value that a text begins with.
 fn value_len(text: &str) -> usize {
     let bytes = text.as_bytes();

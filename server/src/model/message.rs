@@ -2,7 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use super::json::{Json, JsonKind, fields};
+use super::json::{Json, JsonKind, field, fields, items};
 use super::{InvalidField, OutputRef};
 
 /// Who speaks.
@@ -101,25 +101,25 @@ impl NewMessage {
             match key.as_str() {
                 "role" => role = Some(value.to_owned()),
                 "content" => {
-                    allow("content", kind, &[JsonKind::Text, JsonKind::Array, JsonKind::Null])?;
+                    allow("message_json.content", kind, &[JsonKind::Text, JsonKind::Array, JsonKind::Null])?;
                     message.content = kept();
                 }
                 // SDKs write null for what is not there.
                 "tool_name" | "tool_calls" | "tool_call_id" | "name" if kind == JsonKind::Null => {}
                 "tool_calls" => {
-                    allow("tool_calls", kind, &[JsonKind::Array])?;
+                    allow("message_json.tool_calls", kind, &[JsonKind::Array])?;
                     message.tool_calls = kept();
                 }
                 "tool_name" => {
-                    allow("tool_name", kind, &[JsonKind::Text])?;
+                    allow("message_json.tool_name", kind, &[JsonKind::Text])?;
                     message.tool_name = kept();
                 }
                 "tool_call_id" => {
-                    allow("tool_call_id", kind, &[JsonKind::Text])?;
+                    allow("message_json.tool_call_id", kind, &[JsonKind::Text])?;
                     message.tool_call_id = kept();
                 }
                 "name" => {
-                    allow("name", kind, &[JsonKind::Text])?;
+                    allow("message_json.name", kind, &[JsonKind::Text])?;
                     message.name = kept();
                 }
                 _ => {
@@ -134,12 +134,72 @@ impl NewMessage {
             extra.push('}');
             message.extra = Some(Json::kept(extra));
         }
-        let role = role.ok_or_else(|| InvalidField::new("role", "is missing"))?;
+        let role = role.ok_or_else(|| InvalidField::new("message_json.role", "is missing"))?;
         let known = Role::ALL.into_iter().find(|known| role == format!("\"{}\"", known.as_str()));
         message.role = known.ok_or_else(|| {
-            InvalidField::new("role", format!("{role} is not system, developer, user, assistant or tool"))
+            let problem = format!("{role} is not system, developer, user, assistant or tool");
+            InvalidField::new("message_json.role", problem)
         })?;
+        message.check("message_json.content", "message_json.tool_calls")?;
         Ok(message)
+    }
+
+    /// Refuses what no provider would take: a message without content, and parts or calls that are none. The
+    /// fields are as the caller names them.
+    pub fn check(&self, content_field: &'static str, calls_field: &'static str) -> Result<(), InvalidField> {
+        match &self.content {
+            Some(parts) if parts.kind() == JsonKind::Array => {
+                for (index, part) in items(parts.as_str()).into_iter().enumerate() {
+                    if JsonKind::of(part) != JsonKind::Object || text_in(part, "type").is_none() {
+                        let problem = format!("[{index}] is not an object with a type");
+                        return Err(InvalidField::new(content_field, problem));
+                    }
+                }
+            }
+            Some(text) if text.kind() == JsonKind::Text => {}
+            _ if self.role == Role::Assistant && self.has_other_content() => {}
+            _ => return Err(InvalidField::new(content_field, "is missing")),
+        }
+        let calls = self.tool_calls.as_ref().map_or_else(Vec::new, |calls| items(calls.as_str()));
+        for (index, call) in calls.into_iter().enumerate() {
+            check_call(call)
+                .map_err(|problem| InvalidField::new(calls_field, format!("[{index}]{problem}")))?;
+        }
+        Ok(())
+    }
+
+    /// Whether an assistant may do without content. SDKs write what is not there as null, so a message with one of
+    /// these keys is one that a model has given.
+    fn has_other_content(&self) -> bool {
+        let extra = self.extra.as_ref().map_or("{}", Json::as_str);
+        self.tool_calls.as_ref().is_some_and(|calls| calls.as_str() != "[]")
+            || ["refusal", "audio", "function_call"].iter().any(|name| field(extra, name).is_some())
+    }
+}
+
+fn text_in<'a>(object: &'a str, name: &str) -> Option<&'a str> {
+    field(object, name).filter(|value| JsonKind::of(value) == JsonKind::Text)
+}
+
+fn check_call(call: &str) -> Result<(), String> {
+    if JsonKind::of(call) != JsonKind::Object {
+        return Err(" is not an object".to_owned());
+    }
+    if text_in(call, "id").is_none() {
+        return Err(".id is not text".to_owned());
+    }
+    let (kind, texts) = match field(call, "type") {
+        // Some leave it out, as there was only one.
+        None | Some("null" | "\"function\"") => ("function", ["name", "arguments"]),
+        Some("\"custom\"") => ("custom", ["name", "input"]),
+        Some(_) => return Err(".type is not function or custom".to_owned()),
+    };
+    let Some(inner) = field(call, kind).filter(|inner| JsonKind::of(inner) == JsonKind::Object) else {
+        return Err(format!(".{kind} is not an object"));
+    };
+    match texts.into_iter().find(|name| text_in(inner, name).is_none()) {
+        Some(name) => Err(format!(".{kind}.{name} is not text")),
+        None => Ok(()),
     }
 }
 
@@ -166,11 +226,12 @@ mod tests {
 
     #[test]
     fn unknown_fields_and_forged_envelopes_end_up_in_extra() {
-        let text = r#"{ "role":"assistant", "content":null, "seq":7, "crc":"00000000", "x":{"n":1e2}, "name":null }"#;
+        let text =
+            r#"{ "role":"assistant", "content":null, "refusal":null, "seq":7, "x":{"n":1e2}, "name":null }"#;
         let message = NewMessage::from_json(text).unwrap();
         assert_eq!(message.role, Role::Assistant);
         assert_eq!(message.content.unwrap().as_str(), "null");
-        assert_eq!(message.extra.unwrap().as_str(), r#"{"seq":7,"crc":"00000000","x":{"n":1e2}}"#);
+        assert_eq!(message.extra.unwrap().as_str(), r#"{"refusal":null,"seq":7,"x":{"n":1e2}}"#);
         assert!(message.name.is_none());
     }
 
@@ -179,15 +240,58 @@ mod tests {
         for (text, field) in [
             ("[]", "message_json"),
             ("{", "message_json"),
-            (r#"{"content":"x"}"#, "role"),
-            (r#"{"role":"robot"}"#, "role"),
-            (r#"{"role":3}"#, "role"),
-            (r#"{"role":"user","content":{}}"#, "content"),
-            (r#"{"role":"user","tool_calls":{}}"#, "tool_calls"),
-            (r#"{"role":"tool","tool_call_id":3}"#, "tool_call_id"),
+            (r#"{"content":"x"}"#, "message_json.role"),
+            (r#"{"role":"robot"}"#, "message_json.role"),
+            (r#"{"role":3}"#, "message_json.role"),
+            (r#"{"role":"user","content":{}}"#, "message_json.content"),
+            (r#"{"role":"user","content":"","tool_calls":{}}"#, "message_json.tool_calls"),
+            (r#"{"role":"tool","tool_call_id":3}"#, "message_json.tool_call_id"),
             (r#"{"role":"user","role":"user"}"#, "message_json"),
         ] {
             assert_eq!(NewMessage::from_json(text).unwrap_err().field, field, "{text}");
+        }
+    }
+    /// With what may be missing of it left out by SDKs, or written as null.
+    #[test]
+    fn a_message_has_content_of_its_kind() {
+        let calls = |call: &str| format!(r#"{{"role":"assistant","content":null,"tool_calls":[{call}]}}"#);
+        let function = |rest: &str| calls(&format!(r#"{{"id":"c","type":"function",{rest}}}"#));
+        let (content, tool_calls) = ("message_json.content", "message_json.tool_calls");
+        for (text, bad) in [
+            (r#"{"role":"user"}"#.to_owned(), Some(content)),
+            (r#"{"role":"user","content":null}"#.to_owned(), Some(content)),
+            (r#"{"role":"system","content":null}"#.to_owned(), Some(content)),
+            (r#"{"role":"tool","content":null,"tool_call_id":"c"}"#.to_owned(), Some(content)),
+            (r#"{"role":"user","content":null,"refusal":"no"}"#.to_owned(), Some(content)),
+            (r#"{"role":"assistant"}"#.to_owned(), Some(content)),
+            (r#"{"role":"assistant","content":null,"tool_calls":null}"#.to_owned(), Some(content)),
+            (r#"{"role":"assistant","content":null,"tool_calls":[]}"#.to_owned(), Some(content)),
+            (r#"{"role":"user","content":[1]}"#.to_owned(), Some(content)),
+            (r#"{"role":"user","content":["x"]}"#.to_owned(), Some(content)),
+            (r#"{"role":"user","content":[{"type":"text","text":"a, ]"},{"text":"b"}]}"#.to_owned(), Some(content)),
+            (r#"{"role":"user","content":[{"type":1}]}"#.to_owned(), Some(content)),
+            (calls("1"), Some(tool_calls)),
+            (calls(r#"{"type":"function","function":{"name":"f","arguments":""}}"#), Some(tool_calls)),
+            (calls(r#"{"id":"c","type":"robot"}"#), Some(tool_calls)),
+            (calls(r#"{"id":"c","type":"custom","custom":{"name":"f"}}"#), Some(tool_calls)),
+            (function(r#""function":"f""#), Some(tool_calls)),
+            (function(r#""function":{"arguments":""}"#), Some(tool_calls)),
+            (function(r#""function":{"name":"f","arguments":{}}"#), Some(tool_calls)),
+            (r#"{"role":"user","content":""}"#.to_owned(), None),
+            (r#"{"role":"user","content":[]}"#.to_owned(), None),
+            (r#"{"role":"user","content":[{"\u0074ype":"text","text":"a"},{"type":"x"}]}"#.to_owned(), None),
+            (function(r#""function":{"name":"f","arguments":"{}"}"#), None),
+            (calls(r#"{"id":"c","function":{"name":"f","arguments":"{}"},"index":0}"#), None),
+            (calls(r#"{"id":"c","type":"custom","custom":{"name":"f","input":"x"}}"#), None),
+            (r#"{"role":"assistant","tool_calls":[{"id":"c","function":{"name":"f","arguments":""}}]}"#.to_owned(), None),
+            // As openai-python writes a message of the model.
+            (
+                r#"{"content":null,"refusal":null,"role":"assistant","annotations":[],"audio":null,"function_call":null,"tool_calls":null}"#.to_owned(),
+                None,
+            ),
+        ] {
+            let found = NewMessage::from_json(&text);
+            assert_eq!(found.err().map(|error| error.field), bad, "{text}");
         }
     }
 }

@@ -55,8 +55,7 @@ impl Task {
         let body = message_body(&append.message, append.caller.request_id.as_ref());
         let limit = env.options.max_message_bytes;
         if body.len() > limit {
-            let problem = format!("has {} bytes; at most {limit} are allowed", body.len());
-            return Err(InvalidField::new("message", problem).into());
+            return Err(StoreError::TooLarge { size: body.len(), limit });
         }
         let digest = Digest::of(&[append.message.role.as_str(), &body]);
         Ok(Prepared { append, body, digest })
