@@ -6,12 +6,13 @@ use std::path::Path;
 use std::process::Command;
 use std::sync::Arc;
 
+use contextstore::infra::fs::fault::{Errno, Fault, FaultFs};
 use contextstore::infra::fs::{Fs, Name, StorePath};
-use contextstore::model::{Health, StoreError, TaskId};
+use contextstore::model::{Health, RequestId, Role, StoreError, TaskId};
 use contextstore::store::layout::Folder;
-use contextstore::store::{Started, Store, StoreOptions};
+use contextstore::store::{Append, Caller, Started, Store, StoreOptions};
 
-use crate::support::{append, caller, ground, start, view};
+use crate::support::{append, caller, ground, message, start, view};
 use crate::{Place, Sim, busy_task, line_starts, messages, names, no_checkpoints, rows, still_serves};
 
 const MIB: u64 = 1 << 20;
@@ -368,3 +369,55 @@ fn open_files_are_bounded() {
 }
 
 const COUNT: &str = "CONTEXTSTORE_TEST_COUNT";
+
+/// An agent that is told of an empty context goes on until its model refuses.
+#[test]
+fn how_full_the_context_is_is_told_without_a_view() {
+    let ask = |n: u32| Append {
+        message: message(Role::User, "words"),
+        tokens: 100,
+        caller: Caller { request_id: RequestId::parse(&format!("r{n}")).ok(), lease_generation: 1 },
+    };
+    let sim = Sim::new();
+    let disk = FaultFs::new(Arc::clone(&sim.fs) as Arc<dyn Fs>);
+    let on = |fs: Arc<dyn Fs>| {
+        Store::open_on(ground(fs, sim.catalog.path(), &sim.clock), no_checkpoints()).unwrap().0
+    };
+    let store = on(Arc::clone(&disk) as Arc<dyn Fs>);
+    let task = start(&store, None, "a").unwrap();
+    store.append(task.id, &ask(1)).unwrap();
+    // The view cannot be written.
+    disk.reset_counts();
+    disk.arm(1, Fault::Error(Errno::IO));
+    let told = store.append(task.id, &ask(2)).unwrap();
+    assert!(disk.fired()[0].contains("current.jsonl"), "{:?}", disk.fired());
+    assert_eq!(told.pressure.tokens, 200);
+    store.append(task.id, &ask(3)).unwrap();
+    assert_eq!(store.pressure(task.id).unwrap().tokens, 300);
+    drop(store);
+
+    // Nothing can be written, and there is no view.
+    sim.fs.remove(&crate::at(Folder::Running, task.id, "current.jsonl")).unwrap();
+    sim.fs.set_capacity(Some(used(sim.fs.as_ref(), &StorePath::ROOT)));
+    let store = on(Arc::clone(&sim.fs) as Arc<dyn Fs>);
+    assert!(store.read_only().is_some());
+    assert_eq!(store.append(task.id, &ask(3)).unwrap().pressure.tokens, 300);
+    assert_eq!(store.pressure(task.id).unwrap().tokens, 300);
+    assert_eq!(store.task_info(task.id).unwrap().pressure.tokens, 300);
+}
+
+#[test]
+fn a_task_that_is_removed_makes_room_at_once() {
+    let sim = Sim::new();
+    let (store, _) = sim.store_with(StoreOptions { max_store_bytes: 20_000, ..no_checkpoints() });
+    let full = start(&store, None, "a").unwrap();
+    let refused = loop {
+        if let Err(error) = append(&store, &full, &"x".repeat(1000)) {
+            break error;
+        }
+    };
+    assert_eq!(refused.reason(), "ERROR_REASON_QUOTA_EXCEEDED", "{refused:?}");
+    store.delete_task(full.id, &caller(1)).unwrap();
+    let next = start(&store, None, "a").unwrap();
+    assert_eq!(append(&store, &next, &"x".repeat(10_000)).unwrap(), 1);
+}

@@ -100,6 +100,8 @@ impl Task {
         // That may have found the log damaged.
         self.check_writable(inner)?;
         self.check_quota(inner, 2 * body.len())?;
+        // Without a view they are counted on from here.
+        inner.view_tokens();
         let (seq, role) = (inner.state.last_seq + 1, append.message.role);
         let end = inner.write_line(self, Head::Message { seq, role, tokens: append.tokens }, body)?;
         if append.message.pinned {
@@ -255,21 +257,25 @@ impl Inner {
                 tracing::warn!(id = %task.id, %error, "the index could not be written");
             }
         }
-        if let Head::Message { seq, .. } = head {
-            self.show(task, seq, &bytes[..bytes.len() - 1]);
+        if let Head::Message { seq, tokens, .. } = head {
+            self.show(task, seq, tokens, &bytes[..bytes.len() - 1]);
         }
         self.note_written(task.durability(self));
         Ok(end)
     }
 
     /// Adds a message to the view. A view that cannot be written is restored when it is next looked at.
-    fn show(&mut self, task: &Task, seq: u64, line: &[u8]) {
+    fn show(&mut self, task: &Task, seq: u64, tokens: u64, line: &[u8]) {
         let dir = self.folder.task(task.id);
         let generation = self.state.view_generation();
-        let Some(view) = &mut self.view else { return };
+        let Some(view) = &mut self.view else {
+            self.tokens = self.tokens.map(|before| before.saturating_add(tokens));
+            return;
+        };
         if let Err(error) = view.append(task.env.fs.as_ref(), &dir, seq, line) {
             tracing::warn!(id = %task.id, %error, "the view could not be written; it will be brought up to date");
             self.view_mark = Some(view.mark(&task.env.boot_id, seq - 1, generation, false));
+            self.tokens = Some(view.state().tokens.saturating_add(tokens));
             self.view = None;
         }
     }

@@ -75,6 +75,8 @@ struct Inner {
     plans: Records,
     /// The view, once it was looked at and found right; none if it has to be restored.
     view: Option<View>,
+    /// Tokens of the view while there is none, once they were counted.
+    tokens: Option<u64>,
     /// What the checkpoint says of the view, until then.
     view_mark: Option<ViewMark>,
     /// Marks of lines that need not be durable yet, oldest first.
@@ -258,8 +260,8 @@ impl Task {
     }
 
     /// How full the context is.
-    fn pressure(&self, inner: &Inner) -> Pressure {
-        let tokens = inner.view.as_ref().map_or(0, |view| view.state().tokens);
+    fn pressure(&self, inner: &mut Inner) -> Pressure {
+        let tokens = inner.view_tokens();
         Pressure::of(tokens, self.config(inner), &self.env.options.compression)
     }
 

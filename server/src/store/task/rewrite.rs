@@ -301,6 +301,7 @@ impl Task {
         }
         inner.view_mark = None;
         inner.pending.clear();
+        inner.tokens = Some(plan.fold.state().tokens);
         match plan.writer.publish(fs, plan.fold.state().clone()) {
             Ok(view) => inner.view = Some(view),
             Err(error) => {

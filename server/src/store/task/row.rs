@@ -109,6 +109,7 @@ impl Task {
         self.ensure_view(&mut inner);
         let durability = self.durability(&inner);
         inner.advance(durability);
+        inner.view_tokens();
         Ok(self.shown_pressure(&inner))
     }
 

@@ -4,9 +4,10 @@ use std::collections::{BTreeSet, VecDeque};
 
 use chrono::{DateTime, Utc};
 
+use super::row::count_view;
 use super::view::View;
 use super::{Inner, Task};
-use crate::log::{Commit, Tally};
+use crate::log::{Commit, Fold, Tally};
 use crate::model::{Durability, Event, TaskConfig};
 
 /// Where a task stood after a line of its log.
@@ -77,12 +78,33 @@ impl Inner {
             last_seq: self.state.last_seq,
             view_len: view.map_or(0, |view| view.len),
             extra_len: view.map_or(0, |view| view.extra_len),
-            view_tokens: view.map_or(0, |view| view.tokens),
+            view_tokens: view.map_or(self.tokens.unwrap_or(0), |view| view.tokens),
             view_lines: view.map_or(0, |view| view.lines),
             tally: self.state.tally.clone(),
             updated_at: self.state.updated_at,
             before: None,
         }
+    }
+
+    /// Tokens of the view; counted where there is none.
+    pub(super) fn view_tokens(&mut self) -> u64 {
+        if let Some(view) = &self.view {
+            return view.state().tokens;
+        }
+        if let Some(known) = self.tokens {
+            return known;
+        }
+        let counted = self.newest_rewrite().and_then(|rewrite| {
+            let source = self.source_to(self.log.len());
+            count_view(Fold::new(source, rewrite, self.state.last_seq))
+        });
+        // Of a damaged log it is known only that they are no more than this.
+        let tokens = counted.map_or(self.state.tally.message_tokens, |view| view.tokens);
+        self.tokens = Some(tokens);
+        if self.pending.is_empty() {
+            self.shown.view_tokens = tokens;
+        }
+        tokens
     }
 
     pub(super) fn note_written(&mut self, durability: Durability) {
