@@ -340,21 +340,26 @@ impl Task {
 
     /// Closes the task for everybody who has this handle: it is spent.
     pub(crate) fn retire(&self) {
-        self.close();
-        self.lock().frozen.get_or_insert(Frozen::Failed);
+        let mut inner = self.lock();
+        self.close_locked(&mut inner);
+        // Under the same lock: nobody may write in between.
+        inner.frozen.get_or_insert(Frozen::Failed);
     }
 
     /// Closes the task in an orderly way, so that opening it again reads no more than its checkpoint.
     pub(crate) fn close(&self) {
-        let mut inner = self.lock();
+        self.close_locked(&mut self.lock());
+    }
+
+    fn close_locked(&self, inner: &mut Inner) {
         let settled = inner.folder == Folder::of(inner.state.status);
         let unused = !inner.changed && !inner.dirty && settled;
         if unused || inner.deleted || inner.frozen.is_some() || self.env.read_only().is_some() {
             return;
         }
-        let closed = self.sync(&mut inner).and_then(|()| {
-            self.try_settle(&mut inner)?;
-            self.checkpoint(&mut inner, true)?;
+        let closed = self.sync(inner).and_then(|()| {
+            self.try_settle(inner)?;
+            self.checkpoint(inner, true)?;
             let dir = inner.folder.task(self.id);
             self.env.fs.sync_dir(&dir).map_err(|error| StoreError::io(format!("syncing {dir}"), error))
         });
@@ -362,7 +367,7 @@ impl Task {
             tracing::warn!(id = %self.id, %error, "a task could not be closed cleanly");
             self.env.note_undone();
         }
-        self.refresh_row(&mut inner);
+        self.refresh_row(inner);
     }
 }
 
