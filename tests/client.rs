@@ -8,6 +8,8 @@ mod proxy;
 mod server;
 
 use std::fs;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
 use bytes::Bytes;
@@ -285,6 +287,42 @@ async fn a_stream_of_messages_is_acknowledged_in_order() {
     assert_eq!(acks.try_next().await.unwrap_err().reason(), Some(ErrorReason::InvalidField));
     assert!(acks.try_next().await.unwrap().is_none());
     assert_eq!(task.get().await.unwrap().task.unwrap().last_seq, 3010);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_stream_whose_answers_are_lost_can_be_sent_again() {
+    let server = TestServer::start().await;
+    let client = server.client().await;
+    let task = start(&client).await;
+    let taken = Arc::new(AtomicU64::new(0));
+    let messages = || {
+        let taken = Arc::clone(&taken);
+        let message =
+            |number| NewMessage::user(format!("message {number}")).request_id(format!("step-{number}"));
+        stream::iter((1..=2000).map(message).inspect(move |_| {
+            taken.fetch_add(1, Ordering::SeqCst);
+        }))
+    };
+    let appended = |least| {
+        let task = task.clone();
+        let last = move || {
+            let task = task.clone();
+            async move { Some(task.get().await.unwrap().task.unwrap().last_seq).filter(|last| *last >= least) }
+        };
+        eventually(DEADLINE, last)
+    };
+    // More than the server remembers must not be under way, whatever the caller does.
+    let mut acks = task.append_many(messages()).await.unwrap();
+    assert_eq!(appended(512).await, 512);
+    assert_eq!(acks.try_next().await.unwrap().unwrap().seq, 1);
+    assert_eq!(appended(513).await, 513);
+    assert_eq!(taken.load(Ordering::SeqCst), 513);
+    drop(acks);
+
+    let acks = task.append_many(messages().skip(1)).await.unwrap();
+    let seqs: Vec<_> = acks.map_ok(|ack| ack.seq).try_collect().await.unwrap();
+    assert_eq!(seqs, (2..=2000).collect::<Vec<_>>());
+    assert_eq!(view(&task).await.lines().count(), 2000);
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -10,6 +10,7 @@ use contextstore_proto::v1::ErrorReason;
 use futures_util::stream::{Stream, StreamExt, TryStreamExt};
 use tokio::task::JoinHandle;
 
+use crate::append::Window;
 use crate::client::{call, new_id};
 use crate::stream::Items;
 use crate::{Client, Current, Error, NewMessage, ReadCurrent, ReadMessages, ReadRecords, records};
@@ -141,6 +142,9 @@ impl Task {
     /// Appends messages without waiting for each: the answers come in the same order, each when its message is
     /// on disk. The first failure ends the stream, and nothing behind it is appended.
     ///
+    /// At most 512 messages are under way: the next one is sent when the answer to an earlier one is taken. So do not
+    /// wait for all of them to be sent before you take answers.
+    ///
     /// Nothing is sent again by itself. After a broken connection, send what was not acknowledged once more, with
     /// the same [`NewMessage::request_id`]: what had arrived is not appended twice.
     ///
@@ -161,14 +165,16 @@ impl Task {
         S: Stream<Item: Into<NewMessage>> + Send + 'static,
     {
         let task = self.clone();
-        let requests = messages.map(move |message| {
+        let window = Window::new();
+        let requests = window.limit(messages).map(move |message| {
             message.into().one_of_many(task.uuid.clone(), task.lease_generation(), new_id)
         });
         let mut raw = self.client.raw();
         let opened =
             self.client.in_time(self.client.settings().timeout, raw.append_messages(requests)).await?;
         let client = self.client.clone();
-        Ok(Items::new(opened.into_inner().map_err(move |status| client.error(status))))
+        let answers = opened.into_inner().inspect_ok(move |_| window.free());
+        Ok(Items::new(answers.map_err(move |status| client.error(status))))
     }
 
     /// One message as it stands in the log.

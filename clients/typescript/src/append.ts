@@ -19,8 +19,11 @@ export interface AppendInput {
   readonly requestId?: string;
 }
 
-/** What may wait for its acknowledgement; the server reads no further either. */
-const WINDOW_MESSAGES = 1024;
+/**
+ * What may wait for its acknowledgement. What is sent again must be among the last 1 024 request ids of the task's
+ * log, where events stand too: so half of that.
+ */
+const WINDOW_MESSAGES = 512;
 const WINDOW_CHARS = 16 << 20;
 
 type Source = AsyncIterable<MessageInput | AppendInput> | Iterable<MessageInput | AppendInput>;

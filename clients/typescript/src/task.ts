@@ -212,8 +212,8 @@ export class Task {
 
   /**
    * Appends messages without waiting for each, and yields an acknowledgement for each, in order. Nothing is
-   * sent before the first is asked for. A broken connection is taken up again. The first message that is
-   * refused ends it: what came before is appended, nothing behind it is.
+   * sent before the first is asked for, and at most 512 messages wait for theirs. A broken connection is taken up
+   * again. The first message that is refused ends it: what came before is appended, nothing behind it is.
    */
   async *appendMany(
     messages: AsyncIterable<MessageInput | AppendInput> | Iterable<MessageInput | AppendInput>,

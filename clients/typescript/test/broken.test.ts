@@ -80,6 +80,23 @@ describe("through a connection that breaks", () => {
     assert.deepEqual(numbers(await collect(task.currentMessages())), upTo(2500));
   });
 
+  test("no more is under way than the server remembers, also if acknowledgements are not taken", async () => {
+    let taken = 0;
+    async function* counted() {
+      for await (const next of messages(1200)) {
+        taken += 1;
+        yield next;
+      }
+    }
+    const acknowledged = task.appendMany(counted());
+    assert.equal((await acknowledged.next()).value?.seq, 1n);
+    await eventually("the window is full", async () => ((await task.get()).task?.lastSeq ?? 0n) >= 513n);
+    assert.equal(taken, 513);
+    proxy.cut();
+    assert.equal((await collect(acknowledged)).at(-1)?.seq, 1200n);
+    assert.deepEqual(numbers(await collect(task.currentMessages())), upTo(1200));
+  });
+
   test("the view is one snapshot, although it grows between two attempts", async () => {
     // Larger than what the connection takes in before it is read.
     await collect(task.appendMany(messages(4000)));

@@ -80,7 +80,8 @@ class Task(TaskBase):
 
         Nothing happens until the answer is iterated over: `for ack in task.append_many(messages)`. The first message
         that is refused ends it with its error: it is the one behind the last acknowledgement, and nothing behind it
-        was appended. `timeout` is how long to wait for an acknowledgement. A broken connection is taken up again.
+        was appended. `timeout` is how long to wait for an acknowledgement. A broken connection is taken up again. At
+        most 512 messages, or 8 MiB, wait for their acknowledgements.
         """
         pipeline = Pipeline(self.client.timeout if timeout is None else timeout)
         stream = AppendStream(self.client.stub, (), self.client.stream_timeout)
