@@ -8,6 +8,8 @@ use contextstore_proto::v1::append_messages_request::Body as ManyBody;
 use futures_util::stream::{self, Stream, StreamExt};
 use tokio::sync::Semaphore;
 
+use crate::client::named;
+
 /// Most messages of a stream that are under way: sent, and their answers not taken. Whoever sends them again must
 /// find all of them among the last 1 024 request ids of the task's log, where events stand too: so half of that.
 const WINDOW: usize = 512;
@@ -110,7 +112,7 @@ impl NewMessage {
 
     /// Names the call, so that it can be sent again and is carried out once. Without one, the client makes one.
     pub fn request_id(mut self, request_id: impl Into<String>) -> Self {
-        self.request_id = Some(request_id.into());
+        self.request_id = named(Some(request_id.into()));
         self
     }
 
@@ -153,5 +155,18 @@ impl NewMessage {
 impl From<v1::Message> for NewMessage {
     fn from(message: v1::Message) -> Self {
         Self::new(Body::Message(message))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_message_has_a_request_id() {
+        let made = |message: NewMessage| message.single(String::new(), 0, || "made".to_owned()).request_id;
+        assert_eq!(made(NewMessage::user("hi")), "made");
+        assert_eq!(made(NewMessage::user("hi").request_id("")), "made");
+        assert_eq!(made(NewMessage::user("hi").request_id("given")), "given");
     }
 }

@@ -173,7 +173,7 @@ impl Client {
             user: start.user,
             config: Some(start.config),
             holder: Some(self.holder()),
-            request_id: start.request_id.unwrap_or_else(new_id),
+            request_id: named(start.request_id).unwrap_or_else(new_id),
             lease_generation: 0,
         };
         let started = call!(self, start_task, request)?;
@@ -343,6 +343,11 @@ impl Client {
     pub(crate) fn error(&self, status: Status) -> Error {
         Error::from_status(status, &self.inner.address)
     }
+}
+
+/// The name that a caller gave to a call. An empty one is none, and a call without one could not be repeated.
+pub(crate) fn named(request_id: Option<String>) -> Option<String> {
+    request_id.filter(|id| !id.is_empty())
 }
 
 /// A name that nobody else has.

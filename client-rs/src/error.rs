@@ -121,30 +121,18 @@ impl Error {
         }
     }
 
-    /// Whether the same call, with the same request id, may succeed soon without anything else being done.
+    /// Whether the same call, with the same request id, may succeed soon without anything else being done: the
+    /// connection broke, or the server said after how long to try again. A task that somebody else works on may take
+    /// any time, so whether to wait for it is the caller's to decide.
     pub fn is_transient(&self) -> bool {
         match self {
             Self::Connection { .. } => true,
-            Self::Refused(refusal) => match refusal.code {
-                // A store that takes no writes is in want of a person, unless it says otherwise.
-                Code::Unavailable => refusal.reason != ErrorReason::ReadOnly || refusal.retry_after.is_some(),
-                Code::ResourceExhausted => refusal.retry_after.is_some(),
-                Code::Ok
-                | Code::Cancelled
-                | Code::Unknown
-                | Code::InvalidArgument
-                | Code::DeadlineExceeded
-                | Code::NotFound
-                | Code::AlreadyExists
-                | Code::PermissionDenied
-                | Code::FailedPrecondition
-                | Code::Aborted
-                | Code::OutOfRange
-                | Code::Unimplemented
-                | Code::Internal
-                | Code::DataLoss
-                | Code::Unauthenticated => false,
-            },
+            Self::Refused(refusal) => {
+                // A reason that is none of the server's own: something in between said it.
+                let unreachable =
+                    refusal.code == Code::Unavailable && refusal.reason == ErrorReason::Unspecified;
+                unreachable || refusal.retry_after.is_some() && refusal.reason != ErrorReason::LeaseHeld
+            }
             Self::Config { .. } | Self::Deadline { .. } | Self::Protocol { .. } => false,
         }
     }
@@ -251,12 +239,14 @@ mod tests {
     #[test]
     fn only_what_may_pass_by_itself_is_transient() {
         let soon = Some(Duration::from_millis(5));
-        assert!(refused(Code::Unavailable, ErrorReason::Stopping, None).is_transient());
-        assert!(refused(Code::Unavailable, ErrorReason::WriteFailed, None).is_transient());
+        assert!(refused(Code::Unavailable, ErrorReason::Stopping, soon).is_transient());
+        assert!(refused(Code::Unavailable, ErrorReason::Unspecified, None).is_transient());
         assert!(!refused(Code::Unavailable, ErrorReason::ReadOnly, None).is_transient());
         assert!(refused(Code::Unavailable, ErrorReason::ReadOnly, soon).is_transient());
         assert!(refused(Code::ResourceExhausted, ErrorReason::Overloaded, soon).is_transient());
         assert!(!refused(Code::ResourceExhausted, ErrorReason::QuotaExceeded, None).is_transient());
-        assert!(!refused(Code::Aborted, ErrorReason::StaleLease, soon).is_transient());
+        assert!(refused(Code::Aborted, ErrorReason::RewriteInFlight, soon).is_transient());
+        assert!(!refused(Code::Aborted, ErrorReason::StaleLease, None).is_transient());
+        assert!(!refused(Code::Aborted, ErrorReason::LeaseHeld, soon).is_transient());
     }
 }

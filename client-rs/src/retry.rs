@@ -8,8 +8,8 @@ use crate::Error;
 
 /// How calls that are safe to repeat are repeated: reads, and changes with a request id.
 ///
-/// A call is tried again after a broken connection, after UNAVAILABLE, and after RESOURCE_EXHAUSTED if the
-/// server says when; within its deadline, and after pauses that double and are partly random.
+/// A call is tried again after a broken connection, and if the server says when to ([`Error::is_transient`]); within
+/// its deadline, and after pauses that double and are partly random.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct RetryPolicy {
     /// How often a call is tried in all; 1 for no repetition.

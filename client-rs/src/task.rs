@@ -11,7 +11,7 @@ use futures_util::stream::{Stream, StreamExt, TryStreamExt};
 use tokio::task::JoinHandle;
 
 use crate::append::Window;
-use crate::client::{call, new_id};
+use crate::client::{call, named, new_id};
 use crate::stream::Items;
 use crate::{Client, Current, Error, NewMessage, ReadCurrent, ReadMessages, ReadRecords, records};
 
@@ -121,7 +121,7 @@ impl Task {
     /// # }
     /// ```
     pub fn with_request_id(&self, request_id: impl Into<String>) -> Self {
-        Self { request_id: Some(request_id.into()), ..self.clone() }
+        Self { request_id: named(Some(request_id.into())), ..self.clone() }
     }
 
     fn request_id(&self) -> String {

@@ -40,9 +40,9 @@ def test_details_that_cannot_be_read_are_left_out() -> None:
 
 
 def transient(
-    kind: type[errors.ContextStoreError], code: str, retry_after: float | None = None
+    kind: type[errors.ContextStoreError], code: str, retry_after: float | None = None, reason: str = ""
 ) -> errors.ContextStoreError:
-    return kind("", code=grpc.StatusCode[code], retry_after=retry_after)
+    return kind("", code=grpc.StatusCode[code], retry_after=retry_after, reason=reason)
 
 
 def test_what_passes_is_tried_again_until_the_time_is_up() -> None:
@@ -52,10 +52,12 @@ def test_what_passes_is_tried_again_until_the_time_is_up() -> None:
     assert 0.025 <= pauses[0] <= 0.05 and 1.0 <= pauses[-1] <= 2.0
     overloaded = transient(errors.Overloaded, "RESOURCE_EXHAUSTED", retry_after=7.0)
     assert attempts.pause_after(overloaded, repeatable=True) == 7.0
+    read_only = transient(errors.ReadOnly, "UNAVAILABLE", retry_after=7.0, reason="ERROR_REASON_READ_ONLY")
+    assert attempts.pause_after(read_only, repeatable=True) == 7.0
     for error in (
         transient(errors.Overloaded, "RESOURCE_EXHAUSTED", retry_after=61.0),
         transient(errors.QuotaExceeded, "RESOURCE_EXHAUSTED"),
-        transient(errors.ReadOnly, "UNAVAILABLE", retry_after=1.0),
+        transient(errors.ReadOnly, "UNAVAILABLE", reason="ERROR_REASON_READ_ONLY"),
         transient(errors.LeaseHeld, "ABORTED", retry_after=1.0),
         transient(errors.DeadlineExceeded, "DEADLINE_EXCEEDED"),
     ):

@@ -26,9 +26,14 @@ OVERLOADED = (
     status(error_info("ERROR_REASON_OVERLOADED", {"limit": "1"}), retry_info(0, 100_000_000)),
 )
 UNAVAILABLE = (grpc.StatusCode.UNAVAILABLE, b"")
-READ_ONLY = (
+READ_ONLY = (grpc.StatusCode.UNAVAILABLE, status(error_info("ERROR_REASON_READ_ONLY", {})))
+READ_ONLY_FOR_NOW = (
     grpc.StatusCode.UNAVAILABLE,
-    status(error_info("ERROR_REASON_READ_ONLY", {}), retry_info(1, 0)),
+    status(error_info("ERROR_REASON_READ_ONLY", {}), retry_info(0, 100_000_000)),
+)
+LEASE_HELD = (
+    grpc.StatusCode.ABORTED,
+    status(error_info("ERROR_REASON_LEASE_HELD", {}), retry_info(0, 100_000_000)),
 )
 GONE = (grpc.StatusCode.NOT_FOUND, status(error_info("ERROR_REASON_TASK_NOT_FOUND", {})))
 
@@ -114,7 +119,7 @@ async def async_append(client: AsyncClient, **more: Any) -> int:
     return (await (await client.start_task(task_uuid=UUID)).append("{}", **more)).seq
 
 
-@pytest.mark.parametrize("failure", [OVERLOADED, UNAVAILABLE])
+@pytest.mark.parametrize("failure", [OVERLOADED, UNAVAILABLE, READ_ONLY_FOR_NOW])
 def test_a_repeated_change_has_the_same_request_id(failure: tuple[grpc.StatusCode, bytes]) -> None:
     with serve(failure, failure) as (scripted, address):
         with Client(address) as client:
@@ -151,11 +156,17 @@ def test_a_read_is_repeated() -> None:
         assert len(scripted.requests) == 3
 
 
-def test_what_a_retry_does_not_help_is_told_at_once() -> None:
-    with serve(READ_ONLY) as (scripted, address), Client(address) as client:
-        with pytest.raises(errors.ReadOnly) as caught:
+@pytest.mark.parametrize(
+    ("failure", "kind", "retry_after"),
+    [(READ_ONLY, errors.ReadOnly, None), (LEASE_HELD, errors.LeaseHeld, 0.1)],
+)
+def test_what_does_not_pass_by_itself_is_told_at_once(
+    failure: tuple[grpc.StatusCode, bytes], kind: type[errors.ContextStoreError], retry_after: float | None
+) -> None:
+    with serve(failure) as (scripted, address), Client(address) as client:
+        with pytest.raises(kind) as caught:
             client.start_task(task_uuid=UUID).append("{}")
-        assert caught.value.retry_after == 1.0 and caught.value.reason == "ERROR_REASON_READ_ONLY"
+        assert caught.value.retry_after == retry_after
         assert len(scripted.requests) == 2
 
 

@@ -147,7 +147,7 @@ export class Pipeline {
       body: { case: "messageJson", value: messageJson(input.message) },
       pinned: input.pinned ?? false,
       outputRef: input.outputRef ?? "",
-      requestId: input.requestId ?? newRequestId(),
+      requestId: input.requestId || newRequestId(),
     });
   }
 }

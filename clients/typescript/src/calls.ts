@@ -24,19 +24,13 @@ export interface Attempt {
   readonly timeoutMs?: number;
 }
 
-/** Reasons after which the same call may succeed a moment later. */
-const PASSING: readonly string[] = [
-  "STOPPING",
-  "OVERLOADED",
-  "REWRITE_IN_FLIGHT",
-  "WRITE_FAILED",
-  "CATALOG",
-  "IO",
-];
-
-function isPassing(error: ContextStoreError): boolean {
-  const isConnectionLoss = error.code === "UNAVAILABLE" && error.reason === undefined;
-  return isConnectionLoss || PASSING.includes(error.reason ?? "");
+/**
+ * Whether the same call may succeed a moment later: the connection broke, or the server says after how long to try
+ * again. A task that somebody else works on may take any time, so whether to wait for it is the caller's to decide.
+ */
+function isPassing({ code, reason, retryAfterMs }: ContextStoreError): boolean {
+  const isConnectionLoss = code === "UNAVAILABLE" && reason === undefined;
+  return isConnectionLoss || (retryAfterMs !== undefined && reason !== "LEASE_HELD");
 }
 
 /** Makes calls with the defaults of one client. */

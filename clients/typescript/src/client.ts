@@ -143,7 +143,7 @@ export class Client {
       user: options.user ?? "",
       config: configInit(options.config ?? {}),
       holder: this.holder,
-      requestId: options.requestId ?? newRequestId(),
+      requestId: options.requestId || newRequestId(),
       leaseGeneration: toCount("leaseGeneration", options.leaseGeneration),
     };
     const started = await this.#caller.unary(options, (attempt) => this.rpc.startTask(request, attempt));

@@ -135,7 +135,7 @@ export class Task {
     const request = {
       taskUuid: this.uuid,
       holder: this.#wire.holder,
-      requestId: options.requestId ?? newRequestId(),
+      requestId: options.requestId || newRequestId(),
       leaseGeneration: toCount("leaseGeneration", options.leaseGeneration ?? this.lease.lastGeneration),
     };
     const resumed = await this.#read(options, (attempt) => this.#wire.rpc.resumeTask(request, attempt));
@@ -386,7 +386,7 @@ export class Task {
     const target = {
       taskUuid: this.uuid,
       leaseGeneration: this.lease.generation,
-      requestId: options.requestId ?? newRequestId(),
+      requestId: options.requestId || newRequestId(),
     };
     const answer = await this.#wire.caller.unary(options, (attempt) => call(target, attempt));
     this.lease.used();

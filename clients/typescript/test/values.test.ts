@@ -3,7 +3,14 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import { Code, ConnectError } from "@connectrpc/connect";
-import { CancelledError, ContextStoreError, toError, UnavailableError } from "../src/errors.js";
+import { Caller } from "../src/calls.js";
+import {
+  CancelledError,
+  ContextStoreError,
+  type ErrorDetails,
+  toError,
+  UnavailableError,
+} from "../src/errors.js";
 import { newTaskUuid } from "../src/ids.js";
 import { historyRecord, lines } from "../src/records.js";
 import { configInit, toCount } from "../src/values.js";
@@ -86,4 +93,23 @@ test("a broken connection is told from a fault of the program, and from the call
   const cancelled = toError(lost[0], AbortSignal.abort("enough"));
   assert.ok(cancelled instanceof CancelledError);
   assert.deepEqual([cancelled.name, cancelled.cause], ["CancelledError", "enough"]);
+});
+
+test("a call is repeated if the connection broke or if the server says when, and for no lease of others", async () => {
+  const tries = async (details: Pick<ErrorDetails, "code" | "reason" | "retryAfterMs">) => {
+    let made = 0;
+    await new Caller(5_000, 5_000).unary({}, async () => {
+      made += 1;
+      if (made === 1) {
+        throw new ContextStoreError("no", details);
+      }
+    });
+    return made;
+  };
+  assert.equal(await tries({ code: "UNAVAILABLE" }), 2);
+  assert.equal(await tries({ code: "UNAVAILABLE", reason: "READ_ONLY", retryAfterMs: 10 }), 2);
+  assert.equal(await tries({ code: "RESOURCE_EXHAUSTED", reason: "DISK_FULL", retryAfterMs: 10 }), 2);
+  await assert.rejects(tries({ code: "UNAVAILABLE", reason: "READ_ONLY" }), { reason: "READ_ONLY" });
+  await assert.rejects(tries({ code: "RESOURCE_EXHAUSTED", reason: "QUOTA_EXCEEDED" }), /no/);
+  await assert.rejects(tries({ code: "ABORTED", reason: "LEASE_HELD", retryAfterMs: 10 }), /no/);
 });

@@ -7,7 +7,7 @@ import time
 
 import grpc
 
-from .errors import ContextStoreError, ReadOnly, Stalled
+from .errors import ContextStoreError, LeaseHeld, Stalled
 
 _FIRST_PAUSE = 0.05
 _LONGEST_PAUSE = 2.0
@@ -16,11 +16,11 @@ _LONGEST_PAUSE = 2.0
 def passes(error: ContextStoreError) -> bool:
     """Whether the same call may succeed soon: the server cannot be reached, or says after how long it can do it.
 
-    A store that is read-only stays so until somebody does something, so the caller is told at once.
+    A task that somebody else works on may take any time, so whether to wait for it is the caller's to decide.
     """
-    if error.code is grpc.StatusCode.UNAVAILABLE:
-        return not isinstance(error, ReadOnly)
-    return error.code is grpc.StatusCode.RESOURCE_EXHAUSTED and error.retry_after is not None
+    if error.code is grpc.StatusCode.UNAVAILABLE and not error.reason:
+        return True
+    return error.retry_after is not None and not isinstance(error, LeaseHeld)
 
 
 class Attempts:

@@ -149,7 +149,7 @@ class Unavailable(ContextStoreError):
 
 
 class ReadOnly(Unavailable):
-    """The store takes no writes for now."""
+    """The store takes no writes. `retry_after` is set if that may pass by itself."""
 
 
 class WriteFailed(Unavailable):
