@@ -492,6 +492,29 @@ async fn followers_and_watchers_go_on_behind_a_restart() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn a_watcher_that_has_seen_nothing_yet_misses_nothing() {
+    let server = TestServer::start().await;
+    let task = start(&server.client().await).await;
+    for round in 1..=5 {
+        let proxy = Proxy::new(&server.socket());
+        let client = proxy.builder().connect().await.unwrap();
+        client.health().await.unwrap();
+        let before = proxy.passed();
+        let mut watcher = client.task(task.uuid()).watch("");
+        let first = tokio::spawn(async move { watcher.try_next().await });
+        // The server has answered, and what comes behind that has arrived: so the watch has begun.
+        eventually(DEADLINE, || async { (proxy.passed() > before).then_some(()) }).await;
+        client.health().await.unwrap();
+        client.health().await.unwrap();
+        proxy.cut();
+        task.append(NewMessage::user("between two connections")).await.unwrap();
+        let event = tokio::time::timeout(DEADLINE, first).await.unwrap().unwrap().unwrap().unwrap().event;
+        let Some(v1::watch_task_response::Event::Appended(appended)) = event else { panic!("{event:?}") };
+        assert_eq!(appended.seq, round);
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn a_client_goes_on_after_a_restart_with_its_lease() {
     let mut server = TestServer::start().await;
     let client = server.client().await;

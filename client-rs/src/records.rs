@@ -12,6 +12,9 @@ use crate::retry::Retries;
 use crate::stream::Items;
 use crate::{Client, Error};
 
+/// The header that tells where a watch begins.
+const RESUME_TOKEN: &str = "resume-token";
+
 /// Which part of the history to read. The default is all of it, as it is now.
 #[derive(Debug, Clone, Default)]
 pub struct ReadMessages {
@@ -264,8 +267,8 @@ impl<Q: Query> Reading<Q> {
     }
 }
 
-/// Watches a task, from now on or behind an earlier event. Goes on behind the last event when the connection
-/// breaks.
+/// Watches a task, from now on or behind an earlier event. When the connection breaks, it goes on behind the last
+/// event, or from where it began.
 pub(crate) fn watch(client: Client, request: v1::WatchTaskRequest) -> Items<v1::WatchTaskResponse> {
     let retries = client.settings().retry.start();
     let watching = Watching { client, request, events: None, retries };
@@ -293,10 +296,7 @@ impl Watching {
                 Ok(None) => return Ok(None),
                 Err(error) => error,
             };
-            // "From now on" would be a later now, and what lies between would be missed.
-            if self.events.take().is_some() && self.request.resume_token.is_empty() {
-                return Err(error);
-            }
+            self.events = None;
             let Some(pause) = self.retries.pause_to_resume(&error) else { return Err(error) };
             tokio::time::sleep(pause).await;
         }
@@ -306,7 +306,18 @@ impl Watching {
         let client = &self.client;
         let events = match &mut self.events {
             Some(events) => events,
-            None => self.events.insert(open!(client, watch_task, self.request.clone())?),
+            None => {
+                let mut raw = client.raw();
+                let opened = raw.watch_task(self.request.clone());
+                let opened = client.in_time(client.settings().timeout, opened).await?;
+                // Without it "from now on" would be a later now once the connection breaks.
+                if let Some(begins) =
+                    opened.metadata().get(RESUME_TOKEN).and_then(|token| token.to_str().ok())
+                {
+                    begins.clone_into(&mut self.request.resume_token);
+                }
+                self.events.insert(opened.into_inner())
+            }
         };
         events.message().await.map_err(|status| client.error(status))
     }

@@ -195,7 +195,8 @@ impl Task {
         records::read(self.client.clone(), request)
     }
 
-    /// What happens to the task from now on, or behind the event with a `resume_token`.
+    /// What happens to the task from the first [`Items::try_next`] on, or behind the event with a `resume_token`.
+    /// Nothing is missed when the connection breaks.
     pub fn watch(&self, resume_token: impl Into<String>) -> Items<v1::WatchTaskResponse> {
         let request =
             v1::WatchTaskRequest { task_uuid: self.uuid.clone(), resume_token: resume_token.into() };

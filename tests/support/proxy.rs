@@ -22,6 +22,8 @@ struct State {
     budget: AtomicU64,
     /// Connections that were made.
     connections: AtomicU64,
+    /// Bytes of answers that have passed.
+    passed: AtomicU64,
     /// Whether answers are held back.
     held: watch::Sender<bool>,
     /// Rises when all connections are to break.
@@ -35,6 +37,7 @@ impl Proxy {
         let state = Arc::new(State {
             budget: AtomicU64::new(u64::MAX),
             connections: AtomicU64::new(0),
+            passed: AtomicU64::new(0),
             held: watch::Sender::new(false),
             cut: watch::Sender::new(0),
         });
@@ -61,6 +64,11 @@ impl Proxy {
     /// Holds answers back, or no more.
     pub(crate) fn hold(&self, held: bool) {
         self.state.held.send_replace(held);
+    }
+
+    /// How many bytes of answers have passed.
+    pub(crate) fn passed(&self) -> u64 {
+        self.state.passed.load(Ordering::SeqCst)
     }
 
     /// How often somebody has connected.
@@ -107,6 +115,7 @@ async fn carry(mut client: UnixStream, mut server: UnixStream, state: &State, cu
                 break;
             }
             left -= pass as u64;
+            state.passed.fetch_add(pass as u64, Ordering::SeqCst);
         }
     };
     tokio::select! {

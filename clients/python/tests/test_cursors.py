@@ -129,9 +129,11 @@ def test_messages_of_a_view_come_whole_however_it_is_cut() -> None:
         assert messages == [{"role": "user", "content": "é\n"}, {"role": "assistant"}]
 
 
-def test_a_watch_can_be_taken_up_once_it_has_a_token() -> None:
+def test_a_watch_can_be_taken_up_wherever_it_is() -> None:
     reader = _cursors.WatchCursor("t", "")
-    assert not reader.resumable
+    reader.begin([("date", "today")])
+    assert reader.request().resume_token == ""
+    reader.begin([("date", "today"), ("resume-token", "beginning")])
+    assert reader.request().resume_token == "beginning"
     list(reader.take(pb.WatchTaskResponse(resume_token="here")))
-    assert reader.resumable and reader.request().resume_token == "here"
-    assert _cursors.WatchCursor("t", "there").resumable
+    assert reader.request().resume_token == "here"

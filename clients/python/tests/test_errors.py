@@ -73,10 +73,7 @@ def test_a_stream_goes_on_as_long_as_it_moves() -> None:
     cut = transient(errors.DeadlineExceeded, "DEADLINE_EXCEEDED")
     attempts = StreamAttempts(timeout=60)
     attempts.progressed()
-    assert attempts.pause_after(cut, resumable=True, idle=False) == 0.0
-    assert attempts.pause_after(cut, resumable=True, idle=True) == 0.0
+    assert attempts.pause_after(cut, idle=False) == 0.0
+    assert attempts.pause_after(cut, idle=True) == 0.0
     with pytest.raises(errors.DeadlineExceeded):
-        attempts.pause_after(cut, resumable=True, idle=False)
-    attempts.progressed()
-    with pytest.raises(errors.DeadlineExceeded):
-        attempts.pause_after(cut, resumable=False, idle=True)
+        attempts.pause_after(cut, idle=False)

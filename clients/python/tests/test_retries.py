@@ -78,6 +78,13 @@ class Scripted(ContextStoreServicer):
         """First UNKNOWN, then NOT_SERVING, then SERVING."""
         return self.healths.pop(0) if self.healths else b"\x08\x01"
 
+    def WatchTask(self, request: Any, context: Any) -> Any:
+        """Begins, then fails as it is told."""
+        context.send_initial_metadata((("resume-token", request.resume_token or "beginning"),))
+        self._take(request, context)
+        yield pb.WatchTaskResponse(resume_token="first")
+        context.abort(grpc.StatusCode.NOT_FOUND, "it is gone")
+
     def AppendMessages(self, request_iterator: Any, context: Any) -> Any:
         """Appends two, then fails as it is told."""
         for count, request in enumerate(request_iterator, start=1):
@@ -168,6 +175,31 @@ def test_what_does_not_pass_by_itself_is_told_at_once(
             client.start_task(task_uuid=UUID).append("{}")
         assert caught.value.retry_after == retry_after
         assert len(scripted.requests) == 2
+
+
+def test_a_watch_that_breaks_before_the_first_event_goes_on_where_it_began() -> None:
+    def sync_watch(client: Client) -> list[str]:
+        seen = []
+        with pytest.raises(errors.NotFound):
+            for event in client.start_task().watch():
+                seen.append(event.resume_token)
+        return seen
+
+    async def async_watch(client: AsyncClient) -> list[str]:
+        seen = []
+        with pytest.raises(errors.NotFound):
+            async for event in (await client.start_task()).watch():
+                seen.append(event.resume_token)
+        return seen
+
+    async def nothing(client: AsyncClient) -> list[str]:
+        return []
+
+    for sync, asynchronous in ((sync_watch, nothing), (lambda client: [], async_watch)):
+        with serve(UNAVAILABLE) as (scripted, address):
+            assert sum(both(address, sync, asynchronous), []) == ["first"]
+            sent = [each.resume_token for each in scripted.requests if isinstance(each, pb.WatchTaskRequest)]
+            assert sent == ["", "beginning"]
 
 
 def test_a_removal_whose_answer_was_lost_has_happened() -> None:

@@ -153,12 +153,13 @@ export class Reader {
   ): AsyncGenerator<WatchTaskResponse, void, undefined> {
     const [rpc, caller] = [this.#rpc, this.#caller];
     const request = { taskUuid: this.#taskUuid, resumeToken: options.resumeToken ?? "" };
+    // Where the watch begins: else "from now on" would be a later now once the connection breaks.
+    const onHeader = (header: Headers) => {
+      request.resumeToken = header.get("resume-token") ?? request.resumeToken;
+    };
     yield* caller.resuming(options, async function* rest() {
-      for await (const event of caller.stream(
-        options,
-        (attempt) => rpc.watchTask(request, attempt),
-        FOREVER,
-      )) {
+      const open = (attempt: Attempt) => rpc.watchTask(request, { ...attempt, onHeader });
+      for await (const event of caller.stream(options, open, FOREVER)) {
         request.resumeToken = event.resumeToken;
         yield event;
       }

@@ -276,7 +276,10 @@ export class Task {
     return this.#reader.messages(options);
   }
 
-  /** What happens to the task from now on, or from behind an earlier event, also across restarts of the server. */
+  /**
+   * What happens to the task from the first `next` on, or from behind an earlier event. Nothing is missed when the
+   * connection breaks or the server is restarted.
+   */
   watch(
     options: CallOptions & { resumeToken?: string } = {},
   ): AsyncGenerator<WatchTaskResponse, void, undefined> {

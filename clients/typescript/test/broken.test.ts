@@ -167,6 +167,27 @@ describe("through a connection that breaks", () => {
     assert.ok(proxy.cuts >= 4, `${proxy.cuts} cuts`);
   });
 
+  test("a watcher that has seen nothing yet misses nothing", async () => {
+    const beside = server.client("unix").task(task.uuid);
+    task.lease.stop();
+    for (const n of upTo(3)) {
+      await client.serverInfo();
+      const before = proxy.passed;
+      const events = task.watch();
+      const first = events.next();
+      // The server has answered, and what comes behind that has arrived: so the watch has begun.
+      await eventually("the watcher is there", () => proxy.passed > before);
+      await client.serverInfo();
+      await client.serverInfo();
+      proxy.cut();
+      await appendBeside(task, message(n));
+      const seen = await Promise.race([first, delay(5_000, undefined, { ref: false })]);
+      assert.ok(seen?.value?.event.case === "appended", "nothing was seen");
+      assert.equal(seen.value.event.value.seq, (await beside.get()).task?.lastSeq);
+      await events.return();
+    }
+  });
+
   test("a removal whose answer was lost has happened, and another one finds nothing", async () => {
     proxy.cutAfter(0);
     await task.delete();

@@ -25,8 +25,6 @@ class Cursor(ABC, Generic[T]):
     method: str
     follows = False
     """Whether the stream goes on for as long as the reader wants."""
-    resumable = True
-    """Whether the rest can be asked for from where the reader is."""
     done = False
     """Whether the reader has everything, although the stream may not have ended."""
 
@@ -37,6 +35,9 @@ class Cursor(ABC, Generic[T]):
     @abstractmethod
     def take(self, response: Any) -> Iterable[T]:
         """What a response holds for the reader."""
+
+    def begin(self, header: Iterable[tuple[str, str | bytes]]) -> None:
+        """The stream is open."""
 
     def refine(self, error: ContextStoreError) -> ContextStoreError:
         """The error in terms of what the reader is doing."""
@@ -214,19 +215,22 @@ class SummaryCursor(Cursor[Record]):
 
 
 class WatchCursor(Cursor[Event]):
-    """What happens to a task. Until the first event there is no place to go on from."""
+    """What happens to a task. The header tells where it begins, so nothing is missed before the first event."""
 
     method = "WatchTask"
     follows = True
 
     def __init__(self, task_uuid: str, resume_token: str) -> None:
         self._request = pb.WatchTaskRequest(task_uuid=task_uuid, resume_token=resume_token)
-        self.resumable = bool(resume_token)
 
     def request(self) -> pb.WatchTaskRequest:
         return self._request
 
+    def begin(self, header: Iterable[tuple[str, str | bytes]]) -> None:
+        for key, value in header:
+            if key == "resume-token" and isinstance(value, str):
+                self._request.resume_token = value
+
     def take(self, response: pb.WatchTaskResponse) -> Iterator[Event]:
         self._request.resume_token = response.resume_token
-        self.resumable = True
         yield response

@@ -73,4 +73,4 @@ class Pipeline:
 
     def pause_after(self, error: ContextStoreError) -> float:
         """Seconds to wait before all that is not acknowledged is sent on a new stream; or raises the error."""
-        return self._attempts.pause_after(error, resumable=True, idle=not self._sent)
+        return self._attempts.pause_after(error, idle=not self._sent)

@@ -57,7 +57,7 @@ class StreamAttempts:
         self._failing = None
         self._moved = True
 
-    def pause_after(self, error: ContextStoreError, *, resumable: bool, idle: bool) -> float:
+    def pause_after(self, error: ContextStoreError, *, idle: bool) -> float:
         """Seconds to wait before the stream is opened again; raises the error if it is not to be.
 
         A stream whose own deadline passed, or that was read too slowly, just goes on, unless it stands still; one
@@ -65,7 +65,7 @@ class StreamAttempts:
         """
         moved, self._moved = self._moved, False
         cut = error.code is grpc.StatusCode.DEADLINE_EXCEEDED or isinstance(error, Stalled)
-        if cut and resumable and (moved or idle):
+        if cut and (moved or idle):
             return 0.0
         self._failing = self._failing or Attempts(self._timeout)
-        return self._failing.pause_after(error, repeatable=resumable)
+        return self._failing.pause_after(error, repeatable=True)

@@ -156,9 +156,9 @@ class AsyncClient(ClientBase):
         attempts = StreamAttempts(self.timeout)
         method = getattr(self.stub, cursor.method)
         while True:
-            # What cannot be taken up again must not be cut off.
-            call = method(cursor.request(), timeout=self.stream_timeout if cursor.resumable else None)
+            call = method(cursor.request(), timeout=self.stream_timeout)
             try:
+                cursor.begin(await call.initial_metadata() or ())
                 async for response in call:
                     attempts.progressed()
                     for item in cursor.take(response):
@@ -170,4 +170,4 @@ class AsyncClient(ClientBase):
                 error = cursor.refine(from_rpc_error(raised))
             finally:
                 call.cancel()
-            await asyncio.sleep(attempts.pause_after(error, resumable=cursor.resumable, idle=cursor.follows))
+            await asyncio.sleep(attempts.pause_after(error, idle=cursor.follows))

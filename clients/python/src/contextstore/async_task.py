@@ -174,9 +174,8 @@ class AsyncTask(TaskBase):
     def watch(self, *, resume_token: str = "") -> AsyncGenerator[Event, None]:
         """What happens to the task, as it happens, until the caller stops.
 
-        Each event has a `resume_token`, with which a later call goes on behind it, and with which a broken
-        connection is taken up again. Without a token it begins now; a connection that breaks before the first event
-        raises Unavailable, as nobody knows what was missed.
+        Each event has a `resume_token`, with which a later call goes on behind it. Without a token it begins when the
+        first event is asked for. A broken connection is taken up again, and nothing is missed.
         """
         return self.client._read(_cursors.WatchCursor(self.uuid, resume_token))
 

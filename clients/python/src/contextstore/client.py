@@ -160,9 +160,9 @@ class Client(ClientBase):
         attempts = StreamAttempts(self.timeout)
         method = getattr(self.stub, cursor.method)
         while True:
-            # What cannot be taken up again must not be cut off.
-            call = method(cursor.request(), timeout=self.stream_timeout if cursor.resumable else None)
+            call = method(cursor.request(), timeout=self.stream_timeout)
             try:
+                cursor.begin(call.initial_metadata() or ())
                 for response in call:
                     attempts.progressed()
                     yield from cursor.take(response)
@@ -173,4 +173,4 @@ class Client(ClientBase):
                 error = cursor.refine(from_rpc_error(raised))
             finally:
                 call.cancel()
-            self._pause(attempts.pause_after(error, resumable=cursor.resumable, idle=cursor.follows))
+            self._pause(attempts.pause_after(error, idle=cursor.follows))

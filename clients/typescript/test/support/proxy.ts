@@ -10,6 +10,8 @@ import { join } from "node:path";
 export class BadProxy {
   /** How many connections it has cut. */
   cuts = 0;
+  /** How many bytes of the server's have passed. */
+  passed = 0;
   readonly #server: Server;
   readonly #dir: string;
   readonly #sockets = new Set<Socket>();
@@ -73,6 +75,7 @@ export class BadProxy {
         this.cut();
       } else {
         client.write(data);
+        this.passed += data.length;
       }
     });
   }
