@@ -66,6 +66,19 @@ async fn a_server_is_found_by_socket_port_and_directory() {
             (Code::Unauthenticated, Some(ErrorReason::Unauthenticated))
         );
     }
+    // Without the usual socket, the server has written down where it is: here at the port, as the socket is gone.
+    fs::rename(server.socket(), server.data_dir().join("other.sock")).unwrap();
+    let addresses = server.data_dir().join("addresses");
+    fs::write(&addresses, format!("{}\n", server.tcp_address())).unwrap();
+    let client = server.client().await;
+    assert_eq!(client.address().to_string(), server.tcp_address());
+    start(&client).await;
+    let other = format!("unix:{}", server.data_dir().join("other.sock").display());
+    fs::write(&addresses, format!("{}\n{other}\n", server.tcp_address())).unwrap();
+    let client = server.client().await;
+    assert_eq!(client.address().to_string(), other);
+    start(&client).await;
+
     let nobody = Client::connect("unix:/gone/s").await.unwrap_err();
     assert_eq!(nobody.to_string(), "no connection to unix:/gone/s: No such file or directory (os error 2)");
 }

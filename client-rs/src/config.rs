@@ -19,10 +19,11 @@ use crate::{Client, Error, RetryPolicy};
 /// Names in a data directory.
 const SOCKET: &str = "contextstore.sock";
 const TOKEN: &str = "token";
+const ADDRESSES: &str = "addresses";
 /// The server's data directory if nothing says otherwise.
 const DATA_DIR: &str = "contexts";
-/// A token file that is longer is some other file.
-const MAX_TOKEN_BYTES: u64 = 4096;
+/// A token or a list of addresses that is longer is some other file.
+const MAX_FILE_BYTES: u64 = 4096;
 
 /// Measured: the size of frames is what makes large reads fast; the windows keep them from starving.
 const FRAME_BYTES: u32 = 256 << 10;
@@ -107,7 +108,7 @@ pub struct Builder {
 }
 
 impl Builder {
-    /// Where the server listens: `unix:PATH` or `tcp:HOST:PORT`. Without it: the socket in the data directory.
+    /// Where the server listens: `unix:PATH` or `tcp:HOST:PORT`. Without it: where that of the data directory does.
     pub fn address(mut self, address: impl Into<String>) -> Self {
         self.address = Some(address.into());
         self
@@ -125,8 +126,9 @@ impl Builder {
         self
     }
 
-    /// The server's data directory, if it is on this machine: its socket and token are found there. Without
-    /// one, `contexts`, as for the server.
+    /// The server's data directory, if it is on this machine. The server is at its `contextstore.sock`; or else
+    /// where its `addresses` say, at the first socket, or without one at the first port with its `token`. Without a
+    /// directory, `contexts`, as for the server.
     pub fn data_dir(mut self, path: impl Into<PathBuf>) -> Self {
         self.data_dir = Some(path.into());
         self
@@ -197,14 +199,16 @@ impl Builder {
         if self.retry.attempts == 0 {
             return Err(Error::config("retry.attempts", "must be at least 1"));
         }
-        let data_dir = self.data_dir.as_deref().unwrap_or(Path::new(DATA_DIR));
-        let address = match &self.address {
-            Some(address) => address.parse()?,
-            None => Address::Unix(data_dir.join(SOCKET)),
+        let (address, data_dir) = match (&self.address, self.data_dir) {
+            (Some(address), data_dir) => (address.parse()?, data_dir),
+            (None, data_dir) => {
+                let data_dir = data_dir.unwrap_or_else(|| DATA_DIR.into());
+                (find_server(&data_dir)?, Some(data_dir))
+            }
         };
         // The socket asks for no token; over TCP one that is on this machine is found by itself.
-        let found = matches!(address, Address::Tcp { .. }).then(|| self.data_dir.map(|dir| dir.join(TOKEN)));
-        let token = match (self.token, self.token_file, found.flatten()) {
+        let found = data_dir.filter(|_| matches!(address, Address::Tcp { .. })).map(|dir| dir.join(TOKEN));
+        let token = match (self.token, self.token_file, found) {
             (Some(token), _, _) => Some(token),
             (None, Some(file), _) => Some(read_token("token_file", &file)?),
             (None, None, Some(file)) => Some(read_token("data_dir", &file)?),
@@ -304,6 +308,22 @@ fn bearer(token: &str) -> Result<MetadataValue<Ascii>, Error> {
     Ok(header)
 }
 
+/// Where the server of a data directory is: at its usual socket, also if it is not there yet, unless a server that
+/// does not listen there has written down where it does.
+#[expect(clippy::disallowed_methods, reason = "whether it can be used is seen when it is connected to")]
+fn find_server(data_dir: &Path) -> Result<Address, Error> {
+    let socket = data_dir.join(SOCKET);
+    if !socket.exists()
+        && let Ok(listed) = read_small(&data_dir.join(ADDRESSES))
+    {
+        let first = |kind| listed.lines().find(|line| line.starts_with(kind));
+        if let Some(address) = first("unix:").or_else(|| first("tcp:")) {
+            return address.parse();
+        }
+    }
+    Ok(Address::Unix(socket))
+}
+
 fn read_token(setting: &'static str, path: &Path) -> Result<String, Error> {
     let text = read_small(path).map_err(|error| {
         Error::config(setting, format!("has no token to read in {}: {error}", path.display()))
@@ -315,7 +335,7 @@ fn read_token(setting: &'static str, path: &Path) -> Result<String, Error> {
 #[expect(clippy::disallowed_methods, reason = "the user names the file, and what is read is bounded")]
 pub(crate) fn read_small(path: &Path) -> std::io::Result<String> {
     let mut text = String::new();
-    std::fs::File::open(path)?.take(MAX_TOKEN_BYTES).read_to_string(&mut text)?;
+    std::fs::File::open(path)?.take(MAX_FILE_BYTES).read_to_string(&mut text)?;
     Ok(text)
 }
 

@@ -81,3 +81,17 @@ def test_the_environment(tmp_path: Path) -> None:
         _address.from_env({})
     with pytest.raises(ValueError, match="CONTEXTSTORE_TOKEN_FILE: cannot read"):
         _address.from_env({**tcp, "CONTEXTSTORE_TOKEN_FILE": str(tmp_path / "none")})
+
+
+def test_a_data_directory_says_where_its_server_is(tmp_path: Path) -> None:
+    (tmp_path / "token").write_text("from-data-dir\n")
+    data_dir = {"CONTEXTSTORE_DATA_DIR": str(tmp_path)}
+    usual = (f"unix:{tmp_path}/contextstore.sock", None)
+    (tmp_path / "addresses").write_text("")
+    assert _address.from_env(data_dir) == usual
+    (tmp_path / "addresses").write_text("tcp:127.0.0.1:1\ntcp:127.0.0.1:2\n")
+    assert _address.from_env(data_dir) == ("tcp:127.0.0.1:1", "from-data-dir")
+    (tmp_path / "addresses").write_text("tcp:127.0.0.1:1\nunix:/run/c.sock\nunix:/run/d.sock\n")
+    assert _address.from_env(data_dir) == ("unix:/run/c.sock", None)
+    (tmp_path / "contextstore.sock").touch()
+    assert _address.from_env(data_dir) == usual

@@ -1,6 +1,6 @@
 // Where the server is and how a caller shows who it is: addresses, tokens, the environment. Opens no connection.
 
-import { readFileSync } from "node:fs";
+import { existsSync, readFileSync } from "node:fs";
 import { join } from "node:path";
 
 /** How to reach the server. */
@@ -92,15 +92,35 @@ const DATA_DIR = "contexts";
 
 /**
  * The options that the environment gives: CONTEXTSTORE_ADDRESS, CONTEXTSTORE_TOKEN, CONTEXTSTORE_TOKEN_FILE, and
- * CONTEXTSTORE_DATA_DIR for what the others leave open: its `contextstore.sock` and its `token`.
+ * CONTEXTSTORE_DATA_DIR for what the others leave open: its `contextstore.sock`, or else where its `addresses` say,
+ * and its `token`.
  */
 export function optionsFromEnv(env: NodeJS.ProcessEnv): ConnectOptions {
   const dataDir = env.CONTEXTSTORE_DATA_DIR || DATA_DIR;
-  const address = env.CONTEXTSTORE_ADDRESS || `unix:${join(dataDir, "contextstore.sock")}`;
+  const address = env.CONTEXTSTORE_ADDRESS || addressIn(dataDir);
   if (env.CONTEXTSTORE_TOKEN) {
     return { address, token: env.CONTEXTSTORE_TOKEN };
   }
   const needsToken = parseAddress(address).kind === "tcp";
   const tokenFile = env.CONTEXTSTORE_TOKEN_FILE || (needsToken ? join(dataDir, "token") : undefined);
   return tokenFile ? { address, tokenFile } : { address };
+}
+
+/**
+ * Where the server of a data directory is: at its usual socket, also if it is not there yet, unless a server that
+ * does not listen there has written down where it does.
+ */
+function addressIn(dataDir: string): string {
+  const usual = join(dataDir, "contextstore.sock");
+  const listed = existsSync(usual) ? [] : linesOf(join(dataDir, "addresses"));
+  const first = (kind: string) => listed.find((line) => line.startsWith(kind));
+  return first("unix:") ?? first("tcp:") ?? `unix:${usual}`;
+}
+
+function linesOf(file: string): string[] {
+  try {
+    return readFileSync(file, "utf8").split("\n");
+  } catch {
+    return [];
+  }
 }

@@ -73,3 +73,21 @@ test("the environment gives the address and the token, and the data directory wh
   assert.deepEqual(options({ CONTEXTSTORE_ADDRESS: "" }), { address: "unix:contexts/contextstore.sock" });
   assert.deepEqual(options(tcp), { address: "tcp:127.0.0.1:1", tokenFile: "contexts/token" });
 });
+
+test("a data directory says where its server is, if that is not at the usual socket", () => {
+  const dir = mkdtempSync(join(tmpdir(), "contextstore-"));
+  const options = () => optionsFromEnv({ CONTEXTSTORE_DATA_DIR: dir });
+  const usual = { address: `unix:${join(dir, "contextstore.sock")}` };
+  try {
+    writeFileSync(join(dir, "addresses"), "");
+    assert.deepEqual(options(), usual);
+    writeFileSync(join(dir, "addresses"), "tcp:127.0.0.1:1\ntcp:127.0.0.1:2\n");
+    assert.deepEqual(options(), { address: "tcp:127.0.0.1:1", tokenFile: join(dir, "token") });
+    writeFileSync(join(dir, "addresses"), "tcp:127.0.0.1:1\nunix:/run/c.sock\nunix:/run/d.sock\n");
+    assert.deepEqual(options(), { address: "unix:/run/c.sock" });
+    writeFileSync(join(dir, "contextstore.sock"), "");
+    assert.deepEqual(options(), usual);
+  } finally {
+    rmSync(dir, { recursive: true });
+  }
+});

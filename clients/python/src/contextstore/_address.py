@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import ipaddress
 import os
 from collections.abc import Mapping
@@ -52,7 +53,7 @@ def from_env(env: Mapping[str, str]) -> tuple[str, str | None]:
     if not address:
         if not data_dir:
             raise ValueError("set CONTEXTSTORE_ADDRESS (unix:PATH or tcp:HOST:PORT) or CONTEXTSTORE_DATA_DIR")
-        address = f"unix:{Path(data_dir, 'contextstore.sock')}"
+        address = _of_data_dir(Path(data_dir))
     token = env.get("CONTEXTSTORE_TOKEN")
     if token or address.startswith("unix:"):
         return address, token or None
@@ -61,6 +62,20 @@ def from_env(env: Mapping[str, str]) -> tuple[str, str | None]:
     if data_dir:
         return address, _read_token("CONTEXTSTORE_DATA_DIR", Path(data_dir, "token"))
     return address, None
+
+
+def _of_data_dir(data_dir: Path) -> str:
+    """Where the server of a data directory is: at its usual socket, also if it is not there yet, unless a server that
+    does not listen there has written down where it does."""
+    usual = Path(data_dir, "contextstore.sock")
+    if not usual.exists():
+        with contextlib.suppress(OSError, ValueError):
+            lines = Path(data_dir, "addresses").read_text("utf-8").splitlines()
+            for kind in ("unix:", "tcp:"):
+                for line in lines:
+                    if line.startswith(kind):
+                        return line
+    return f"unix:{usual}"
 
 
 def _read_token(variable: str, file: Path) -> str:
