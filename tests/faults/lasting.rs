@@ -326,7 +326,8 @@ fn nothing_is_told_of_what_is_not_durable_yet() {
         // A lease is renewed in memory, and files grow before they are synced.
         format!("{:?}", TaskInfo { disk_bytes: 0, lease: None, ..info })
     };
-    let calls: [(&str, &str, &(dyn Fn() -> Result<(), StoreError> + Sync)); 7] = [
+    type Act<'a> = &'a (dyn Fn() -> Result<(), StoreError> + Sync);
+    let calls: [(&str, &str, Act<'_>); 7] = [
         ("messages.jsonl", "a message", &|| say(true)),
         ("messages.jsonl", "a pin", &|| store.append_event(task.id, &pin, &caller)),
         ("messages.jsonl", "a pin that goes", &|| store.append_event(task.id, &unpin, &caller)),

@@ -134,14 +134,14 @@ pub(super) const KEYS: &[Key] = &[
         kind: Kind::Bytes { least: 0, most: u64::MAX, set: |c, bytes| c.limits.task_bytes = bytes },
         default: "0",
         since: "0.1.0",
-        about: "Largest task on disk; 0: no limit",
+        about: "Largest task, counting its logs and its view; 0: no limit",
     },
     Key {
         name: "limits.store_bytes",
         kind: Kind::Bytes { least: 0, most: u64::MAX, set: |c, bytes| c.limits.store_bytes = bytes },
         default: "0",
         since: "0.1.0",
-        about: "All tasks together on disk; 0: no limit",
+        about: "All tasks together on disk, with all their files; 0: no limit",
     },
     Key {
         name: "limits.read_idle",

@@ -734,9 +734,9 @@ class ServerLimits(_message.Message):
     chunk_bytes: _builtins.int
     """Largest chunk of StreamCurrent, in bytes."""
     task_bytes: _builtins.int
-    """Bytes one task may take on disk; 0: no limit."""
+    """Bytes the logs and the view of one task may take; 0: no limit."""
     store_bytes: _builtins.int
-    """Bytes all tasks together may take on disk; 0: no limit."""
+    """Bytes all tasks together may take on disk, with all their files; 0: no limit."""
     @_builtins.property
     def read_idle(self) -> _duration_pb2.Duration:
         """How long a reader may take nothing before its stream is closed with STALLED. If it takes nothing for twice as
@@ -846,13 +846,17 @@ class AppendMessageRequest(_message.Message):
     task_uuid: _builtins.str
     """The task."""
     message_json: _builtins.str
-    """A whole OpenAI chat message as an SDK produced it: a JSON object with at least a role. Fields OpenAI does
-    not know are kept. Duplicate keys and lone surrogates are refused.
+    """A whole OpenAI chat message as an SDK produced it: a JSON object with a role and content, which is text or
+    an array of parts; only an assistant may do without, if it has tool_calls, a refusal, audio or a
+    function_call. Fields OpenAI does not know are kept. Duplicate keys and lone surrogates are refused. What is
+    wrong inside is named like `message_json.role`.
     """
     pinned: _builtins.bool
     """Whether to pin it."""
     output_ref: _builtins.str
-    """The full output of a tool, if the message holds a cut view of it."""
+    """The full output of a tool, if the message holds a cut view of it. Up to 128 letters, digits and `-_.:@+=~`,
+    not beginning with a dot.
+    """
     request_id: _builtins.str
     """Names the call."""
     lease_generation: _builtins.int
@@ -938,7 +942,9 @@ class AppendMessagesRequest(_message.Message):
     pinned: _builtins.bool
     """Whether to pin it."""
     output_ref: _builtins.str
-    """The full output of a tool, if the message holds a cut view of it."""
+    """The full output of a tool, if the message holds a cut view of it. Up to 128 letters, digits and `-_.:@+=~`,
+    not beginning with a dot.
+    """
     request_id: _builtins.str
     """Names the call."""
     lease_generation: _builtins.int
@@ -1171,7 +1177,7 @@ class RewindTaskRequest(_message.Message):
     task_uuid: _builtins.str
     """The task."""
     seq: _builtins.int
-    """The message that will be the last of the view."""
+    """The message that will be the last of the view; at least 1."""
     request_id: _builtins.str
     """Names the call."""
     lease_generation: _builtins.int
@@ -1390,7 +1396,7 @@ class RecordToolCallRequest(_message.Message):
     result_json: _builtins.str
     """What it answered: any JSON. Cannot stand beside output_ref."""
     output_ref: _builtins.str
-    """Where its answer is, if that is large."""
+    """Where its answer is, if that is large. Up to 128 letters, digits and `-_.:@+=~`, not beginning with a dot."""
     status: _builtins.str
     """`success` (also if empty) or `error`."""
     error: _builtins.str

@@ -87,7 +87,7 @@ class _ErrorReasonEnumTypeWrapper(_enum_type_wrapper._EnumTypeWrapper[_ErrorReas
     """
     ERROR_REASON_DISK_FULL: _ErrorReason.ValueType  # 15
     """The disk or a quota is full. Nothing was changed; reads go on.
-    Code: RESOURCE_EXHAUSTED. Retry: yes; it succeeds once there is space.
+    Code: RESOURCE_EXHAUSTED. Retry: yes; with the same request_id, it succeeds once there is space.
     """
     ERROR_REASON_READ_ONLY: _ErrorReason.ValueType  # 16
     """The whole store takes no writes: the disk was full or read-only at the start, or syncs failed. Why is
@@ -125,7 +125,7 @@ class _ErrorReasonEnumTypeWrapper(_enum_type_wrapper._EnumTypeWrapper[_ErrorReas
     Code: PERMISSION_DENIED. Retry: no.
     """
     ERROR_REASON_TOO_LARGE: _ErrorReason.ValueType  # 24
-    """A request is larger than the server takes. Its size and the limit are named.
+    """A request or a message is larger than the server takes. Its size and the limit are named.
     Code: INVALID_ARGUMENT. Retry: no; send less at once.
     """
     ERROR_REASON_MALFORMED: _ErrorReason.ValueType  # 25
@@ -235,7 +235,7 @@ Code: UNAVAILABLE. Retry: yes; with the same request_id.
 """
 ERROR_REASON_DISK_FULL: ErrorReason.ValueType  # 15
 """The disk or a quota is full. Nothing was changed; reads go on.
-Code: RESOURCE_EXHAUSTED. Retry: yes; it succeeds once there is space.
+Code: RESOURCE_EXHAUSTED. Retry: yes; with the same request_id, it succeeds once there is space.
 """
 ERROR_REASON_READ_ONLY: ErrorReason.ValueType  # 16
 """The whole store takes no writes: the disk was full or read-only at the start, or syncs failed. Why is
@@ -273,7 +273,7 @@ ERROR_REASON_FORBIDDEN: ErrorReason.ValueType  # 23
 Code: PERMISSION_DENIED. Retry: no.
 """
 ERROR_REASON_TOO_LARGE: ErrorReason.ValueType  # 24
-"""A request is larger than the server takes. Its size and the limit are named.
+"""A request or a message is larger than the server takes. Its size and the limit are named.
 Code: INVALID_ARGUMENT. Retry: no; send less at once.
 """
 ERROR_REASON_MALFORMED: ErrorReason.ValueType  # 25

@@ -74,7 +74,9 @@ class Message(_message.Message):
     content: _builtins.str
     """Plain text. An assistant message that only calls tools has none."""
     content_json: _builtins.str
-    """Content that is more than text: a JSON array of OpenAI content parts. Cannot stand beside `content`."""
+    """Content that is more than text: a JSON array of OpenAI content parts, each an object with a `type`. Cannot stand
+    beside `content`.
+    """
     name: _builtins.str
     """Name of the speaker."""
     tool_call_id: _builtins.str

@@ -811,14 +811,14 @@ export type ServerLimits = Message<"contextstore.v1.ServerLimits"> & {
   chunkBytes: bigint;
 
   /**
-   * Bytes one task may take on disk; 0: no limit.
+   * Bytes the logs and the view of one task may take; 0: no limit.
    *
    * @generated from field: uint64 task_bytes = 7;
    */
   taskBytes: bigint;
 
   /**
-   * Bytes all tasks together may take on disk; 0: no limit.
+   * Bytes all tasks together may take on disk, with all their files; 0: no limit.
    *
    * @generated from field: uint64 store_bytes = 8;
    */
@@ -952,8 +952,10 @@ export type AppendMessageRequest = Message<"contextstore.v1.AppendMessageRequest
     case: "message";
   } | {
     /**
-     * A whole OpenAI chat message as an SDK produced it: a JSON object with at least a role. Fields OpenAI does
-     * not know are kept. Duplicate keys and lone surrogates are refused.
+     * A whole OpenAI chat message as an SDK produced it: a JSON object with a role and content, which is text or
+     * an array of parts; only an assistant may do without, if it has tool_calls, a refusal, audio or a
+     * function_call. Fields OpenAI does not know are kept. Duplicate keys and lone surrogates are refused. What is
+     * wrong inside is named like `message_json.role`.
      *
      * @generated from field: string message_json = 3;
      */
@@ -969,7 +971,8 @@ export type AppendMessageRequest = Message<"contextstore.v1.AppendMessageRequest
   pinned: boolean;
 
   /**
-   * The full output of a tool, if the message holds a cut view of it.
+   * The full output of a tool, if the message holds a cut view of it. Up to 128 letters, digits and `-_.:@+=~`,
+   * not beginning with a dot.
    *
    * @generated from field: string output_ref = 5;
    */
@@ -1083,7 +1086,8 @@ export type AppendMessagesRequest = Message<"contextstore.v1.AppendMessagesReque
   pinned: boolean;
 
   /**
-   * The full output of a tool, if the message holds a cut view of it.
+   * The full output of a tool, if the message holds a cut view of it. Up to 128 letters, digits and `-_.:@+=~`,
+   * not beginning with a dot.
    *
    * @generated from field: string output_ref = 5;
    */
@@ -1337,7 +1341,7 @@ export type RewindTaskRequest = Message<"contextstore.v1.RewindTaskRequest"> & {
   taskUuid: string;
 
   /**
-   * The message that will be the last of the view.
+   * The message that will be the last of the view; at least 1.
    *
    * @generated from field: uint64 seq = 2;
    */
@@ -1598,7 +1602,7 @@ export type RecordToolCallRequest = Message<"contextstore.v1.RecordToolCallReque
   resultJson: string;
 
   /**
-   * Where its answer is, if that is large.
+   * Where its answer is, if that is large. Up to 128 letters, digits and `-_.:@+=~`, not beginning with a dot.
    *
    * @generated from field: string output_ref = 5;
    */

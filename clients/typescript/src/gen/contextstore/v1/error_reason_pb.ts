@@ -148,7 +148,7 @@ export enum ErrorReason {
 
   /**
    * The disk or a quota is full. Nothing was changed; reads go on.
-   * Code: RESOURCE_EXHAUSTED. Retry: yes; it succeeds once there is space.
+   * Code: RESOURCE_EXHAUSTED. Retry: yes; with the same request_id, it succeeds once there is space.
    *
    * @generated from enum value: ERROR_REASON_DISK_FULL = 15;
    */
@@ -222,7 +222,7 @@ export enum ErrorReason {
   FORBIDDEN = 23,
 
   /**
-   * A request is larger than the server takes. Its size and the limit are named.
+   * A request or a message is larger than the server takes. Its size and the limit are named.
    * Code: INVALID_ARGUMENT. Retry: no; send less at once.
    *
    * @generated from enum value: ERROR_REASON_TOO_LARGE = 24;

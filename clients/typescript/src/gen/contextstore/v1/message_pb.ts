@@ -78,7 +78,8 @@ export type Message = Message$1<"contextstore.v1.Message"> & {
   content: string;
 
   /**
-   * Content that is more than text: a JSON array of OpenAI content parts. Cannot stand beside `content`.
+   * Content that is more than text: a JSON array of OpenAI content parts, each an object with a `type`. Cannot stand
+   * beside `content`.
    *
    * @generated from field: string content_json = 3;
    */
