@@ -85,7 +85,7 @@ fn one_process_with_many_clients() {
     }
 }
 
-async fn vanish(server: &TestServer, lease: u64, processes: usize) {
+fn vanish(server: &TestServer, lease: u64, processes: usize) {
     let children = children(server, lease, processes);
     let there = metric(server, "contextstore_connections");
     assert!(there >= (processes * CLIENTS) as f64, "only {there} connections");
@@ -102,7 +102,7 @@ async fn a_thousand_clients_that_are_killed_leave_nothing_behind() {
     still_serves(&server, lease).await;
     let before = Footprint::at_rest(&server).await;
     for _ in 0..2 {
-        vanish(&server, lease, 5).await;
+        vanish(&server, lease, 5);
         // Five hundred streams that leak each time would soon be more; this is what the allocator keeps.
         before.returns(&server, 320 * MIB).await;
     }
