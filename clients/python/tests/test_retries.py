@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import threading
 import time
 from collections.abc import Callable, Iterator
 from concurrent import futures
@@ -13,7 +14,7 @@ import grpc
 import pytest
 from wire import error_info, retry_info, status
 
-from contextstore import AsyncClient, Client, NewMessage, errors
+from contextstore import AsyncClient, Client, NewMessage, _cursors, errors
 from contextstore.v1 import context_store_pb2 as pb
 from contextstore.v1 import task_pb2
 from contextstore.v1.context_store_pb2_grpc import ContextStoreServicer, add_ContextStoreServicer_to_server
@@ -45,6 +46,7 @@ class Scripted(ContextStoreServicer):
         self.failures = list(failures)
         self.requests: list[Any] = []
         self.healths = [b"", b"\x08\x02"]
+        self.begun = threading.Event()
 
     def _take(self, request: Any, context: Any) -> None:
         self.requests.append(request)
@@ -79,8 +81,9 @@ class Scripted(ContextStoreServicer):
         return self.healths.pop(0) if self.healths else b"\x08\x01"
 
     def WatchTask(self, request: Any, context: Any) -> Any:
-        """Begins, then fails as it is told."""
+        """Begins, then fails as it is told, once the client knows that it has begun."""
         context.send_initial_metadata((("resume-token", request.resume_token or "beginning"),))
+        assert self.begun.wait(timeout=20)
         self._take(request, context)
         yield pb.WatchTaskResponse(resume_token="first")
         context.abort(grpc.StatusCode.NOT_FOUND, "it is gone")
@@ -177,7 +180,11 @@ def test_what_does_not_pass_by_itself_is_told_at_once(
         assert len(scripted.requests) == 2
 
 
-def test_a_watch_that_breaks_before_the_first_event_goes_on_where_it_began() -> None:
+def test_a_watch_that_breaks_before_the_first_event_goes_on_where_it_began(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    begin = _cursors.WatchCursor.begin
+
     def sync_watch(client: Client) -> list[str]:
         seen = []
         with pytest.raises(errors.NotFound):
@@ -197,6 +204,12 @@ def test_a_watch_that_breaks_before_the_first_event_goes_on_where_it_began() -> 
 
     for sync, asynchronous in ((sync_watch, nothing), (lambda client: [], async_watch)):
         with serve(UNAVAILABLE) as (scripted, address):
+
+            def begun(cursor: _cursors.WatchCursor, header: Any, scripted: Scripted = scripted) -> None:
+                begin(cursor, header)
+                scripted.begun.set()
+
+            monkeypatch.setattr(_cursors.WatchCursor, "begin", begun)
             assert sum(both(address, sync, asynchronous), []) == ["first"]
             sent = [each.resume_token for each in scripted.requests if isinstance(each, pb.WatchTaskRequest)]
             assert sent == ["", "beginning"]
