@@ -142,7 +142,10 @@ def test_what_is_refused_says_why(client: Client) -> None:
     task = client.start_task()
     with pytest.raises(errors.InvalidField) as invalid:
         task.append({"role": "wizard", "content": "hi"})
-    assert list(invalid.value.fields) == ["message_json.role"] and "wizard" in invalid.value.fields["message_json.role"]
+    assert (
+        list(invalid.value.fields) == ["message_json.role"]
+        and "wizard" in invalid.value.fields["message_json.role"]
+    )
     assert "ERROR_REASON_INVALID_FIELD" in str(invalid.value)
     with pytest.raises(errors.RequestIdReused):
         for content in ("one", "other"):
