@@ -456,3 +456,6 @@ fn check_text(field: &'static str, text: Option<&str>) -> Result<(), InvalidFiel
     }
     Ok(())
 }
+
+#[cfg(test)]
+mod tests;

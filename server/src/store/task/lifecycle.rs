@@ -163,6 +163,7 @@ impl Task {
     /// Keeps a lease alive.
     pub(crate) fn renew_lease(&self, generation: u64) -> Result<(), StoreError> {
         let inner = self.lock();
+        self.check_there(&inner)?;
         self.check_running(&inner, "renew its lease")?;
         match &inner.state.lease {
             Some(lease) if lease.generation == generation => {
