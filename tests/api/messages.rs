@@ -86,7 +86,6 @@ async fn a_message_of_an_sdk_stands_as_it_came() {
             r#","content":"a b","tool_name":"ls","tool_call_id":"c1""#,
             r#"{"role":"tool","content":"a b","tool_call_id":"c1"}"#,
         ),
-        (r#"{"role":"developer"}"#, "", r#"{"role":"developer"}"#),
     ];
     for (sent, body, line) in cases {
         let found = append(&server, &mut api, &work, work.json(sent)).await;

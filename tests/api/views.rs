@@ -192,10 +192,10 @@ async fn a_rewind_takes_the_view_back_and_keeps_the_log() {
         let why = refused(client.rewind_task(work.rewind(seq)).await);
         assert_eq!((why.reason, why.data["last_seq"].as_str()), (ErrorReason::MessageNotFound, "7"));
     }
-    // Before the first message there is an empty view.
-    client.rewind_task(work.rewind(0)).await.unwrap();
-    let empty = all(client.stream_current(work.current()).await).await.unwrap();
-    assert_eq!((empty.len(), empty[0].total_bytes, empty[0].generation), (1, 0, 4));
+    // What is not set must not empty the view.
+    let why = refused(client.rewind_task(work.rewind(0)).await);
+    assert_eq!((why.reason, why.data["field"].as_str()), (ErrorReason::InvalidField, "seq"));
+    assert_eq!(view(&mut client, work.current()).await, last);
 }
 
 #[tokio::test(flavor = "multi_thread")]
