@@ -1,4 +1,5 @@
-//! Answers on their way out: counted with their code and time when they are done.
+//! Answers on their way out: counted with their code and time when they are done, and watched for whether they are
+//! taken.
 
 use std::pin::Pin;
 use std::sync::Arc;
@@ -7,13 +8,13 @@ use std::time::Instant;
 
 use bytes::Bytes;
 use http::{HeaderMap, Response};
-use http_body::{Frame, SizeHint};
+use http_body::{Body as _, Frame, SizeHint};
 use tonic::body::Body;
 use tonic::{Code, Status};
 
 use super::intake::Held;
 use super::methods::Method;
-use super::paced::{Pace, Rest};
+use super::paced::{Pace, Rest, Taken};
 use super::peer::Connection;
 use crate::infra::metrics;
 
@@ -26,6 +27,8 @@ pub(crate) struct Metered {
     keeper: Option<Keeper>,
     /// What is left of a large answer.
     rest: Option<Arc<Rest>>,
+    /// Of a stream.
+    taken: Option<Arc<Taken>>,
 }
 
 /// An answer that is larger goes out in pieces, so that what its reader has not taken is here, where it is bounded,
@@ -49,7 +52,7 @@ struct Call {
 
 impl Metered {
     pub(super) fn wrap(
-        response: Response<Body>,
+        mut response: Response<Body>,
         method: Method,
         started: Instant,
         held: Arc<Held>,
@@ -60,7 +63,8 @@ impl Metered {
         if let Some(code) = code(response.headers()) {
             finish(&mut call, code);
         }
-        response.map(|body| Self { body, call, held, keeper, rest: None })
+        let taken = response.extensions_mut().remove();
+        response.map(|body| Self { body, call, held, keeper, rest: None, taken })
     }
 }
 
@@ -104,6 +108,26 @@ impl http_body::Body for Metered {
         mut self: Pin<&mut Self>,
         context: &mut Context<'_>,
     ) -> Poll<Option<Result<Frame<Bytes>, Status>>> {
+        let polled = self.poll_piece(context);
+        if let Some(taken) = &self.taken {
+            // Nobody asks for more before there is room for it.
+            if matches!(polled, Poll::Ready(Some(Ok(_)))) { taken.hand_out() } else { taken.wait() }
+        }
+        polled
+    }
+
+    fn is_end_stream(&self) -> bool {
+        self.rest.is_none() && self.body.is_end_stream()
+    }
+
+    fn size_hint(&self) -> SizeHint {
+        if self.rest.is_some() { SizeHint::default() } else { self.body.size_hint() }
+    }
+}
+
+impl Metered {
+    /// The next frame, or the next piece of a large one.
+    fn poll_piece(&mut self, context: &mut Context<'_>) -> Poll<Option<Result<Frame<Bytes>, Status>>> {
         if let Some(piece) = self.rest.as_ref().and_then(|rest| rest.next(PIECE_BYTES)) {
             return Poll::Ready(Some(piece.map(Frame::data)));
         }
@@ -133,14 +157,6 @@ impl http_body::Body for Metered {
             }
         }
         polled
-    }
-
-    fn is_end_stream(&self) -> bool {
-        self.rest.is_none() && self.body.is_end_stream()
-    }
-
-    fn size_hint(&self) -> SizeHint {
-        if self.rest.is_some() { SizeHint::default() } else { self.body.size_hint() }
     }
 }
 

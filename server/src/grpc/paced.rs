@@ -2,7 +2,8 @@
 //!
 //! A reader that does not read is not polled, so somebody else has to look: [`Pace::sweep`], now and then. First
 //! the stream ends and lets go of its files; if the reader does not even take notice of that, and nothing else goes
-//! on over its connection, the connection is cut.
+//! on over its connection, the connection is cut. What a reader has taken shows at the body of the answer ([`Taken`]),
+//! as small items are put together on their way there.
 
 use std::pin::Pin;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -13,7 +14,7 @@ use std::time::{Duration, Instant};
 use bytes::Bytes;
 use futures_util::Stream;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
-use tonic::Status;
+use tonic::{Response, Status};
 
 use super::peer::Connection;
 use super::status::Refusal;
@@ -65,24 +66,24 @@ impl Pace {
         Arc::clone(&self.permits).try_acquire_owned().map_err(refused)
     }
 
-    /// Gives a stream to its reader. One without a place is not counted.
-    pub(super) fn paced<S, T>(
+    /// Answers with a stream, at the pace of its reader. One without a place is not counted.
+    pub(super) fn answer<S, T>(
         self: &Arc<Self>,
         stream: S,
         place: Option<OwnedSemaphorePermit>,
         connection: Arc<Connection>,
-    ) -> Paced<S>
+    ) -> Response<Pin<Box<dyn Stream<Item = Result<T, Status>> + Send>>>
     where
         S: Stream<Item = Result<T, Status>> + Send + Unpin + 'static,
+        T: 'static,
     {
-        let shared = Arc::new(Shared {
-            stream: Mutex::new(Some(stream)),
-            handed_out: AtomicU64::new(0),
-            connection,
-            pace: Arc::clone(self),
-        });
+        let taken = Arc::new(Taken { handed_out: AtomicU64::new(0), connection, pace: Arc::clone(self) });
+        let shared = Arc::new(Shared { stream: Mutex::new(Some(stream)), taken: Arc::clone(&taken) });
         self.watch(Arc::clone(&shared) as Arc<dyn Sweep>);
-        Paced { shared, told: false, _place: place }
+        let paced = Paced { shared, told: false, _place: place };
+        let mut answer: Response<Pin<Box<dyn Stream<Item = _> + Send>>> = Response::new(Box::pin(paced));
+        answer.extensions_mut().insert(taken);
+        answer
     }
 
     /// Keeps the rest of a large answer, to be taken piece by piece.
@@ -127,17 +128,36 @@ impl Pace {
     }
 }
 
-struct Shared<S> {
-    stream: Mutex<Option<S>>,
-    /// When something was last handed out that the reader has not come back from.
+/// Whether the reader of a stream has taken what it was given. The body of the answer keeps it up to date.
+pub(super) struct Taken {
+    /// When something was last handed out that the reader has not come back from; 0: it is the reader that waits.
     handed_out: AtomicU64,
     connection: Arc<Connection>,
     pace: Arc<Pace>,
 }
 
+impl Taken {
+    /// Something was handed out.
+    pub(super) fn hand_out(&self) {
+        let now = self.pace.now();
+        self.handed_out.store(now, Ordering::Relaxed);
+        self.connection.touch(now);
+    }
+
+    /// The reader has taken everything, and waits for more.
+    pub(super) fn wait(&self) {
+        self.handed_out.store(0, Ordering::Relaxed);
+    }
+}
+
+struct Shared<S> {
+    stream: Mutex<Option<S>>,
+    taken: Arc<Taken>,
+}
+
 impl<S: Send> Sweep for Shared<S> {
     fn waits_since(&self) -> Option<u64> {
-        Some(self.handed_out.load(Ordering::Relaxed)).filter(|since| *since > 0)
+        Some(self.taken.handed_out.load(Ordering::Relaxed)).filter(|since| *since > 0)
     }
 
     fn end(&self) -> bool {
@@ -145,7 +165,7 @@ impl<S: Send> Sweep for Shared<S> {
     }
 
     fn connection(&self) -> &Connection {
-        &self.connection
+        &self.taken.connection
     }
 }
 
@@ -185,7 +205,7 @@ impl Sweep for Rest {
 }
 
 /// A stream as its reader has it.
-pub(crate) struct Paced<S> {
+struct Paced<S> {
     shared: Arc<Shared<S>>,
     told: bool,
     _place: Option<OwnedSemaphorePermit>,
@@ -202,15 +222,9 @@ where
         let mut stream = shared.stream.lock().unwrap_or_else(PoisonError::into_inner);
         let Some(stream) = stream.as_mut() else {
             let told = std::mem::replace(&mut self.told, true);
-            let stalled = || Err(Refusal::Stalled(shared.pace.idle).into());
+            let stalled = || Err(Refusal::Stalled(shared.taken.pace.idle).into());
             return Poll::Ready((!told).then(stalled));
         };
-        let polled = Pin::new(stream).poll_next(context);
-        let since = if matches!(polled, Poll::Ready(Some(_))) { shared.pace.now() } else { 0 };
-        shared.handed_out.store(since, Ordering::Relaxed);
-        if since > 0 {
-            shared.connection.touch(since);
-        }
-        polled
+        Pin::new(stream).poll_next(context)
     }
 }

@@ -58,8 +58,7 @@ impl Service {
     {
         let place = self.serving.pace.place().inspect_err(|_| metrics::rejected("read_streams"))?;
         let line = line(request)?;
-        let paced = self.serving.pace.paced(make.await?, Some(place), line);
-        Ok(Response::new(Box::pin(paced)))
+        Ok(self.serving.pace.answer(make.await?, Some(place), line))
     }
 
     /// A task that was changed. What fails here does not undo that: then only its id is told.
@@ -219,7 +218,7 @@ impl ContextStore for Service {
     ) -> Answer<Self::AppendMessagesStream> {
         let line = line(&request)?;
         let acks = append::many(Arc::clone(&self.serving), request.into_inner());
-        Ok(Response::new(Box::pin(self.serving.pace.paced(Box::pin(acks), None, line))))
+        Ok(self.serving.pace.answer(Box::pin(acks), None, line))
     }
 
     async fn get_message(&self, request: Request<pb::GetMessageRequest>) -> Answer<pb::GetMessageResponse> {
