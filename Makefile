@@ -17,6 +17,8 @@ CARGO_DENY_VERSION := 0.20.2
 RUFF_VERSION := 0.17.4
 CARGO_DENY := target/tools/cargo-deny-$(CARGO_DENY_VERSION)/bin/cargo-deny
 RUFF := target/tools/ruff-$(RUFF_VERSION)/bin/ruff
+# What the bench compares with. It is installed anew when the list of it changes.
+BENCH_VENV := target/tools/bench-$(shell git hash-object benches/requirements.txt | cut -c 1-12)
 
 # The machine's Node and Go where they are new enough (Debian 12 has older ones), else pinned ones from PyPI.
 NODE_VERSION := 20.18.0
@@ -200,9 +202,13 @@ kill-test: ## Kills a server under load again and again: CYCLES=n, SEED=n to rep
 	CONTEXTSTORE_CYCLES=$(CYCLES) $(if $(SEED),CONTEXTSTORE_SEED=$(SEED)) \
 	  $(CARGO_TEST) --release --test service_kill -- --nocapture
 
-.PHONY: bench
-bench: ## Measures appends beside bare fdatasync and SQLite: ROUNDS=n
-	$(if $(ROUNDS),ROUNDS=$(ROUNDS)) $(CARGO) bench --locked --package contextstore --bench core
+.PHONY: bench bench-core bench-service
+bench: bench-core bench-service ## Measures beside limits and peers: ROUNDS=n, and what benches/service.rs names
+bench-core: ## Measures the store alone, beside bare fdatasync and SQLite: ROUNDS=n
+	$(CARGO) bench --locked --package contextstore --bench core
+bench-service: $(BENCH_VENV)/ready ## Measures the service, from Rust and Python: ROUNDS=n, ONLY=names, AGAINST=binary, …
+	@command -v redis-server >/dev/null || echo "redis-server is not installed; it is left out" >&2
+	PYTHON=$(abspath $(BENCH_VENV)/bin/python) $(CARGO) bench --locked --package contextstore --bench service
 
 ##  The Python client
 
@@ -256,6 +262,12 @@ $(CARGO_DENY):
 	  CARGO_PROFILE_RELEASE_CODEGEN_UNITS=256 \
 	  $(CARGO) install --quiet --locked --version $(CARGO_DENY_VERSION) --root $(@D:/bin=) cargo-deny
 	@rm -rf target/tools/build
+
+$(BENCH_VENV)/ready:
+	@rm -rf $(@D)
+	$(PYTHON) -m venv $(@D)
+	$(@D)/bin/pip install --quiet --disable-pip-version-check --requirement benches/requirements.txt
+	@touch $@
 
 $(RUFF):
 	@rm -rf $(@D:/bin=)
