@@ -1,7 +1,7 @@
 //! The service beside what bounds it and what it competes with, from Rust and from Python.
 //!
 //! Everything is measured in every round, in turns, and compared within the round: the machine may be busy, but it
-//! is as busy for all. What is compared stands side by side, and each round goes there and back. The tables go to
+//! is as busy for all; and what others disturb is measured again (`service/quiet.rs`). What is compared stands side by side, and each round goes there and back. The tables go to
 //! the screen and to `target/bench/service.md`; the targets at their end say themselves whether they are reached.
 //!
 //! `ROUNDS=n` sets how many. `ONLY=a,b` keeps the measurements whose names contain one of these. `AGAINST=binary`
@@ -23,6 +23,8 @@ mod calls;
 mod large;
 #[path = "service/limits.rs"]
 mod limits;
+#[path = "service/quiet.rs"]
+mod quiet;
 #[path = "service/report.rs"]
 mod report;
 #[path = "service/server.rs"]
@@ -43,7 +45,8 @@ use serde_json::json;
 use tokio::runtime::Runtime;
 
 use calls::Calls;
-use report::{Cell, Noise, Sample};
+use quiet::Quiet;
+use report::{Cell, Sample};
 use server::Server;
 use worker::Worker;
 
@@ -95,13 +98,13 @@ fn setting<T: FromStr>(name: &str, default: T) -> T {
 fn whole(runtime: &Arc<Runtime>, place: &Path, binary: &Path, rounds: usize, report: &mut String) {
     let server = Server::start(binary, &place.join("data"));
     let calls = Calls::new(runtime, &server);
-    let mut cells = limits::cells(runtime, place, &calls);
+    let mut cells = limits::cells(place, &calls);
     cells.extend(calls.cells(""));
     cells.extend(python(place, &server, &calls, "").into_iter().chain(peers(place)));
     in_order(&mut cells);
-    let noise = measure(&mut cells, rounds);
+    let quiet = measure(&mut cells, rounds);
     report::cells(&cells, report);
-    let _ = writeln!(report, "\n{noise}\n");
+    let _ = writeln!(report, "\n{quiet}\n");
     let mut targets = targets::of(&cells, report);
     drop(cells);
     drop(calls);
@@ -142,9 +145,9 @@ fn against(
         theirs.name += ", the other";
         cells.extend([ours, theirs]);
     }
-    let noise = measure(&mut cells, rounds);
+    let quiet = measure(&mut cells, rounds);
     report::cells(&cells, report);
-    let _ = writeln!(report, "\n{noise}\n");
+    let _ = writeln!(report, "\n{quiet}\n");
     report::ratios_head(report);
     for pair in cells.chunks(2) {
         let ratios = report::ratios(&pair[0].rates(), &pair[1].rates());
@@ -162,22 +165,21 @@ fn in_order(cells: &mut Vec<Cell>) {
 }
 
 /// Runs everything once there and once back in each round; each round begins elsewhere.
-fn measure(cells: &mut [Cell], rounds: usize) -> Noise {
-    let mut noise = Noise::default();
+fn measure(cells: &mut [Cell], rounds: usize) -> Quiet {
+    let mut quiet = Quiet::default();
     let count = cells.len();
     for round in 0..rounds {
         eprintln!("round {} of {rounds}", round + 1);
-        noise.look();
         let there: Vec<usize> = (0..count).map(|turn| (turn + round) % count).collect();
         let mut samples: Vec<Vec<Sample>> = vec![Vec::new(); count];
         for at in there.iter().chain(there.iter().rev()) {
-            samples[*at].push((cells[*at].run)());
+            samples[*at].push(quiet.measure(&mut cells[*at].run));
         }
         for (cell, samples) in cells.iter_mut().zip(samples) {
             cell.samples.push(Sample::mean(&samples));
         }
     }
-    noise
+    quiet
 }
 
 /// The Python client. The order is that of `place`: beside what bounds it.

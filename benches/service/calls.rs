@@ -107,7 +107,7 @@ impl Calls {
                 while answers.try_next().await.unwrap().is_some() {
                     count += 1;
                 }
-                Sample { per_second: f64::from(count) / began.elapsed().as_secs_f64(), p50: f64::NAN }
+                Sample::new(f64::from(count) / began.elapsed().as_secs_f64(), f64::NAN)
             };
             runtime.block_on(async { tokio::spawn(run).await.unwrap() })
         })
@@ -180,7 +180,7 @@ pub(crate) async fn fill(client: &Client, bytes: usize, content: usize) -> Strin
 
 pub(crate) fn megabytes(bytes: usize, began: Instant) -> Sample {
     assert!(bytes >= VIEW, "only {bytes} bytes came");
-    Sample { per_second: bytes as f64 / 1e6 / began.elapsed().as_secs_f64(), p50: f64::NAN }
+    Sample::new(bytes as f64 / 1e6 / began.elapsed().as_secs_f64(), f64::NAN)
 }
 
 /// Lets callers call for one slice, all at once.

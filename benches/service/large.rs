@@ -2,7 +2,7 @@
 //! directory.
 
 use std::fs::{self, File};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::sync::Arc;
 use std::time::Instant;
@@ -15,10 +15,10 @@ use tokio::runtime::Runtime;
 
 use crate::calls::{fill, message};
 use crate::limits::Bare;
-use crate::report::quartiles;
+use crate::report::{Cell, Sample, quartiles};
 use crate::server::{self, Server};
 use crate::targets::{Bound, Target};
-use crate::{CONTENT, setting};
+use crate::{CONTENT, measure, setting};
 
 /// Appends of each kind in one round.
 const PAIRS: usize = 100;
@@ -28,7 +28,7 @@ const STREAMS: usize = 16;
 const PART: u64 = 1 << 30;
 
 fn target(number: u32, what: String, bound: Bound, rounds: Vec<f64>) -> Target {
-    Target { number, what, bound, rounds }
+    Target { number, what, bound, rounds, limit: None }
 }
 
 /// An append to a long task beside one to an empty task, in turns; and the same with bare files of the same
@@ -36,46 +36,52 @@ fn target(number: u32, what: String, bound: Bound, rounds: Vec<f64>) -> Target {
 pub(crate) fn growth(runtime: &Runtime, server: &Server, place: &Path, rounds: usize) -> Vec<Target> {
     let count = setting("MESSAGES", 100_000);
     eprintln!("a task of {count} messages");
-    runtime.block_on(async {
+    let (client, long) = runtime.block_on(async {
         let client = server.client().await;
         let long = server::start(&client, "process").await;
         let mut answers = long.append_many(repeat_with(|| message(60)).take(count)).await.unwrap();
         while answers.try_next().await.unwrap().is_some() {}
         let config = v1::TaskConfig { durability: "group".to_owned(), ..Default::default() };
         long.update(config).await.unwrap();
-        let log = server.directory(long.uuid()).join("messages.jsonl");
-        File::open(&log).unwrap().sync_all().unwrap();
-        let bare_long = Bare::new(&place.join("bare-long"), Some(&log));
-        let (mut ours, mut bare) = (Vec::new(), Vec::new());
-        for round in 0..rounds {
-            let short = server::start(&client, "group").await;
-            let bare_short = Bare::new(&place.join(format!("bare-short-{round}")), None);
-            let mut times = [const { Vec::new() }; 4];
-            for turn in 0..PAIRS {
-                for step in 0..4 {
-                    let which = (turn + step) % 4;
-                    let began = Instant::now();
-                    match which {
-                        0 => append(&long).await,
-                        1 => bare_long.append(),
-                        2 => append(&short).await,
-                        _ => bare_short.append(),
-                    }
-                    times[which].push(began.elapsed().as_secs_f64());
-                }
+        (client, long)
+    });
+    let log = server.directory(long.uuid()).join("messages.jsonl");
+    File::open(&log).unwrap().sync_all().unwrap();
+    let bare_long = Bare::new(&place.join("bare-long"), Some(&log));
+    let bare_short = place.join("bare-short");
+    let handle = runtime.handle().clone();
+    let run = move || handle.block_on(pairs(&client, &long, &bare_long, &bare_short));
+    let mut cells = [Cell::new(0, String::new(), run)];
+    measure(&mut cells, rounds);
+    let (low, middle, high) = quartiles(&cells[0].medians());
+    let what = format!(
+        "Rust durable append, p50, at message {count} ÷ at 0 (bare fdatasync to files of these lengths: {middle:.2}, \
+         {low:.2}–{high:.2})"
+    );
+    vec![target(9, what, Bound::AtMost(1.1), cells[0].rates())]
+}
+
+/// Appends to both in turns; answers how much longer it takes to append to the long one, and to its bare file.
+async fn pairs(client: &Client, long: &Task, bare_long: &Bare, bare_short: &Path) -> Sample {
+    let short = server::start(client, "group").await;
+    let bare_short = Bare::new(bare_short, None);
+    let mut times = [const { Vec::new() }; 4];
+    for turn in 0..PAIRS {
+        for step in 0..4 {
+            let which = (turn + step) % 4;
+            let began = Instant::now();
+            match which {
+                0 => append(long).await,
+                1 => bare_long.append(),
+                2 => append(&short).await,
+                _ => bare_short.append(),
             }
-            let [at_many, bare_many, at_none, bare_none] = times.map(|times| quartiles(&times).1);
-            ours.push(at_many / at_none);
-            bare.push(bare_many / bare_none);
-            short.delete().await.unwrap();
+            times[which].push(began.elapsed().as_secs_f64());
         }
-        let (low, middle, high) = quartiles(&bare);
-        let what = format!(
-            "Rust durable append, p50, at message {count} ÷ at 0 (bare fdatasync to files of these lengths: \
-             {middle:.2}, {low:.2}–{high:.2})"
-        );
-        vec![target(9, what, Bound::AtMost(1.1), ours)]
-    })
+    }
+    short.delete().await.unwrap();
+    let [at_many, bare_many, at_none, bare_none] = times.map(|times| quartiles(&times).1);
+    Sample::new(at_many / at_none, bare_many / bare_none)
 }
 
 async fn append(task: &Task) {
@@ -158,36 +164,35 @@ pub(crate) fn start(runtime: &Arc<Runtime>, binary: &Path, place: &Path, rounds:
     server.stop();
     Server::start(binary, &empty).stop();
 
-    let mut times = [const { Vec::new() }; 5];
-    for round in 0..rounds {
-        for turn in 0..3 {
-            match (round + turn) % 3 {
-                0 => {
-                    let began = Instant::now();
-                    assert!(Command::new(binary).arg("--version").output().unwrap().status.success());
-                    times[4].push(began.elapsed().as_secs_f64() * 1e3);
-                }
-                which => {
-                    let server = Server::start(binary, if which == 1 { &full } else { &empty });
-                    runtime.block_on(async { server.client().await.server_info().await.unwrap() });
-                    let at = (which - 1) * 2;
-                    times[at].push(server.listening.as_secs_f64() * 1e3);
-                    times[at + 1].push(server.started.elapsed().as_secs_f64() * 1e3);
-                    server.stop();
-                }
-            }
-        }
-    }
-    let [listening, called, empty_listening, empty_called, version] = times;
-    let median = |times: &[f64]| quartiles(times).1;
+    let once = |data: PathBuf| {
+        let (runtime, binary) = (Arc::clone(runtime), binary.to_owned());
+        Cell::new(0, String::new(), move || {
+            let server = Server::start(&binary, &data);
+            runtime.block_on(async { server.client().await.server_info().await.unwrap() });
+            let called = server.started.elapsed().as_secs_f64() * 1e3;
+            let listening = server.listening.as_secs_f64() * 1e3;
+            server.stop();
+            Sample::new(listening, called)
+        })
+    };
+    let binary = binary.to_owned();
+    let version = move || {
+        let began = Instant::now();
+        assert!(Command::new(&binary).arg("--version").output().unwrap().status.success());
+        Sample::new(began.elapsed().as_secs_f64() * 1e3, f64::NAN)
+    };
+    let mut cells = [once(full), once(empty), Cell::new(0, String::new(), version)];
+    measure(&mut cells, rounds);
+    let [full, empty, version] = &cells;
     let listens = format!(
         "ms until a server with {count} tasks listens (with none {:.1}; `--version` takes {:.1})",
-        median(&empty_listening),
-        median(&version)
+        quartiles(&empty.rates()).1,
+        quartiles(&version.rates()).1,
     );
-    let answers = format!("ms until its first call is answered (with none {:.1})", median(&empty_called));
+    let answers =
+        format!("ms until its first call is answered (with none {:.1})", quartiles(&empty.medians()).1);
     vec![
-        target(11, listens, Bound::AtMost(10.0), listening),
-        target(11, answers, Bound::AtMost(25.0), called),
+        target(11, listens, Bound::AtMost(10.0), full.rates()),
+        target(11, answers, Bound::AtMost(25.0), full.medians()),
     ]
 }

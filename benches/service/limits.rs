@@ -8,7 +8,6 @@ use std::os::unix::fs::FileExt;
 use std::os::unix::net::UnixStream;
 use std::path::Path;
 use std::pin::Pin;
-use std::sync::Arc;
 use std::task::{Context, Poll};
 use std::time::Instant;
 
@@ -27,7 +26,7 @@ use crate::{CONTENT, SLICE, VIEW};
 /// Bytes that are read and written at once.
 const PIECE: usize = 256 << 10;
 
-pub(crate) fn cells(_: &Arc<Runtime>, place: &Path, calls: &Calls) -> Vec<Cell> {
+pub(crate) fn cells(place: &Path, calls: &Calls) -> Vec<Cell> {
     let bare = Bare::new(&place.join("bare"), None);
     let view = File::open(&calls.view_path).unwrap();
     vec![
@@ -49,7 +48,7 @@ impl Bare {
         if let Some(from) = from {
             std::fs::copy(from, path).unwrap();
         }
-        let file = File::options().create(true).truncate(false).write(true).open(path).unwrap();
+        let file = File::options().create(true).truncate(from.is_none()).write(true).open(path).unwrap();
         file.sync_all().unwrap();
         let end = file.metadata().unwrap().len().into();
         // What a line of ours comes to on disk.

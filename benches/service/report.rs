@@ -1,7 +1,6 @@
 //! What was measured, and how it is told: medians and quartiles over rounds, ratios within a round.
 
-use std::fmt::{self, Write as _};
-use std::fs;
+use std::fmt::Write as _;
 use std::time::Duration;
 
 /// One measurement.
@@ -11,20 +10,30 @@ pub(crate) struct Sample {
     pub(crate) per_second: f64,
     /// The median time of a call in microseconds, if calls were timed.
     pub(crate) p50: f64,
+    /// Whether others left the machine alone meanwhile.
+    pub(crate) quiet: bool,
 }
 
 impl Sample {
+    pub(crate) fn new(per_second: f64, p50: f64) -> Self {
+        Self { per_second, p50, quiet: false }
+    }
+
     /// From the times of all calls in microseconds.
     pub(crate) fn of(mut times: Vec<f64>, taken: Duration) -> Self {
         let count = times.len();
         times.sort_by(f64::total_cmp);
         let p50 = times.get(count / 2).copied().unwrap_or(f64::NAN);
-        Self { per_second: count as f64 / taken.as_secs_f64(), p50 }
+        Self::new(count as f64 / taken.as_secs_f64(), p50)
     }
 
     pub(crate) fn mean(samples: &[Self]) -> Self {
         let mean = |of: fn(&Self) -> f64| samples.iter().map(of).sum::<f64>() / samples.len() as f64;
-        Self { per_second: mean(|sample| sample.per_second), p50: mean(|sample| sample.p50) }
+        Self {
+            per_second: mean(|sample| sample.per_second),
+            p50: mean(|sample| sample.p50),
+            quiet: samples.iter().all(|sample| sample.quiet),
+        }
     }
 }
 
@@ -42,62 +51,33 @@ impl Cell {
         Self { place, name, samples: Vec::new(), run: Box::new(run) }
     }
 
+    /// Of each round; those that others disturbed are no numbers.
     pub(crate) fn rates(&self) -> Vec<f64> {
-        self.samples.iter().map(|sample| sample.per_second).collect()
+        self.of_rounds(|sample| sample.per_second)
     }
 
+    /// The same of the times.
     pub(crate) fn medians(&self) -> Vec<f64> {
-        self.samples.iter().map(|sample| sample.p50).collect()
+        self.of_rounds(|sample| sample.p50)
+    }
+
+    fn of_rounds(&self, of: impl Fn(&Sample) -> f64) -> Vec<f64> {
+        self.samples.iter().map(|sample| if sample.quiet { of(sample) } else { f64::NAN }).collect()
     }
 }
 
-/// What else the machine did: how busy it was while nothing of ours ran.
-#[derive(Debug, Default)]
-pub(crate) struct Noise {
-    busy: Vec<f64>,
-}
-
-impl Noise {
-    /// Looks for a moment.
-    pub(crate) fn look(&mut self) {
-        let before = processors();
-        std::thread::sleep(Duration::from_millis(200));
-        let after = processors();
-        self.busy.push((after.0 - before.0) / (after.1 - before.1).max(1.0));
-    }
-}
-
-impl fmt::Display for Noise {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let (low, middle, high) = quartiles(&self.busy);
-        let most = self.busy.iter().copied().fold(0.0, f64::max);
-        write!(
-            f,
-            "Before each round, while nothing of this ran, others used {:.0} % of the processors ({:.0}–{:.0}, at \
-             most {:.0}).",
-            middle * 100.0,
-            low * 100.0,
-            high * 100.0,
-            most * 100.0
-        )
-    }
-}
-
-/// Time that the processors were busy, and all time.
-fn processors() -> (f64, f64) {
-    let stat = fs::read_to_string("/proc/stat").unwrap();
-    let times: Vec<f64> =
-        stat.lines().next().unwrap().split_whitespace().skip(1).map(|time| time.parse().unwrap()).collect();
-    let all: f64 = times.iter().take(8).sum();
-    (all - times[3] - times[4], all)
-}
-
+/// What is no number does not count.
 pub(crate) fn quartiles(values: &[f64]) -> (f64, f64, f64) {
-    let mut values = values.to_vec();
+    let mut values: Vec<f64> = values.iter().copied().filter(|value| !value.is_nan()).collect();
     values.sort_by(f64::total_cmp);
     let at =
         |part: usize| values.get((values.len().saturating_sub(1)) * part / 4).copied().unwrap_or(f64::NAN);
     (at(1), at(2), at(3))
+}
+
+/// In how many rounds nobody disturbed what was compared.
+pub(crate) fn undisturbed(values: &[f64]) -> usize {
+    values.iter().filter(|value| !value.is_nan()).count()
 }
 
 pub(crate) fn ratios(over: &[f64], under: &[f64]) -> Vec<f64> {
@@ -115,12 +95,14 @@ pub(crate) fn cells(cells: &[Cell], report: &mut String) {
 }
 
 pub(crate) fn ratios_head(report: &mut String) {
-    report.push_str("| ratio within a round | median (quartiles) | rounds won |\n|---|---|---|\n");
+    report
+        .push_str("| ratio within a round | median (quartiles) | undisturbed rounds won |\n|---|---|---|\n");
 }
 
 /// A ratio of which more is better.
 pub(crate) fn ratio_row(what: &str, ratios: &[f64], report: &mut String) {
     let won = ratios.iter().filter(|ratio| **ratio > 1.0).count();
     let (low, middle, high) = quartiles(ratios);
-    let _ = writeln!(report, "| {what} | {middle:.2} ({low:.2}–{high:.2}) | {won}/{} |", ratios.len());
+    let rounds = undisturbed(ratios);
+    let _ = writeln!(report, "| {what} | {middle:.2} ({low:.2}–{high:.2}) | {won}/{rounds} |");
 }

@@ -56,7 +56,7 @@ impl Worker {
             let mut process = worker.process.borrow_mut();
             let answer = process.ask(&request);
             let number = |name: &str| answer[name].as_f64().unwrap_or(f64::NAN);
-            Sample { per_second: number("per_second"), p50: number("p50") }
+            Sample::new(number("per_second"), number("p50"))
         }
     }
 }
