@@ -4,7 +4,7 @@
 //! is as busy for all; and what others disturb is measured again (`service/quiet.rs`). What is compared stands side by side, and each round goes there and back. The tables go to
 //! the screen and to `target/bench/service.md`; the targets at their end say themselves whether they are reached.
 //!
-//! `ROUNDS=n` sets how many. `ONLY=a,b` keeps the measurements whose names contain one of these. `AGAINST=binary`
+//! `ROUNDS=n` sets how many. `ONLY=a|b` keeps the measurements whose names contain one of these. `AGAINST=binary`
 //! compares this build of the server with another one instead. `MESSAGES=n`, `STREAM=gigabytes` and `TASKS=n` set how
 //! much is put into the long task, the large view and the full directory. `PYTHON` runs `benches/python`.
 
@@ -159,7 +159,7 @@ fn against(
 /// Keeps what is asked for, with those side by side that are compared.
 fn in_order(cells: &mut Vec<Cell>) {
     if let Ok(only) = std::env::var("ONLY") {
-        cells.retain(|cell| only.split(',').any(|part| cell.name.contains(part)));
+        cells.retain(|cell| only.split('|').any(|part| cell.name.contains(part)));
     }
     cells.sort_by_key(|cell| cell.place);
 }
