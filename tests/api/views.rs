@@ -188,7 +188,7 @@ async fn a_rewind_takes_the_view_back_and_keeps_the_log() {
     client = api(&server).await;
     assert_eq!(view(&mut client, work.current()).await, last);
     assert_eq!(task(&mut client, &work).await.view_generation, 3);
-    for seq in [8, u64::MAX] {
+    for seq in [8, 1 << 40] {
         let why = refused(client.rewind_task(work.rewind(seq)).await);
         assert_eq!((why.reason, why.data["last_seq"].as_str()), (ErrorReason::MessageNotFound, "7"));
     }

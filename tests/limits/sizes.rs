@@ -30,7 +30,7 @@ async fn a_message_is_as_large_as_the_limit_says() {
         let text = |bytes: u64| "x".repeat(usize::try_from(bytes - around).unwrap());
         assert_eq!(say(&mut api, &work, &text(limit)).await, 1);
         let why = refused(api.append_message(work.say(&text(limit + 1))).await);
-        assert_eq!((why.reason, why.fields), (ErrorReason::InvalidField, vec!["message".to_owned()]));
+        assert_eq!((why.reason, &why.data["limit"]), (ErrorReason::TooLarge, &limit.to_string()));
         assert!(why.words.contains(&limit.to_string()), "{}", why.words);
         // What is larger by far is not even read.
         let why = refused(api.append_message(work.say(&text(limit + MIB + 100))).await);

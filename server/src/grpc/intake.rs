@@ -79,15 +79,10 @@ impl Held {
             let limit = if self.all.is_some() { self.most } else { SMALL_BYTES };
             return Err(Refusal::TooLarge { size, limit }.into());
         }
-        let before = self.request.swap(0, Ordering::Relaxed);
+        let before = self.request.swap(size, Ordering::Relaxed);
         self.give_back(before);
-        Ok(())
-    }
-
-    /// Bytes of the message have come. Only these count: what was announced may never come.
-    fn take(&self, bytes: u64) -> Result<(), Status> {
-        self.request.fetch_add(bytes, Ordering::Relaxed);
-        self.charge(bytes)
+        // All of it at once, so that whoever has begun can end.
+        self.charge(size)
     }
 
     /// A large answer is to be kept until it is taken.
@@ -175,7 +170,6 @@ impl Intake {
             if self.left > 0 {
                 let passed = usize::try_from(self.left).map_or(rest, |left| left.min(rest));
                 self.left -= passed as u64;
-                self.held.take(passed as u64).map_err(|status| (at, status))?;
                 at += passed;
                 continue;
             }
