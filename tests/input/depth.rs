@@ -28,7 +28,7 @@ async fn what_is_deep_survives_a_restart() {
     let mut works = Vec::new();
     for depth in 110..128 {
         let work = start(&mut client).await;
-        let mut messages = 0;
+        let mut messages = say(&mut client, &work, "begin").await;
         let deep = nested(depth);
         let bodies = [
             format!(r#"{{"role":"user","content":[{{"type":"text","text":{deep}}}]}}"#),

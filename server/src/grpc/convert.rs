@@ -36,7 +36,7 @@ pub(super) fn number(field: &'static str, value: u64) -> Parsed<u64> {
 
 /// A number that must be given: 0 is what was left out.
 pub(super) fn from_one(field: &'static str, value: u64) -> Parsed<u64> {
-    if value == 0 { Err(InvalidField::new(field, "must be at least 1")) } else { number(field, value) }
+    if value == 0 { Err(InvalidField::new(field, "must be at least 1")) } else { Ok(value) }
 }
 
 /// A last number; 0 means all there are.
