@@ -14,6 +14,8 @@ mod doors;
 mod files;
 #[path = "support/nobody.rs"]
 mod nobody;
+#[path = "support/refusal.rs"]
+mod refusal;
 #[path = "support/server.rs"]
 mod server;
 #[path = "support/wire.rs"]

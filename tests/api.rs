@@ -29,6 +29,8 @@ mod nobody;
 mod pipeline;
 #[path = "api/reasons.rs"]
 mod reasons;
+#[path = "support/refusal.rs"]
+mod refusal;
 #[path = "api/retries.rs"]
 mod retries;
 #[path = "support/server.rs"]

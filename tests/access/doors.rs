@@ -2,26 +2,10 @@
 
 use std::fs;
 use std::os::unix::net::UnixListener;
-use std::path::Path;
-use std::process::{Command, Stdio};
 
+use crate::refusal::cannot_start;
 use crate::server::TestServer;
 use crate::wire::api;
-
-/// What a server says that cannot start. It must end by itself, with the code for that.
-fn cannot_start(data: &Path, arguments: &[&str]) -> String {
-    let output = Command::new(env!("CARGO_BIN_EXE_contextstore"))
-        .args(["serve", "--data-dir"])
-        .arg(data)
-        .args(arguments)
-        .env_clear()
-        .stdin(Stdio::null())
-        .output()
-        .unwrap();
-    let said = String::from_utf8(output.stderr).unwrap();
-    assert_eq!(output.status.code(), Some(2), "{said}");
-    said
-}
 
 #[test]
 fn only_loopback_is_listened_on() {

@@ -7,6 +7,7 @@ use std::process::{Child, Command, Stdio};
 
 use contextstore_proto::v1 as pb;
 
+use crate::refusal::cannot_start;
 use crate::server::{DEADLINE, TestServer, eventually};
 use crate::wire::{Api, endpoint, say, start};
 
@@ -141,14 +142,7 @@ async fn a_bad_token_file_is_told_not_replaced() {
         &[b'x'; 5000],
     ] {
         fs::write(&path, bad).unwrap();
-        let output = Command::new(env!("CARGO_BIN_EXE_contextstore"))
-            .args(["serve", "--listen", "tcp:127.0.0.1:0", "--data-dir"])
-            .arg(server.data_dir())
-            .env_clear()
-            .output()
-            .unwrap();
-        let said = String::from_utf8(output.stderr).unwrap();
-        assert_eq!(output.status.code(), Some(2), "{said}");
+        let said = cannot_start(&server.data_dir(), &["--listen", "tcp:127.0.0.1:0"]);
         assert!(said.lines().last().unwrap().contains("token"), "{said}");
         assert_eq!(fs::read(&path).unwrap(), bad);
     }

@@ -3,11 +3,11 @@
 use std::collections::BTreeMap;
 use std::fs;
 use std::path::{Path, PathBuf};
-use std::process::Command;
 
 use contextstore_proto::v1 as pb;
 use contextstore_proto::v1::ErrorReason;
 
+use crate::refusal::cannot_start;
 use crate::server::{DEADLINE, TestServer, eventually};
 use crate::trace::Sabotage;
 use crate::wire::{
@@ -118,13 +118,13 @@ async fn provoke(reason: ErrorReason) -> How {
         R::ReadOnly => read_only().await,
         R::Locked => {
             let server = TestServer::start().await;
-            let said = serve(&server.data_dir());
+            let said = cannot_start(&server.data_dir(), &["--listen", "tcp:127.0.0.1:0"]);
             How::Said(said, vec![server.pid().to_string(), server.data_dir().display().to_string()])
         }
         R::BadDataDir => {
             let dir = tempfile::tempdir().unwrap();
             fs::write(dir.path().join("thesis.txt"), "mine").unwrap();
-            How::Said(serve(dir.path()), vec![dir.path().display().to_string()])
+            How::Said(cannot_start(dir.path(), &[]), vec![dir.path().display().to_string()])
         }
         R::Damaged => damaged().await,
         R::Catalog => catalog().await,
@@ -374,18 +374,6 @@ async fn stalled() -> How {
         }
     };
     How::Call(why(&ended), &["seconds"])
-}
-
-/// What a second server says.
-fn serve(data: &Path) -> String {
-    let output = Command::new(env!("CARGO_BIN_EXE_contextstore"))
-        .args(["serve", "--listen", "tcp:127.0.0.1:0", "--data-dir"])
-        .arg(data)
-        .env_clear()
-        .output()
-        .unwrap();
-    assert_eq!(output.status.code(), Some(2));
-    String::from_utf8(output.stderr).unwrap()
 }
 
 async fn forbidden() -> How {
