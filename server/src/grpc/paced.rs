@@ -19,6 +19,9 @@ use tonic::{Response, Status};
 use super::peer::Connection;
 use super::status::Refusal;
 
+/// What a streaming call answers with.
+pub(super) type Items<T> = Pin<Box<dyn Stream<Item = Result<T, Status>> + Send>>;
+
 /// All streams that are being read.
 pub(crate) struct Pace {
     idle: Duration,
@@ -72,7 +75,7 @@ impl Pace {
         stream: S,
         place: Option<OwnedSemaphorePermit>,
         connection: Arc<Connection>,
-    ) -> Response<Pin<Box<dyn Stream<Item = Result<T, Status>> + Send>>>
+    ) -> Response<Items<T>>
     where
         S: Stream<Item = Result<T, Status>> + Send + Unpin + 'static,
         T: 'static,
@@ -81,7 +84,7 @@ impl Pace {
         let shared = Arc::new(Shared { stream: Mutex::new(Some(stream)), taken: Arc::clone(&taken) });
         self.watch(Arc::clone(&shared) as Arc<dyn Sweep>);
         let paced = Paced { shared, told: false, _place: place };
-        let mut answer: Response<Pin<Box<dyn Stream<Item = _> + Send>>> = Response::new(Box::pin(paced));
+        let mut answer: Response<Items<T>> = Response::new(Box::pin(paced));
         answer.extensions_mut().insert(taken);
         answer
     }

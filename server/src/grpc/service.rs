@@ -1,7 +1,6 @@
 //! The methods of `contextstore.v1.ContextStore`: parse, ask the store, answer.
 
 use std::future::Future;
-use std::pin::Pin;
 use std::sync::Arc;
 
 use contextstore_proto::v1 as pb;
@@ -10,6 +9,7 @@ use futures_util::Stream;
 use tonic::{Request, Response, Status, Streaming};
 
 use super::follow::{self, History};
+use super::paced::Items;
 use super::peer::{Connection, Peer};
 use super::read::{Batches, CHUNK_BYTES, Chunks, Kinds, LogRecords};
 use super::serving::Serving;
@@ -27,7 +27,6 @@ pub(crate) struct Service {
 }
 
 type Answer<T> = Result<Response<T>, Status>;
-type Stream_<T> = Pin<Box<dyn Stream<Item = Result<T, Status>> + Send>>;
 
 impl Service {
     pub(crate) fn new(serving: Arc<Serving>) -> Self {
@@ -50,7 +49,7 @@ impl Service {
         &self,
         request: &Request<R>,
         make: impl Future<Output = Result<S, Status>> + Send,
-    ) -> Answer<Stream_<T>>
+    ) -> Answer<Items<T>>
     where
         S: Stream<Item = Result<T, Status>> + Send + Unpin + 'static,
         T: Send + 'static,
@@ -210,7 +209,7 @@ impl ContextStore for Service {
         append::one(&self.serving, request.into_inner()).await.map(Response::new)
     }
 
-    type AppendMessagesStream = Stream_<pb::AppendMessagesResponse>;
+    type AppendMessagesStream = Items<pb::AppendMessagesResponse>;
 
     async fn append_messages(
         &self,
@@ -259,7 +258,7 @@ impl ContextStore for Service {
         Ok(Response::new(pb::RewindTaskResponse { generation, pressure: Some(pressure) }))
     }
 
-    type StreamCurrentStream = Stream_<pb::StreamCurrentResponse>;
+    type StreamCurrentStream = Items<pb::StreamCurrentResponse>;
 
     async fn stream_current(
         &self,
@@ -288,7 +287,7 @@ impl ContextStore for Service {
         .await
     }
 
-    type StreamMessagesStream = Stream_<pb::StreamMessagesResponse>;
+    type StreamMessagesStream = Items<pb::StreamMessagesResponse>;
 
     async fn stream_messages(
         &self,
@@ -327,7 +326,7 @@ impl ContextStore for Service {
         Ok(Response::new(pb::RecordToolCallResponse { seq, duplicate }))
     }
 
-    type StreamToolCallsStream = Stream_<pb::StreamToolCallsResponse>;
+    type StreamToolCallsStream = Items<pb::StreamToolCallsResponse>;
 
     async fn stream_tool_calls(
         &self,
@@ -370,7 +369,7 @@ impl ContextStore for Service {
         }))
     }
 
-    type StreamPlansStream = Stream_<pb::StreamPlansResponse>;
+    type StreamPlansStream = Items<pb::StreamPlansResponse>;
 
     async fn stream_plans(
         &self,
@@ -398,7 +397,7 @@ impl ContextStore for Service {
         Ok(Response::new(pb::GetLatestSummaryResponse { summary: Some(summary) }))
     }
 
-    type StreamSummariesStream = Stream_<pb::StreamSummariesResponse>;
+    type StreamSummariesStream = Items<pb::StreamSummariesResponse>;
 
     async fn stream_summaries(
         &self,
@@ -448,7 +447,7 @@ impl ContextStore for Service {
         Ok(Response::new(pb::UpdateStatisticsResponse { statistics: Some(statistics) }))
     }
 
-    type WatchTaskStream = Stream_<pb::WatchTaskResponse>;
+    type WatchTaskStream = Items<pb::WatchTaskResponse>;
 
     async fn watch_task(&self, request: Request<pb::WatchTaskRequest>) -> Answer<Self::WatchTaskStream> {
         let asked = request.get_ref();
