@@ -312,7 +312,8 @@ class ContextStoreServicer(object):
         raise NotImplementedError('Method not implemented!')
 
     def ListTasks(self, request, context):
-        """One page of the tasks that match, from the catalog, which is behind the tasks by at most a second. Errors:
+        """One page of the tasks that match, from the catalog, which is behind the tasks by at most a second. A page may be
+        shorter than asked for; only an empty next_page_token is the end. Errors:
         INVALID_FIELD.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)

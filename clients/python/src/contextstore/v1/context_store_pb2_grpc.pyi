@@ -93,7 +93,8 @@ class ContextStoreStub:
     GetTask: _grpc.UnaryUnaryMultiCallable[_context_store_pb2.GetTaskRequest, _context_store_pb2.GetTaskResponse]
     """A task as it is now, with its statistics. Errors: TASK_NOT_FOUND."""
     ListTasks: _grpc.UnaryUnaryMultiCallable[_context_store_pb2.ListTasksRequest, _context_store_pb2.ListTasksResponse]
-    """One page of the tasks that match, from the catalog, which is behind the tasks by at most a second. Errors:
+    """One page of the tasks that match, from the catalog, which is behind the tasks by at most a second. A page may be
+    shorter than asked for; only an empty next_page_token is the end. Errors:
     INVALID_FIELD.
     """
     GetServerInfo: _grpc.UnaryUnaryMultiCallable[_context_store_pb2.GetServerInfoRequest, _context_store_pb2.GetServerInfoResponse]
@@ -227,7 +228,8 @@ class ContextStoreAsyncStub(ContextStoreStub):
     GetTask: _aio.UnaryUnaryMultiCallable[_context_store_pb2.GetTaskRequest, _context_store_pb2.GetTaskResponse]  # type: ignore[assignment]
     """A task as it is now, with its statistics. Errors: TASK_NOT_FOUND."""
     ListTasks: _aio.UnaryUnaryMultiCallable[_context_store_pb2.ListTasksRequest, _context_store_pb2.ListTasksResponse]  # type: ignore[assignment]
-    """One page of the tasks that match, from the catalog, which is behind the tasks by at most a second. Errors:
+    """One page of the tasks that match, from the catalog, which is behind the tasks by at most a second. A page may be
+    shorter than asked for; only an empty next_page_token is the end. Errors:
     INVALID_FIELD.
     """
     GetServerInfo: _aio.UnaryUnaryMultiCallable[_context_store_pb2.GetServerInfoRequest, _context_store_pb2.GetServerInfoResponse]  # type: ignore[assignment]
@@ -418,7 +420,8 @@ class ContextStoreServicer(metaclass=_abc_1.ABCMeta):
         request: _context_store_pb2.ListTasksRequest,
         context: _ServicerContext,
     ) -> _typing.Union[_context_store_pb2.ListTasksResponse, _abc.Awaitable[_context_store_pb2.ListTasksResponse]]:
-        """One page of the tasks that match, from the catalog, which is behind the tasks by at most a second. Errors:
+        """One page of the tasks that match, from the catalog, which is behind the tasks by at most a second. A page may be
+        shorter than asked for; only an empty next_page_token is the end. Errors:
         INVALID_FIELD.
         """
 

@@ -388,7 +388,7 @@ class Task(_message.Message):
 
     @_builtins.property
     def lease(self) -> Global___Lease:
-        """Who holds it; not set if nobody does."""
+        """The newest lease; not set if the task does not run. One whose expire_time is past can be taken over."""
 
     @_builtins.property
     def statistics(self) -> Global___TaskStatistics:

@@ -2646,7 +2646,8 @@ export const ContextStore: GenService<{
     output: typeof GetTaskResponseSchema;
   },
   /**
-   * One page of the tasks that match, from the catalog, which is behind the tasks by at most a second. Errors:
+   * One page of the tasks that match, from the catalog, which is behind the tasks by at most a second. A page may be
+   * shorter than asked for; only an empty next_page_token is the end. Errors:
    * INVALID_FIELD.
    *
    * @generated from rpc contextstore.v1.ContextStore.ListTasks

@@ -449,7 +449,7 @@ export type Task = Message<"contextstore.v1.Task"> & {
   completeTime?: Timestamp | undefined;
 
   /**
-   * Who holds it; not set if nobody does.
+   * The newest lease; not set if the task does not run. One whose expire_time is past can be taken over.
    *
    * @generated from field: contextstore.v1.Lease lease = 11;
    */
