@@ -374,9 +374,12 @@ impl Opener<'_> {
                 Err(error) => return Err(failed(error)),
             }
         };
-        copy(file.as_ref(), offset, len, |bytes, at| tail.write_all_at(bytes, at - offset))
-            .map_err(failed)?;
-        tail.sync_data().map_err(failed)?;
+        let copied = copy(file.as_ref(), offset, len, |bytes, at| tail.write_all_at(bytes, at - offset));
+        copied.and_then(|()| tail.sync_data()).map_err(|error| {
+            // Half of it would be in the way of the next try, as would the room it takes.
+            let _ = fs.remove_file(&saved);
+            failed(error)
+        })?;
         fs.sync_dir(&dir).map_err(failed)?;
         file.truncate(offset).map_err(failed)?;
         file.sync_data().map_err(failed)?;
