@@ -128,6 +128,11 @@ impl Catalog {
         }))
     }
 
+    /// Whether somebody used the catalog at `path` and was killed, or uses it now: reading it takes files beside it.
+    pub fn was_in_use(path: &Path) -> bool {
+        open::has_beside(path).unwrap_or(true)
+    }
+
     /// An empty catalog that is on no disk, for when the disk takes no writes.
     pub fn in_memory() -> Result<Self, StoreError> {
         let db = share(open::open_in_memory()?);

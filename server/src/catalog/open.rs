@@ -320,7 +320,7 @@ pub(super) fn size(path: &Path) -> Result<Option<u64>, StoreError> {
     }
 }
 
-fn has_beside(path: &Path) -> Result<bool, StoreError> {
+pub(super) fn has_beside(path: &Path) -> Result<bool, StoreError> {
     for file in with_beside(path).iter().skip(1) {
         if size(file)?.is_some() {
             return Ok(true);

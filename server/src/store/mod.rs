@@ -53,8 +53,8 @@ struct Shared {
     handles: Handles,
     /// Held as long as the store is; the kernel releases it with the process.
     lock: Option<Arc<dyn File>>,
-    /// Whether the directory took no writes when it was opened.
-    opened_read_only: bool,
+    /// If the directory took no writes when it was opened: the room it must have to be worth another try.
+    heals_with: Option<u64>,
 }
 
 /// A task to start.

@@ -26,6 +26,13 @@ const LOCK_PAUSE: Duration = Duration::from_millis(10);
 /// Room that a directory must have to be written to again.
 const MIN_FREE_BYTES: u64 = 1 << 20;
 
+/// Room that a start needs for the catalog and for recovery: less is none. SQLite maps a file of its own into memory,
+/// and a process that touches a page of it for which there is no block is killed.
+const START_BYTES: usize = 256 << 10;
+
+/// Why nothing is written, for a disk without room.
+const FULL: &str = "the disk was full at the start";
+
 /// What a store stands on. [`Store::open`] takes the machine's; tests bring their own.
 #[derive(Debug)]
 pub struct Ground {
@@ -104,17 +111,14 @@ impl Store {
         let most = options.max_open_tasks;
         let env = Arc::new(Env::new(fs, clock, options, catalog, Some(reason)));
         recover::recover(&env)?;
-        let shared = Shared { env, handles: Handles::new(most), lock: None, opened_read_only: false };
+        let shared = Shared { env, handles: Handles::new(most), lock: None, heals_with: None };
         Ok(Self { shared: Arc::new(shared) })
     }
 
     /// Whether the directory took no writes when it was opened, but might now: it is worth to open it again.
     pub fn may_be_healed(&self) -> bool {
         let env = &self.shared.env;
-        if !self.shared.opened_read_only {
-            return false;
-        }
-        let enough = MIN_FREE_BYTES.saturating_add(env.options.ballast_bytes);
+        let Some(enough) = self.shared.heals_with else { return false };
         let path = StorePath::ROOT.join(layout::TMP).join(uuid::Uuid::now_v7());
         let room = env.fs.free_bytes().is_ok_and(|free| free >= enough);
         // A disk that has room may be mounted read-only.
@@ -167,7 +171,7 @@ impl Store {
         if lock.is_none() && read_only.is_none() {
             lock = take_lock(fs.as_ref(), &name)?;
         }
-        let (catalog, clean) = match &read_only {
+        let (catalog, clean) = match read_only.as_deref() {
             None => {
                 let (catalog, clean) = open_catalog(&catalog, &options)?;
                 if let Some(lock) = &lock {
@@ -177,13 +181,20 @@ impl Store {
                 let newest = last_run.is_some() && last_run.as_deref() == catalog.last_run();
                 (catalog, clean && newest)
             }
+            // What it would have to make to read a catalog that was in use has no room; the directories know the same.
+            Some(FULL) if Catalog::was_in_use(&catalog) => (Catalog::in_memory()?, false),
             Some(_) => (Catalog::open_read_only(&catalog)?.map_or_else(Catalog::in_memory, Ok)?, false),
         };
         if read_only.is_none() && full.is_none() {
             set_ballast(fs.as_ref(), options.ballast_bytes);
         }
         let most = options.max_open_tasks;
-        let opened_read_only = read_only.is_some() || full.is_some();
+        let heals_with = match (&read_only, &full) {
+            (None, None) => None,
+            (Some(_), None) => Some(MIN_FREE_BYTES),
+            // The room that recovery was given is none that somebody has made.
+            (_, Some(_)) => Some(MIN_FREE_BYTES.saturating_add(options.ballast_bytes)),
+        };
         let env = Arc::new(Env::new(fs, clock, options, catalog, read_only));
         let recovered =
             if clean && look == Look::AsNeeded { recover::sweep(&env)? } else { recover::recover(&env)? };
@@ -193,7 +204,7 @@ impl Store {
         if let Some(reason) = full {
             env.set_read_only(reason);
         }
-        let shared = Shared { env, handles: Handles::new(most), lock, opened_read_only };
+        let shared = Shared { env, handles: Handles::new(most), lock, heals_with };
         Ok((Self { shared: Arc::new(shared) }, recovered))
     }
 }
@@ -352,7 +363,7 @@ fn prepare(fs: &dyn Fs, name: &str) -> Result<Option<String>, StoreError> {
     let probe = StorePath::ROOT.join(layout::TMP).join(layout::PROBE);
     let written = if made { fs.sync_dir(&StorePath::ROOT) } else { Ok(()) }.and_then(|()| {
         let file = fs.open(&probe, Open::Truncate)?;
-        file.write_all_at(&[b'.'; 4096], 0)?;
+        file.write_all_at(&vec![b'.'; START_BYTES], 0)?;
         file.sync_data()?;
         fs.remove_file(&probe)
     });
@@ -376,7 +387,7 @@ fn why(error: &io::Error) -> String {
     if error.kind() == io::ErrorKind::ReadOnlyFilesystem {
         "the file system is mounted read-only".to_owned()
     } else {
-        "the disk was full at the start".to_owned()
+        FULL.to_owned()
     }
 }
 
