@@ -419,6 +419,12 @@ impl Store {
                 Task::open(env, id, Folder::Quarantine, Mode::Look)
             }
             Err(StoreError::NewerFormat { .. }) => Task::open(env, id, folder, Mode::Look),
+            // Want of room is no reason not to read.
+            Err(StoreError::DiskFull { .. }) if mode == Mode::Write => {
+                let task = Task::open(env, id, folder, Mode::Look)?;
+                task.wait_for_room();
+                return Ok(Arc::new(task));
+            }
             opened => opened,
         };
         let task = opened?;

@@ -102,6 +102,8 @@ enum Frozen {
     NewerFormat(String),
     /// A write failed; the task has to be opened again.
     Failed,
+    /// There was no room to open it for writing; each call tries again.
+    Full,
 }
 
 impl Task {
@@ -127,7 +129,12 @@ impl Task {
         if inner.log.is_broken() || inner.tools.is_broken() || inner.plans.is_broken() {
             self.give_up(inner, io::Error::other("an earlier write failed"));
         }
-        inner.deleted || matches!(inner.frozen, Some(Frozen::Failed))
+        inner.deleted || matches!(inner.frozen, Some(Frozen::Failed | Frozen::Full))
+    }
+
+    /// Takes no writes, for want of room: the handle is good for the calls that have it, and no others.
+    pub(crate) fn wait_for_room(&self) {
+        self.lock().frozen.get_or_insert(Frozen::Full);
     }
 
     /// Refuses calls on a task that was removed since the caller found it.
@@ -147,6 +154,7 @@ impl Task {
             Some(Frozen::Failed) => {
                 Err(StoreError::WriteFailed { id, source: io::Error::other("an earlier write failed") })
             }
+            Some(Frozen::Full) => Err(StoreError::DiskFull { source: io::ErrorKind::StorageFull.into() }),
         }
     }
 

@@ -123,7 +123,7 @@ impl Task {
         let health = match &inner.frozen {
             Some(Frozen::Quarantined(_)) => Health::Quarantined,
             Some(Frozen::NewerFormat(_)) => Health::NewerFormat,
-            Some(Frozen::Failed) | None => Health::Ok,
+            Some(Frozen::Failed | Frozen::Full) | None => Health::Ok,
         };
         let view = inner.view.as_ref().map(View::state);
         let (shown, tool_calls) = (&inner.shown, inner.tools.shown.last);
