@@ -2,6 +2,10 @@
 
 use std::process::ExitCode;
 
+// The system's keeps what a thousand streams once took, and asks the system for every chunk anew.
+#[global_allocator]
+static ALLOCATOR: tikv_jemallocator::Jemalloc = tikv_jemallocator::Jemalloc;
+
 fn main() -> ExitCode {
     contextstore::cli::run()
 }
