@@ -1,6 +1,7 @@
 //! `contextstore serve`: runs the server until it is told to stop.
 
 use std::process::ExitCode;
+use std::thread::available_parallelism;
 
 use clap::Args;
 use tokio::signal::unix::{SignalKind, signal};
@@ -23,13 +24,20 @@ pub(super) struct Serve {
 
 /// Calls in the store, readers whose bytes are not in memory, and those who sync each take a thread while they wait.
 const THREADS: usize = 2048;
+/// On one processor too: one worker may wait for a quick sync.
+const LEAST_WORKERS: usize = 2;
 
 impl Serve {
     pub(super) fn run(self) -> Result<ExitCode, Failure> {
         let config = Config::load(&self.flags.into())?;
         telemetry::start(config.log.format, &config.log.level)?;
-        let runtime =
-            tokio::runtime::Builder::new_multi_thread().enable_all().max_blocking_threads(THREADS).build()?;
+        let runtime = tokio::runtime::Builder::new_multi_thread()
+            .enable_all()
+            .worker_threads(
+                available_parallelism().map_or(LEAST_WORKERS, |cores| cores.get().max(LEAST_WORKERS)),
+            )
+            .max_blocking_threads(THREADS)
+            .build()?;
         let ended = runtime.block_on(async {
             let mut terminate = signal(SignalKind::terminate())?;
             let mut interrupt = signal(SignalKind::interrupt())?;

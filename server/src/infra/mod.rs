@@ -2,6 +2,7 @@
 
 pub mod clock;
 pub mod fs;
+pub(crate) mod in_place;
 pub mod metrics;
 pub mod net;
 pub mod telemetry;

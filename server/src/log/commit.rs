@@ -6,6 +6,7 @@ use std::io;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::task::{Context, Poll, Waker};
+use std::time::{Duration, Instant};
 
 use super::signal::Signal;
 use crate::infra::fs::File;
@@ -25,6 +26,8 @@ pub struct Commit {
 struct State {
     durable: u64,
     leading: bool,
+    /// How long the last sync took.
+    last_sync: Option<Duration>,
     failed: Option<Failure>,
     /// Tasks that wait for the leader.
     followers: Vec<Waker>,
@@ -61,7 +64,7 @@ struct Failure {
 impl Commit {
     /// A log of which the first `durable` bytes are synced.
     pub fn new(durable: u64, signal: Arc<Signal>) -> Self {
-        let state = State { durable, leading: false, failed: None, followers: Vec::new() };
+        let state = State { durable, leading: false, last_sync: None, failed: None, followers: Vec::new() };
         Self { written: AtomicU64::new(durable), state: Mutex::new(state), changed: Condvar::new(), signal }
     }
 
@@ -133,11 +136,19 @@ impl Commit {
         }
     }
 
+    /// How long the last sync took, if there was one.
+    pub fn last_sync(&self) -> Option<Duration> {
+        self.lock().last_sync
+    }
+
     /// Syncs, after a [`Step::Lead`]. Blocks.
     pub fn lead(&self, file: &dyn File) {
         let target = self.written.load(Ordering::Acquire);
+        let began = Instant::now();
         let synced = file.sync_data();
+        let took = began.elapsed();
         let mut state = self.lock();
+        state.last_sync = Some(took);
         state.leading = false;
         match synced {
             // After a failure the log is cut back to what was durable then.

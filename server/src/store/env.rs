@@ -11,6 +11,7 @@ use crate::catalog::Catalog;
 use crate::context::CompressionPolicy;
 use crate::infra::clock::Clock;
 use crate::infra::fs::Fs;
+use crate::infra::in_place::InPlace;
 use crate::log::Signal;
 use crate::model::{Durability, StoreError, TaskId};
 
@@ -70,6 +71,7 @@ pub(crate) struct Env {
     pub(crate) leases: Leases,
     pub(crate) catalog: Catalog,
     pub(crate) boot_id: String,
+    pub(crate) in_place: InPlace,
     read_only: Mutex<Option<String>>,
     failed: Mutex<HashSet<TaskId>>,
     dirty: Mutex<HashSet<TaskId>>,
@@ -92,6 +94,7 @@ impl Env {
         let leases = Leases::new(options.lease_ttl, clock.monotonic());
         Self {
             boot_id: fs.boot_id(),
+            in_place: InPlace::default(),
             fs,
             clock,
             options,

@@ -8,6 +8,7 @@ use tokio::runtime::{Handle, RuntimeFlavor};
 use tokio::task::block_in_place;
 
 use crate::infra::fs::File;
+use crate::infra::in_place::InPlace;
 use crate::log::{Commit, Step};
 use crate::model::{Durability, StoreError, TaskId};
 
@@ -108,7 +109,8 @@ impl Ticket {
     async fn durable(mut self) -> Result<(), StoreError> {
         if self.durability != Durability::Process {
             let alone = self.durability == Durability::Each;
-            let synced = synced(&self.commit, self.file.as_ref(), self.end, alone).await;
+            let synced =
+                synced(&self.task.env.in_place, &self.commit, self.file.as_ref(), self.end, alone).await;
             if let Err(error) = synced {
                 self.settled = true;
                 return Err(block_in_place(|| self.task.failed_to_sync(error)));
@@ -123,12 +125,18 @@ impl Ticket {
 }
 
 /// Returns when a log is synced up to an end, as a task of a multi-threaded runtime.
-async fn synced(commit: &Commit, file: &dyn File, end: u64, mut alone: bool) -> io::Result<()> {
+async fn synced(
+    in_place: &InPlace,
+    commit: &Commit,
+    file: &dyn File,
+    end: u64,
+    mut alone: bool,
+) -> io::Result<()> {
     loop {
         match poll_fn(|context| commit.poll(end, alone, context)).await? {
             Step::Done => return Ok(()),
             Step::Lead => {
-                block_in_place(|| commit.lead(file));
+                in_place.wait(commit.last_sync(), || commit.lead(file));
                 alone = false;
             }
         }
@@ -148,7 +156,7 @@ impl Drop for Ticket {
             // As a task, since there may be a thousand of them: most only wait for the one that syncs.
             Ok(runtime) if runtime.runtime_flavor() == RuntimeFlavor::MultiThread => {
                 drop(runtime.spawn(async move {
-                    if let Err(error) = synced(&commit, file.as_ref(), end, false).await {
+                    if let Err(error) = synced(&task.env.in_place, &commit, file.as_ref(), end, false).await {
                         block_in_place(|| task.failed_to_sync(error));
                     }
                 }));
