@@ -70,11 +70,11 @@ fn malformed(error: &DecodeError) -> Status {
         problem = rest;
     }
     // Of the two forms of a message prost knows only the name of the choice.
-    if let [choice @ "body", inner @ ..] = &mut path[..] {
-        if !inner.is_empty() {
-            *choice = "message";
+    if let Some(at) = path.iter().position(|field| *field == "body") {
+        if at + 1 < path.len() {
+            path[at] = "message";
         } else if problem.starts_with("invalid string") {
-            *choice = "message_json";
+            path[at] = "message_json";
         }
     }
     let field = path.join(".");

@@ -148,6 +148,7 @@ impl NewMessage {
             output_ref: self.output_ref,
             request_id: self.request_id.unwrap_or_else(request_id),
             lease_generation,
+            more: Vec::new(),
         }
     }
 }

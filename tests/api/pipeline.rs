@@ -30,7 +30,32 @@ pub(crate) fn piped(request: pb::AppendMessageRequest) -> pb::AppendMessagesRequ
         output_ref: request.output_ref,
         request_id: request.request_id,
         lease_generation: request.lease_generation,
+        more: Vec::new(),
     }
+}
+
+/// So many messages in each request, all of one task.
+fn together(requests: Vec<pb::AppendMessageRequest>, count: usize) -> Vec<pb::AppendMessagesRequest> {
+    use pb::more_message::Body as More;
+    let more = |request: &pb::AppendMessageRequest| pb::MoreMessage {
+        body: request.body.clone().map(|body| match body {
+            Body::Message(message) => More::Message(message),
+            Body::MessageJson(json) => More::MessageJson(json),
+        }),
+        pinned: request.pinned,
+        output_ref: request.output_ref.clone(),
+        request_id: request.request_id.clone(),
+    };
+    let batch = |batch: &[pb::AppendMessageRequest]| {
+        let (first, rest) = batch.split_first().unwrap();
+        pb::AppendMessagesRequest { more: rest.iter().map(more).collect(), ..piped(first.clone()) }
+    };
+    requests.chunks(count).map(batch).collect()
+}
+
+/// The numbers of all messages that a response acknowledges.
+fn seqs(ack: &pb::AppendMessagesResponse) -> Vec<u64> {
+    std::iter::once(ack.seq).chain(ack.more.iter().map(|more| more.seq)).collect()
 }
 
 /// The contents of a task's messages, as they stand in its log.
@@ -60,6 +85,77 @@ async fn responses_come_in_the_order_of_requests_of_several_tasks() {
         last.pressure.as_ref().unwrap().tokens,
         task(&mut api, &tasks[2]).await.statistics.unwrap().view_tokens
     );
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn messages_that_come_together_are_answered_together() {
+    let server = TestServer::start().await;
+    let mut api = api(&server).await;
+    let work = start(&mut api).await;
+    let requests: Vec<_> = (0..3000)
+        .map(|number| pb::AppendMessageRequest {
+            request_id: format!("call-{number}"),
+            ..work.say(&format!("message {number}"))
+        })
+        .collect();
+    let sent = together(requests.clone(), 1024);
+    let acks = all(api.append_messages(tokio_stream::iter(sent)).await).await.unwrap();
+    assert_eq!(acks.iter().map(|ack| ack.more.len()).collect::<Vec<_>>(), [1023, 1023, 951]);
+    assert_eq!(acks.iter().flat_map(seqs).collect::<Vec<_>>(), (1..=3000).collect::<Vec<_>>());
+    assert!(acks.iter().flat_map(|ack| &ack.more).all(|more| more.tokens > 0 && more.pressure.is_some()));
+    assert_eq!(contents(&server, &work)[2999], "message 2999");
+    // Sent again in other company, nothing changes.
+    let again = together(requests[2500..].to_vec(), 3);
+    let acks = all(api.append_messages(tokio_stream::iter(again)).await).await.unwrap();
+    assert_eq!(acks.iter().flat_map(seqs).collect::<Vec<_>>(), (2501..=3000).collect::<Vec<_>>());
+    assert!(acks.iter().all(|ack| ack.duplicate && ack.more.iter().all(|more| more.duplicate)));
+    assert_eq!(task(&mut api, &work).await.last_seq, 3000);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn of_messages_that_come_together_those_before_a_failure_are_answered() {
+    let server = TestServer::start().await;
+    let mut api = api(&server).await;
+    // With the wrong one in the middle of a request, as its first, as its last; all at once.
+    for count in [1, 7, 20, 21, 40] {
+        let work = start(&mut api).await;
+        let mut requests: Vec<_> = (0..40).map(|number| work.say(&format!("{number}"))).collect();
+        requests[3].request_id = "used".to_owned();
+        requests[20].request_id = "used".to_owned();
+        let sent = together(requests, count);
+        let mut acks = api.append_messages(tokio_stream::iter(sent)).await.unwrap().into_inner();
+        let mut told = Vec::new();
+        while told.len() < 20 {
+            told.extend(seqs(&acks.message().await.unwrap().unwrap()));
+        }
+        assert_eq!(told, (1..=20).collect::<Vec<_>>(), "{count} together");
+        let failed = why(&acks.message().await.unwrap_err()).reason;
+        assert_eq!(failed, ErrorReason::RequestIdReused, "{count} together");
+        assert_eq!(task(&mut api, &work).await.last_seq, 20, "{count} together");
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn messages_that_come_together_are_refused_together() {
+    let server = TestServer::start().await;
+    let mut api = api(&server).await;
+    let work = start(&mut api).await;
+    let many = vec![work.say("one of many"); 1025];
+    let wrong = vec![work.say("fine"), work.say("fine too"), work.json(r#"{"role":"nobody"}"#)];
+    let large = vec![work.say(&"x".repeat(9 << 20)); 2];
+    for (requests, reason, field, words) in [
+        (many, ErrorReason::InvalidField, Some("more"), "has 1024 messages; at most 1023"),
+        (wrong, ErrorReason::InvalidField, Some("more[1].message_json.role"), "system, developer, user"),
+        (large, ErrorReason::TooLarge, None, "at most 16777216 are allowed"),
+    ] {
+        let sent = together(requests, usize::MAX);
+        let mut acks = api.append_messages(tokio_stream::iter(sent)).await.unwrap().into_inner();
+        let refused = why(&acks.message().await.unwrap_err());
+        assert_eq!(refused.reason, reason);
+        assert_eq!(refused.fields.first().map(String::as_str), field);
+        assert!(refused.words.contains(words), "{}", refused.words);
+        assert_eq!(task(&mut api, &work).await.last_seq, 0);
+    }
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -2,9 +2,7 @@
 
 use contextstore_proto::v1::ErrorReason;
 use prost_reflect::prost::Message;
-use prost_reflect::{
-    DescriptorPool, DynamicMessage, MethodDescriptor, ReflectMessage, ServiceDescriptor, Value,
-};
+use prost_reflect::{DescriptorPool, DynamicMessage, MethodDescriptor, ServiceDescriptor, Value};
 use serde_json::json;
 
 use crate::values::{Case, Path};
@@ -58,11 +56,12 @@ pub(crate) fn documented(field: &str) -> &'static [ErrorReason] {
 
 /// Fields that may be named instead, as the two are looked at together.
 pub(crate) fn beside(field: &str) -> &'static [&'static str] {
-    match field {
+    match field.strip_prefix("more.").unwrap_or(field) {
         "from_seq" => &["to_seq"],
         "from_id" => &["to_id"],
         "follow" => &["to_seq"],
         "holder" => &["holder.instance_id"],
+        "more" => &["message"],
         // As a whole it is known only as the choice that it is one of.
         "message" => &["message.role", "body"],
         "message_json" => &["message_json.role", "message_json.content", "message", "body"],
@@ -124,8 +123,10 @@ fn with(mut message: DynamicMessage, path: &[prost_reflect::FieldDescriptor], by
 fn element(field: &prost_reflect::FieldDescriptor) -> DynamicMessage {
     let kind = field.kind();
     let descriptor = kind.as_message().unwrap();
-    assert_eq!(descriptor.name(), "ToolCall");
-    let message = DynamicMessage::deserialize(descriptor.clone(), json!({"id": "c", "name": "ls"})).unwrap();
-    assert_eq!(message.descriptor().name(), "ToolCall");
-    message
+    let fine = match descriptor.name() {
+        "ToolCall" => json!({"id": "c", "name": "ls"}),
+        "MoreMessage" => json!({"message": {"role": "user"}}),
+        other => panic!("what is a fine {other}?"),
+    };
+    DynamicMessage::deserialize(descriptor.clone(), fine).unwrap()
 }

@@ -90,10 +90,23 @@ class Scripted(ContextStoreServicer):
 
     def AppendMessages(self, request_iterator: Any, context: Any) -> Any:
         """Appends two, then fails as it is told."""
-        for count, request in enumerate(request_iterator, start=1):
-            if count == 3:
-                self._take(request, context)
-            yield pb.AppendMessagesResponse(seq=int(request.output_ref))
+        count = 0
+        for request in request_iterator:
+            answers: list[pb.AppendMessageResponse] = []
+            for one in (request, *request.more):
+                count += 1
+                if count == 3:
+                    yield from together(answers)
+                    answers.clear()
+                    self._take(one, context)
+                answers.append(pb.AppendMessageResponse(seq=int(one.output_ref)))
+            yield from together(answers)
+
+
+def together(answers: list[pb.AppendMessageResponse]) -> Iterator[pb.AppendMessagesResponse]:
+    """One response, if there is anything to answer."""
+    if answers:
+        yield pb.AppendMessagesResponse(seq=answers[0].seq, more=answers[1:])
 
 
 @contextmanager

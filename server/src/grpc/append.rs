@@ -16,7 +16,7 @@ use super::serving::Serving;
 use super::status::Refusal;
 use super::{answer, convert};
 use crate::infra::metrics;
-use crate::model::{InvalidField, Role, TaskId};
+use crate::model::{Role, TaskId};
 use crate::store::{Append, AppendOutcome, Pending, TaskHandle};
 
 /// Messages that may wait for their responses.
@@ -33,7 +33,7 @@ pub(super) async fn one(
 ) -> Result<pb::AppendMessageResponse, Status> {
     let started = Instant::now();
     let large = request.encoded_len() > INLINE_BYTES;
-    let (id, append) = parse(request, large)?;
+    let (id, append) = whole(large, || convert::append(request))?;
     let begun = if large { None } else { serving.store().try_handle(id) };
     let pending = match begun.and_then(|handle| handle.try_append(&append)) {
         Some(begun) => begun?,
@@ -45,9 +45,9 @@ pub(super) async fn one(
     Ok(answer::appended(&outcome))
 }
 
-fn parse(request: pb::AppendMessageRequest, large: bool) -> Result<(TaskId, Append), InvalidField> {
-    let parse = || convert::append(request);
-    if large { block_in_place(parse) } else { parse() }
+/// Does something with a whole request that takes as long as that is large.
+fn whole<T>(large: bool, act: impl FnOnce() -> T) -> T {
+    if large { block_in_place(act) } else { act() }
 }
 
 fn count(outcome: &AppendOutcome, role: Role, started: Instant) {
@@ -57,8 +57,24 @@ fn count(outcome: &AppendOutcome, role: Role, started: Instant) {
     metrics::append_took(started.elapsed());
 }
 
-/// A message that was written, or why it was not.
-type Written = Result<(Pending, Role, Instant), Status>;
+/// A message that was written.
+struct Written {
+    pending: Pending,
+    role: Role,
+    started: Instant,
+}
+
+/// What was written of a request, and why the rest of it was not.
+struct Batch {
+    written: Vec<Written>,
+    failed: Option<Status>,
+}
+
+impl Batch {
+    fn failed(status: Status) -> Self {
+        Self { written: Vec::new(), failed: Some(status) }
+    }
+}
 
 /// Appends messages as they come; the responses follow in their order.
 pub(super) fn many(
@@ -67,32 +83,61 @@ pub(super) fn many(
 ) -> impl Stream<Item = Result<pb::AppendMessagesResponse, Status>> + Send {
     let (written, waiting) = mpsc::channel(WINDOW);
     tokio::spawn(write(serving, requests, written));
-    unfold(Some(waiting), |waiting| async move {
-        let mut waiting: mpsc::Receiver<Written> = waiting?;
-        let durable = match waiting.recv().await? {
-            Ok((pending, role, started)) => {
-                pending.durable().await.map_err(Status::from).inspect(|outcome| {
-                    count(outcome, role, started);
-                })
-            }
-            Err(status) => Err(status),
-        };
-        // Behind the first failure nothing more is told, and the one who writes notices.
-        let waiting = durable.is_ok().then_some(waiting);
-        Some((durable.map(|outcome| acknowledged(&outcome)), waiting))
-    })
+    unfold(Answers::Of(waiting), Answers::next)
 }
 
-fn acknowledged(outcome: &AppendOutcome) -> pb::AppendMessagesResponse {
-    let pb::AppendMessageResponse { seq, tokens, duplicate, pressure } = answer::appended(outcome);
-    pb::AppendMessagesResponse { seq, tokens, duplicate, pressure }
+/// What is to be answered yet.
+enum Answers {
+    /// Of what was written.
+    Of(mpsc::Receiver<Batch>),
+    /// Behind the first failure nothing more is told, and the one who writes notices.
+    Failed(Status),
+    Done,
+}
+
+impl Answers {
+    async fn next(self) -> Option<(Result<pb::AppendMessagesResponse, Status>, Self)> {
+        let mut waiting = match self {
+            Self::Of(waiting) => waiting,
+            Self::Failed(status) => return Some((Err(status), Self::Done)),
+            Self::Done => return None,
+        };
+        let Batch { written, mut failed } = waiting.recv().await?;
+        let mut durable = Vec::with_capacity(written.len());
+        for Written { pending, role, started } in written {
+            match pending.durable().await {
+                Ok(outcome) => {
+                    count(&outcome, role, started);
+                    durable.push(answer::appended(&outcome));
+                }
+                Err(error) => {
+                    failed = Some(error.into());
+                    break;
+                }
+            }
+        }
+        let mut durable = durable.into_iter();
+        Some(match (durable.next(), failed) {
+            (None, failed) => (Err(failed?), Self::Done),
+            (Some(first), None) => (Ok(together(first, durable.collect())), Self::Of(waiting)),
+            (Some(first), Some(status)) => (Ok(together(first, durable.collect())), Self::Failed(status)),
+        })
+    }
+}
+
+fn together(
+    first: pb::AppendMessageResponse,
+    more: Vec<pb::AppendMessageResponse>,
+) -> pb::AppendMessagesResponse {
+    let pb::AppendMessageResponse { seq, tokens, duplicate, pressure } = first;
+    pb::AppendMessagesResponse { seq, tokens, duplicate, pressure, more }
 }
 
 /// Writes what comes, until it ends or something fails.
 async fn write(
     serving: Arc<Serving>,
     mut requests: Streaming<pb::AppendMessagesRequest>,
-    written: mpsc::Sender<Written>,
+    written: mpsc::Sender<Batch>,
 ) {
     // One handle for as long as the messages are of one task, so that nothing goes through behind a failure.
     let mut handle: Option<TaskHandle> = None;
@@ -110,26 +155,56 @@ async fn write(
                 Err(status) => Err(status),
             },
         };
-        let outcome = match request {
-            Ok(Some(request)) => begin(&serving, &mut handle, convert::as_one(request)).await,
+        let batch = match request {
+            Ok(Some(request)) => begin_all(&serving, &mut handle, request).await,
             Ok(None) => return,
-            Err(status) => Err(status),
+            Err(status) => Batch::failed(status),
         };
-        let failed = outcome.is_err();
-        if written.send(outcome).await.is_err() || failed {
+        let failed = batch.failed.is_some();
+        if written.send(batch).await.is_err() || failed {
             return;
         }
     }
 }
 
+/// Writes the messages of a request, up to the first that fails.
+async fn begin_all(
+    serving: &Serving,
+    handle: &mut Option<TaskHandle>,
+    request: pb::AppendMessagesRequest,
+) -> Batch {
+    let size = request.encoded_len();
+    let limit = serving.limits.message_bytes;
+    if !request.more.is_empty() && size > limit {
+        let (size, limit) = (size as u64, limit as u64);
+        return Batch::failed(Refusal::TooLarge { size, limit }.into());
+    }
+    let large = size > INLINE_BYTES;
+    let (id, appends) = match whole(large, || convert::appends(request)) {
+        Ok(parsed) => parsed,
+        Err(invalid) => return Batch::failed(invalid.into()),
+    };
+    let mut batch = Batch { written: Vec::with_capacity(appends.len()), failed: None };
+    for append in appends {
+        match begin(serving, handle, id, append, large).await {
+            Ok(written) => batch.written.push(written),
+            Err(status) => {
+                batch.failed = Some(status);
+                break;
+            }
+        }
+    }
+    batch
+}
+
 async fn begin(
     serving: &Serving,
     handle: &mut Option<TaskHandle>,
-    request: pb::AppendMessageRequest,
-) -> Written {
+    id: TaskId,
+    append: Append,
+    large: bool,
+) -> Result<Written, Status> {
     let started = Instant::now();
-    let large = request.encoded_len() > INLINE_BYTES;
-    let (id, append) = parse(request, large)?;
     let role = append.message.role;
     let handle = match handle.take_if(|handle| handle.id() == id) {
         Some(same) => handle.insert(same),
@@ -144,7 +219,7 @@ async fn begin(
         Some(tried) => tried?,
         None => serving.with(|_| handle.append(&append)).await?,
     };
-    Ok((pending, role, started))
+    Ok(Written { pending, role, started })
 }
 
 /// Lets go of a task once everything that was written to it is durable.

@@ -185,35 +185,59 @@ pub(super) fn required_json(field: &'static str, text: &str) -> Parsed<Json> {
     some_json(field, text)?.ok_or_else(|| InvalidField::new(field, "is missing"))
 }
 
-/// The two are the same but for their names.
-pub(super) fn as_one(request: pb::AppendMessagesRequest) -> pb::AppendMessageRequest {
-    use pb::{append_message_request as one, append_messages_request as many};
-    pb::AppendMessageRequest {
-        task_uuid: request.task_uuid,
-        body: request.body.map(|body| match body {
-            many::Body::Message(message) => one::Body::Message(message),
-            many::Body::MessageJson(json) => one::Body::MessageJson(json),
-        }),
-        pinned: request.pinned,
-        output_ref: request.output_ref,
-        request_id: request.request_id,
-        lease_generation: request.lease_generation,
-    }
-}
+/// Messages that one request may carry behind its first.
+const MOST_MORE: usize = 1023;
 
 pub(super) fn append(request: pb::AppendMessageRequest) -> Parsed<(TaskId, Append)> {
     use pb::append_message_request::Body;
     let id = TaskId::parse(&request.task_uuid)?;
     let caller = caller(&request.request_id, request.lease_generation)?;
-    let mut message = match request.body {
-        Some(Body::Message(fields)) => message(fields)?,
-        Some(Body::MessageJson(json)) => NewMessage::from_json(&json)?,
-        None => return Err(InvalidField::new("message", "is missing; so is message_json")),
+    let message = match request.body {
+        Some(Body::Message(fields)) => Some(message(fields)?),
+        Some(Body::MessageJson(json)) => Some(NewMessage::from_json(&json)?),
+        None => None,
     };
-    message.pinned = request.pinned;
-    message.output_ref = some_ref(&request.output_ref)?;
+    Ok((id, one(message, request.pinned, &request.output_ref, caller)?))
+}
+
+/// All messages of a request, in order.
+pub(super) fn appends(request: pb::AppendMessagesRequest) -> Parsed<(TaskId, Vec<Append>)> {
+    use pb::append_messages_request::Body;
+    let (id, lease) = (TaskId::parse(&request.task_uuid)?, request.lease_generation);
+    if request.more.len() > MOST_MORE {
+        let problem = format!("has {} messages; at most {MOST_MORE} are allowed", request.more.len());
+        return Err(InvalidField::new("more", problem));
+    }
+    let message = match request.body {
+        Some(Body::Message(fields)) => Some(message(fields)?),
+        Some(Body::MessageJson(json)) => Some(NewMessage::from_json(&json)?),
+        None => None,
+    };
+    let mut appends = Vec::with_capacity(1 + request.more.len());
+    appends.push(one(message, request.pinned, &request.output_ref, caller(&request.request_id, lease)?)?);
+    for (at, more) in request.more.into_iter().enumerate() {
+        appends.push(self::more(more, lease).map_err(|invalid| invalid.within(&format!("more[{at}]")))?);
+    }
+    Ok((id, appends))
+}
+
+fn more(more: pb::MoreMessage, lease: u64) -> Parsed<Append> {
+    use pb::more_message::Body;
+    let message = match more.body {
+        Some(Body::Message(fields)) => Some(message(fields)?),
+        Some(Body::MessageJson(json)) => Some(NewMessage::from_json(&json)?),
+        None => None,
+    };
+    one(message, more.pinned, &more.output_ref, caller(&more.request_id, lease)?)
+}
+
+fn one(message: Option<NewMessage>, pinned: bool, output_ref: &str, caller: Caller) -> Parsed<Append> {
+    let missing = || InvalidField::new("message", "is missing; so is message_json");
+    let mut message = message.ok_or_else(missing)?;
+    message.pinned = pinned;
+    message.output_ref = some_ref(output_ref)?;
     let tokens = count_tokens(&message);
-    Ok((id, Append { message, tokens, caller }))
+    Ok(Append { message, tokens, caller })
 }
 
 pub(super) fn some_ref(text: &str) -> Parsed<Option<OutputRef>> {

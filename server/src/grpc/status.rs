@@ -171,7 +171,7 @@ fn fault(
         data.into_iter().map(|(key, value)| (key.to_owned(), short(&value))).collect();
     details.set_error_info(reason, ERROR_DOMAIN, data);
     if let Some(violation) = violation {
-        details.add_bad_request_violation(violation.field, short(&violation.problem));
+        details.add_bad_request_violation(violation.field.as_ref(), short(&violation.problem));
     }
     Status::with_error_details(code, short(&words), details)
 }

@@ -1,5 +1,6 @@
 //! The one error of the store. Variants carry data; the words are made here and nowhere else.
 
+use std::borrow::Cow;
 use std::io;
 
 use super::{Holder, Status, TaskId};
@@ -9,7 +10,7 @@ use super::{Holder, Status, TaskId};
 #[error("{field} {problem}")]
 pub struct InvalidField {
     /// The field, as the API names it.
-    pub field: &'static str,
+    pub field: Cow<'static, str>,
     /// What is wrong with it, with the limit where there is one.
     pub problem: String,
 }
@@ -17,7 +18,13 @@ pub struct InvalidField {
 impl InvalidField {
     /// `field` is the API's name; `problem` continues the sentence that begins with it.
     pub fn new(field: &'static str, problem: impl Into<String>) -> Self {
-        Self { field, problem: problem.into() }
+        Self { field: field.into(), problem: problem.into() }
+    }
+
+    /// The same of a field that this one is in.
+    #[must_use]
+    pub fn within(self, outer: &str) -> Self {
+        Self { field: format!("{outer}.{}", self.field).into(), ..self }
     }
 }
 

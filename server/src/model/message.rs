@@ -291,7 +291,7 @@ mod tests {
             ),
         ] {
             let found = NewMessage::from_json(&text);
-            assert_eq!(found.err().map(|error| error.field), bad, "{text}");
+            assert_eq!(found.err().map(|error| error.field).as_deref(), bad, "{text}");
         }
     }
 }

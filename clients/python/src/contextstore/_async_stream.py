@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-from collections.abc import AsyncIterator, Iterable
+from collections.abc import AsyncIterator
 from typing import TYPE_CHECKING
 
 import grpc
 
+from ._pipeline import Ack, Pipeline, acks, together
 from ._stream import checked, ended_early, no_answer
 from .errors import Cancelled, ContextStoreError
 from .v1 import context_store_pb2 as pb
@@ -29,17 +30,16 @@ def lost_status(error: ContextStoreError) -> bool:
 class AsyncAppendStream:
     """A stream that is open. `close` must be called."""
 
-    def __init__(
-        self, stub: ContextStoreAsyncStub, requests: Iterable[pb.AppendMessagesRequest], deadline: float
-    ) -> None:
-        self._requests: asyncio.Queue[pb.AppendMessagesRequest | None] = asyncio.Queue()
-        self._answers: asyncio.Queue[pb.AppendMessagesResponse | Exception] = asyncio.Queue()
-        for request in requests:
+    def __init__(self, stub: ContextStoreAsyncStub, pipeline: Pipeline, deadline: float) -> None:
+        self._alone = pipeline.alone
+        self._requests: asyncio.Queue[pb.AppendMessageRequest | None] = asyncio.Queue()
+        self._answers: asyncio.Queue[Ack | Exception] = asyncio.Queue()
+        for request in pipeline:
             self._requests.put_nowait(request)
         self._call = stub.AppendMessages(self._feed(), timeout=deadline)
         self._collector = asyncio.create_task(self._collect())
 
-    def send(self, request: pb.AppendMessagesRequest) -> None:
+    def send(self, request: pb.AppendMessageRequest) -> None:
         """Hands on a message; does not wait."""
         self._requests.put_nowait(request)
 
@@ -47,7 +47,7 @@ class AsyncAppendStream:
         """Nothing more will be sent."""
         self._requests.put_nowait(None)
 
-    async def answer(self, timeout: float | None) -> pb.AppendMessagesResponse | ContextStoreError | None:
+    async def answer(self, timeout: float | None) -> Ack | ContextStoreError | None:
         """The next answer, or why there is none. Without a timeout: None if none is here yet."""
         if timeout is None:
             return None if self._answers.empty() else checked(self._answers.get_nowait())
@@ -64,13 +64,16 @@ class AsyncAppendStream:
             await self._collector
 
     async def _feed(self) -> AsyncIterator[pb.AppendMessagesRequest]:
-        while (request := await self._requests.get()) is not None:
+        held = None
+        while (one := held or await self._requests.get()) is not None:
+            request, held = together(one, self._requests, self._alone)
             yield request
 
     async def _collect(self) -> None:
         try:
             async for response in self._call:
-                self._answers.put_nowait(response)
+                for ack in acks(response):
+                    self._answers.put_nowait(ack)
             self._answers.put_nowait(ended_early())
         except asyncio.CancelledError:
             # The client was closed; or this stream was, and nobody asks.

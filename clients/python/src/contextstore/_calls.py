@@ -210,28 +210,24 @@ class TaskCalls:
         self.lease_generation = lease_generation
 
     def append(self, new: NewMessage) -> Call[Appended]:
-        request = pb.AppendMessageRequest(
-            message_json=message_json(new.message),
-            pinned=new.pinned,
-            output_ref=new.output_ref,
-            **self._mutation(new.request_id),
-        )
-        return Call("AppendMessage", request, appended)
+        return Call("AppendMessage", self._append(new, new.request_id), appended)
 
-    def append_in_stream(self, new: NewMessage | ChatMessage) -> pb.AppendMessagesRequest:
+    def append_in_stream(self, new: NewMessage | ChatMessage) -> pb.AppendMessageRequest:
         """One message of append_many; it always has a request id, as a broken stream is taken up again."""
         new = new if isinstance(new, NewMessage) else NewMessage(new)
-        return pb.AppendMessagesRequest(
+        return self._append(new, new.request_id or None)
+
+    def append_alone(self, sent: pb.AppendMessageRequest) -> Call[pb.AppendMessageResponse]:
+        """A message of append_many as a call of its own, under the same request id."""
+        return Call("AppendMessage", sent, lambda response: response)
+
+    def _append(self, new: NewMessage, request_id: str | None) -> pb.AppendMessageRequest:
+        return pb.AppendMessageRequest(
             message_json=message_json(new.message),
             pinned=new.pinned,
             output_ref=new.output_ref,
-            **self._mutation(new.request_id or None),
+            **self._mutation(request_id),
         )
-
-    def append_alone(self, sent: pb.AppendMessagesRequest) -> Call[pb.AppendMessageResponse]:
-        """A message of append_many as a call of its own, under the same request id. The two have the same fields."""
-        request = pb.AppendMessageRequest.FromString(sent.SerializeToString())
-        return Call("AppendMessage", request, lambda response: response)
 
     def get(self) -> Call[TaskState]:
         request = pb.GetTaskRequest(task_uuid=self.task_uuid)

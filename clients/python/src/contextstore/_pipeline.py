@@ -8,6 +8,9 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Iterator
+from typing import Protocol, Union
+
+import grpc
 
 from ._calls import appended
 from ._retry import StreamAttempts
@@ -18,6 +21,51 @@ from .v1 import context_store_pb2 as pb
 # The server remembers the last 1 024 request ids; half of that leaves room for other calls on the same task.
 _MOST_MESSAGES = 512
 _MOST_BYTES = 8 << 20
+# What is sent at once of what waits: the cost of grpcio is that of a request, hardly that of its bytes.
+_TOGETHER_MESSAGES = 64
+_TOGETHER_BYTES = 256 << 10
+
+Ack = Union[pb.AppendMessagesResponse, pb.AppendMessageResponse]
+"""What acknowledges one message."""
+
+
+class Waiting(Protocol):
+    """Messages that wait to be sent, in a queue of either kind; None is the end of them."""
+
+    def empty(self) -> bool: ...
+    def get_nowait(self) -> pb.AppendMessageRequest | None: ...
+    def put_nowait(self, item: None, /) -> None: ...
+
+
+def together(
+    first: pb.AppendMessageRequest, waiting: Waiting, alone: bool
+) -> tuple[pb.AppendMessagesRequest, pb.AppendMessageRequest | None]:
+    """A message and what waits behind it as one request, and the one that did not fit in any more."""
+    # The first is in the same fields as one that is sent alone.
+    request = pb.AppendMessagesRequest.FromString(first.SerializeToString())
+    size = first.ByteSize()
+    while not alone and len(request.more) < _TOGETHER_MESSAGES and not waiting.empty():
+        one = waiting.get_nowait()
+        if one is None:
+            waiting.put_nowait(None)
+            break
+        size += one.ByteSize()
+        if size > _TOGETHER_BYTES:
+            return request, one
+        # All are of one task, under one lease.
+        request.more.add(
+            message_json=one.message_json,
+            pinned=one.pinned,
+            output_ref=one.output_ref,
+            request_id=one.request_id,
+        )
+    return request, None
+
+
+def acks(response: pb.AppendMessagesResponse) -> Iterator[Ack]:
+    """What a response says, message by message."""
+    yield response
+    yield from response.more
 
 
 class Pipeline:
@@ -26,11 +74,13 @@ class Pipeline:
     def __init__(self, timeout: float) -> None:
         self._timeout = timeout
         self._attempts = StreamAttempts(timeout)
-        self._sent: deque[tuple[pb.AppendMessagesRequest, int]] = deque()
+        self._sent: deque[tuple[pb.AppendMessageRequest, int]] = deque()
         self._bytes = 0
         self._finished = False
+        self.alone = False
+        """Whether each message is to be sent in a request of its own."""
 
-    def __iter__(self) -> Iterator[pb.AppendMessagesRequest]:
+    def __iter__(self) -> Iterator[pb.AppendMessageRequest]:
         return (request for request, _ in self._sent)
 
     @property
@@ -44,7 +94,7 @@ class Pipeline:
         full = len(self._sent) >= _MOST_MESSAGES or self._bytes >= _MOST_BYTES
         return self._timeout if full or (self._finished and self._sent) else None
 
-    def add(self, request: pb.AppendMessagesRequest) -> None:
+    def add(self, request: pb.AppendMessageRequest) -> None:
         """A message that is being sent."""
         size = request.ByteSize()
         self._sent.append((request, size))
@@ -60,11 +110,11 @@ class Pipeline:
         return self._finished
 
     @property
-    def oldest(self) -> pb.AppendMessagesRequest | None:
+    def oldest(self) -> pb.AppendMessageRequest | None:
         """The first one that is not acknowledged."""
         return self._sent[0][0] if self._sent else None
 
-    def acknowledge(self, response: pb.AppendMessagesResponse | pb.AppendMessageResponse) -> Appended:
+    def acknowledge(self, response: Ack) -> Appended:
         """The oldest one is on disk: acknowledgements come in the order of the messages."""
         _, size = self._sent.popleft()
         self._bytes -= size
@@ -73,4 +123,9 @@ class Pipeline:
 
     def pause_after(self, error: ContextStoreError) -> float:
         """Seconds to wait before all that is not acknowledged is sent on a new stream; or raises the error."""
+        if error.code is grpc.StatusCode.INVALID_ARGUMENT and not self.alone:
+            # All messages of a request were refused for one of them. Alone, those before it are appended, and the
+            # error is about itself.
+            self.alone = True
+            return 0.0
         return self._attempts.pause_after(error, idle=not self._sent)

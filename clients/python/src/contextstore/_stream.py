@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import queue
 import threading
-from collections.abc import Iterable, Iterator
-from typing import cast
+from collections.abc import Iterator
 
 import grpc
 
+from ._pipeline import Ack, Pipeline, acks, together
 from .errors import ContextStoreError, DeadlineExceeded, Internal, from_rpc_error
 from .v1 import context_store_pb2 as pb
 from .v1.context_store_pb2_grpc import ContextStoreStub
@@ -28,9 +28,7 @@ def no_answer(timeout: float) -> ContextStoreError:
     )
 
 
-def checked(
-    answer: pb.AppendMessagesResponse | BaseException,
-) -> pb.AppendMessagesResponse | ContextStoreError:
+def checked(answer: Ack | BaseException) -> Ack | ContextStoreError:
     """What was collected; raises what is neither an answer nor an error of the call."""
     if isinstance(answer, grpc.RpcError):
         return from_rpc_error(answer)
@@ -42,20 +40,17 @@ def checked(
 class AppendStream:
     """A stream that is open. `close` must be called."""
 
-    def __init__(
-        self, stub: ContextStoreStub, requests: Iterable[pb.AppendMessagesRequest], deadline: float
-    ) -> None:
-        self._requests: queue.SimpleQueue[pb.AppendMessagesRequest | None] = queue.SimpleQueue()
-        self._answers: queue.SimpleQueue[pb.AppendMessagesResponse | Exception] = queue.SimpleQueue()
-        for request in requests:
+    def __init__(self, stub: ContextStoreStub, pipeline: Pipeline, deadline: float) -> None:
+        self._alone = pipeline.alone
+        self._requests: queue.SimpleQueue[pb.AppendMessageRequest | None] = queue.SimpleQueue()
+        self._answers: queue.SimpleQueue[Ack | Exception] = queue.SimpleQueue()
+        for request in pipeline:
             self._requests.put(request)
-        self._call = stub.AppendMessages(
-            cast(Iterator[pb.AppendMessagesRequest], iter(self._requests.get, None)), timeout=deadline
-        )
+        self._call = stub.AppendMessages(self._feed(), timeout=deadline)
         self._collector = threading.Thread(target=self._collect, name="contextstore-acks", daemon=True)
         self._collector.start()
 
-    def send(self, request: pb.AppendMessagesRequest) -> None:
+    def send(self, request: pb.AppendMessageRequest) -> None:
         """Hands on a message; does not wait."""
         self._requests.put(request)
 
@@ -63,7 +58,7 @@ class AppendStream:
         """Nothing more will be sent."""
         self._requests.put(None)
 
-    def answer(self, timeout: float | None) -> pb.AppendMessagesResponse | ContextStoreError | None:
+    def answer(self, timeout: float | None) -> Ack | ContextStoreError | None:
         """The next answer, or why there is none. Without a timeout: None if none is here yet."""
         try:
             return checked(self._answers.get(block=timeout is not None, timeout=timeout))
@@ -76,10 +71,17 @@ class AppendStream:
         self.finish()
         self._collector.join()
 
+    def _feed(self) -> Iterator[pb.AppendMessagesRequest]:
+        held = None
+        while (one := held or self._requests.get()) is not None:
+            request, held = together(one, self._requests, self._alone)
+            yield request
+
     def _collect(self) -> None:
         try:
             for response in self._call:
-                self._answers.put(response)
+                for ack in acks(response):
+                    self._answers.put(ack)
             self._answers.put(ended_early())
         except Exception as error:
             self._answers.put(error)

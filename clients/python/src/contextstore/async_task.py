@@ -40,7 +40,7 @@ if TYPE_CHECKING:
 Messages: TypeAlias = Iterable[NewMessage | ChatMessage] | AsyncIterable[NewMessage | ChatMessage]
 
 
-async def _requests(messages: Messages, calls: TaskCalls) -> AsyncIterator[pb.AppendMessagesRequest | None]:
+async def _requests(messages: Messages, calls: TaskCalls) -> AsyncIterator[pb.AppendMessageRequest | None]:
     """What is sent for the messages, and None at the end."""
     if isinstance(messages, AsyncIterable):
         async for message in messages:
@@ -96,7 +96,7 @@ class AsyncTask(TaskBase):
         again. At most 512 messages, or 8 MiB, wait for their acknowledgements.
         """
         pipeline = Pipeline(self.client.timeout if timeout is None else timeout)
-        stream = AsyncAppendStream(self.client.stub, (), self.client.stream_timeout)
+        stream = AsyncAppendStream(self.client.stub, pipeline, self.client.stream_timeout)
         try:
             async for request in _requests(messages, self._calls):
                 if request is None:

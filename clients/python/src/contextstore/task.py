@@ -84,7 +84,7 @@ class Task(TaskBase):
         most 512 messages, or 8 MiB, wait for their acknowledgements.
         """
         pipeline = Pipeline(self.client.timeout if timeout is None else timeout)
-        stream = AppendStream(self.client.stub, (), self.client.stream_timeout)
+        stream = AppendStream(self.client.stub, pipeline, self.client.stream_timeout)
         try:
             for request in itertools.chain(map(self._calls.append_in_stream, messages), (None,)):
                 if request is None:

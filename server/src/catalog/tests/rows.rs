@@ -241,7 +241,7 @@ fn tokens_that_were_not_given_are_refused() {
     let catalog = filled(&[row(0), row(1)]);
     let list = |order, token: &str| match catalog.list(&TaskFilter::default(), order, 1, Some(token)) {
         Ok(page) => Ok(page.rows.len()),
-        Err(StoreError::Invalid(invalid)) => Err(invalid.field),
+        Err(StoreError::Invalid(invalid)) => Err(invalid.field.into_owned()),
         Err(other) => panic!("{other}"),
     };
     let token = |order| catalog.list(&TaskFilter::default(), order, 1, None).unwrap().next.unwrap();
@@ -249,7 +249,7 @@ fn tokens_that_were_not_given_are_refused() {
         let token = token(order);
         assert_eq!(list(order, &token), Ok(1));
         for other in ORDERS.into_iter().filter(|other| *other != order) {
-            assert_eq!(list(other, &token), Err("page_token"), "{order:?} for {other:?}");
+            assert_eq!(list(other, &token), Err("page_token".to_owned()), "{order:?} for {other:?}");
         }
         let version = format!("02{}", &token[2..]);
         let sign = format!("{}+1", &token[2..]);
@@ -258,7 +258,7 @@ fn tokens_that_were_not_given_are_refused() {
         let short = &token[..token.len() - 2];
         let long = format!("{token}00");
         for bad in ["", "x", short, &long, &version, &sign, &time, &wide, "' OR 1 = 1"] {
-            assert_eq!(list(order, bad), Err("page_token"), "{bad}");
+            assert_eq!(list(order, bad), Err("page_token".to_owned()), "{bad}");
         }
     }
 }

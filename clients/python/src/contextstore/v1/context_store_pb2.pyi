@@ -935,6 +935,7 @@ class AppendMessagesRequest(_message.Message):
     OUTPUT_REF_FIELD_NUMBER: _builtins.int
     REQUEST_ID_FIELD_NUMBER: _builtins.int
     LEASE_GENERATION_FIELD_NUMBER: _builtins.int
+    MORE_FIELD_NUMBER: _builtins.int
     task_uuid: _builtins.str
     """The task."""
     message_json: _builtins.str
@@ -953,6 +954,13 @@ class AppendMessagesRequest(_message.Message):
     def message(self) -> _message_pb2.Message:
         """By its fields."""
 
+    @_builtins.property
+    def more(self) -> _containers.RepeatedCompositeFieldContainer[Global___MoreMessage]:
+        """Messages of the same task, under the same lease, that follow this one: a caller that has many at hand saves both
+        sides work. At most 1 023, and the request is no larger than one message may be. One that is not valid has the
+        whole request refused. Else they are applied one by one, as if each had come alone, and answered together.
+        """
+
     def __init__(
         self,
         *,
@@ -963,16 +971,59 @@ class AppendMessagesRequest(_message.Message):
         output_ref: _builtins.str = ...,
         request_id: _builtins.str = ...,
         lease_generation: _builtins.int = ...,
+        more: _abc.Iterable[Global___MoreMessage] | None = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _typing.Literal["body", b"body", "message", b"message", "message_json", b"message_json"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["body", b"body", "lease_generation", b"lease_generation", "message", b"message", "message_json", b"message_json", "output_ref", b"output_ref", "pinned", b"pinned", "request_id", b"request_id", "task_uuid", b"task_uuid"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["body", b"body", "lease_generation", b"lease_generation", "message", b"message", "message_json", b"message_json", "more", b"more", "output_ref", b"output_ref", "pinned", b"pinned", "request_id", b"request_id", "task_uuid", b"task_uuid"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     _WhichOneofReturnType_body: _TypeAlias = _typing.Literal["message", "message_json"]  # noqa: Y015
     _WhichOneofArgType_body: _TypeAlias = _typing.Literal["body", b"body"]  # noqa: Y015
     def WhichOneof(self, oneof_group: _WhichOneofArgType_body) -> _WhichOneofReturnType_body | None: ...
 
 Global___AppendMessagesRequest: _TypeAlias = AppendMessagesRequest  # noqa: Y015
+
+@_typing.final
+class MoreMessage(_message.Message):
+    """A message to append behind another one."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    MESSAGE_FIELD_NUMBER: _builtins.int
+    MESSAGE_JSON_FIELD_NUMBER: _builtins.int
+    PINNED_FIELD_NUMBER: _builtins.int
+    OUTPUT_REF_FIELD_NUMBER: _builtins.int
+    REQUEST_ID_FIELD_NUMBER: _builtins.int
+    message_json: _builtins.str
+    """A whole OpenAI chat message as an SDK produced it."""
+    pinned: _builtins.bool
+    """Whether to pin it."""
+    output_ref: _builtins.str
+    """The full output of a tool, if the message holds a cut view of it."""
+    request_id: _builtins.str
+    """Names the call."""
+    @_builtins.property
+    def message(self) -> _message_pb2.Message:
+        """By its fields."""
+
+    def __init__(
+        self,
+        *,
+        message: _message_pb2.Message | None = ...,
+        message_json: _builtins.str = ...,
+        pinned: _builtins.bool = ...,
+        output_ref: _builtins.str = ...,
+        request_id: _builtins.str = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _typing.Literal["body", b"body", "message", b"message", "message_json", b"message_json"]  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["body", b"body", "message", b"message", "message_json", b"message_json", "output_ref", b"output_ref", "pinned", b"pinned", "request_id", b"request_id"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    _WhichOneofReturnType_body: _TypeAlias = _typing.Literal["message", "message_json"]  # noqa: Y015
+    _WhichOneofArgType_body: _TypeAlias = _typing.Literal["body", b"body"]  # noqa: Y015
+    def WhichOneof(self, oneof_group: _WhichOneofArgType_body) -> _WhichOneofReturnType_body | None: ...
+
+Global___MoreMessage: _TypeAlias = MoreMessage  # noqa: Y015
 
 @_typing.final
 class AppendMessagesResponse(_message.Message):
@@ -984,6 +1035,7 @@ class AppendMessagesResponse(_message.Message):
     TOKENS_FIELD_NUMBER: _builtins.int
     DUPLICATE_FIELD_NUMBER: _builtins.int
     PRESSURE_FIELD_NUMBER: _builtins.int
+    MORE_FIELD_NUMBER: _builtins.int
     seq: _builtins.int
     """Its number."""
     tokens: _builtins.int
@@ -994,6 +1046,10 @@ class AppendMessagesResponse(_message.Message):
     def pressure(self) -> _message_pb2.Pressure:
         """How full the context is with it."""
 
+    @_builtins.property
+    def more(self) -> _containers.RepeatedCompositeFieldContainer[Global___AppendMessageResponse]:
+        """The answers to `more` of the request, in order. Fewer, if one of them failed: then its error follows."""
+
     def __init__(
         self,
         *,
@@ -1001,10 +1057,11 @@ class AppendMessagesResponse(_message.Message):
         tokens: _builtins.int = ...,
         duplicate: _builtins.bool = ...,
         pressure: _message_pb2.Pressure | None = ...,
+        more: _abc.Iterable[Global___AppendMessageResponse] | None = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _typing.Literal["pressure", b"pressure"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["duplicate", b"duplicate", "pressure", b"pressure", "seq", b"seq", "tokens", b"tokens"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["duplicate", b"duplicate", "more", b"more", "pressure", b"pressure", "seq", b"seq", "tokens", b"tokens"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 

@@ -338,7 +338,8 @@ class ContextStoreServicer(object):
 
     def AppendMessages(self, request_iterator, context):
         """Appends messages without waiting for each: they share syncs. Each request is what AppendMessage takes, each
-        response what it answers; responses come in the order of the requests. The first failure ends the stream,
+        response what it answers; responses come in the order of the requests. A request may carry more messages, which
+        are answered in the same response. The first failure ends the stream,
         after the responses of what went before it, and nothing behind it is applied. A stream may speak of several
         tasks. A caller that may repeat messages after a broken stream keeps at most 512 whose responses it has not
         read: only the last 1 024 request_ids of a task are remembered. Errors as AppendMessage, and STALLED for one
