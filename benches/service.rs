@@ -19,6 +19,8 @@
 
 #[path = "service/calls.rs"]
 mod calls;
+#[path = "service/floor.rs"]
+mod floor;
 #[path = "service/large.rs"]
 mod large;
 #[path = "service/limits.rs"]
@@ -214,6 +216,11 @@ fn python(place: &Path, server: &Server, calls: &Calls, note: &str) -> Vec<Cell>
                 json!({"cell": "append", "durability": durability, "callers": callers, "seconds": seconds});
             cells.push(cell(at, &format!("{word}, {name}"), append));
         }
+    }
+    let floor = format!("unix:{}", floor::serve(place).display());
+    for (at, name, method) in [(11, targets::FLOOR_NO_OP, "No"), (12, targets::FLOOR, "Sync")] {
+        let call = json!({"cell": "floor", "address": floor, "method": method, "seconds": seconds});
+        cells.push(cell(at, name, call));
     }
     let context = json!({"cell": "file", "path": server.view(&calls.context), "seconds": seconds});
     cells.push(cell(52, "1 MB file, read and parsed by orjson", context));

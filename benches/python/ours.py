@@ -49,6 +49,7 @@ def cells(address: str) -> tuple[dict[str, Callable[..., dict[str, Any]]], Calla
         "pipelined": pipelined,
         "stream": stream,
         "ceiling": _ceiling,
+        "floor": _floor,
         "context": context,
         "file": _file,
         "cpu": lambda: {"seconds": time.process_time()},
@@ -73,6 +74,14 @@ def _ceiling(address: str) -> dict[str, Any]:
     with grpc.insecure_channel(address, options=[("grpc.default_authority", "localhost")]) as channel:
         grpc.channel_ready_future(channel).result(timeout=10)
         return _bytes_of(channel.unary_stream("/bench.Replay/Replay")(b""))
+
+
+def _floor(address: str, method: str, seconds: float) -> dict[str, Any]:
+    """One call after the other to a server that does next to nothing, with nothing of ours around it."""
+    with grpc.insecure_channel(address, options=[("grpc.default_authority", "localhost")]) as channel:
+        grpc.channel_ready_future(channel).result(timeout=10)
+        call = channel.unary_unary(f"/bench.Floor/{method}")
+        return repeat(partial(call, b"x" * 1200 if method == "Sync" else b""), seconds)
 
 
 def _file(path: str, seconds: float) -> dict[str, Any]:

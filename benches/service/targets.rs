@@ -6,6 +6,10 @@ use crate::report::{Cell, quartiles, ratio_row, ratios, ratios_head, undisturbed
 
 pub(crate) const SQLITE: &str = "sqlite3, WAL and FULL";
 
+/// A server that does nothing but what is said, called by grpcio alone.
+pub(crate) const FLOOR: &str = "bare server, write and fdatasync in place";
+pub(crate) const FLOOR_NO_OP: &str = "bare server, no-op";
+
 /// Something to be reached, as a number for each round.
 pub(crate) struct Target {
     pub(crate) number: u32,
@@ -59,6 +63,9 @@ pub(crate) fn of(cells: &[Cell], report: &mut String) -> Vec<Target> {
         ("Rust, durable, 64 callers, a task each", "Rust, durable, one by one"),
         ("Rust, durable, 64 callers", "Rust, no-op, 64 callers"),
         ("Python, not durable, one by one", "Python, no-op"),
+        (one, "Python, bare server, write and fdatasync in place"),
+        ("Rust, durable, 64 callers", "Rust, not durable, 64 callers"),
+        ("Rust, not durable, 64 callers", "Rust, durable, one by one"),
         ("Python, durable, 8 callers", one),
         ("Python, durable, 64 callers", one),
         (
@@ -79,6 +86,25 @@ pub(crate) fn of(cells: &[Cell], report: &mut String) -> Vec<Target> {
         let (one, no_op, sync) = (medians(one)?, medians("Python, no-op")?, medians(sync)?);
         Some(one.iter().zip(no_op).zip(sync).map(|((one, no_op), sync)| (one - no_op) / sync).collect())
     };
+    // The floor of the same: what a server that does nothing else comes to.
+    let least = || {
+        let (floor, no_op) = (format!("Python, {FLOOR}"), format!("Python, {FLOOR_NO_OP}"));
+        let (one, no_op, sync) = (medians(&floor)?, medians(&no_op)?, medians(sync)?);
+        Some(
+            one.iter()
+                .zip(no_op)
+                .zip(sync)
+                .map(|((one, no_op), sync)| (one - no_op) / sync)
+                .collect::<Vec<_>>(),
+        )
+    };
+    if let Some(least) = least() {
+        ratio_row(
+            "Python, bare server: (write and fdatasync in place − no-op) ÷ bare fdatasync",
+            &least,
+            report,
+        );
+    }
     let context = || {
         Some(ratios(
             &medians("Python, 1 MB context as messages")?,
