@@ -21,6 +21,8 @@ mod history;
 mod leases;
 #[path = "api/lifecycle.rs"]
 mod lifecycle;
+#[path = "api/media.rs"]
+mod media;
 #[path = "api/messages.rs"]
 mod messages;
 #[path = "support/nobody.rs"]

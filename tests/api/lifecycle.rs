@@ -29,6 +29,7 @@ fn config() -> pb::TaskConfig {
             strategy: "prune".to_owned(),
             threshold: Some(0.5),
             token_threshold: Some(1000),
+            max_request_bytes: Some(5000),
         }),
         extra_json: r#"{"own":[1,2],"temperature":0.1}"#.to_owned(),
     }

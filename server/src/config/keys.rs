@@ -222,6 +222,18 @@ pub(super) const KEYS: &[Key] = &[
         about: "Tokens at which compression is due; wins over the share. A task may say otherwise",
     },
     Key {
+        name: "compression.max_request_bytes",
+        kind: Kind::Bytes {
+            least: 0,
+            most: 64 * GIB,
+            set: |c, bytes| c.compression.max_request_bytes = bytes,
+        },
+        default: "28MiB",
+        since: "0.1.0",
+        about: "Bytes that a request to a provider may have: when a view is larger, its oldest images and files become \
+                notes. 0: no limit. A task may say otherwise",
+    },
+    Key {
         name: "log.format",
         kind: Kind::Word {
             words: &[

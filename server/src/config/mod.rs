@@ -148,6 +148,8 @@ pub struct Compression {
     pub threshold: Option<f64>,
     /// Tokens; wins over the share.
     pub token_threshold: Option<u64>,
+    /// Bytes of a request to a provider; 0: no limit.
+    pub max_request_bytes: u64,
 }
 
 /// The log of the process.
@@ -208,7 +210,12 @@ impl Config {
                 keepalive_interval: Duration::ZERO,
                 keepalive_timeout: Duration::ZERO,
             },
-            compression: Compression { strategy: String::new(), threshold: None, token_threshold: None },
+            compression: Compression {
+                strategy: String::new(),
+                threshold: None,
+                token_threshold: None,
+                max_request_bytes: 0,
+            },
             log: Log { format: LogFormat::Text, level: String::new() },
         }
     }

@@ -85,6 +85,7 @@ compression:
   strategy: prune
   threshold: 0.25
   token_threshold: 8000
+  max_request_bytes: 5MiB
 log:
   format: json
   level: warn,contextstore=debug
@@ -123,6 +124,7 @@ fn otherwise() -> Config {
             strategy: "prune".to_owned(),
             threshold: Some(0.25),
             token_threshold: Some(8000),
+            max_request_bytes: 5 << 20,
         },
         log: Log { format: LogFormat::Json, level: "warn,contextstore=debug".to_owned() },
     }
@@ -152,8 +154,9 @@ fn nothing_said_gives_the_defaults() {
     assert_eq!(config.server.keepalive_interval, Duration::from_secs(20));
     assert_eq!(config.server.keepalive_timeout, Duration::from_secs(10));
     assert_eq!(config.log, Log { format: LogFormat::Text, level: "info".to_owned() });
-    let Compression { strategy, threshold, token_threshold } = config.compression;
+    let Compression { strategy, threshold, token_threshold, max_request_bytes } = config.compression;
     assert_eq!((strategy.as_str(), threshold, token_threshold), ("summarize", None, None));
+    assert_eq!(max_request_bytes, 28 << 20);
 }
 
 #[test]

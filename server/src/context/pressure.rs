@@ -57,6 +57,16 @@ pub struct CompressionPolicy {
     pub threshold: Option<f64>,
     /// Tokens at which it is time; wins over the share.
     pub token_threshold: Option<u64>,
+    /// Bytes that a request to a provider may have; 0: no limit.
+    pub max_request_bytes: u64,
+}
+
+impl CompressionPolicy {
+    /// The bytes that a request for a task may have; none: no limit.
+    pub fn request_budget(&self, config: &TaskConfig) -> Option<u64> {
+        let own = config.other.get("compression").and_then(|own| own.get("max_request_bytes"));
+        Some(own.and_then(Value::as_u64).unwrap_or(self.max_request_bytes)).filter(|bytes| *bytes > 0)
+    }
 }
 
 /// Where the limit of a context comes from.

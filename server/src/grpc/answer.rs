@@ -67,6 +67,7 @@ fn config(config: &TaskConfig) -> pb::TaskConfig {
         strategy: own.get("strategy").and_then(Value::as_str).unwrap_or_default().to_owned(),
         threshold: own.get("threshold").and_then(Value::as_f64),
         token_threshold: own.get("token_threshold").and_then(Value::as_u64),
+        max_request_bytes: own.get("max_request_bytes").and_then(Value::as_u64),
     });
     pb::TaskConfig {
         llm_provider: config.llm_provider.clone(),

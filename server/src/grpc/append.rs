@@ -39,6 +39,9 @@ pub(super) async fn one(
         Some(begun) => begun?,
         None => serving.with(|store| store.begin_append(id, &append)).await?,
     };
+    if pending.shedding_due {
+        serving.shed(id);
+    }
     let role = append.message.role;
     let outcome = pending.durable().await?;
     count(&outcome, role, started);
@@ -219,6 +222,9 @@ async fn begin(
         Some(tried) => tried?,
         None => serving.with(|_| handle.append(&append)).await?,
     };
+    if pending.shedding_due {
+        serving.shed(id);
+    }
     Ok(Written { pending, role, started })
 }
 

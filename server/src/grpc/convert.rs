@@ -99,7 +99,7 @@ pub(super) fn config(config: pb::TaskConfig) -> Parsed<TaskConfig> {
 }
 
 fn compression_value(compression: pb::CompressionConfig) -> Parsed<Value> {
-    let pb::CompressionConfig { auto, strategy, threshold, token_threshold } = compression;
+    let pb::CompressionConfig { auto, strategy, threshold, token_threshold, max_request_bytes } = compression;
     let mut value = Map::new();
     if let Some(auto) = auto {
         value.insert("auto".to_owned(), auto.into());
@@ -120,6 +120,10 @@ fn compression_value(compression: pb::CompressionConfig) -> Parsed<Value> {
             return Err(InvalidField::new("config.compression.token_threshold", "must be at least 1"));
         }
         value.insert("token_threshold".to_owned(), tokens.into());
+    }
+    if let Some(bytes) = max_request_bytes {
+        let bytes = number("config.compression.max_request_bytes", bytes)?;
+        value.insert("max_request_bytes".to_owned(), bytes.into());
     }
     Ok(value.into())
 }

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use chrono::{DateTime, Utc};
 use tokio::sync::{Semaphore, watch};
-use tokio::task::block_in_place;
+use tokio::task::{block_in_place, spawn_blocking};
 use tonic::Status;
 
 use super::paced::Pace;
@@ -64,6 +64,16 @@ impl Serving {
         let _place = self.places.acquire().await;
         let store = self.store();
         block_in_place(|| act(&store)).map_err(Status::from)
+    }
+
+    /// Makes a view small enough for a request, in the background. Should it fail, the view is as it was.
+    pub(super) fn shed(&self, id: TaskId) {
+        let store = self.store();
+        spawn_blocking(move || match store.shed_media(id) {
+            Ok(Some(generation)) => tracing::info!(%id, generation, "old images and files became notes"),
+            Ok(None) => {}
+            Err(error) => tracing::warn!(%id, %error, "old images and files could not be replaced by notes"),
+        });
     }
 
     pub(super) async fn info(&self, id: TaskId) -> Result<TaskInfo, Status> {

@@ -19,7 +19,7 @@ pub(crate) use fold::show;
 pub use fold::{Fold, Messages, Source};
 pub use index::{Index, Row};
 pub(crate) use line::message_body;
-pub use line::{BadLine, Head, Line, LogKind, MAX_LINE_BYTES, seal, unseal};
+pub use line::{BadLine, Head, Line, LogKind, MAX_LINE_BYTES, MessageBody, seal, unseal};
 pub use requests::{Digest, Remembered, Requests};
 pub(crate) use scan::read_exact_at;
 pub use scan::{Backward, Forward, Found, Verdict, check_tail};

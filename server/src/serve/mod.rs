@@ -231,6 +231,7 @@ fn options(config: &Config) -> Result<StoreOptions, ServeError> {
             strategy: strategy.map_err(|error| ServeError::Start(error.to_string()))?,
             threshold: config.compression.threshold,
             token_threshold: config.compression.token_threshold,
+            max_request_bytes: config.compression.max_request_bytes,
         },
         ..StoreOptions::default()
     })

@@ -272,6 +272,12 @@ impl Store {
         self.task(id)?.rewrite(rewrite, caller)
     }
 
+    /// Replaces the oldest images and files of a view that is too large for a request; answers the ordinal of the
+    /// rewrite, if there was one.
+    pub fn shed_media(&self, id: TaskId) -> Result<Option<u64>, StoreError> {
+        self.task(id)?.shed_media()
+    }
+
     /// Takes back the newest compaction in force; answers the new ordinal.
     pub fn undo(&self, id: TaskId, caller: &Caller) -> Result<u64, StoreError> {
         self.task(id)?.undo(caller)

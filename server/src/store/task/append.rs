@@ -140,7 +140,8 @@ impl Task {
             checkpoint: self.is_checkpoint_due(inner),
             settled: false,
         };
-        Ok(Pending::new(outcome, ticket))
+        let shedding_due = !duplicate && self.is_shedding_due(inner, &append.message);
+        Ok(Pending::new(outcome, ticket, shedding_due))
     }
 
     /// Appends an event that a caller asked for; answers what it was told before if it is a retry.

@@ -7,6 +7,7 @@
 mod append;
 mod follow;
 mod lifecycle;
+mod media;
 mod open;
 mod read;
 mod records;
@@ -84,6 +85,8 @@ struct Inner {
     /// The newest mark that readers may see.
     shown: Mark,
     rewriting: bool,
+    /// Bytes of the view when its media were last looked through.
+    shed_at: u64,
     /// Length of the log at the last checkpoint.
     checkpoint_at: u64,
     /// Why nothing can be written, if that is so.

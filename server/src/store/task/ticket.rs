@@ -20,11 +20,13 @@ use super::{Append, AppendOutcome, Task};
 pub struct Pending {
     outcome: AppendOutcome,
     ticket: Ticket,
+    /// Whether the view is too large for a request, and `Store::shed_media` may help.
+    pub shedding_due: bool,
 }
 
 impl Pending {
-    pub(super) fn new(outcome: AppendOutcome, ticket: Ticket) -> Self {
-        Self { outcome, ticket }
+    pub(super) fn new(outcome: AppendOutcome, ticket: Ticket, shedding_due: bool) -> Self {
+        Self { outcome, ticket, shedding_due }
     }
 
     /// Waits, blocking the thread.

@@ -99,6 +99,7 @@ class CompressionConfig(_message.Message):
     STRATEGY_FIELD_NUMBER: _builtins.int
     THRESHOLD_FIELD_NUMBER: _builtins.int
     TOKEN_THRESHOLD_FIELD_NUMBER: _builtins.int
+    MAX_REQUEST_BYTES_FIELD_NUMBER: _builtins.int
     auto: _builtins.bool
     """Whether the context is to be compressed without being asked when `should_compress` is reached. Kept with the
     task; this version reports pressure and leaves compressing to the agent.
@@ -111,6 +112,11 @@ class CompressionConfig(_message.Message):
     """The share of the limit at which `should_compress` is reached, over 0 and at most 1. Unset: the server's."""
     token_threshold: _builtins.int
     """Tokens at which `should_compress` is reached; wins over `threshold`."""
+    max_request_bytes: _builtins.int
+    """Bytes that a request to a provider may have. When the view is larger, its oldest images, sounds and files become
+    notes that name their message; the log keeps them. What the model has not answered yet and pinned messages stay.
+    0: no limit. Unset: the server's.
+    """
     def __init__(
         self,
         *,
@@ -118,19 +124,24 @@ class CompressionConfig(_message.Message):
         strategy: _builtins.str = ...,
         threshold: _builtins.float | None = ...,
         token_threshold: _builtins.int | None = ...,
+        max_request_bytes: _builtins.int | None = ...,
     ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _typing.Literal["_auto", b"_auto", "_threshold", b"_threshold", "_token_threshold", b"_token_threshold", "auto", b"auto", "threshold", b"threshold", "token_threshold", b"token_threshold"]  # noqa: Y015
+    _HasFieldArgType: _TypeAlias = _typing.Literal["_auto", b"_auto", "_max_request_bytes", b"_max_request_bytes", "_threshold", b"_threshold", "_token_threshold", b"_token_threshold", "auto", b"auto", "max_request_bytes", b"max_request_bytes", "threshold", b"threshold", "token_threshold", b"token_threshold"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["_auto", b"_auto", "_threshold", b"_threshold", "_token_threshold", b"_token_threshold", "auto", b"auto", "strategy", b"strategy", "threshold", b"threshold", "token_threshold", b"token_threshold"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["_auto", b"_auto", "_max_request_bytes", b"_max_request_bytes", "_threshold", b"_threshold", "_token_threshold", b"_token_threshold", "auto", b"auto", "max_request_bytes", b"max_request_bytes", "strategy", b"strategy", "threshold", b"threshold", "token_threshold", b"token_threshold"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     _WhichOneofReturnType__auto: _TypeAlias = _typing.Literal["auto"]  # noqa: Y015
     _WhichOneofArgType__auto: _TypeAlias = _typing.Literal["_auto", b"_auto"]  # noqa: Y015
+    _WhichOneofReturnType__max_request_bytes: _TypeAlias = _typing.Literal["max_request_bytes"]  # noqa: Y015
+    _WhichOneofArgType__max_request_bytes: _TypeAlias = _typing.Literal["_max_request_bytes", b"_max_request_bytes"]  # noqa: Y015
     _WhichOneofReturnType__threshold: _TypeAlias = _typing.Literal["threshold"]  # noqa: Y015
     _WhichOneofArgType__threshold: _TypeAlias = _typing.Literal["_threshold", b"_threshold"]  # noqa: Y015
     _WhichOneofReturnType__token_threshold: _TypeAlias = _typing.Literal["token_threshold"]  # noqa: Y015
     _WhichOneofArgType__token_threshold: _TypeAlias = _typing.Literal["_token_threshold", b"_token_threshold"]  # noqa: Y015
     @_typing.overload
     def WhichOneof(self, oneof_group: _WhichOneofArgType__auto) -> _WhichOneofReturnType__auto | None: ...
+    @_typing.overload
+    def WhichOneof(self, oneof_group: _WhichOneofArgType__max_request_bytes) -> _WhichOneofReturnType__max_request_bytes | None: ...
     @_typing.overload
     def WhichOneof(self, oneof_group: _WhichOneofArgType__threshold) -> _WhichOneofReturnType__threshold | None: ...
     @_typing.overload

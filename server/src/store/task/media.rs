@@ -1,0 +1,240 @@
+//! Requests that images and files make too large: in the view, the oldest of them become notes. The log keeps them.
+
+use std::collections::BTreeMap;
+use std::fmt::Write as _;
+
+use crate::context::count_tokens;
+use crate::log::{Head, MessageBody};
+use crate::model::json::{Json, JsonKind, field, items};
+use crate::model::{NewMessage, Rewrite, Role, Segment, StoreError};
+
+use super::{Caller, Inner, NewRewrite, Task};
+
+/// So that the next image does not make it too large again, as each rewrite breaks prompt caches.
+const LEAVE: (u64, u64) = (3, 4);
+/// What a rewrite has to save, as a part of the budget.
+const WORTH: u64 = 10;
+
+/// What is looked through, without the lock.
+struct Look {
+    source: crate::log::Source,
+    generation: u64,
+    newest: Option<Rewrite>,
+    last_seq: u64,
+    closed: bool,
+    pins: std::collections::BTreeSet<u64>,
+    view_bytes: u64,
+    lease: u64,
+}
+
+/// A message whose media become notes.
+struct Shed {
+    content: String,
+    tokens: u64,
+    saved: u64,
+}
+
+impl Task {
+    /// The bytes that a request for this task may have; none: as many as it likes.
+    pub(super) fn request_budget(&self, inner: &Inner) -> Option<u64> {
+        self.env.options.compression.request_budget(self.config(inner))
+    }
+
+    /// Whether a message that was just written makes it worth a try.
+    pub(super) fn is_shedding_due(&self, inner: &Inner, message: &NewMessage) -> bool {
+        let has_parts = message.content.as_ref().is_some_and(|content| content.kind() == JsonKind::Array);
+        let Some(budget) = self.request_budget(inner).filter(|_| has_parts) else { return false };
+        let bytes = inner.view.as_ref().map_or(0, |view| view.state().len);
+        bytes > budget && !inner.was_looked_through(bytes, budget)
+    }
+
+    /// Replaces the oldest images, sounds and files of the view by notes, if it is too large for a request. Answers
+    /// the ordinal of the rewrite; none if there was nothing to do, or not enough to be worth one. What the model
+    /// has not answered yet stays, and so do pinned messages.
+    pub(crate) fn shed_media(&self) -> Result<Option<u64>, StoreError> {
+        let (look, budget) = {
+            let mut inner = self.lock();
+            self.ensure_view(&mut inner);
+            let Some(budget) = self.request_budget(&inner) else { return Ok(None) };
+            let look = self.look(&mut inner)?;
+            if look.view_bytes <= budget || inner.was_looked_through(look.view_bytes, budget) {
+                return Ok(None);
+            }
+            inner.shed_at = look.view_bytes;
+            (look, budget)
+        };
+        let goal = look.view_bytes - budget / LEAVE.1 * LEAVE.0;
+        let (found, covers) = look.oldest_media(goal)?;
+        let saved: u64 = found.values().map(|shed| shed.saved).sum();
+        if saved < budget / WORTH {
+            return Ok(None);
+        }
+        let rewrite = NewRewrite {
+            strategy: "trim".to_owned(),
+            base: look.generation,
+            covers,
+            reason: format!("a request of more than {budget} bytes"),
+            segments: look.segments(found, covers),
+            summaries: Vec::new(),
+        };
+        self.rewrite(&rewrite, &Caller { request_id: None, lease_generation: look.lease }).map(Some)
+    }
+
+    fn look(&self, inner: &mut Inner) -> Result<Look, StoreError> {
+        let view = inner.view.as_ref();
+        Ok(Look {
+            source: inner.source_to(inner.log.len()),
+            generation: inner.state.view_generation(),
+            newest: inner.newest_rewrite()?,
+            last_seq: inner.state.last_seq,
+            closed: view.is_some_and(|view| view.state().open_calls.is_empty()),
+            pins: inner.state.pins.clone(),
+            view_bytes: view.map_or(0, |view| view.state().len),
+            lease: inner.state.lease.as_ref().map_or(0, |lease| lease.generation),
+        })
+    }
+}
+
+impl Inner {
+    /// Whether the view has hardly grown since it was looked through for media.
+    fn was_looked_through(&self, bytes: u64, budget: u64) -> bool {
+        self.shed_at > 0 && bytes >= self.shed_at && bytes < self.shed_at.saturating_add(budget / WORTH)
+    }
+}
+
+impl Look {
+    fn covered(&self) -> u64 {
+        self.newest.as_ref().map_or(0, |newest| newest.covers)
+    }
+
+    /// Media of the oldest messages that save so many bytes, and the last message of which a rewrite may speak.
+    fn oldest_media(&self, goal: u64) -> Result<(BTreeMap<u64, Shed>, u64), StoreError> {
+        let mut ranges: Vec<(u64, u64)> = Vec::new();
+        for segment in self.newest.iter().flat_map(|newest| &newest.segments) {
+            if let Segment::Keep { from, to, trim_except: None } = segment {
+                ranges.push((*from, *to));
+            }
+        }
+        ranges.push((self.covered() + 1, self.last_seq));
+        let (mut found, mut saved) = (BTreeMap::new(), 0);
+        // A rewrite has its limits; what is left over goes with the next one. Each message splits a segment in three.
+        let segments = self.newest.as_ref().map_or(0, |newest| newest.segments.len());
+        let mut room = (Rewrite::MAX_SEGMENTS - 1).saturating_sub(segments) / 2;
+        let mut bytes = Rewrite::MAX_BYTES / 2;
+        // What came before the model's last answer, and what stands before a message that closes all groups.
+        let (mut answered, mut covers) = (0, self.covered());
+        for (from, to) in ranges {
+            let mut messages = self.source.messages(from, to);
+            while messages.step(|seq, line| {
+                let Head::Message { role, tokens, .. } = line.head else { return Ok(()) };
+                if role != Role::Tool {
+                    covers = covers.max(seq - 1);
+                }
+                if role == Role::Assistant {
+                    answered = seq;
+                }
+                if saved < goal && !self.pins.contains(&seq) && line.body().contains("\"type\"") {
+                    let body = line.message().map_err(|error| StoreError::io("a message", error.into()))?;
+                    let shed = shed(seq, role, tokens, &body);
+                    if let Some(shed) = shed.filter(|shed| room > 0 && shed.content.len() <= bytes) {
+                        (room, bytes) = (room - 1, bytes - shed.content.len());
+                        saved += shed.saved;
+                        found.insert(seq, shed);
+                    }
+                }
+                Ok(())
+            })? {}
+        }
+        if self.closed {
+            covers = self.last_seq;
+        }
+        let end = answered.min(covers + 1);
+        found.retain(|seq, _| *seq < end);
+        Ok((found, covers))
+    }
+
+    /// The view as it is, with other contents for what was found.
+    fn segments(&self, mut found: BTreeMap<u64, Shed>, covers: u64) -> Vec<Segment> {
+        let mut segments = Vec::new();
+        let mut all = self.newest.as_ref().map_or_else(Vec::new, Rewrite::segments_by_reference);
+        if covers > self.covered() {
+            all.push(Segment::keep(self.covered() + 1, covers));
+        }
+        for segment in all {
+            let Segment::Keep { from, to, trim_except: None } = segment else {
+                segments.push(segment);
+                continue;
+            };
+            let mut next = from;
+            while let Some(seq) = found.keys().copied().find(|seq| (next..=to).contains(seq)) {
+                let Some(shed) = found.remove(&seq) else { break };
+                if next < seq {
+                    segments.push(Segment::keep(next, seq - 1));
+                }
+                segments.push(Segment::Replace {
+                    seq,
+                    content: Json::kept(shed.content),
+                    tokens: shed.tokens,
+                });
+                next = seq + 1;
+            }
+            if next <= to {
+                segments.push(Segment::keep(next, to));
+            }
+        }
+        segments
+    }
+}
+
+/// A message with notes instead of its media, if it has any.
+fn shed(seq: u64, role: Role, tokens: u64, body: &MessageBody<'_>) -> Option<Shed> {
+    let content = body.content.map(|content| content.get())?;
+    if JsonKind::of(content) != JsonKind::Array {
+        return None;
+    }
+    let (mut left, mut saved) = (String::from("["), 0);
+    for (at, part) in items(content).into_iter().enumerate() {
+        if at > 0 {
+            left.push(',');
+        }
+        let note = kind_of_media(part).map(|kind| {
+            let words = format!("[{kind} left out, the request was too large; seq={seq} part={at}]");
+            format!("{{\"type\":\"text\",\"text\":{}}}", Json::text(&words).as_str())
+        });
+        match note.filter(|note| note.len() < part.len()) {
+            Some(note) => {
+                saved += (part.len() - note.len()) as u64;
+                left.push_str(&note);
+            }
+            None => {
+                let _ = write!(left, "{part}");
+            }
+        }
+    }
+    left.push(']');
+    if saved == 0 {
+        return None;
+    }
+    let kept =
+        |value: Option<&serde_json::value::RawValue>| value.map(|value| Json::kept(value.get().to_owned()));
+    let mut message = NewMessage::text(role, "");
+    message.content = Some(Json::kept(left.clone()));
+    message.tool_calls = kept(body.tool_calls);
+    message.tool_call_id = kept(body.tool_call_id);
+    message.name = kept(body.name);
+    Some(Shed { content: left, tokens: count_tokens(&message).min(tokens), saved })
+}
+
+/// What a part is, if it holds an image, a sound or a file in itself.
+fn kind_of_media(part: &str) -> Option<&'static str> {
+    let inner = |name| field(part, name).filter(|inner| JsonKind::of(inner) == JsonKind::Object);
+    match field(part, "type")? {
+        "\"image_url\"" => {
+            let url = field(inner("image_url")?, "url")?;
+            url.starts_with("\"data:").then_some("image")
+        }
+        "\"input_audio\"" => field(inner("input_audio")?, "data").map(|_| "audio"),
+        "\"file\"" => field(inner("file")?, "file_data").map(|_| "file"),
+        _ => None,
+    }
+}
