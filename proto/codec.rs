@@ -1,5 +1,6 @@
 //! The codec of the service: prost's, with an error of our own for bytes that are no message.
 
+use std::collections::HashMap;
 use std::marker::PhantomData;
 
 use prost::{DecodeError, Message};
@@ -8,7 +9,10 @@ use tonic::{Code, Status};
 use tonic_prost::{ProstCodec, ProstEncoder};
 use tonic_types::{ErrorDetails, StatusExt};
 
+use bytes::Buf as _;
+
 use crate::ERROR_DOMAIN;
+use crate::lists;
 use crate::v1::ErrorReason;
 
 /// Encodes `T` and decodes `U`.
@@ -53,8 +57,21 @@ impl<U: Message + Default> Decoder for Strict<U> {
     type Error = Status;
 
     fn decode(&mut self, bytes: &mut DecodeBuf<'_>) -> Result<Option<U>, Status> {
+        let name = std::any::type_name::<U>().rsplit("::").next().unwrap_or_default();
+        if let Some((_, field, most)) = lists::too_long(name, bytes.chunk()) {
+            return Err(too_many(field, *most));
+        }
         U::decode(bytes).map(Some).map_err(|error| malformed(&error))
     }
+}
+
+fn too_many(field: &str, most: usize) -> Status {
+    let problem = format!("has more than {most} elements");
+    let mut details = ErrorDetails::new();
+    let metadata = HashMap::from([("field".to_owned(), field.to_owned())]);
+    details.set_error_info(ErrorReason::InvalidField.as_str_name(), ERROR_DOMAIN, metadata);
+    details.add_bad_request_violation(field, problem.as_str());
+    Status::with_error_details(Code::InvalidArgument, format!("{field} {problem}"), details)
 }
 
 /// prost tells where it stopped in words only: `message: Inner.field: Outer.field: problem`.
@@ -83,7 +100,7 @@ fn malformed(error: &DecodeError) -> Status {
     details.set_error_info(
         ErrorReason::Malformed.as_str_name(),
         ERROR_DOMAIN,
-        metadata.into_iter().collect::<std::collections::HashMap<_, _>>(),
+        metadata.into_iter().collect::<HashMap<_, _>>(),
     );
     let message = if field.is_empty() {
         format!("the request is not a message of the protocol: {problem}")

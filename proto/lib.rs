@@ -7,6 +7,8 @@
 
 #[cfg(any(feature = "client", feature = "server"))]
 pub mod codec;
+#[cfg(any(feature = "client", feature = "server"))]
+mod lists;
 
 /// Version 1. It only grows: what is retired is marked deprecated and keeps its number.
 pub mod v1 {

@@ -144,7 +144,7 @@ async fn messages_that_come_together_are_refused_together() {
     let wrong = vec![work.say("fine"), work.say("fine too"), work.json(r#"{"role":"nobody"}"#)];
     let large = vec![work.say(&"x".repeat(9 << 20)); 2];
     for (requests, reason, field, words) in [
-        (many, ErrorReason::InvalidField, Some("more"), "has 1024 messages; at most 1023"),
+        (many, ErrorReason::InvalidField, Some("more"), "has more than 1023 elements"),
         (wrong, ErrorReason::InvalidField, Some("more[1].message_json.role"), "system, developer, user"),
         (large, ErrorReason::TooLarge, None, "at most 16777216 are allowed"),
     ] {

@@ -205,3 +205,30 @@ async fn headers_without_measure_harm_nobody_else() {
     }
     assert_eq!(say(&mut api, &work, "on").await, 1);
 }
+
+#[tokio::test(flavor = "multi_thread")]
+async fn lists_that_are_small_on_the_wire_and_large_in_memory_are_refused_at_once() {
+    let server = TestServer::start().await;
+    let channel = channel(&server.socket()).await;
+    let before = server.rss();
+    // Field 8, an empty message; field 2, a message with field 5, an empty call.
+    let more = [0x42, 0].repeat(6 << 20);
+    let calls = [0x2a, 0].repeat(6 << 20);
+    let mut nested = vec![0x12];
+    prost::encoding::encode_varint(calls.len() as u64, &mut nested);
+    nested.extend(calls);
+    for (method, bytes, field) in [
+        ("AppendMessages", &more, "more"),
+        ("AppendMessages", &nested, "message.tool_calls"),
+        ("AppendMessage", &nested, "message.tool_calls"),
+    ] {
+        let path = format!("/contextstore.v1.ContextStore/{method}");
+        let answer = exchange(&channel, &path, &[], vec![framed(bytes)]).await;
+        let why = why(&answer.unwrap().status);
+        assert_eq!((why.reason, why.fields), (ErrorReason::InvalidField, vec![field.to_owned()]));
+        assert!(why.words.contains("has more than"), "{}", why.words);
+    }
+    // Decoded, they would take gigabytes; what was read takes what it has on the wire.
+    let more = server.rss().saturating_sub(before);
+    assert!(more < 128 * MIB, "{more} bytes more");
+}

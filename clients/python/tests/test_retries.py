@@ -96,8 +96,8 @@ class Scripted(ContextStoreServicer):
             for one in (request, *request.more):
                 count += 1
                 if count == 3:
-                    yield from together(answers)
-                    answers.clear()
+                    if self.failures:
+                        yield from together(answers)
                     self._take(one, context)
                 answers.append(pb.AppendMessageResponse(seq=int(one.output_ref)))
             yield from together(answers)
@@ -110,8 +110,10 @@ def together(answers: list[pb.AppendMessageResponse]) -> Iterator[pb.AppendMessa
 
 
 @contextmanager
-def serve(*failures: tuple[grpc.StatusCode, bytes]) -> Iterator[tuple[Scripted, str]]:
-    scripted = Scripted(*failures)  # type: ignore[abstract]  # The other methods answer UNIMPLEMENTED.
+def serve(
+    *failures: tuple[grpc.StatusCode, bytes], scripted: Scripted | None = None
+) -> Iterator[tuple[Scripted, str]]:
+    scripted = scripted or Scripted(*failures)  # type: ignore[abstract]  # The other methods answer UNIMPLEMENTED.
     server = grpc.server(futures.ThreadPoolExecutor(4))
     add_ContextStoreServicer_to_server(scripted, server)
     health: dict[str, Any] = {"Check": grpc.unary_unary_rpc_method_handler(scripted.check)}
@@ -319,6 +321,25 @@ def test_a_refused_message_ends_the_pipeline() -> None:
     # A second one in case that grpcio loses the status and the client asks for it.
     with serve(GONE, GONE, GONE) as (_, address):
         assert both(address, sync_many, async_many) == [[1, 2, "ERROR_REASON_TASK_NOT_FOUND"]] * 2
+
+
+class Older(Scripted):
+    """Does not know that a request may have more messages: it appends the first alone."""
+
+    def AppendMessages(self, request_iterator: Any, context: Any) -> Any:
+        for request in request_iterator:
+            time.sleep(0.02)  # So that more wait.
+            yield pb.AppendMessagesResponse(seq=int(request.output_ref))
+
+
+def test_no_message_is_taken_for_acknowledged_that_the_server_has_not_seen() -> None:
+    with serve(scripted=Older()) as (_, address), Client(address) as client:  # type: ignore[abstract]
+        acks = []
+        with pytest.raises(errors.Internal, match="has not acknowledged all"):
+            for ack in client.start_task().append_many(NUMBERED * 20):
+                acks.append(ack.seq)
+        # Each message that was acknowledged is the one that was told.
+        assert acks == [int(message.output_ref) for message in NUMBERED * 20][: len(acks)]
 
 
 def test_a_closed_client_ends_its_pipelines() -> None:

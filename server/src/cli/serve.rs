@@ -31,13 +31,11 @@ impl Serve {
     pub(super) fn run(self) -> Result<ExitCode, Failure> {
         let config = Config::load(&self.flags.into())?;
         telemetry::start(config.log.format, &config.log.level)?;
-        let runtime = tokio::runtime::Builder::new_multi_thread()
-            .enable_all()
-            .worker_threads(
-                available_parallelism().map_or(LEAST_WORKERS, |cores| cores.get().max(LEAST_WORKERS)),
-            )
-            .max_blocking_threads(THREADS)
-            .build()?;
+        let mut runtime = tokio::runtime::Builder::new_multi_thread();
+        if available_parallelism().is_ok_and(|processors| processors.get() < LEAST_WORKERS) {
+            runtime.worker_threads(LEAST_WORKERS);
+        }
+        let runtime = runtime.enable_all().max_blocking_threads(THREADS).build()?;
         let ended = runtime.block_on(async {
             let mut terminate = signal(SignalKind::terminate())?;
             let mut interrupt = signal(SignalKind::interrupt())?;

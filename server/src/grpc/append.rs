@@ -8,7 +8,7 @@ use futures_util::Stream;
 use futures_util::stream::unfold;
 use prost::Message;
 use tokio::sync::mpsc;
-use tokio::task::block_in_place;
+use tokio::task::{block_in_place, yield_now};
 use tokio::time::sleep;
 use tonic::{Status, Streaming};
 
@@ -67,16 +67,10 @@ struct Written {
     started: Instant,
 }
 
-/// What was written of a request, and why the rest of it was not.
-struct Batch {
-    written: Vec<Written>,
-    failed: Option<Status>,
-}
-
-impl Batch {
-    fn failed(status: Status) -> Self {
-        Self { written: Vec::new(), failed: Some(status) }
-    }
+/// A message that was written, or why it was not; and whether it is the last of its request.
+struct Item {
+    written: Result<Written, Status>,
+    last: bool,
 }
 
 /// Appends messages as they come; the responses follow in their order.
@@ -92,7 +86,7 @@ pub(super) fn many(
 /// What is to be answered yet.
 enum Answers {
     /// Of what was written.
-    Of(mpsc::Receiver<Batch>),
+    Of(mpsc::Receiver<Item>),
     /// Behind the first failure nothing more is told, and the one who writes notices.
     Failed(Status),
     Done,
@@ -105,27 +99,42 @@ impl Answers {
             Self::Failed(status) => return Some((Err(status), Self::Done)),
             Self::Done => return None,
         };
-        let Batch { written, mut failed } = waiting.recv().await?;
-        let mut durable = Vec::with_capacity(written.len());
-        for Written { pending, role, started } in written {
-            match pending.durable().await {
-                Ok(outcome) => {
-                    count(&outcome, role, started);
-                    durable.push(answer::appended(&outcome));
-                }
-                Err(error) => {
-                    failed = Some(error.into());
-                    break;
-                }
+        let (mut durable, mut failed) = (Vec::new(), None);
+        while let Some(Item { written, last }) = waiting.recv().await {
+            match settled(written, durable.is_empty()).await {
+                Ok(response) => durable.push(response),
+                Err(status) => failed = Some(status),
+            }
+            if last || failed.is_some() {
+                break;
             }
         }
         let mut durable = durable.into_iter();
-        Some(match (durable.next(), failed) {
-            (None, failed) => (Err(failed?), Self::Done),
-            (Some(first), None) => (Ok(together(first, durable.collect())), Self::Of(waiting)),
-            (Some(first), Some(status)) => (Ok(together(first, durable.collect())), Self::Failed(status)),
-        })
+        match (durable.next(), failed) {
+            (None, None) => None,
+            (None, Some(status)) => Some((Err(status), Self::Done)),
+            (Some(first), None) => Some((Ok(together(first, durable.collect())), Self::Of(waiting))),
+            (Some(first), Some(status)) => {
+                Some((Ok(together(first, durable.collect())), Self::Failed(status)))
+            }
+        }
     }
+}
+
+/// Waits until a message is durable.
+async fn settled(
+    written: Result<Written, Status>,
+    is_first: bool,
+) -> Result<pb::AppendMessageResponse, Status> {
+    let Written { pending, role, started } = written?;
+    // The transport sends what it has been given when it finds nothing more. Without this, one who syncs here would
+    // keep it from looking, and responses would lie there for as long as more is to be synced.
+    if is_first && !pending.is_durable() {
+        yield_now().await;
+    }
+    let outcome = pending.durable().await?;
+    count(&outcome, role, started);
+    Ok(answer::appended(&outcome))
 }
 
 fn together(
@@ -140,7 +149,7 @@ fn together(
 async fn write(
     serving: Arc<Serving>,
     mut requests: Streaming<pb::AppendMessagesRequest>,
-    written: mpsc::Sender<Batch>,
+    written: mpsc::Sender<Item>,
 ) {
     // One handle for as long as the messages are of one task, so that nothing goes through behind a failure.
     let mut handle: Option<TaskHandle> = None;
@@ -158,46 +167,51 @@ async fn write(
                 Err(status) => Err(status),
             },
         };
-        let batch = match request {
-            Ok(Some(request)) => begin_all(&serving, &mut handle, request).await,
-            Ok(None) => return,
-            Err(status) => Batch::failed(status),
+        let going_on = match request {
+            Ok(Some(request)) => write_all(&serving, &mut handle, request, &written).await,
+            Ok(None) => false,
+            Err(status) => fail(&written, status).await,
         };
-        let failed = batch.failed.is_some();
-        if written.send(batch).await.is_err() || failed {
+        if !going_on {
             return;
         }
     }
 }
 
-/// Writes the messages of a request, up to the first that fails.
-async fn begin_all(
+/// Writes the messages of a request, up to the first that fails; false if that was the end.
+async fn write_all(
     serving: &Serving,
     handle: &mut Option<TaskHandle>,
     request: pb::AppendMessagesRequest,
-) -> Batch {
+    written: &mpsc::Sender<Item>,
+) -> bool {
     let size = request.encoded_len();
     let limit = serving.limits.message_bytes;
     if !request.more.is_empty() && size > limit {
         let (size, limit) = (size as u64, limit as u64);
-        return Batch::failed(Refusal::TooLarge { size, limit }.into());
+        return fail(written, Refusal::TooLarge { size, limit }.into()).await;
     }
     let large = size > INLINE_BYTES;
     let (id, appends) = match whole(large, || convert::appends(request)) {
         Ok(parsed) => parsed,
-        Err(invalid) => return Batch::failed(invalid.into()),
+        Err(invalid) => return fail(written, invalid.into()).await,
     };
-    let mut batch = Batch { written: Vec::with_capacity(appends.len()), failed: None };
-    for append in appends {
-        match begin(serving, handle, id, append, large).await {
-            Ok(written) => batch.written.push(written),
-            Err(status) => {
-                batch.failed = Some(status);
-                break;
-            }
+    let count = appends.len();
+    for (at, append) in appends.into_iter().enumerate() {
+        let outcome = begin(serving, handle, id, append, large).await;
+        let failed = outcome.is_err();
+        let item = Item { written: outcome, last: at + 1 == count };
+        if written.send(item).await.is_err() || failed {
+            return false;
         }
     }
-    batch
+    true
+}
+
+/// Tells why there is no more, which is the end.
+async fn fail(written: &mpsc::Sender<Item>, status: Status) -> bool {
+    let _ = written.send(Item { written: Err(status), last: true }).await;
+    false
 }
 
 async fn begin(

@@ -189,9 +189,6 @@ pub(super) fn required_json(field: &'static str, text: &str) -> Parsed<Json> {
     some_json(field, text)?.ok_or_else(|| InvalidField::new(field, "is missing"))
 }
 
-/// Messages that one request may carry behind its first.
-const MOST_MORE: usize = 1023;
-
 pub(super) fn append(request: pb::AppendMessageRequest) -> Parsed<(TaskId, Append)> {
     use pb::append_message_request::Body;
     let id = TaskId::parse(&request.task_uuid)?;
@@ -208,10 +205,6 @@ pub(super) fn append(request: pb::AppendMessageRequest) -> Parsed<(TaskId, Appen
 pub(super) fn appends(request: pb::AppendMessagesRequest) -> Parsed<(TaskId, Vec<Append>)> {
     use pb::append_messages_request::Body;
     let (id, lease) = (TaskId::parse(&request.task_uuid)?, request.lease_generation);
-    if request.more.len() > MOST_MORE {
-        let problem = format!("has {} messages; at most {MOST_MORE} are allowed", request.more.len());
-        return Err(InvalidField::new("more", problem));
-    }
     let message = match request.body {
         Some(Body::Message(fields)) => Some(message(fields)?),
         Some(Body::MessageJson(json)) => Some(NewMessage::from_json(&json)?),

@@ -7,7 +7,7 @@
 
 use std::pin::Pin;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, PoisonError, Weak};
+use std::sync::{Arc, Mutex, PoisonError, TryLockError, Weak};
 use std::task::{Context, Poll};
 use std::time::{Duration, Instant};
 
@@ -164,7 +164,12 @@ impl<S: Send> Sweep for Shared<S> {
     }
 
     fn end(&self) -> bool {
-        self.stream.lock().unwrap_or_else(PoisonError::into_inner).take().is_some()
+        // One that is being polled does not stand still, and may wait for a disk: nobody is to wait for it here.
+        match self.stream.try_lock() {
+            Ok(mut stream) => stream.take().is_some(),
+            Err(TryLockError::Poisoned(stream)) => stream.into_inner().take().is_some(),
+            Err(TryLockError::WouldBlock) => false,
+        }
     }
 
     fn connection(&self) -> &Connection {

@@ -2,7 +2,8 @@
 //!
 //! `block_in_place` hands the worker's other work to another thread first, which takes longer than a quick sync. So
 //! one worker at a time may wait where it stands, if the wait is known to be short. Should it turn out not to be,
-//! the workers that sleep are woken, and serve everybody else.
+//! the workers that sleep are woken, and serve everybody else, but for the task that the one who waits has woken last:
+//! the runtime keeps that for it. So nobody should wait here right after waking another.
 
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock};
@@ -112,7 +113,8 @@ impl State {
         let (mut seen, mut idle) = (0, 0);
         while !self.over.load(Ordering::SeqCst) {
             let began = self.began.load(Ordering::SeqCst);
-            if began != 0 && began == seen {
+            // Not only if it is the same one: many short waits in a row are a long one.
+            if began != 0 && seen != 0 {
                 drop(runtime.spawn(async {}));
             }
             idle = if began == seen && began == 0 { idle + 1 } else { 0 };
@@ -140,6 +142,7 @@ fn watch(state: &Arc<State>) -> Option<Thread> {
     }
     let state = Arc::clone(state);
     let look = thread::Builder::new().name("sync-watch".to_owned()).spawn(move || state.look(&runtime));
+    let look = look.inspect_err(|error| tracing::warn!(%error, "no thread to watch syncs: they are slower"));
     look.ok().map(|look| look.thread().clone())
 }
 

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 import grpc
 
-from ._pipeline import Ack, Pipeline, acks, together
+from ._pipeline import Ack, Pipeline, Tally, together
 from ._stream import checked, ended_early, no_answer
 from .errors import Cancelled, ContextStoreError
 from .v1 import context_store_pb2 as pb
@@ -32,6 +32,7 @@ class AsyncAppendStream:
 
     def __init__(self, stub: ContextStoreAsyncStub, pipeline: Pipeline, deadline: float) -> None:
         self._alone = pipeline.alone
+        self._tally = Tally()
         self._requests: asyncio.Queue[pb.AppendMessageRequest | None] = asyncio.Queue()
         self._answers: asyncio.Queue[Ack | Exception] = asyncio.Queue()
         for request in pipeline:
@@ -67,12 +68,13 @@ class AsyncAppendStream:
         held = None
         while (one := held or await self._requests.get()) is not None:
             request, held = together(one, self._requests, self._alone)
+            self._tally.sent(request)
             yield request
 
     async def _collect(self) -> None:
         try:
             async for response in self._call:
-                for ack in acks(response):
+                for ack in self._tally.acks(response):
                     self._answers.put_nowait(ack)
             self._answers.put_nowait(ended_early())
         except asyncio.CancelledError:

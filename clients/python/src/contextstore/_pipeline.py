@@ -14,7 +14,7 @@ import grpc
 
 from ._calls import appended
 from ._retry import StreamAttempts
-from .errors import ContextStoreError
+from .errors import ContextStoreError, Internal
 from .types import Appended
 from .v1 import context_store_pb2 as pb
 
@@ -62,10 +62,27 @@ def together(
     return request, None
 
 
-def acks(response: pb.AppendMessagesResponse) -> Iterator[Ack]:
-    """What a response says, message by message."""
-    yield response
-    yield from response.more
+class Tally:
+    """How many messages went with each request of a stream, so that no message is taken for acknowledged that the
+    server has not seen: one that does not know `more` would answer the first alone."""
+
+    def __init__(self) -> None:
+        self._sizes: deque[int] = deque()
+        self._short = False
+
+    def sent(self, request: pb.AppendMessagesRequest) -> None:
+        """A request that is being sent."""
+        self._sizes.append(1 + len(request.more))
+
+    def acks(self, response: pb.AppendMessagesResponse) -> Iterator[Ack]:
+        """What a response says, message by message. If it leaves some out, only an error may follow."""
+        if self._short or not self._sizes:
+            raise Internal(
+                "the server has not acknowledged all messages of a request", code=grpc.StatusCode.INTERNAL
+            )
+        self._short = 1 + len(response.more) < self._sizes.popleft()
+        yield response
+        yield from response.more
 
 
 class Pipeline:

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 
 import grpc
 
-from ._pipeline import Ack, Pipeline, acks, together
+from ._pipeline import Ack, Pipeline, Tally, together
 from .errors import ContextStoreError, DeadlineExceeded, Internal, from_rpc_error
 from .v1 import context_store_pb2 as pb
 from .v1.context_store_pb2_grpc import ContextStoreStub
@@ -42,6 +42,7 @@ class AppendStream:
 
     def __init__(self, stub: ContextStoreStub, pipeline: Pipeline, deadline: float) -> None:
         self._alone = pipeline.alone
+        self._tally = Tally()
         self._requests: queue.SimpleQueue[pb.AppendMessageRequest | None] = queue.SimpleQueue()
         self._answers: queue.SimpleQueue[Ack | Exception] = queue.SimpleQueue()
         for request in pipeline:
@@ -75,12 +76,13 @@ class AppendStream:
         held = None
         while (one := held or self._requests.get()) is not None:
             request, held = together(one, self._requests, self._alone)
+            self._tally.sent(request)
             yield request
 
     def _collect(self) -> None:
         try:
             for response in self._call:
-                for ack in acks(response):
+                for ack in self._tally.acks(response):
                     self._answers.put(ack)
             self._answers.put(ended_early())
         except Exception as error:

@@ -5,7 +5,7 @@ use std::io;
 use std::sync::Arc;
 
 use tokio::runtime::{Handle, RuntimeFlavor};
-use tokio::task::block_in_place;
+use tokio::task::{block_in_place, coop::consume_budget};
 
 use crate::infra::fs::File;
 use crate::infra::in_place::InPlace;
@@ -32,6 +32,11 @@ impl Pending {
     /// Waits, blocking the thread.
     pub fn wait(self) -> Result<AppendOutcome, StoreError> {
         self.ticket.wait().map(|()| self.outcome)
+    }
+
+    /// Whether there is nothing to wait for.
+    pub fn is_durable(&self) -> bool {
+        self.ticket.durability == Durability::Process || self.ticket.commit.durable() >= self.ticket.end
     }
 
     /// Waits as a task of a multi-threaded runtime.
@@ -140,6 +145,8 @@ async fn synced(
             Step::Lead => {
                 in_place.wait(commit.last_sync(), || commit.lead(file));
                 alone = false;
+                // Whoever syncs again and again lets others run now and then.
+                consume_budget().await;
             }
         }
     }

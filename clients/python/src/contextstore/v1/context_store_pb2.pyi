@@ -957,8 +957,9 @@ class AppendMessagesRequest(_message.Message):
     @_builtins.property
     def more(self) -> _containers.RepeatedCompositeFieldContainer[Global___MoreMessage]:
         """Messages of the same task, under the same lease, that follow this one: a caller that has many at hand saves both
-        sides work. At most 1 023, and the request is no larger than one message may be. One that is not valid has the
-        whole request refused. Else they are applied one by one, as if each had come alone, and answered together.
+        sides work. At most 1 023, and the request is no larger than one message may be. One with a field that is not
+        valid has the whole request refused. Else they are applied one by one, as if each had come alone, and answered
+        together.
         """
 
     def __init__(

@@ -1109,8 +1109,9 @@ export type AppendMessagesRequest = Message<"contextstore.v1.AppendMessagesReque
 
   /**
    * Messages of the same task, under the same lease, that follow this one: a caller that has many at hand saves both
-   * sides work. At most 1 023, and the request is no larger than one message may be. One that is not valid has the
-   * whole request refused. Else they are applied one by one, as if each had come alone, and answered together.
+   * sides work. At most 1 023, and the request is no larger than one message may be. One with a field that is not
+   * valid has the whole request refused. Else they are applied one by one, as if each had come alone, and answered
+   * together.
    *
    * @generated from field: repeated contextstore.v1.MoreMessage more = 8;
    */

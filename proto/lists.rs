@@ -1,0 +1,145 @@
+//! How long the lists of a request may be. They are counted on the wire: an element that is empty there takes two
+//! bytes, and hundreds once it is decoded.
+
+/// A list of a request: where it is, as numbers of fields, its name, and how many elements it may have in all.
+type List = (&'static [u32], &'static str, usize);
+
+/// Calls of all messages of a request.
+const CALLS: usize = 16_384;
+/// Words of a filter.
+const WORDS: usize = 1024;
+/// Messages behind the first one.
+const MORE: usize = 1023;
+
+/// The lists of a request, by its name.
+pub(crate) fn of(request: &str) -> &'static [List] {
+    match request {
+        "AppendMessageRequest" => &[(&[2, 5], "message.tool_calls", CALLS)],
+        "AppendMessagesRequest" => &[
+            (&[8], "more", MORE),
+            (&[2, 5], "message.tool_calls", CALLS),
+            (&[8, 1, 5], "more.message.tool_calls", CALLS),
+        ],
+        "ListTasksRequest" => &[(&[1, 1], "filter.statuses", WORDS)],
+        "StreamMessagesRequest" => &[(&[6], "kinds", WORDS)],
+        _ => &[],
+    }
+}
+
+/// The first list that is too long.
+pub(crate) fn too_long(request: &str, bytes: &[u8]) -> Option<&'static List> {
+    of(request).iter().find(|(path, _, most)| count(bytes, path, *most) > *most)
+}
+
+/// Elements of a list, but not many more than `most`. Where the bytes are no message, the rest is not counted: it is not
+/// decoded either.
+fn count(mut bytes: &[u8], path: &[u32], most: usize) -> usize {
+    let Some((field, below)) = path.split_first() else { return 1 };
+    let mut found = 0;
+    while found <= most {
+        let Some(key) = varint(&mut bytes) else { break };
+        let value = match key & 7 {
+            0 => varint(&mut bytes).map(|_| &[][..]),
+            1 => take(&mut bytes, 8),
+            2 => varint(&mut bytes).and_then(|len| take(&mut bytes, usize::try_from(len).ok()?)),
+            5 => take(&mut bytes, 4),
+            _ => None,
+        };
+        let Some(value) = value else { break };
+        if key >> 3 == u64::from(*field) && key & 7 == 2 {
+            found += count(value, below, most - found);
+        }
+    }
+    found
+}
+
+fn take<'a>(bytes: &mut &'a [u8], len: usize) -> Option<&'a [u8]> {
+    let (taken, rest) = bytes.split_at_checked(len)?;
+    *bytes = rest;
+    Some(taken)
+}
+
+fn varint(bytes: &mut &[u8]) -> Option<u64> {
+    let mut value = 0;
+    for shift in (0..64).step_by(7) {
+        let (&byte, rest) = bytes.split_first()?;
+        *bytes = rest;
+        value |= u64::from(byte & 0x7f) << shift;
+        if byte < 0x80 {
+            return Some(value);
+        }
+    }
+    None
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeSet;
+
+    use prost::Message as _;
+
+    use super::*;
+    use crate::v1;
+
+    #[test]
+    fn every_list_of_every_request_has_a_limit() {
+        let files = prost_types::FileDescriptorSet::decode(crate::FILE_DESCRIPTOR_SET).unwrap();
+        let ours = files.file.iter().filter(|file| file.package() == "contextstore.v1");
+        let messages: Vec<_> = ours.flat_map(|file| &file.message_type).collect();
+        let find = |name: &str| messages.iter().find(|message| message.name() == name).unwrap();
+        let mut todo: Vec<(&str, &str, Vec<u32>, String)> = messages
+            .iter()
+            .filter(|message| message.name().ends_with("Request"))
+            .map(|message| (message.name(), message.name(), Vec::new(), String::new()))
+            .collect();
+        let mut there = BTreeSet::new();
+        while let Some((request, inside, path, name)) = todo.pop() {
+            for field in &find(inside).field {
+                let number = u32::try_from(field.number()).unwrap();
+                let path = [&path[..], &[number]].concat();
+                let dot = if name.is_empty() { "" } else { "." };
+                let name = format!("{name}{dot}{}", field.name());
+                if field.label() == prost_types::field_descriptor_proto::Label::Repeated {
+                    there.insert((request, path.clone(), name.clone()));
+                }
+                if let Some(below) = field.type_name().strip_prefix(".contextstore.v1.") {
+                    todo.push((request, below, path, name));
+                }
+            }
+        }
+        let requests: BTreeSet<&str> = messages.iter().map(|message| message.name()).collect();
+        let told: BTreeSet<_> = requests
+            .iter()
+            .flat_map(|request| {
+                of(request).iter().map(move |(path, name, _)| (*request, path.to_vec(), (*name).to_owned()))
+            })
+            .collect();
+        assert_eq!(told, there);
+    }
+
+    #[test]
+    fn elements_are_counted_wherever_they_are() {
+        let call = v1::ToolCall::default();
+        let message = |calls| v1::Message { tool_calls: vec![call.clone(); calls], ..Default::default() };
+        let request = |calls, more| v1::AppendMessagesRequest {
+            task_uuid: "x".repeat(300),
+            lease_generation: u64::MAX,
+            body: Some(v1::append_messages_request::Body::Message(message(calls))),
+            more: vec![v1::MoreMessage::default(); more],
+            ..Default::default()
+        };
+        let name = |bytes: &[u8]| too_long("AppendMessagesRequest", bytes).map(|(_, name, _)| *name);
+        assert_eq!(name(&request(CALLS, MORE).encode_to_vec()), None);
+        assert_eq!(name(&request(1, MORE + 1).encode_to_vec()), Some("more"));
+        assert_eq!(name(&request(CALLS + 1, 1).encode_to_vec()), Some("message.tool_calls"));
+        let mut spread = request(0, 0);
+        let body = |calls| Some(v1::more_message::Body::Message(message(calls)));
+        spread.more = vec![v1::MoreMessage { body: body(CALLS / 2), ..Default::default() }; 2];
+        assert_eq!(name(&spread.encode_to_vec()), None);
+        spread.more.push(v1::MoreMessage { body: body(1), ..Default::default() });
+        assert_eq!(name(&spread.encode_to_vec()), Some("more.message.tool_calls"));
+        // What is cut off is for the decoder to say.
+        let bytes = request(2, 2).encode_to_vec();
+        assert!((0..bytes.len()).all(|end| name(&bytes[..end]).is_none()));
+    }
+}
