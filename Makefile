@@ -250,7 +250,7 @@ test-python: $(PYTHON_VENVS) ## Types and tests of the Python client, with the n
 
 .PHONY: demo
 demo: NEEDED := cc:gcc python3:python3
-demo: setup build ## Shows an agent at work whose server is killed: builds it, needs no key and no network
+demo: setup build ## Shows an agent at work whose server is killed: builds it, needs no key and no model
 	@[[ -x target/venv/demo/bin/pip ]] || $(PYTHON) -m venv target/venv/demo
 	@target/venv/demo/bin/pip install --quiet --disable-pip-version-check ./$(PYTHON_CLIENT)
 	@target/venv/demo/bin/python $(PYTHON_CLIENT)/examples/demo.py

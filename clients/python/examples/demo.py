@@ -215,7 +215,7 @@ def converse(server: Server, client: Client) -> None:
         print(f"  tool: {record['tool_name']} {record['status']}, {record['duration_ms']} ms")
     print(f"  usage: {counted.llm_call_count} calls of the model, {counted.total_tokens} tokens")
 
-    heading("The task is completed; its files stay")
+    heading("The task is completed; its files stay where a task that is done has them")
     print(f"  {task.complete('Counted the API.').directory}")
     code = server.stop()
     print(f"  the server stopped with exit code {code}")

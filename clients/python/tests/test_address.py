@@ -77,8 +77,7 @@ def test_the_environment(tmp_path: Path) -> None:
     assert _address.from_env({**tcp, **data_dir}) == ("tcp:127.0.0.1:1", "from-data-dir")
     assert _address.from_env({**tcp, **data_dir, **file}) == ("tcp:127.0.0.1:1", "from-file")
     assert _address.from_env({**tcp, **data_dir, **file, **given}) == ("tcp:127.0.0.1:1", "given")
-    with pytest.raises(ValueError, match="set CONTEXTSTORE_ADDRESS"):
-        _address.from_env({})
+    assert _address.from_env({}) == ("unix:contexts/contextstore.sock", None)
     with pytest.raises(ValueError, match="CONTEXTSTORE_TOKEN_FILE: cannot read"):
         _address.from_env({**tcp, "CONTEXTSTORE_TOKEN_FILE": str(tmp_path / "none")})
 

@@ -2,9 +2,11 @@
 
 use std::process::ExitCode;
 use std::thread::available_parallelism;
+use std::time::Duration;
 
 use clap::Args;
 use tokio::signal::unix::{SignalKind, signal};
+use tokio::time::timeout;
 
 use super::Failure;
 use super::config::ConfigFlags;
@@ -15,7 +17,7 @@ use crate::serve;
 /// Serves a data directory over gRPC.
 ///
 /// Stops in order on SIGTERM and SIGINT: calls that are going on may end, everything is synced, and the exit code
-/// is 0. A second signal stops it at once.
+/// is 0. A second signal, at least a second later, stops it at once.
 #[derive(Debug, Args)]
 pub(super) struct Serve {
     #[command(flatten)]
@@ -26,6 +28,8 @@ pub(super) struct Serve {
 const THREADS: usize = 2048;
 /// On one processor too: one worker may wait for a quick sync.
 const LEAST_WORKERS: usize = 2;
+/// Signals this close to each other are one.
+const SAME_SIGNAL: Duration = Duration::from_secs(1);
 
 impl Serve {
     pub(super) fn run(self) -> Result<ExitCode, Failure> {
@@ -54,9 +58,14 @@ impl Serve {
                 ended = &mut server => return ended.map_err(std::io::Error::other)?.map_err(Failure::from),
                 () = stop() => drop(told.send(())),
             }
+            let again = async {
+                // Whoever signals a process and then its group says it twice.
+                while timeout(SAME_SIGNAL, stop()).await.is_ok() {}
+                stop().await;
+            };
             tokio::select! {
                 ended = &mut server => ended.map_err(std::io::Error::other)?.map_err(Failure::from),
-                () = stop() => Err(std::io::Error::other("stopped at once by a second signal").into()),
+                () = again => Err(std::io::Error::other("stopped at once by a second signal").into()),
             }
         });
         // Calls that did not end in time, and syncs nobody waits for, do not hold up the exit.

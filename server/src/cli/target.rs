@@ -15,8 +15,8 @@ const TIMEOUT: Duration = Duration::from_secs(10);
 /// Where a server is. A flag wins over the environment, and an address over a data directory.
 #[derive(Debug, Args)]
 pub(super) struct Target {
-    /// Where the server listens: unix:PATH or tcp:HOST:PORT [env: CONTEXTSTORE_ADDRESS] [default: the socket in
-    /// the data directory]
+    /// Where the server listens: unix:PATH or tcp:HOST:PORT [env: CONTEXTSTORE_ADDRESS] [default: as the server
+    /// of the data directory has noted there]
     #[arg(long, value_name = "ADDR", value_parser = address)]
     address: Option<String>,
     /// The data directory [env: CONTEXTSTORE_DATA_DIR] [default: contexts]
@@ -28,7 +28,7 @@ pub(super) struct Target {
 #[derive(Debug, Args)]
 pub(super) struct Access {
     /// A file with the token for calls over TCP [env: CONTEXTSTORE_TOKEN_FILE, or the token itself in
-    /// CONTEXTSTORE_TOKEN] [default: the token in the data directory]
+    /// CONTEXTSTORE_TOKEN] [default: the token in the data directory, if --data-dir names one]
     #[arg(long, value_name = "FILE")]
     token_file: Option<PathBuf>,
 }

@@ -158,6 +158,11 @@ impl NewMessage {
             }
             Some(text) if text.kind() == JsonKind::Text => {}
             _ if self.role == Role::Assistant && self.has_other_content() => {}
+            _ if self.role == Role::Assistant => {
+                let problem =
+                    "is missing; only an assistant with tool_calls, a refusal or audio may do without";
+                return Err(InvalidField::new(content_field, problem));
+            }
             _ => return Err(InvalidField::new(content_field, "is missing")),
         }
         let calls = self.tool_calls.as_ref().map_or_else(Vec::new, |calls| items(calls.as_str()));

@@ -51,8 +51,7 @@ def from_env(env: Mapping[str, str]) -> tuple[str, str | None]:
     data_dir = env.get("CONTEXTSTORE_DATA_DIR")
     address = env.get("CONTEXTSTORE_ADDRESS")
     if not address:
-        if not data_dir:
-            raise ValueError("set CONTEXTSTORE_ADDRESS (unix:PATH or tcp:HOST:PORT) or CONTEXTSTORE_DATA_DIR")
+        data_dir = data_dir or "contexts"
         address = _of_data_dir(Path(data_dir))
     token = env.get("CONTEXTSTORE_TOKEN")
     if token or address.startswith("unix:"):
@@ -87,7 +86,7 @@ def _read_token(variable: str, file: Path) -> str:
 
 def _check_token(token: str) -> None:
     if not token or not all("!" <= c <= "~" for c in token):
-        raise ValueError("token: it is not one word of visible ASCII characters")
+        raise ValueError("token: it is not one word of visible ASCII characters; a line end at its end counts too")
 
 
 def _is_loopback(host: str) -> bool:

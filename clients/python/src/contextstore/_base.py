@@ -49,7 +49,7 @@ class ClientBase(ABC):
         """A client of the server that the environment names.
 
         `CONTEXTSTORE_ADDRESS` is the address; without it, the server is that of the data directory
-        `CONTEXTSTORE_DATA_DIR`: at its `contextstore.sock`, or else where its `addresses` say, at the first socket or
+        `CONTEXTSTORE_DATA_DIR` (`contexts`, if nothing says otherwise): at its `contextstore.sock`, or else where its `addresses` say, at the first socket or
         without one at the first port. Over TCP the token is `CONTEXTSTORE_TOKEN`, or that in the file
         `CONTEXTSTORE_TOKEN_FILE`, or that in the data directory. `options` are those of the constructor.
         """
