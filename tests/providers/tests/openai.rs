@@ -74,6 +74,7 @@ fn good_requests_are_taken() {
 }
 
 #[test]
+#[rustfmt::skip]
 fn bodies_have_their_fields() {
     refuses(
         IT,
@@ -156,6 +157,7 @@ fn bodies_have_their_fields() {
 }
 
 #[test]
+#[rustfmt::skip]
 fn messages_have_their_fields() {
     refuses(
         IT,
@@ -226,6 +228,7 @@ fn messages_have_their_fields() {
 }
 
 #[test]
+#[rustfmt::skip]
 fn calls_are_followed_by_their_results() {
     let unanswered = |ids: &str| {
         format!(
@@ -286,6 +289,7 @@ fn calls_are_followed_by_their_results() {
 }
 
 #[test]
+#[rustfmt::skip]
 fn calls_have_their_fields() {
     let at = |rest: &str| format!("/messages/2/tool_calls/0{rest}");
     refuses(
@@ -349,6 +353,7 @@ fn calls_have_their_fields() {
 }
 
 #[test]
+#[rustfmt::skip]
 fn parts_are_those_of_their_role() {
     let good = body(json!([
         {"role": "user", "content": [{"type": "text", "text": "x"}]},
@@ -479,6 +484,7 @@ fn parts_are_those_of_their_role() {
 }
 
 #[test]
+#[rustfmt::skip]
 fn tools_have_names_and_schemas() {
     let good = json!({
         "model": "m", "messages": [{"role": "user", "content": "x"}], "tool_choice": {"type": "function", "function": {"name": "read"}},
