@@ -1,7 +1,7 @@
 //! Strict fakes of the LLM providers, for the tests of what is sent to them.
 //!
 //! A module per provider checks a whole request body and refuses it in the provider's words ([`Refusal`]); the
-//! program `fake-llm` serves them over HTTP and answers as a model would; [`histories`] makes histories that hurt.
+//! program `fake-llm` ([`fake`]) serves them over HTTP and answers as a model would; [`histories`] makes histories that hurt.
 //! The rules are those of the published types of the packages openai 3.49, anthropic 2.8 and ollama 0.6, and of the
 //! answers that the APIs are known to give. Each has a bad request in `tests/`.
 //!
@@ -38,6 +38,7 @@
 //! not known here, nor is `system` as a role of Anthropic's messages, which only its newest models take.
 
 pub mod anthropic;
+pub mod fake;
 pub mod histories;
 mod media;
 pub mod ollama;

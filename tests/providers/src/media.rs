@@ -6,7 +6,7 @@ pub(crate) fn base64_fault(text: &str) -> Option<usize> {
     let padding = bytes.iter().rev().take_while(|b| **b == b'=').count();
     let data = &bytes[..bytes.len() - padding.min(2)];
     let fault = data.iter().position(|b| value(*b).is_none());
-    fault.or_else(|| (bytes.len() % 4 != 0).then_some(bytes.len()))
+    fault.or_else(|| (!bytes.len().is_multiple_of(4)).then_some(bytes.len()))
 }
 
 fn value(byte: u8) -> Option<u32> {

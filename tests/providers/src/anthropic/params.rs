@@ -47,7 +47,7 @@ pub(super) fn check(body: &Value) -> Result<&Map<String, Value>, Refusal> {
     at_least(body, "max_tokens", 1, "max_tokens")?;
     for key in ["temperature", "top_p"] {
         let got = body.get(key).and_then(Value::as_f64).unwrap_or_default();
-        if got < 0.0 || got > 1.0 {
+        if !(0.0..=1.0).contains(&got) {
             return Err(Refusal::invalid(format!("{key}: range: 0..1")));
         }
     }

@@ -85,28 +85,25 @@ fn read_message(at: usize, message: &Value, last: bool) -> Result<(&str, Vec<Blo
             "messages.{at}: all messages must have non-empty content except for the optional final assistant message"
         ))
     };
-    match &message["content"] {
-        Value::Array(list) => {
-            if list.is_empty() && !may_be_empty {
-                return Err(empty());
-            }
-            let mut found = Vec::new();
-            for (index, block) in list.iter().enumerate() {
-                blocks::check(at, index, role, block)?;
-                let text = block["text"].as_str().unwrap_or_default();
-                found.push(Block { message: at, index, value: Some(block), text });
-            }
-            Ok((role, found))
+    let content = &message["content"];
+    if let Some(list) = content.as_array() {
+        if list.is_empty() && !may_be_empty {
+            return Err(empty());
         }
-        content => {
-            let text = content.as_str().unwrap_or_default();
-            if text.is_empty() {
-                return if may_be_empty { Ok((role, Vec::new())) } else { Err(empty()) };
-            }
-            blocks::some_text(text, "messages")?;
-            Ok((role, vec![Block { message: at, index: 0, value: None, text }]))
+        let mut found = Vec::new();
+        for (index, block) in list.iter().enumerate() {
+            blocks::check(at, index, role, block)?;
+            let text = block["text"].as_str().unwrap_or_default();
+            found.push(Block { message: at, index, value: Some(block), text });
         }
+        return Ok((role, found));
     }
+    let text = content.as_str().unwrap_or_default();
+    if text.is_empty() {
+        return if may_be_empty { Ok((role, Vec::new())) } else { Err(empty()) };
+    }
+    blocks::some_text(text, "messages")?;
+    Ok((role, vec![Block { message: at, index: 0, value: None, text }]))
 }
 
 /// Every call has its one result in the next turn, before anything else.

@@ -1,5 +1,7 @@
 //! What the tests of the rules share: a good body, bent at one place, and what is said about it.
 
+#![allow(clippy::unwrap_used, reason = "a test")]
+
 use contextstore_providers::{Provider, Rules, check_bytes};
 use serde_json::Value;
 

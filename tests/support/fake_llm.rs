@@ -1,0 +1,144 @@
+//! The strict fake of the providers, as a process of its own, and the control of it.
+
+#![allow(dead_code, reason = "every test uses a part of it")]
+#![allow(clippy::disallowed_methods, clippy::unwrap_used, reason = "a test looks for its program")]
+
+use std::io::{BufRead as _, BufReader, Read as _, Write as _};
+use std::net::TcpStream;
+use std::path::PathBuf;
+use std::process::{Child, ChildStdin, Command, Stdio};
+use std::time::{Duration, Instant};
+
+use serde_json::Value;
+
+/// Long enough for a slow machine; nothing waits that long unless it fails.
+const DEADLINE: Duration = Duration::from_secs(60);
+
+/// A running fake. It ends when this is dropped.
+#[derive(Debug)]
+pub(crate) struct FakeLlm {
+    child: Child,
+    /// While it is open, the fake runs.
+    input: Option<ChildStdin>,
+    address: String,
+}
+
+/// The program: a binary for the tests of its own crate, an example for others; `cargo test` builds it with the tests.
+fn program() -> PathBuf {
+    let own = option_env!("CARGO_BIN_EXE_fake-llm").map(PathBuf::from);
+    let program = own.unwrap_or_else(|| {
+        let here = std::env::current_exe().unwrap();
+        here.parent().unwrap().parent().unwrap().join("examples/fake-llm")
+    });
+    assert!(program.exists(), "{} is not built: cargo build --example fake-llm", program.display());
+    program
+}
+
+impl FakeLlm {
+    /// Starts one.
+    pub(crate) fn start() -> Self {
+        Self::start_with(&[])
+    }
+
+    /// The same with options: `--key`, `--max-bytes`, `--check-bytes`, `--count-only`, `--lenient`.
+    pub(crate) fn start_with(options: &[&str]) -> Self {
+        let mut child = Command::new(program())
+            .args(options)
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .spawn()
+            .unwrap();
+        let mut line = String::new();
+        BufReader::new(child.stdout.take().unwrap()).read_line(&mut line).unwrap();
+        let address =
+            line.strip_prefix("listening ").unwrap_or_else(|| panic!("it said {line:?}")).trim().to_owned();
+        Self { input: child.stdin.take(), child, address }
+    }
+
+    /// `127.0.0.1:PORT`.
+    pub(crate) fn address(&self) -> &str {
+        &self.address
+    }
+
+    /// The base of its addresses: for OpenAI `/v1` follows.
+    pub(crate) fn url(&self) -> String {
+        format!("http://{}", self.address)
+    }
+
+    /// Its process, to look at what it uses.
+    pub(crate) fn process_id(&self) -> u32 {
+        self.child.id()
+    }
+
+    /// Tells it what to do with requests to come; `src/fake/script.rs` of its crate has the fields.
+    pub(crate) fn script(&self, script: &Value) {
+        let (status, body) = self.control("POST", "/control", &script.to_string());
+        assert_eq!(status, 200, "{body}");
+    }
+
+    /// Forgets scripts and requests.
+    pub(crate) fn reset(&self) {
+        assert_eq!(self.control("DELETE", "/control", "").0, 200);
+    }
+
+    /// What it got so far, in order.
+    pub(crate) fn requests(&self) -> Vec<Value> {
+        let (status, body) = self.control("GET", "/control/requests", "");
+        assert_eq!(status, 200, "{body}");
+        serde_json::from_str(&body).unwrap()
+    }
+
+    /// The body of a request by its number.
+    pub(crate) fn body(&self, number: u64) -> String {
+        let (status, body) = self.control("GET", &format!("/control/requests/{number}/body"), "");
+        assert_eq!(status, 200, "{body}");
+        body
+    }
+
+    /// Waits until the requests are as they are to be.
+    pub(crate) fn wait(&self, what: &str, done: impl Fn(&[Value]) -> bool) -> Vec<Value> {
+        let start = Instant::now();
+        loop {
+            let requests = self.requests();
+            if done(&requests) {
+                return requests;
+            }
+            assert!(start.elapsed() < DEADLINE, "{what} did not happen: {requests:#?}");
+            std::thread::yield_now();
+        }
+    }
+
+    /// A request with a whole answer.
+    fn control(&self, method: &str, path: &str, body: &str) -> (u16, String) {
+        let answer = self.raw(&format!(
+            "{method} {path} HTTP/1.1\r\nhost: fake\r\nconnection: close\r\ncontent-length: {}\r\n\r\n{body}",
+            body.len()
+        ));
+        let (head, body) = answer.split_once("\r\n\r\n").unwrap_or_else(|| panic!("no answer: {answer:?}"));
+        (head[9..12].parse().unwrap(), body.to_owned())
+    }
+
+    /// Sends bytes and gives what comes until the connection ends.
+    pub(crate) fn raw(&self, request: &str) -> String {
+        let mut stream = TcpStream::connect(&self.address).unwrap();
+        stream.set_read_timeout(Some(DEADLINE)).unwrap();
+        stream.write_all(request.as_bytes()).unwrap();
+        let mut answer = Vec::new();
+        stream.read_to_end(&mut answer).unwrap();
+        String::from_utf8(answer).unwrap()
+    }
+
+    /// Ends it, and says whether it ended well by itself.
+    pub(crate) fn stop(mut self) -> bool {
+        self.input.take();
+        self.child.wait().unwrap().success()
+    }
+}
+
+impl Drop for FakeLlm {
+    fn drop(&mut self) {
+        self.input.take();
+        // It ends by itself; a wait leaves no dead process behind.
+        let _ = self.child.wait();
+    }
+}
