@@ -162,6 +162,10 @@ fn keys_and_headers_are_checked() {
     );
     assert_eq!(say(MESSAGES, ""), (401, "x-api-key header is required".into()));
     assert_eq!(say(MESSAGES, "x-api-key: a\r\n"), (401, "invalid x-api-key".into()));
+    let bearer =
+        |version: &str| format!("authorization: Bearer sk-right\r\nanthropic-version: {version}\r\n");
+    assert_eq!(say(MESSAGES, &bearer("2026-10-21")).0, 200);
+    assert_eq!(say(MESSAGES, &bearer("1")), (400, "anthropic-version: \"1\" is not a valid version".into()));
     assert_eq!(
         say(MESSAGES, "x-api-key: sk-right\r\n"),
         (400, "anthropic-version: header is required".into())

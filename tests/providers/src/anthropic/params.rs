@@ -8,7 +8,8 @@ use super::Anthropic;
 use crate::refusal::Refusal;
 use crate::shape::{Field, Kind, Voice as _, is_name, list, may, must, null, object, text};
 
-// `temperature`, `top_k` and `top_p` have left the published types, but the API still takes them.
+// `temperature`, `top_k` and `top_p` are not in the published types of the version 2026-10-21; that of 2023-06-01 has
+// them.
 const BODY: &[Field] = &[
     must("model", Kind::Str),
     must("messages", Kind::Array),

@@ -28,6 +28,9 @@ pub(crate) struct Door {
     records: Arc<Records>,
 }
 
+/// Versions of Anthropic's API: what most send, and what the official package sends since it is 2.
+const VERSIONS: [&str; 2] = ["2023-06-01", "2026-10-21"];
+
 fn provider(path: &str) -> Option<Provider> {
     match path {
         "/v1/chat/completions" => Some(Provider::OpenAi),
@@ -195,9 +198,10 @@ impl Door {
             message: message.to_owned(),
         };
         let good = |key: &str| self.options.key.as_deref().is_none_or(|only| only == key);
+        let bearer = header(AUTHORIZATION.as_str()).strip_prefix("Bearer ").unwrap_or_default();
         match provider {
             Provider::OpenAi | Provider::OpenAiResponses => {
-                let key = header(AUTHORIZATION.as_str()).strip_prefix("Bearer ").unwrap_or_default();
+                let key = bearer;
                 if key.is_empty() {
                     let words = "You didn't provide an API key. You need to provide your API key in an \
                                  Authorization header using Bearer auth (i.e. Authorization: Bearer YOUR_KEY).";
@@ -208,16 +212,22 @@ impl Door {
                 }
             }
             Provider::Anthropic => {
-                let key = header("x-api-key");
+                // The official package sends its key as a bearer's since version 2.
+                let key = if header("x-api-key").is_empty() { bearer } else { header("x-api-key") };
                 if key.is_empty() {
                     return Err(refusal(401, "authentication_error", "x-api-key header is required"));
                 }
                 if !good(key) {
                     return Err(refusal(401, "authentication_error", "invalid x-api-key"));
                 }
-                if header("anthropic-version") != "2023-06-01" {
+                let version = header("anthropic-version");
+                if version.is_empty() {
                     let words = "anthropic-version: header is required";
                     return Err(refusal(400, "invalid_request_error", words));
+                }
+                if !VERSIONS.contains(&version) {
+                    let words = format!("anthropic-version: \"{version}\" is not a valid version");
+                    return Err(refusal(400, "invalid_request_error", &words));
                 }
             }
             Provider::Ollama => return Ok(()),
