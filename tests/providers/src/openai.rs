@@ -8,8 +8,8 @@ use std::collections::HashSet;
 use serde_json::{Map, Value};
 
 use crate::openai_words::{
-    OpenAi, SHARED, empty_array, length, long_array, metadata, no_json, only_with, range, size as check_size,
-    tool_name,
+    OpenAi, SHARED, empty_array, format as check_format, length, long_array, metadata, no_json, only_with,
+    range, size as check_size, tool_name,
 };
 use crate::refusal::Refusal;
 use crate::shape::{Field, Kind, Voice as _, list, may, must, must_null, null, object, text};
@@ -80,6 +80,9 @@ pub fn check_with(body: &Value, size: usize, rules: &Rules) -> Result<(), Refusa
     if let Some(options) = body.get("stream_options").filter(|options| !options.is_null()) {
         let fields = [may("include_usage", Kind::Bool), may("include_obfuscation", Kind::Bool)];
         object(&OpenAi, "stream_options", options, &fields)?;
+    }
+    if let Some(format) = body.get("response_format") {
+        check_format("response_format", format, Some("json_schema"))?;
     }
     tools::check(body)?;
     messages(list(body, "messages"), rules)

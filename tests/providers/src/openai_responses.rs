@@ -7,7 +7,8 @@ mod tools;
 use serde_json::{Map, Value};
 
 use crate::openai_words::{
-    OpenAi, SHARED, empty_array, length, metadata, no_json, only_with, range, size as check_size,
+    OpenAi, SHARED, empty_array, format as check_format, length, metadata, no_json, only_with, range,
+    size as check_size,
 };
 use crate::refusal::Refusal;
 use crate::shape::{Field, Kind, Voice as _, list, may, null, object, text};
@@ -123,7 +124,10 @@ fn nested(body: &Map<String, Value>) -> Result<(), Refusal> {
     }
     if let Some(text) = given("text") {
         let fields = [may("format", Kind::Object), null("verbosity", Kind::Word(&["low", "medium", "high"]))];
-        object(&OpenAi, "text", text, &fields)?;
+        let text = object(&OpenAi, "text", text, &fields)?;
+        if let Some(format) = text.get("format") {
+            check_format("text.format", format, None)?;
+        }
     }
     Ok(())
 }

@@ -260,6 +260,31 @@ pub(crate) fn schema(path: &str, name: &str, schema: Option<&Value>) -> Result<(
     .param(path))
 }
 
+/// The form that the answer is to have: text, JSON, or JSON by a schema, whose fields stand in `inner` or beside.
+pub(crate) fn format(path: &str, format: &Value, inner: Option<&'static str>) -> Result<(), Refusal> {
+    const WORDS: &[&str] = &["text", "json_object", "json_schema"];
+    let tag = must("type", Kind::Word(WORDS));
+    if format.get("type").and_then(Value::as_str) != Some("json_schema") {
+        return object(&OpenAi, path, format, &[tag]).map(drop);
+    }
+    let name = must("name", Kind::Str);
+    let (description, strict) = (may("description", Kind::Str), null("strict", Kind::Bool));
+    let (path, schema) = match inner {
+        Some(inner) => {
+            let format = object(&OpenAi, path, format, &[tag, must(inner, Kind::Object)])?;
+            let path = OpenAi.key(path, inner);
+            let fields = [name, description, strict, may("schema", Kind::Object)];
+            let schema = object(&OpenAi, &path, &format[inner], &fields)?;
+            (path, schema)
+        }
+        None => {
+            let fields = [tag, name, description, strict, must("schema", Kind::Object)];
+            (path.to_owned(), object(&OpenAi, path, format, &fields)?)
+        }
+    };
+    tool_name(&format!("{path}.name"), text(schema, "name"))
+}
+
 /// Pairs of strings: at most 16, with keys of 64 and values of 512 characters.
 pub(crate) fn metadata(body: &Map<String, Value>) -> Result<(), Refusal> {
     let Some(Value::Object(pairs)) = body.get("metadata") else { return Ok(()) };

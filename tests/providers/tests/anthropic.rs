@@ -101,6 +101,7 @@ fn bodies_have_their_fields() {
         ("/service_tier", Some(json!("x")), "service_tier: Input should be 'auto' or 'standard_only'"),
         ("/metadata", Some(json!({"a": "b"})), "metadata.a: Extra inputs are not permitted"),
         ("/output_config", Some(json!({"effort": "all"})), "output_config.effort: Input should be 'low', 'medium', 'high', 'xhigh' or 'max'"),
+        ("/output_config", Some(json!({"format": {"type": "json_schema"}})), "output_config.format.schema: Field required"),
         ("/system", Some(json!([{"type": "text", "text": ""}])), "system: text content blocks must be non-empty"),
         ("/system", Some(json!([{"type": "image"}])), "system.0.type: Input should be 'text'"),
         ("/system", Some(json!(1)), "system: Input should be a valid string"),

@@ -52,7 +52,7 @@ fn good_requests_are_taken() {
         ),
         body(json!([
             {"type": "custom_tool_call", "call_id": "c", "name": "patch", "input": "not { json"},
-            {"type": "custom_tool_call_output", "call_id": "c", "output": [{"type": "input_text", "text": "ok"}]},
+            {"type": "custom_tool_call_output", "id": "ctco_1", "call_id": "c", "output": [{"type": "input_text", "text": "ok"}]},
         ])),
         body(json!([call("a"), output("a"), call("a"), output("a")])),
         body(
@@ -91,6 +91,7 @@ fn bodies_have_their_fields() {
         ("/reasoning", Some(json!({"effort": "x"})), "Invalid value: 'x'. Supported values are: 'none', 'minimal', 'low', 'medium', 'high', 'xhigh', and 'max'."),
         ("/reasoning", Some(json!({"tokens": 1})), "Unknown parameter: 'reasoning.tokens'."),
         ("/text", Some(json!({"x": 1})), "Unknown parameter: 'text.x'."),
+        ("/text", Some(json!({"format": {"type": "json_schema", "name": "a"}})), "Missing required parameter: 'text.format.schema'."),
         ("/truncation", Some(json!("off")), "Invalid value: 'off'. Supported values are: 'auto' and 'disabled'."),
         ("/stream_options", Some(json!({})), "The 'stream_options' parameter is only allowed when 'stream' is enabled."),
         ("/include", Some(json!([1])), "Invalid type for 'include[0]': expected a string, but got an integer instead."),

@@ -65,7 +65,12 @@ pub(super) fn check(body: &Value) -> Result<&Map<String, Value>, Refusal> {
     }
     if let Some(config) = body.get("output_config") {
         let effort = Kind::Word(&["low", "medium", "high", "xhigh", "max"]);
-        object(&Anthropic, "output_config", config, &[null("effort", effort), null("format", Kind::Object)])?;
+        let fields = [null("effort", effort), null("format", Kind::Object)];
+        let config = object(&Anthropic, "output_config", config, &fields)?;
+        if let Some(format) = config.get("format").filter(|format| !format.is_null()) {
+            let fields = [must("type", Kind::Word(&["json_schema"])), must("schema", Kind::Object)];
+            object(&Anthropic, "output_config.format", format, &fields)?;
+        }
     }
     tools(body)?;
     choice(body)?;

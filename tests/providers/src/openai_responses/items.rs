@@ -66,15 +66,17 @@ pub(super) fn check(path: &str, item: &Value, rules: &Rules) -> Result<(), Refus
             let item = object(&OpenAi, path, item, &fields)?;
             call(path, item, "ctc", "input", rules)
         }
-        "function_call_output" | "custom_tool_call_output" => {
-            let fields = [
+        kind @ ("function_call_output" | "custom_tool_call_output") => {
+            let mut fields = vec![
                 TAG,
                 must("call_id", Kind::Str),
                 must("output", Kind::StrOrArray),
                 null("caller", Kind::Object),
                 null("id", Kind::Str),
-                STATUS,
             ];
+            if kind == "function_call_output" {
+                fields.extend([STATUS, null("name", Kind::Str), null("namespace", Kind::Str)]);
+            }
             let item = object(&OpenAi, path, item, &fields)?;
             length(&format!("{path}.call_id"), text(item, "call_id"), 1, 64)?;
             content(&format!("{path}.output"), &item["output"], INPUT, rules)
