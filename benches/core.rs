@@ -378,5 +378,5 @@ fn caller() -> Caller {
 }
 
 fn append_of(text: &str) -> Append {
-    Append { message: NewMessage::text(Role::User, text), tokens: 300, caller: caller() }
+    Append { message: NewMessage::text(Role::User, text), caller: caller() }
 }

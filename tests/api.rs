@@ -37,6 +37,8 @@ mod refusal;
 mod retries;
 #[path = "support/server.rs"]
 mod server;
+#[path = "api/tokens.rs"]
+mod tokens;
 #[path = "support/trace.rs"]
 mod trace;
 #[path = "api/views.rs"]

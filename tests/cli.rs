@@ -110,7 +110,7 @@ fn start(store: &Store, id: &str) -> Started {
 
 fn append(store: &Store, task: &Started, message: NewMessage) {
     let caller = Caller { request_id: None, lease_generation: task.lease_generation };
-    store.append(task.id, &Append { message, tokens: 10, caller }).unwrap();
+    store.append(task.id, &Append { message, caller }).unwrap();
 }
 
 #[test]

@@ -95,7 +95,7 @@ fn busy_task(store: &Store) -> Started {
     }
     let odd = NewMessage::from_json(r#"{"role":"assistant","content":"hm","thinking":"…","reasoning":[1]}"#)
         .unwrap();
-    store.append(task.id, &Append { message: odd, tokens: 3, caller: by.clone() }).unwrap();
+    store.append(task.id, &Append { message: odd, caller: by.clone() }).unwrap();
     let literal = Literal {
         role: Role::User,
         content: Json::text("[Summary of messages 1–10]"),

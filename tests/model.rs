@@ -149,7 +149,7 @@ fn the_last_1024_requests_are_remembered_through_a_crash() {
         let request_id = Some(RequestId::parse(&format!("r{number}")).unwrap());
         let caller = Caller { request_id, lease_generation: task.lease_generation };
         let message = support::message(Role::User, words);
-        store.append(task.id, &Append { message, tokens: 1, caller })
+        store.append(task.id, &Append { message, caller })
     };
     for number in 1..=1100 {
         append(&store, number, "hi").unwrap();

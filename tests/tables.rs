@@ -133,7 +133,7 @@ fn start_unsynced(store: &Store) -> Started {
 
 fn say(store: &Store, task: &Started, json: &str) -> u64 {
     let message = NewMessage::from_json(json).unwrap();
-    let append = Append { message, tokens: 3, caller: caller(task.lease_generation) };
+    let append = Append { message, caller: caller(task.lease_generation) };
     store.append(task.id, &append).unwrap().seq
 }
 

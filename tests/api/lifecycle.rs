@@ -20,6 +20,7 @@ fn key() -> pb::TaskKey {
 
 fn config() -> pb::TaskConfig {
     pb::TaskConfig {
+        token_counter: "heuristic".to_owned(),
         llm_provider: "anthropic".to_owned(),
         model: "large".to_owned(),
         context_length: Some(200_000),

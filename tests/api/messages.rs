@@ -254,7 +254,7 @@ async fn an_append_is_told_how_full_the_context_is() {
     let request = pb::StartTaskRequest { config: Some(config), ..Default::default() };
     let work = crate::wire::start_as(&mut api, request).await;
     let (mut tokens, mut stages) = (0, Vec::new());
-    for _ in 0..12 {
+    for _ in 0..16 {
         let told = api.append_message(work.say(&"word ".repeat(80))).await.unwrap().into_inner();
         tokens += told.tokens;
         let pressure = told.pressure.unwrap();

@@ -312,7 +312,7 @@ fn nothing_is_told_of_what_is_not_durable_yet() {
     let config = TaskConfig { model: "m".to_owned(), context_length: Some(9), ..TaskConfig::default() };
     let say = |pinned: bool| {
         let message = NewMessage { pinned, ..support::message(Role::User, "words") };
-        store.append(task.id, &Append { message, tokens: 5, caller: caller.clone() }).map(drop)
+        store.append(task.id, &Append { message, caller: caller.clone() }).map(drop)
     };
     say(false).unwrap();
     say(true).unwrap();
@@ -460,7 +460,7 @@ fn a_failed_sync_keeps_what_was_acknowledged_without_one() {
     store.update_config(task.id, config, &caller).unwrap();
     for text in ["one", "two"] {
         let message = support::message(Role::User, text);
-        store.append(task.id, &Append { message, tokens: 1, caller: caller.clone() }).unwrap();
+        store.append(task.id, &Append { message, caller: caller.clone() }).unwrap();
     }
     sim.fail_next_sync();
     store.pause_task(task.id, &caller).unwrap_err();

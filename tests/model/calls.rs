@@ -62,6 +62,9 @@ pub(crate) fn config_text(config: &Config) -> String {
         fields.push(format!("\"durability\":\"{word}\""));
     }
     fields.push("\"other\":{\"x\":[1]}".to_owned());
+    if let Some(counter) = config.counter {
+        fields.push(format!("\"token_counter\":\"{}\"", counter.as_str()));
+    }
     format!("{{{}}}", fields.join(","))
 }
 
@@ -111,7 +114,7 @@ impl Op {
                 Ok(vec![started.lease_generation, u64::from(started.created)])
             }
             Call::Append(message) => {
-                let append = Append { message: message.sent(), tokens: message.tokens, caller };
+                let append = Append { message: message.sent(), caller };
                 let told = store.append(id, &append)?;
                 Ok(vec![told.seq, u64::from(told.duplicate), told.pressure.tokens, told.view_generation])
             }
@@ -121,6 +124,7 @@ impl Op {
                     output_tokens: 1,
                     cache_creation_tokens: 0,
                     cache_read_tokens: 2,
+                    counted_tokens: None,
                 };
                 store.append_event(id, &event, &caller).map(nothing)
             }

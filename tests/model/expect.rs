@@ -1,5 +1,6 @@
 //! What must come of a call: the rules of the store, said once more and as simply as can be.
 
+use contextstore::context::count_tokens;
 use contextstore::model::{Durability, LiteralKind, Role, Segment, Status, SummaryRecord, json::Json};
 
 use super::calls::{Call, Op, config_text, holder};
@@ -126,7 +127,10 @@ impl World {
         let view = task.view(None);
         let (told, synced) = match op.call {
             Call::Start { .. } => (vec![told, u64::from(told == 1)], true),
-            Call::Append(_) => (vec![told, 1, view.tokens, task.state().view_generation()], false),
+            Call::Append(_) => {
+                let state = task.state();
+                (vec![told, 1, state.calibrated(view.tokens), state.view_generation()], false)
+            }
             Call::Tool { .. } | Call::Plan { .. } => (vec![told, 1], false),
             Call::Rewrite { .. } | Call::Undo | Call::Rewind(_) | Call::Resume { .. } => (vec![told], true),
             Call::Pause | Call::Complete { .. } | Call::Fail { .. } => (vec![], true),
@@ -157,17 +161,21 @@ impl World {
             Call::Append(message) => {
                 let told = op.request(seq + 1);
                 let body = message.body(op.request.as_deref());
-                let line = Line::new(What::Message(message.clone()), body).asked(told);
+                let mut message = message.clone();
+                message.tokens = count_tokens(state.counter(), &message.sent());
+                let line = Line::new(What::Message(message), body).asked(told);
                 let mut after = task.clone();
                 after.logs[LOG].push(line.clone());
-                let told = vec![seq + 1, 0, after.view(None).tokens, state.view_generation()];
+                let tokens = state.calibrated(after.view(None).tokens);
+                let told = vec![seq + 1, 0, tokens, state.view_generation()];
                 Expected::lines(LOG, vec![line], told)
             }
             Call::Usage(tokens) => {
+                let counted = task.view(None).tokens - state.answer;
                 let body = format!(
-                    ",\"input_tokens\":{tokens},\"output_tokens\":1,\"cache_creation_tokens\":0,\"cache_read_tokens\":2"
+                    ",\"input_tokens\":{tokens},\"output_tokens\":1,\"cache_creation_tokens\":0,\"cache_read_tokens\":2,\"counted_tokens\":{counted}"
                 );
-                event(What::Usage(tokens + 3), body, seq)
+                event(What::Usage { input: tokens + 2, counted }, body, seq)
             }
             Call::Statistics { llm, tools, tokens, compressions } => {
                 let body = format!(

@@ -30,6 +30,11 @@ impl World {
         assert_eq!(info.row, task.row());
         assert_eq!(info.last_seq, state.last_seq);
         assert_eq!((info.view_tokens, info.view_messages), (view.tokens, view.lines.len() as u64));
+        assert_eq!(info.pressure.tokens, state.calibrated(view.tokens));
+        let usage = store.context_usage(id, None).unwrap();
+        assert_eq!((usage.counted_tokens, usage.messages), (view.tokens, view.lines.len() as u64));
+        assert_eq!((usage.view_bytes, usage.counter), (view.text().len() as u64, state.counter()));
+        assert_eq!(usage.pressure, info.pressure);
         assert_eq!(info.pins, state.pins.iter().copied().collect::<Vec<_>>());
         let lease = info.lease.map(|(lease, _)| (lease.generation, lease.holder));
         assert_eq!(lease, state.lease);

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use contextstore::infra::clock::Clock;
-use contextstore::model::{Durability, Status, TaskId};
+use contextstore::model::{Durability, Status, TaskId, TokenCounter};
 use fastrand::Rng;
 use uuid::Uuid;
 
@@ -232,9 +232,12 @@ fn rewrite(rng: &mut Rng, state: &State) -> Call {
 
 fn config(rng: &mut Rng) -> Config {
     let durability = [None, None, Some(Durability::Group), Some(Durability::Each), Some(Durability::Process)];
+    let counter =
+        [None, None, Some(TokenCounter::Fitted), Some(TokenCounter::Heuristic), Some(TokenCounter::O200k)];
     Config {
         model: ["", "gpt-x"][rng.usize(..2)],
         context_length: rng.bool().then_some(128_000),
         durability: durability[rng.usize(..durability.len())],
+        counter: counter[rng.usize(..counter.len())],
     }
 }

@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 
 use contextstore::model::{
     Durability, Health, Holder, LiteralKind, Metadata, NewMessage, OutputRef, Role, Segment, Status, TaskId,
-    TaskRow, json::Json,
+    TaskRow, TokenCounter, json::Json,
 };
 
 /// A message, with its JSON values as they were sent.
@@ -97,6 +97,7 @@ pub(crate) struct Config {
     pub(crate) model: &'static str,
     pub(crate) context_length: Option<u64>,
     pub(crate) durability: Option<Durability>,
+    pub(crate) counter: Option<TokenCounter>,
 }
 
 #[derive(Debug, Clone, PartialEq)]
@@ -179,7 +180,7 @@ pub(crate) enum What {
     Config(Config),
     Rewrite(Rewrite),
     Status { status: Status, error: Option<String>, summary: Option<String> },
-    Usage(u64),
+    Usage { input: u64, counted: u64 },
     Statistics { llm: u64, tools: u64, tokens: u64, compressions: u64 },
     Pin { seq: u64, pinned: bool },
     Tool { success: bool },
@@ -265,6 +266,10 @@ pub(crate) struct State {
     tools: u64,
     tokens: u64,
     compressions: u64,
+    /// What counts are multiplied by, in millionths, less one million.
+    calibration: i128,
+    /// Of the last message, if it is the assistant's and the view was not rewritten since.
+    pub(crate) answer: u64,
     error: Option<String>,
     pub(crate) final_summary: Option<String>,
 }
@@ -272,6 +277,25 @@ pub(crate) struct State {
 impl State {
     pub(crate) fn status(&self) -> Status {
         self.status.unwrap_or(Status::Running)
+    }
+
+    fn calibrate(&mut self, input: u64, counted: u64) {
+        if counted >= 200 {
+            let before = 1_000_000 + self.calibration;
+            let ratio = i128::from(input) * 1_000_000 / i128::from(counted);
+            let step = ratio.max(before * 4 / 5).min(before * 5 / 4);
+            self.calibration = step.clamp(500_000, 2_000_000) - 1_000_000;
+        }
+    }
+
+    /// So many counted tokens as callers are told them.
+    pub(crate) fn calibrated(&self, counted: u64) -> u64 {
+        u64::try_from(i128::from(counted) * (1_000_000 + self.calibration) / 1_000_000).unwrap()
+    }
+
+    /// The counter of messages that come now.
+    pub(crate) fn counter(&self) -> TokenCounter {
+        self.config.counter.unwrap_or_default()
     }
 
     pub(crate) fn view_generation(&self) -> u64 {
@@ -294,6 +318,7 @@ impl Task {
                 }
                 What::Message(message) => {
                     state.last_seq += 1;
+                    state.answer = if message.role == Role::Assistant { message.tokens } else { 0 };
                     if message.pinned {
                         state.pins.insert(state.last_seq);
                     }
@@ -303,6 +328,7 @@ impl Task {
                     let compacts = ["summarize", "compact", "prune", "window"];
                     state.compressions += u64::from(compacts.contains(&rewrite.strategy.as_str()));
                     state.rewrites.push((rewrite.clone(), state.last_seq));
+                    state.answer = 0;
                 }
                 What::Status { status, error, summary } => {
                     state.status = Some(*status);
@@ -312,9 +338,10 @@ impl Task {
                         state.lease = None;
                     }
                 }
-                What::Usage(tokens) => {
+                What::Usage { input, counted } => {
                     state.llm += 1;
-                    state.tokens += tokens;
+                    state.tokens += input + 1;
+                    state.calibrate(*input, *counted);
                 }
                 What::Statistics { llm, tools, tokens, compressions } => {
                     state.llm += llm;

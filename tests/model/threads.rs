@@ -108,7 +108,7 @@ impl Crowd {
             }
             _ => {
                 let message = support::message(Role::User, words);
-                let told = self.store.append(task.id, &Append { message, tokens: 1, caller })?;
+                let told = self.store.append(task.id, &Append { message, caller })?;
                 self.tell(task.id, "messages", told.seq, words);
                 self.newest[place].fetch_max(told.seq, Ordering::SeqCst);
             }

@@ -324,7 +324,7 @@ fn check_line(line: &Line, log: usize, before: u64, text: &str, offset: u64) {
         What::Config(_) => event("config"),
         What::Rewrite(_) => event("rewrite"),
         What::Status { .. } => event("status"),
-        What::Usage(_) => event("usage"),
+        What::Usage { .. } => event("usage"),
         What::Statistics { .. } => event("statistics"),
         What::Pin { .. } => event("pin"),
     };

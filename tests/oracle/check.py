@@ -50,9 +50,16 @@ def lines(log, shape):
         yield where, found
 
 
+def count(messages, rewrites):
+    """Sections 2.2 and 3: what `counted_tokens` of a usage event is that follows these."""
+    answers = messages and messages[-1]["role"] == '"assistant"'
+    answers = answers and not (rewrites and int(rewrites[-1]["after"]) == len(messages))
+    return int(fold(messages, rewrites)["tokens"]) - (int(messages[-1]["tokens"]) if answers else 0)
+
+
 def read(log):
     """Section 2: the messages and the rewrites in messages.jsonl."""
-    messages, rewrites, first = [], [], True
+    messages, rewrites, usages, first = [], [], [], True
     for where, line in lines(log, SHAPES["messages.jsonl"]):
         need(first == (line.get("event") == '"started"'), where + "started is the first line and no other")
         need(not first or line["format_version"] == "1", where + "unknown format_version")
@@ -64,6 +71,8 @@ def read(log):
             messages.append(line)
             continue
         need(int(line["after"]) == len(messages), where + "wrong after")
+        if line["event"] == '"usage"' and "counted_tokens" in line:
+            usages.append((where, len(messages), len(rewrites), int(line["counted_tokens"])))
         if line["event"] == '"rewrite"':
             need(
                 int(line["ordinal"]) == int(line["base"]) + 1 == len(rewrites) + 1,
@@ -85,6 +94,8 @@ def read(log):
                     last = b
             rewrites.append(line)
     need(not first, "the log is empty")
+    for where, seq, ordinal, counted in usages[-8:]:  # each takes a fold
+        need(counted == count(messages[:seq], rewrites[:ordinal]), where + "wrong counted_tokens")
     return messages, rewrites
 
 

@@ -51,8 +51,7 @@ pub(crate) fn message(role: Role, text: &str) -> NewMessage {
 }
 
 pub(crate) fn append(store: &Store, task: &Started, text: &str) -> Result<u64, StoreError> {
-    let append =
-        Append { message: message(Role::User, text), tokens: 1, caller: caller(task.lease_generation) };
+    let append = Append { message: message(Role::User, text), caller: caller(task.lease_generation) };
     store.append(task.id, &append).map(|outcome| outcome.seq)
 }
 

@@ -198,7 +198,7 @@ impl Client {
                 .map(|started| started.lease_generation),
             Act::Say(say) => {
                 let message = NewMessage::from_json(&say.json()).unwrap();
-                store.append(id, &Append { message, tokens: 3, caller }).map(|outcome| outcome.seq)
+                store.append(id, &Append { message, caller }).map(|outcome| outcome.seq)
             }
             Act::Tool(name) => store.record_tool_call(id, &tool(name), &caller).map(|(number, _)| number),
             Act::Plan(text) => store.append_plan(id, &plan(text), &caller).map(|(number, _)| number),
@@ -246,7 +246,13 @@ fn plan(text: &str) -> Plan {
 }
 
 fn usage(tokens: u64) -> Event {
-    Event::Usage { input_tokens: tokens, output_tokens: 1, cache_creation_tokens: 0, cache_read_tokens: 0 }
+    Event::Usage {
+        input_tokens: tokens,
+        output_tokens: 1,
+        cache_creation_tokens: 0,
+        cache_read_tokens: 0,
+        counted_tokens: None,
+    }
 }
 
 /// Longer than what it stands for, so that the old view's length says nothing of the new one.

@@ -375,7 +375,6 @@ const COUNT: &str = "CONTEXTSTORE_TEST_COUNT";
 fn how_full_the_context_is_is_told_without_a_view() {
     let ask = |n: u32| Append {
         message: message(Role::User, "words"),
-        tokens: 100,
         caller: Caller { request_id: RequestId::parse(&format!("r{n}")).ok(), lease_generation: 1 },
     };
     let sim = Sim::new();
@@ -385,15 +384,16 @@ fn how_full_the_context_is_is_told_without_a_view() {
     };
     let store = on(Arc::clone(&disk) as Arc<dyn Fs>);
     let task = start(&store, None, "a").unwrap();
-    store.append(task.id, &ask(1)).unwrap();
+    let each = store.append(task.id, &ask(1)).unwrap().tokens;
+    assert!(each > 0);
     // The view cannot be written.
     disk.reset_counts();
     disk.arm(1, Fault::Error(Errno::IO));
     let told = store.append(task.id, &ask(2)).unwrap();
     assert!(disk.fired()[0].contains("current.jsonl"), "{:?}", disk.fired());
-    assert_eq!(told.pressure.tokens, 200);
+    assert_eq!(told.pressure.tokens, 2 * each);
     store.append(task.id, &ask(3)).unwrap();
-    assert_eq!(store.pressure(task.id).unwrap().tokens, 300);
+    assert_eq!(store.pressure(task.id).unwrap().tokens, 3 * each);
     drop(store);
 
     // Nothing can be written, and there is no view.
@@ -401,9 +401,9 @@ fn how_full_the_context_is_is_told_without_a_view() {
     sim.fs.set_capacity(Some(used(sim.fs.as_ref(), &StorePath::ROOT)));
     let store = on(Arc::clone(&sim.fs) as Arc<dyn Fs>);
     assert!(store.read_only().is_some());
-    assert_eq!(store.append(task.id, &ask(3)).unwrap().pressure.tokens, 300);
-    assert_eq!(store.pressure(task.id).unwrap().tokens, 300);
-    assert_eq!(store.task_info(task.id).unwrap().pressure.tokens, 300);
+    assert_eq!(store.append(task.id, &ask(3)).unwrap().pressure.tokens, 3 * each);
+    assert_eq!(store.pressure(task.id).unwrap().tokens, 3 * each);
+    assert_eq!(store.task_info(task.id).unwrap().pressure.tokens, 3 * each);
 }
 
 #[test]

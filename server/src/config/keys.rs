@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use super::kind::Kind;
 use super::{LogFormat, TcpAuth};
-use crate::model::Durability;
+use crate::model::{Durability, TokenCounter};
 
 /// One key.
 pub(super) struct Key {
@@ -232,6 +232,21 @@ pub(super) const KEYS: &[Key] = &[
         since: "0.1.0",
         about: "Bytes that a request to a provider may have: when a view is larger, its oldest images and files become \
                 notes. 0: no limit. A task may say otherwise",
+    },
+    Key {
+        name: "tokens.counter",
+        kind: Kind::Word {
+            words: &[
+                ("fitted", |c| c.tokens.counter = TokenCounter::Fitted),
+                ("heuristic", |c| c.tokens.counter = TokenCounter::Heuristic),
+                ("o200k", |c| c.tokens.counter = TokenCounter::O200k),
+                ("cl100k", |c| c.tokens.counter = TokenCounter::Cl100k),
+            ],
+        },
+        default: "fitted",
+        since: "0.1.0",
+        about: "How tokens are counted: estimated without tables, by the length alone, or exactly by an encoding of \
+                OpenAI's, which takes about 67 MB of memory once a task uses it. A task may say otherwise",
     },
     Key {
         name: "log.format",

@@ -21,7 +21,7 @@ use std::path::PathBuf;
 use std::str::FromStr;
 use std::time::Duration;
 
-use crate::model::Durability;
+use crate::model::{Durability, TokenCounter};
 
 pub use crate::infra::telemetry::LogFormat;
 pub use error::{ConfigError, Origin, Problem};
@@ -53,6 +53,8 @@ pub struct Config {
     pub server: Server,
     /// When a context is due to be compressed.
     pub compression: Compression,
+    /// How tokens are counted.
+    pub tokens: Tokens,
     /// The log of the process.
     pub log: Log,
 }
@@ -152,6 +154,13 @@ pub struct Compression {
     pub max_request_bytes: u64,
 }
 
+/// How tokens are counted.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Tokens {
+    /// Unless a task says otherwise.
+    pub counter: TokenCounter,
+}
+
 /// The log of the process.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Log {
@@ -216,6 +225,7 @@ impl Config {
                 token_threshold: None,
                 max_request_bytes: 0,
             },
+            tokens: Tokens { counter: TokenCounter::Fitted },
             log: Log { format: LogFormat::Text, level: String::new() },
         }
     }

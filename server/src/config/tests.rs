@@ -86,6 +86,8 @@ compression:
   threshold: 0.25
   token_threshold: 8000
   max_request_bytes: 5MiB
+tokens:
+  counter: cl100k
 log:
   format: json
   level: warn,contextstore=debug
@@ -126,6 +128,7 @@ fn otherwise() -> Config {
             token_threshold: Some(8000),
             max_request_bytes: 5 << 20,
         },
+        tokens: Tokens { counter: TokenCounter::Cl100k },
         log: Log { format: LogFormat::Json, level: "warn,contextstore=debug".to_owned() },
     }
 }
@@ -153,6 +156,7 @@ fn nothing_said_gives_the_defaults() {
     assert_eq!(config.server.drain, Duration::from_secs(10));
     assert_eq!(config.server.keepalive_interval, Duration::from_secs(20));
     assert_eq!(config.server.keepalive_timeout, Duration::from_secs(10));
+    assert_eq!(config.tokens.counter, TokenCounter::Fitted);
     assert_eq!(config.log, Log { format: LogFormat::Text, level: "info".to_owned() });
     let Compression { strategy, threshold, token_threshold, max_request_bytes } = config.compression;
     assert_eq!((strategy.as_str(), threshold, token_threshold), ("summarize", None, None));

@@ -1,7 +1,10 @@
 //! Pure policy about contexts: how many tokens a message has, how full a context is. No I/O.
 
+mod exact;
+pub mod fitted;
 mod pressure;
+mod text;
 mod tokens;
 
 pub use pressure::{CompressionPolicy, LimitSource, Pressure, Stage, Strategy};
-pub use tokens::count_tokens;
+pub use tokens::{IMAGE_TOKENS, count_json, count_text, count_tokens};

@@ -8,8 +8,8 @@ use prost_types::Timestamp;
 use serde_json::Value;
 
 use crate::context::Pressure;
-use crate::model::{Durability, Holder, SummaryRecord, TaskConfig, TaskKey, TaskRow};
-use crate::store::{AppendOutcome, TaskInfo};
+use crate::model::{Durability, Holder, SummaryRecord, TaskConfig, TaskKey, TaskRow, TokenCounter};
+use crate::store::{AppendOutcome, ContextUsage, TaskInfo};
 
 pub(super) fn timestamp(at: DateTime<Utc>) -> Timestamp {
     Timestamp { seconds: at.timestamp(), nanos: i32::try_from(at.timestamp_subsec_nanos()).unwrap_or(0) }
@@ -27,6 +27,18 @@ pub(super) fn pressure(pressure: &Pressure) -> pb::Pressure {
         ratio: pressure.ratio,
         stage: pressure.stage.as_str().to_owned(),
         should_compress: pressure.should_compress,
+    }
+}
+
+pub(super) fn context_usage(usage: &ContextUsage) -> pb::GetContextUsageResponse {
+    pb::GetContextUsageResponse {
+        pressure: Some(pressure(&usage.pressure)),
+        messages: usage.messages,
+        counted_tokens: usage.counted_tokens,
+        tools_tokens: usage.tools_tokens,
+        counter: usage.counter.as_str().to_owned(),
+        calibration: usage.calibration.factor(),
+        view_bytes: usage.view_bytes,
     }
 }
 
@@ -69,6 +81,10 @@ fn config(config: &TaskConfig) -> pb::TaskConfig {
         token_threshold: own.get("token_threshold").and_then(Value::as_u64),
         max_request_bytes: own.get("max_request_bytes").and_then(Value::as_u64),
     });
+    let token_counter = TokenCounter::of(config).map_or("", TokenCounter::as_str).to_owned();
+    if !token_counter.is_empty() {
+        other.remove(TokenCounter::KEY);
+    }
     pb::TaskConfig {
         llm_provider: config.llm_provider.clone(),
         model: config.model.clone(),
@@ -76,6 +92,7 @@ fn config(config: &TaskConfig) -> pb::TaskConfig {
         durability: config.durability.map_or("", durability_word).to_owned(),
         compression,
         extra_json: if other.is_empty() { String::new() } else { Value::from(other).to_string() },
+        token_counter,
     }
 }
 

@@ -5,10 +5,11 @@ use contextstore_proto::v1 as pb;
 use prost_types::Timestamp;
 use serde_json::{Map, Value};
 
-use crate::context::{Strategy, count_tokens};
+use crate::context::Strategy;
 use crate::model::{
     Durability, Holder, InstanceId, InvalidField, Json, JsonKind, NewMessage, OutputRef, RequestId, Role,
-    Status, TaskConfig, TaskFilter, TaskId, TaskKey, TaskOrder, ToolCall, ToolStatus, fields, plain_text,
+    Status, TaskConfig, TaskFilter, TaskId, TaskKey, TaskOrder, TokenCounter, ToolCall, ToolStatus, fields,
+    plain_text,
 };
 use crate::store::{Append, Caller};
 
@@ -80,7 +81,7 @@ pub(super) fn config(config: pb::TaskConfig) -> Parsed<TaskConfig> {
         _ => return Err(InvalidField::new("config.durability", "is not group, each or process")),
     };
     let mut other = extra("config.extra_json", &config.extra_json)?;
-    for known in ["llm_provider", "model", "context_length", "durability", "compression"] {
+    for known in ["llm_provider", "model", "context_length", "durability", "compression", TokenCounter::KEY] {
         if other.contains_key(known) {
             let problem = format!("has the key {known}, which has a field of its own");
             return Err(InvalidField::new("config.extra_json", problem));
@@ -88,6 +89,10 @@ pub(super) fn config(config: pb::TaskConfig) -> Parsed<TaskConfig> {
     }
     if let Some(compression) = config.compression {
         other.insert("compression".to_owned(), compression_value(compression)?);
+    }
+    if !config.token_counter.is_empty() {
+        let counter = TokenCounter::parse(&config.token_counter)?;
+        other.insert(TokenCounter::KEY.to_owned(), counter.as_str().into());
     }
     Ok(TaskConfig {
         llm_provider: config.llm_provider,
@@ -184,6 +189,16 @@ pub(super) fn some_json(field: &'static str, text: &str) -> Parsed<Option<Json>>
     if text.is_empty() { Ok(None) } else { json(field, text).map(Some) }
 }
 
+/// Tools that are sent with a request, if there are any.
+pub(super) fn tools(text: &str) -> Parsed<Option<Json>> {
+    const FIELD: &str = "tools_json";
+    let tools = some_json(FIELD, text)?;
+    if tools.as_ref().is_some_and(|tools| tools.kind() != JsonKind::Array) {
+        return Err(InvalidField::new(FIELD, "is not a JSON array of tools"));
+    }
+    Ok(tools)
+}
+
 /// JSON that must be there.
 pub(super) fn required_json(field: &'static str, text: &str) -> Parsed<Json> {
     some_json(field, text)?.ok_or_else(|| InvalidField::new(field, "is missing"))
@@ -233,8 +248,7 @@ fn one(message: Option<NewMessage>, pinned: bool, output_ref: &str, caller: Call
     let mut message = message.ok_or_else(missing)?;
     message.pinned = pinned;
     message.output_ref = some_ref(output_ref)?;
-    let tokens = count_tokens(&message);
-    Ok(Append { message, tokens, caller })
+    Ok(Append { message, caller })
 }
 
 pub(super) fn some_ref(text: &str) -> Parsed<Option<OutputRef>> {

@@ -220,6 +220,17 @@ impl ContextStore for Service {
         Ok(self.serving.pace.answer(Box::pin(acks), None, line))
     }
 
+    async fn get_context_usage(
+        &self,
+        request: Request<pb::GetContextUsageRequest>,
+    ) -> Answer<pb::GetContextUsageResponse> {
+        let request = request.into_inner();
+        let id = TaskId::parse(&request.task_uuid)?;
+        let tools = convert::tools(&request.tools_json)?;
+        let usage = self.serving.with(|store| store.context_usage(id, tools.as_ref())).await?;
+        Ok(Response::new(answer::context_usage(&usage)))
+    }
+
     async fn get_message(&self, request: Request<pb::GetMessageRequest>) -> Answer<pb::GetMessageResponse> {
         let request = request.into_inner();
         let id = TaskId::parse(&request.task_uuid)?;
@@ -424,6 +435,7 @@ impl ContextStore for Service {
             output_tokens: convert::number("output_tokens", request.output_tokens)?,
             cache_creation_tokens: convert::number("cache_creation_tokens", request.cache_creation_tokens)?,
             cache_read_tokens: convert::number("cache_read_tokens", request.cache_read_tokens)?,
+            counted_tokens: None,
         };
         let (id, ()) = self.change(who, |store, id, caller| store.append_event(id, &event, caller)).await?;
         let pressure = answer::pressure(&self.serving.with(|store| store.pressure(id)).await?);

@@ -10,7 +10,9 @@ use serde::{Deserialize, Serialize};
 
 use super::line::{Head, Line};
 use super::requests::{Digest, Remembered, Requests};
-use crate::model::{Event, Holder, LeaseReason, Rewrite, Segment, Status, TaskConfig, TaskId, ToolCall};
+use crate::model::{
+    Calibration, Event, Holder, LeaseReason, Rewrite, Role, Segment, Status, TaskConfig, TaskId, ToolCall,
+};
 
 /// Version of the formats in a task's directory.
 pub const FORMAT_VERSION: u32 = 1;
@@ -70,6 +72,9 @@ pub struct Tally {
     pub compressions: u64,
     /// Summaries.
     pub summaries: u64,
+    /// What counts of tokens are multiplied by, as reported usage has shown.
+    #[serde(default)]
+    pub calibration: Calibration,
 }
 
 /// What follows from `messages.jsonl`.
@@ -79,6 +84,9 @@ pub struct LogState {
     pub uuid: Option<TaskId>,
     /// The last message.
     pub last_seq: u64,
+    /// The tokens of the last message if it is the assistant's: the answer to a call, and no input of it.
+    #[serde(default)]
+    pub answer_tokens: u64,
     /// The largest `durable_to` of a line.
     pub durable_to: u64,
     /// What the task is doing.
@@ -122,6 +130,7 @@ impl Default for LogState {
         Self {
             uuid: None,
             last_seq: 0,
+            answer_tokens: 0,
             durable_to: 0,
             status: Status::Running,
             lease: None,
@@ -172,6 +181,7 @@ impl LogState {
                     self.pins.insert(seq);
                 }
                 self.last_seq = seq;
+                self.answer_tokens = if role == Role::Assistant { tokens } else { 0 };
                 self.tally.message_tokens = self.tally.message_tokens.saturating_add(tokens);
             }
             Head::Event { name, after } => {
@@ -241,10 +251,19 @@ impl LogState {
                     self.lease = None;
                 }
             }
-            Event::Usage { input_tokens, output_tokens, cache_creation_tokens, cache_read_tokens } => {
-                self.tally.llm_calls = self.tally.llm_calls.saturating_add(1);
-                let parts = [input_tokens, output_tokens, cache_creation_tokens, cache_read_tokens];
-                self.tally.tokens = parts.into_iter().fold(self.tally.tokens, u64::saturating_add);
+            Event::Usage {
+                input_tokens,
+                output_tokens,
+                cache_creation_tokens,
+                cache_read_tokens,
+                counted_tokens,
+            } => {
+                let tally = &mut self.tally;
+                tally.llm_calls = tally.llm_calls.saturating_add(1);
+                let input =
+                    input_tokens.saturating_add(cache_creation_tokens).saturating_add(cache_read_tokens);
+                tally.tokens = tally.tokens.saturating_add(input).saturating_add(output_tokens);
+                tally.calibration = tally.calibration.reported(input, counted_tokens.unwrap_or(0));
             }
             Event::Statistics { llm_calls, tool_calls, tokens, compressions } => {
                 let tally = &mut self.tally;
@@ -285,6 +304,8 @@ impl LogState {
         if rewrite.is_compaction() {
             self.tally.compressions = self.tally.compressions.saturating_add(1);
         }
+        // What is in the view now is nobody's answer.
+        self.answer_tokens = 0;
         self.rewrite = Some(RewriteMark {
             ordinal: rewrite.ordinal,
             offset,

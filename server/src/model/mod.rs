@@ -1,5 +1,6 @@
 //! The nouns of the domain: ids, tasks, messages, records and the one error type. No I/O.
 
+mod counter;
 mod error;
 mod ids;
 pub mod json;
@@ -8,6 +9,7 @@ mod records;
 mod rewrite;
 mod task;
 
+pub use counter::{Calibration, TokenCounter};
 pub use error::{InvalidField, StoreError, in_full};
 pub use ids::{InstanceId, OutputRef, RequestId, TaskId};
 pub(crate) use json::fields;

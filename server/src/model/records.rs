@@ -59,6 +59,9 @@ pub enum Event {
         /// Tokens that came out of it.
         #[serde(default)]
         cache_read_tokens: u64,
+        /// What was counted of the input, as the task knows it when this is written.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        counted_tokens: Option<u64>,
     },
     /// Counters to add.
     Statistics {

@@ -233,6 +233,7 @@ fn options(config: &Config) -> Result<StoreOptions, ServeError> {
             token_threshold: config.compression.token_threshold,
             max_request_bytes: config.compression.max_request_bytes,
         },
+        token_counter: config.tokens.counter,
         ..StoreOptions::default()
     })
 }

@@ -13,7 +13,7 @@ use crate::infra::clock::Clock;
 use crate::infra::fs::Fs;
 use crate::infra::in_place::InPlace;
 use crate::log::Signal;
-use crate::model::{Durability, StoreError, TaskId};
+use crate::model::{Durability, StoreError, TaskId, TokenCounter};
 
 use super::layout::Folder;
 use super::lease::Leases;
@@ -43,6 +43,8 @@ pub struct StoreOptions {
     pub max_store_bytes: u64,
     /// When it is time to compress, for tasks that say nothing else.
     pub compression: CompressionPolicy,
+    /// How tokens are counted, for tasks that say nothing else.
+    pub token_counter: TokenCounter,
 }
 
 impl Default for StoreOptions {
@@ -59,6 +61,7 @@ impl Default for StoreOptions {
             max_task_bytes: 0,
             max_store_bytes: 0,
             compression: CompressionPolicy::default(),
+            token_counter: TokenCounter::default(),
         }
     }
 }

@@ -32,8 +32,8 @@ pub use env::StoreOptions;
 pub use open::Ground;
 pub use recover::Recovered;
 pub use task::{
-    Append, AppendOutcome, Caller, CurrentReader, FilePart, LineReader, LogEnds, NewRewrite, Pending,
-    RawLines, Subscription, TaskHandle, TaskInfo,
+    Append, AppendOutcome, Caller, ContextUsage, CurrentReader, FilePart, LineReader, LogEnds, NewRewrite,
+    Pending, RawLines, Subscription, TaskHandle, TaskInfo,
 };
 
 use env::Env;
@@ -220,8 +220,8 @@ impl Store {
 
     /// Writes a message, which is acknowledged when it is durable: [`Pending`] waits for that.
     pub fn begin_append(&self, id: TaskId, append: &Append) -> Result<Pending, StoreError> {
-        let prepared = Task::prepare(&self.shared.env, append)?;
-        self.task(id)?.append(&prepared)
+        let task = self.task(id)?;
+        task.append(&task.prepare(append)?)
     }
 
     /// A handle to append several messages with: if one fails, none after it goes through.

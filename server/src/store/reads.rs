@@ -2,10 +2,12 @@
 
 use chrono::{DateTime, Utc};
 
-use super::task::{CurrentReader, FilePart, LineReader, LogEnds, RawLines, Subscription, TaskInfo};
+use super::task::{
+    ContextUsage, CurrentReader, FilePart, LineReader, LogEnds, RawLines, Subscription, TaskInfo,
+};
 use super::{LogKind, Store};
 use crate::context::Pressure;
-use crate::model::{Plan, StoreError, SummaryRecord, TaskId};
+use crate::model::{Json, Plan, StoreError, SummaryRecord, TaskId};
 
 impl Store {
     /// The view as it is, or as it was after message `as_of`.
@@ -92,6 +94,11 @@ impl Store {
     /// How full the context of a task is.
     pub fn pressure(&self, id: TaskId) -> Result<Pressure, StoreError> {
         self.task(id)?.pressure_now()
+    }
+
+    /// How full the context of a task is with tools beside it, and how that is counted.
+    pub fn context_usage(&self, id: TaskId, tools: Option<&Json>) -> Result<ContextUsage, StoreError> {
+        self.task(id)?.context_usage(tools)
     }
 
     /// A task as it is now.

@@ -165,7 +165,6 @@ impl<'a> Hand<'a> {
                 self.work.store.task_info(*task).map(|info| info.lease.map(|(lease, _)| lease.generation));
             let append = Append {
                 message: made::message(request, kind),
-                tokens: 3,
                 caller: caller(request, newest.ok().flatten().unwrap_or(0)),
             };
             let outcome = self.work.store.append(*task, &append).map(|outcome| outcome.seq);
@@ -342,8 +341,7 @@ impl<'a> Hand<'a> {
             (_, 8) => "message:developer".to_owned(),
             _ => "message:tool:nobody".to_owned(),
         };
-        let append =
-            Append { message: made::message(&request, &kind), tokens: 3, caller: caller(&request, lease) };
+        let append = Append { message: made::message(&request, &kind), caller: caller(&request, lease) };
         let print = made::message_print(&append.message);
         let mut generation = 0;
         let early = self.work.early_ack && !own.is_shared;
@@ -413,6 +411,7 @@ impl<'a> Hand<'a> {
                     output_tokens,
                     cache_creation_tokens: 0,
                     cache_read_tokens: 1,
+                    counted_tokens: None,
                 };
                 let values = [input_tokens, output_tokens, 0, 1].map(|number| number.to_string());
                 let print = made::print(made::USAGE.iter().copied().zip(values.iter().map(String::as_str)));

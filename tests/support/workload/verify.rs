@@ -257,7 +257,7 @@ impl Check<'_> {
         for Entry { request, kind, fate, .. } in appends.take(RETRIED) {
             let Fate::Acked(seq) = *fate else { continue };
             let caller = Caller { request_id: RequestId::parse(request).ok(), lease_generation: 0 };
-            let append = Append { message: made::message(request, kind), tokens: 3, caller };
+            let append = Append { message: made::message(request, kind), caller };
             match self.store.append(id, &append) {
                 Ok(outcome) if outcome.duplicate && outcome.seq == seq => {}
                 other => problems.push(format!("{request} sent again, first told {seq}: {other:?}")),

@@ -3,7 +3,7 @@
 use std::io;
 use std::sync::Arc;
 
-use crate::context::Pressure;
+use crate::context::{Pressure, count_tokens};
 use crate::log::{Appended, Digest, Head, Line, LogKind, LogState, Row};
 use crate::model::{Durability, Event, InvalidField, NewMessage, Status, StoreError, TaskConfig};
 
@@ -11,15 +11,12 @@ use super::shown::Before;
 use super::ticket::{Pending, Ticket};
 use super::{Caller, Frozen, Inner, Task};
 use crate::log::message_body;
-use crate::store::env::Env;
 
 /// A message to append.
 #[derive(Debug, Clone)]
 pub struct Append {
     /// The message.
     pub message: NewMessage,
-    /// Its tokens, counted before the lock is taken.
-    pub tokens: u64,
     /// Who asks.
     pub caller: Caller,
 }
@@ -45,20 +42,23 @@ pub struct AppendOutcome {
 #[derive(Debug)]
 pub(crate) struct Prepared<'a> {
     append: &'a Append,
+    /// As the task's counter counts them.
+    tokens: u64,
     body: String,
     digest: Digest,
 }
 
 impl Task {
-    /// Makes the body of a message and checks its size.
-    pub(crate) fn prepare<'a>(env: &Env, append: &'a Append) -> Result<Prepared<'a>, StoreError> {
+    /// Makes the body of a message, checks its size and counts its tokens.
+    pub(crate) fn prepare<'a>(&self, append: &'a Append) -> Result<Prepared<'a>, StoreError> {
         let body = message_body(&append.message, append.caller.request_id.as_ref());
-        let limit = env.options.max_message_bytes;
+        let limit = self.env.options.max_message_bytes;
         if body.len() > limit {
             return Err(StoreError::TooLarge { size: body.len(), limit });
         }
         let digest = Digest::of(&[append.message.role.as_str(), &body]);
-        Ok(Prepared { append, body, digest })
+        let tokens = count_tokens(self.counter.get(), &append.message);
+        Ok(Prepared { append, tokens, body, digest })
     }
 
     /// Writes a message; it is acknowledged when it is durable.
@@ -83,11 +83,11 @@ impl Task {
         inner: &mut Inner,
         prepared: &Prepared<'_>,
     ) -> Result<Pending, StoreError> {
-        let Prepared { append, body, digest } = prepared;
-        let caller = &append.caller;
+        let Prepared { append, tokens, body, digest } = prepared;
+        let (caller, tokens) = (&append.caller, *tokens);
         if let Some((seq, end)) = self.seen_before(inner, caller.request_id.as_ref(), *digest)? {
             self.ensure_view(inner);
-            return self.pending(inner, append, seq, end, true);
+            return self.pending(inner, tokens, seq, end, true);
         }
         self.check_writable(inner)?;
         self.check_running(inner, "append to it")?;
@@ -103,18 +103,18 @@ impl Task {
         // Without a view they are counted on from here.
         inner.view_tokens();
         let (seq, role) = (inner.state.last_seq + 1, append.message.role);
-        let end = inner.write_line(self, Head::Message { seq, role, tokens: append.tokens }, body)?;
+        let end = inner.write_line(self, Head::Message { seq, role, tokens }, body)?;
         if append.message.pinned {
             inner.note_before(end, Some(Before::Pin { seq, pinned: false }));
         }
         self.mark_dirty(inner);
-        self.pending(inner, append, seq, end, false)
+        self.pending(inner, tokens, seq, end, false)
     }
 
     fn pending(
         self: &Arc<Self>,
         inner: &mut Inner,
-        append: &Append,
+        tokens: u64,
         seq: u64,
         end: u64,
         duplicate: bool,
@@ -125,7 +125,7 @@ impl Task {
         }
         let outcome = AppendOutcome {
             seq,
-            tokens: append.tokens,
+            tokens,
             duplicate,
             pressure: self.pressure(inner),
             view_generation: inner.state.view_generation(),
@@ -163,7 +163,8 @@ impl Task {
                     self.raise_durability(&mut inner, config)?;
                 }
                 let request = caller.request_id.as_ref().map(|id| (id, digest));
-                let end = self.write_event(&mut inner, event, request)?;
+                let event = self.with_counts(&mut inner, event);
+                let end = self.write_event(&mut inner, &event, request)?;
                 self.mark_dirty(&mut inner);
                 self.checkpoint_if_due(&mut inner);
                 if durability == Durability::Process {
@@ -185,6 +186,16 @@ impl Task {
         }
         let synced = inner.tools.sync().and_then(|()| inner.plans.sync());
         synced.map_err(|error| self.give_up(inner, error))
+    }
+
+    /// Usage goes into the log with what was counted: what the model was sent, so not what it answered.
+    fn with_counts(&self, inner: &mut Inner, event: &Event) -> Event {
+        let mut event = event.clone();
+        if let Event::Usage { counted_tokens, .. } = &mut event {
+            self.ensure_view(inner);
+            *counted_tokens = Some(inner.view_tokens().saturating_sub(inner.state.answer_tokens));
+        }
+        event
     }
 
     fn check_event(&self, inner: &Inner, event: &Event) -> Result<(), StoreError> {
@@ -250,6 +261,9 @@ impl Inner {
             let error = io::Error::other(problem);
             self.log.cut_back(&error);
             return Err(task.give_up(self, error));
+        }
+        if matches!(head, Head::Event { name: "config", .. }) {
+            task.counter.set(task.counter_of(task.config(self)));
         }
         let is_rewrite = matches!(head, Head::Event { name: "rewrite", .. });
         if let Some(index) = &mut self.index {

@@ -5,6 +5,7 @@
 //! that is made again.
 
 mod append;
+mod counting;
 mod follow;
 mod lifecycle;
 mod media;
@@ -29,11 +30,13 @@ use crate::model::{Durability, Event, Metadata, RequestId, StoreError, TaskConfi
 use super::checkpoint::{Checkpoint, RecordMark, ViewMark};
 use super::env::{Env, lock};
 use super::layout::{self, Folder};
+use counting::Chosen;
 use records::Records;
 use shown::Mark;
 use view::View;
 
 pub use append::{Append, AppendOutcome};
+pub use counting::ContextUsage;
 pub use follow::{LogEnds, Subscription};
 pub(crate) use lifecycle::Lifecycle;
 pub(crate) use open::{Mode, create, read_metadata};
@@ -62,6 +65,7 @@ pub(crate) struct Task {
     /// `task_source` of its key, for those who count.
     source: Arc<str>,
     signal: Arc<Signal>,
+    counter: Chosen,
     inner: Mutex<Inner>,
 }
 
@@ -273,6 +277,7 @@ impl Task {
     /// How full the context is.
     fn pressure(&self, inner: &mut Inner) -> Pressure {
         let tokens = inner.view_tokens();
+        let tokens = inner.state.tally.calibration.apply(tokens);
         Pressure::of(tokens, self.config(inner), &self.env.options.compression)
     }
 

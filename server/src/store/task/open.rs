@@ -11,6 +11,7 @@ use crate::log::{
 };
 use crate::model::{Event, Holder, LeaseReason, Metadata, RequestId, StoreError, TaskId};
 
+use super::counting::{Chosen, chosen};
 use super::records::Records;
 use super::{Digest, Frozen, Inner, Mark, Task};
 use crate::store::checkpoint::{Checkpoint, RecordMark};
@@ -96,8 +97,10 @@ impl Task {
             changed: checkpoint_at != log_len,
         };
         inner.shown = inner.mark();
+        let config = inner.state.config.as_ref().unwrap_or(&metadata.config);
         Ok(Self {
             id,
+            counter: Chosen::new(chosen(env, config)),
             env: Arc::clone(env),
             source: metadata.task_key.task_source.as_str().into(),
             metadata,
@@ -128,6 +131,7 @@ pub(crate) fn create(
     let signal = env.signal(id);
     let task = Task {
         id,
+        counter: Chosen::new(chosen(env, &metadata.config)),
         env: Arc::clone(env),
         source: metadata.task_key.task_source.as_str().into(),
         metadata,

@@ -95,7 +95,8 @@ impl Task {
             info.view_tokens = view.tokens;
             info.view_messages = view.lines;
             info.view_bytes = view.len;
-            info.pressure = Pressure::of(view.tokens, &info.config, &self.env.options.compression);
+            let tokens = info.tally.calibration.apply(view.tokens);
+            info.pressure = Pressure::of(tokens, &info.config, &self.env.options.compression);
         }
         info.disk_bytes = files::tree_bytes(self.env.fs.as_ref(), &dir)
             .map_err(|error| StoreError::io(format!("measuring {dir}"), error))?;
@@ -114,8 +115,9 @@ impl Task {
     }
 
     fn shown_pressure(&self, inner: &Inner) -> Pressure {
-        let config = self.shown_config(inner);
-        Pressure::of(inner.shown.view_tokens, config, &self.env.options.compression)
+        let shown = &inner.shown;
+        let tokens = shown.tally.calibration.apply(shown.view_tokens);
+        Pressure::of(tokens, self.shown_config(inner), &self.env.options.compression)
     }
 
     /// The row as it follows from the logs, as far as readers may see them.

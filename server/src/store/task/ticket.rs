@@ -70,13 +70,13 @@ impl TaskHandle {
 
     /// Writes a message; it is acknowledged when it is durable.
     pub fn append(&self, append: &Append) -> Result<Pending, StoreError> {
-        let prepared = Task::prepare(&self.task.env, append)?;
+        let prepared = self.task.prepare(append)?;
         self.task.append(&prepared)
     }
 
     /// The same if it can be done at once; none if it would have to wait for a lock or make a view.
     pub fn try_append(&self, append: &Append) -> Option<Result<Pending, StoreError>> {
-        match Task::prepare(&self.task.env, append) {
+        match self.task.prepare(append) {
             Ok(prepared) => self.task.try_append(&prepared),
             Err(error) => Some(Err(error)),
         }

@@ -1,0 +1,97 @@
+//! How a task's tokens are counted: its counter, and how full its context is by it.
+
+use std::sync::atomic::{AtomicU8, Ordering};
+
+use super::Task;
+use super::row::count_view;
+use crate::context::{Pressure, count_json};
+use crate::log::Fold;
+use crate::model::{Calibration, Json, StoreError, TaskConfig, TokenCounter};
+use crate::store::env::Env;
+
+/// The counter in force. Messages are counted before the task's lock is taken.
+#[derive(Debug)]
+pub(super) struct Chosen(AtomicU8);
+
+impl Chosen {
+    pub(super) fn new(counter: TokenCounter) -> Self {
+        Self(AtomicU8::new(counter as u8))
+    }
+
+    pub(super) fn get(&self) -> TokenCounter {
+        let number = self.0.load(Ordering::Relaxed);
+        let found = TokenCounter::ALL.into_iter().find(|counter| *counter as u8 == number);
+        found.unwrap_or_default()
+    }
+
+    pub(super) fn set(&self, counter: TokenCounter) {
+        self.0.store(counter as u8, Ordering::Relaxed);
+    }
+}
+
+/// The counter that a configuration asks for, or the server's.
+pub(super) fn chosen(env: &Env, config: &TaskConfig) -> TokenCounter {
+    TokenCounter::of(config).unwrap_or(env.options.token_counter)
+}
+
+/// How full a context is, and how that is counted.
+#[derive(Debug, Clone, PartialEq)]
+pub struct ContextUsage {
+    /// With the tools.
+    pub pressure: Pressure,
+    /// Messages of the view.
+    pub messages: u64,
+    /// Tokens of the view, before they are calibrated.
+    pub counted_tokens: u64,
+    /// Tokens of the tools, before they are calibrated.
+    pub tools_tokens: u64,
+    /// What counted them.
+    pub counter: TokenCounter,
+    /// What counts are multiplied by.
+    pub calibration: Calibration,
+    /// Bytes of the view.
+    pub view_bytes: u64,
+}
+
+impl Task {
+    pub(super) fn counter_of(&self, config: &TaskConfig) -> TokenCounter {
+        chosen(&self.env, config)
+    }
+
+    /// How full the context is, with tools that are sent beside it.
+    pub(crate) fn context_usage(&self, tools: Option<&Json>) -> Result<ContextUsage, StoreError> {
+        let mut inner = self.lock();
+        self.check_there(&inner)?;
+        let durability = self.durability(&inner);
+        self.ensure_view(&mut inner);
+        inner.advance(durability);
+        let config = self.shown_config(&inner).clone();
+        let calibration = inner.shown.tally.calibration;
+        let (mut counted_tokens, mut messages, mut view_bytes) =
+            (inner.shown.view_tokens, inner.shown.view_lines, inner.shown.view_len);
+        let mut unseen = None;
+        if inner.view.is_none() {
+            unseen = Some((inner.source(durability), inner.state.rewrite.clone(), inner.shown.last_seq));
+        }
+        drop(inner);
+        if let Some((source, rewrite, last_seq)) = unseen {
+            // Where nothing can be written there may be no view; what it would be is counted.
+            let rewrite = rewrite.map(|mark| source.rewrite_at(mark.offset)).transpose()?;
+            let view = count_view(Fold::new(source, rewrite, last_seq))?;
+            (counted_tokens, messages, view_bytes) = (view.tokens, view.lines, view.len);
+        }
+        let counter = self.counter_of(&config);
+        let tools_tokens = tools.map_or(0, |tools| count_json(counter, tools));
+        let tokens = calibration.apply(counted_tokens.saturating_add(tools_tokens));
+        let pressure = Pressure::of(tokens, &config, &self.env.options.compression);
+        Ok(ContextUsage {
+            pressure,
+            messages,
+            counted_tokens,
+            tools_tokens,
+            counter,
+            calibration,
+            view_bytes,
+        })
+    }
+}
