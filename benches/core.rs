@@ -1,5 +1,5 @@
 //! Appends beside what they cannot beat and what they compete with: bare `fdatasync`, SQLite in WAL mode with full
-//! syncs, and a task of a million messages beside an empty one.
+//! syncs, a task of a million messages beside an empty one, and what counting tokens takes of an append.
 //!
 //! Everything is measured in every round, in turns, and compared within the round: the machine may be busy, but it
 //! is as busy for all. `ROUNDS=n` sets how many. The table goes to the screen and to `target/bench/core.md`.
@@ -14,14 +14,16 @@
 
 use std::fmt::Write as _;
 use std::fs::{self, File};
+use std::hint::black_box;
 use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Barrier, Mutex};
 use std::time::{Duration, Instant};
 
+use contextstore::context::count_tokens;
 use contextstore::model::{
-    Durability, Holder, InstanceId, NewMessage, Role, StoreError, TaskConfig, TaskId, TaskKey,
+    Durability, Holder, InstanceId, NewMessage, Role, StoreError, TaskConfig, TaskId, TaskKey, TokenCounter,
 };
 use contextstore::store::{Append, Caller, StartTask, Store, StoreOptions};
 use rusqlite::Connection;
@@ -50,6 +52,7 @@ fn main() {
         SLICE
     );
     appends(place.path(), rounds, &mut report);
+    counting(place.path(), rounds, &mut report);
     growth(place.path(), rounds, &mut report);
     println!("{report}");
     fs::write(out.join("core.md"), report).unwrap();
@@ -216,6 +219,32 @@ fn growth(place: &Path, rounds: usize, report: &mut String) {
         filled.as_secs_f64(),
         filled.as_secs_f64() * 1e6 / MANY as f64,
     );
+}
+
+/// The time that each counter takes for a message beside that of a durable append of it.
+fn counting(place: &Path, rounds: usize, report: &mut String) {
+    const TIMES: u32 = 500;
+    let (store, _) = Store::open(&place.join("counting"), options()).unwrap();
+    let task = start(&store, Durability::Group);
+    let words =
+        "The log is read from its end: `fn tail(&self, n: usize) -> Vec<Line>` gives {\"n\": 1024} lines.\n";
+    let append = append_of(&words.repeat(CONTENT / words.len() + 1)[..CONTENT]);
+    for counter in TokenCounter::ALL {
+        let (mut shares, mut taken) = (Vec::new(), Vec::new());
+        for _ in 0..rounds {
+            let rate = measure(1, |_| drop(store.append(task, &append).unwrap()));
+            let began = Instant::now();
+            for _ in 0..TIMES {
+                black_box(count_tokens(counter, black_box(&append.message)));
+            }
+            let count = began.elapsed() / TIMES;
+            shares.push(count.as_secs_f64() / rate.median.as_secs_f64());
+            taken.push(count.as_secs_f64() * 1e6);
+        }
+        let what =
+            format!("counting by `{}`, {:.2} µs ÷ p50 of an append", counter.as_str(), quartiles(taken).1);
+        row(report, &what, shares, true, if counter == TokenCounter::Fitted { "≤ 0.1" } else { "" });
+    }
 }
 
 /// A file that lines are appended to and synced, with nothing around it.

@@ -208,6 +208,22 @@ class Damage(unittest.TestCase):
             with self.assertRaises(WRONG, msg=bad):
                 rewritten(bad)
 
+    def test_counted_tokens(self):
+        def used(counted, *rows):
+            return folded(log(*rows, f'event usage|"input_tokens":9,"counted_tokens":{counted}', "user"))
+
+        rewrite = 'event rewrite|"ordinal":1,"base":0,"covers":2,"segments":[{"keep":[2,2]}]'
+        for counted, *rows in (
+            (0,),
+            (2, "user", "user"),
+            (1, "user", "assistant"),  # the answer is no input
+            (1, "user", "assistant", rewrite),
+            (2, "user", "assistant", "event pin|", "user", rewrite),
+        ):
+            used(counted, *rows)
+            with self.assertRaises(WRONG, msg=rows):
+                used(counted + 1, *rows)
+
 
 class Rendering(unittest.TestCase):
     def current(self, *rows):

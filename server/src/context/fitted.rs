@@ -197,11 +197,10 @@ fn scan(text: impl Iterator<Item = char>, mut found: impl FnMut(usize, i64)) {
     for c in text {
         piece = next(piece, c, &mut found);
     }
-    match piece {
-        Piece::Spaces(..) => found(SPACES, 1),
-        Piece::Punct(punct) => close_punct(punct, &mut found),
-        other => close(other, &mut found),
+    if let Piece::Spaces(..) = piece {
+        found(SPACES, 1);
     }
+    close(piece, &mut found);
 }
 
 fn next(mut piece: Piece, c: char, found: &mut impl FnMut(usize, i64)) -> Piece {
@@ -251,10 +250,10 @@ fn begin(piece: Piece, c: char, class: Class, found: &mut impl FnMut(usize, i64)
             if spaces > 1 {
                 found(SPACES, 1);
             }
-            match class {
-                Class::Script(HAN | HIRAGANA | KATAKANA) => found(SPACE_BEFORE_CJK, 1),
-                Class::Digit => found(SPACE, 1),
-                _ => {}
+            if let Class::Script(HAN | HIRAGANA | KATAKANA) = class {
+                found(SPACE_BEFORE_CJK, 1);
+            } else if class == Class::Digit {
+                found(SPACE, 1);
             }
         }
         Piece::Punct(punct) => {
@@ -263,7 +262,7 @@ fn begin(piece: Piece, c: char, class: Class, found: &mut impl FnMut(usize, i64)
                 before = Before::Mark;
                 contracts = punct.after_word && punct.first == '\'';
             } else {
-                close_punct(punct, found);
+                close(piece, found);
             }
             after_punct = true;
         }
@@ -305,7 +304,9 @@ fn close(piece: Piece, found: &mut impl FnMut(usize, i64)) {
     match piece {
         Piece::Word(word) => word.close(found),
         Piece::Digits(digits) => found(DIGITS, (digits + 2) / 3),
-        Piece::Newlines(_, true) | Piece::Nothing | Piece::Spaces(..) | Piece::Punct(_) => {}
+        Piece::Punct(punct) => close_punct(punct, found),
+        // Spaces count by what follows them.
+        Piece::Newlines(_, true) | Piece::Nothing | Piece::Spaces(..) => {}
         Piece::Newlines(true, false) => found(NEWLINE_AFTER, 1),
         Piece::Newlines(false, false) => found(NEWLINE, 1),
         Piece::Script(script, letters) => {
@@ -353,11 +354,8 @@ impl Word {
         }
         self.letters += 1;
         self.last_is_lower = class != Class::Upper;
-        match class {
-            Class::Upper => self.capitals += 1,
-            Class::Accented => self.accents += 1,
-            _ => {}
-        }
+        self.capitals += i64::from(class == Class::Upper);
+        self.accents += i64::from(class == Class::Accented);
         if matches!(c, 'a' | 'e' | 'i' | 'o' | 'u' | 'y' | 'A' | 'E' | 'I' | 'O' | 'U' | 'Y') {
             self.consonants = 0;
         } else {

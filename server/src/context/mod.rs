@@ -6,5 +6,6 @@ mod pressure;
 mod text;
 mod tokens;
 
+pub use exact::is_ready;
 pub use pressure::{CompressionPolicy, LimitSource, Pressure, Stage, Strategy};
 pub use tokens::{IMAGE_TOKENS, count_json, count_text, count_tokens};

@@ -59,7 +59,7 @@ fn count_content(counter: TokenCounter, content: &str) -> u64 {
     match JsonKind::of(content) {
         JsonKind::Array => items(content).into_iter().map(|part| count_part(counter, part)).sum(),
         JsonKind::Null => 0,
-        _ => count_value(counter, content),
+        JsonKind::Text | JsonKind::Object | JsonKind::Other => count_value(counter, content),
     }
 }
 

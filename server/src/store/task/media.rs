@@ -6,7 +6,7 @@ use std::fmt::Write as _;
 use crate::context::count_tokens;
 use crate::log::{Head, MessageBody};
 use crate::model::json::{Json, JsonKind, field, items};
-use crate::model::{NewMessage, Rewrite, Role, Segment, StoreError};
+use crate::model::{NewMessage, Rewrite, Role, Segment, StoreError, TokenCounter};
 
 use super::{Caller, Inner, NewRewrite, Task};
 
@@ -25,6 +25,7 @@ struct Look {
     pins: std::collections::BTreeSet<u64>,
     view_bytes: u64,
     lease: u64,
+    counter: TokenCounter,
 }
 
 /// A message whose media become notes.
@@ -91,6 +92,7 @@ impl Task {
             pins: inner.state.pins.clone(),
             view_bytes: view.map_or(0, |view| view.state().len),
             lease: inner.state.lease.as_ref().map_or(0, |lease| lease.generation),
+            counter: self.counter.get(),
         })
     }
 }
@@ -135,7 +137,7 @@ impl Look {
                 }
                 if saved < goal && !self.pins.contains(&seq) && line.body().contains("\"type\"") {
                     let body = line.message().map_err(|error| StoreError::io("a message", error.into()))?;
-                    let shed = shed(seq, role, tokens, &body);
+                    let shed = shed(seq, role, tokens, &body, self.counter);
                     if let Some(shed) = shed.filter(|shed| room > 0 && shed.content.len() <= bytes) {
                         (room, bytes) = (room - 1, bytes - shed.content.len());
                         saved += shed.saved;
@@ -187,7 +189,7 @@ impl Look {
 }
 
 /// A message with notes instead of its media, if it has any.
-fn shed(seq: u64, role: Role, tokens: u64, body: &MessageBody<'_>) -> Option<Shed> {
+fn shed(seq: u64, role: Role, tokens: u64, body: &MessageBody<'_>, counter: TokenCounter) -> Option<Shed> {
     let content = body.content.map(|content| content.get())?;
     if JsonKind::of(content) != JsonKind::Array {
         return None;
@@ -222,7 +224,7 @@ fn shed(seq: u64, role: Role, tokens: u64, body: &MessageBody<'_>) -> Option<She
     message.tool_calls = kept(body.tool_calls);
     message.tool_call_id = kept(body.tool_call_id);
     message.name = kept(body.name);
-    Some(Shed { content: left, tokens: count_tokens(&message).min(tokens), saved })
+    Some(Shed { content: left, tokens: count_tokens(counter, &message).min(tokens), saved })
 }
 
 /// What a part is, if it holds an image, a sound or a file in itself.

@@ -7,6 +7,7 @@ use std::sync::Arc;
 use tokio::runtime::{Handle, RuntimeFlavor};
 use tokio::task::{block_in_place, coop::consume_budget};
 
+use crate::context::is_ready;
 use crate::infra::fs::File;
 use crate::infra::in_place::InPlace;
 use crate::log::{Commit, Step};
@@ -74,8 +75,12 @@ impl TaskHandle {
         self.task.append(&prepared)
     }
 
-    /// The same if it can be done at once; none if it would have to wait for a lock or make a view.
+    /// The same if it can be done at once; none if it would have to wait for a lock, make a view
+    /// or load a counter.
     pub fn try_append(&self, append: &Append) -> Option<Result<Pending, StoreError>> {
+        if !is_ready(self.task.counter.get()) {
+            return None;
+        }
         match self.task.prepare(append) {
             Ok(prepared) => self.task.try_append(&prepared),
             Err(error) => Some(Err(error)),

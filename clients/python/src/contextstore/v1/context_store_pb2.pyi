@@ -899,7 +899,7 @@ class AppendMessageResponse(_message.Message):
     seq: _builtins.int
     """Its number."""
     tokens: _builtins.int
-    """Its tokens."""
+    """Its tokens as the task's counter counts them, before they are calibrated."""
     duplicate: _builtins.bool
     """Whether a call with the same request_id had appended it before."""
     @_builtins.property
@@ -1067,6 +1067,82 @@ class AppendMessagesResponse(_message.Message):
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
 Global___AppendMessagesResponse: _TypeAlias = AppendMessagesResponse  # noqa: Y015
+
+@_typing.final
+class GetContextUsageRequest(_message.Message):
+    """Asks how full a context is."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    TASK_UUID_FIELD_NUMBER: _builtins.int
+    TOOLS_JSON_FIELD_NUMBER: _builtins.int
+    task_uuid: _builtins.str
+    """The task."""
+    tools_json: _builtins.str
+    """Tools that are to count too: an array in the form of OpenAI's chat completions. They are not remembered, as they
+    are sent with each request.
+    """
+    def __init__(
+        self,
+        *,
+        task_uuid: _builtins.str = ...,
+        tools_json: _builtins.str = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["task_uuid", b"task_uuid", "tools_json", b"tools_json"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___GetContextUsageRequest: _TypeAlias = GetContextUsageRequest  # noqa: Y015
+
+@_typing.final
+class GetContextUsageResponse(_message.Message):
+    """How full a context is."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    PRESSURE_FIELD_NUMBER: _builtins.int
+    MESSAGES_FIELD_NUMBER: _builtins.int
+    COUNTED_TOKENS_FIELD_NUMBER: _builtins.int
+    TOOLS_TOKENS_FIELD_NUMBER: _builtins.int
+    COUNTER_FIELD_NUMBER: _builtins.int
+    CALIBRATION_FIELD_NUMBER: _builtins.int
+    VIEW_BYTES_FIELD_NUMBER: _builtins.int
+    messages: _builtins.int
+    """Messages in the view."""
+    counted_tokens: _builtins.int
+    """Tokens of the view as the counter counts them, before they are calibrated."""
+    tools_tokens: _builtins.int
+    """Tokens of the tools that were given, as the counter counts them."""
+    counter: _builtins.str
+    """The counter: `fitted`, `heuristic`, `o200k` or `cl100k`."""
+    calibration: _builtins.float
+    """What counts are multiplied by, as reported usage has shown. 1 without any."""
+    view_bytes: _builtins.int
+    """Bytes of the view."""
+    @_builtins.property
+    def pressure(self) -> _message_pb2.Pressure:
+        """As every append answers it, with the tools that were given."""
+
+    def __init__(
+        self,
+        *,
+        pressure: _message_pb2.Pressure | None = ...,
+        messages: _builtins.int = ...,
+        counted_tokens: _builtins.int = ...,
+        tools_tokens: _builtins.int = ...,
+        counter: _builtins.str = ...,
+        calibration: _builtins.float = ...,
+        view_bytes: _builtins.int = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _typing.Literal["pressure", b"pressure"]  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["calibration", b"calibration", "counted_tokens", b"counted_tokens", "counter", b"counter", "messages", b"messages", "pressure", b"pressure", "tools_tokens", b"tools_tokens", "view_bytes", b"view_bytes"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___GetContextUsageResponse: _TypeAlias = GetContextUsageResponse  # noqa: Y015
 
 @_typing.final
 class GetMessageRequest(_message.Message):

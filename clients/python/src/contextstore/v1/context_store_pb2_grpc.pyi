@@ -113,6 +113,10 @@ class ContextStoreStub:
     read: only the last 1 024 request_ids of a task are remembered. Errors as AppendMessage, and STALLED for one
     that reads no responses.
     """
+    GetContextUsage: _grpc.UnaryUnaryMultiCallable[_context_store_pb2.GetContextUsageRequest, _context_store_pb2.GetContextUsageResponse]
+    """How full the context is, as AppendMessage answers it, and how that is counted. Takes the same time however long the
+    context is. Errors: INVALID_FIELD, TASK_NOT_FOUND.
+    """
     GetMessage: _grpc.UnaryUnaryMultiCallable[_context_store_pb2.GetMessageRequest, _context_store_pb2.GetMessageResponse]
     """One message as it stands in the log. Errors: TASK_NOT_FOUND, MESSAGE_NOT_FOUND."""
     PinMessage: _grpc.UnaryUnaryMultiCallable[_context_store_pb2.PinMessageRequest, _context_store_pb2.PinMessageResponse]
@@ -153,7 +157,11 @@ class ContextStoreStub:
     """Lines of summaries.jsonl, in batches. Errors as StreamMessages."""
     RecordUsage: _grpc.UnaryUnaryMultiCallable[_context_store_pb2.RecordUsageRequest, _context_store_pb2.RecordUsageResponse]
     """Reports one call of the LLM: adds 1 to llm_call_count and the sum of the four numbers to total_tokens. The
-    four are disjoint: take cached tokens out of OpenAI's input. Errors as AppendMessage.
+    four are disjoint: take cached tokens out of OpenAI's input. What was read, cached or not, also calibrates the
+    counts of this task: from here on they are multiplied by the ratio of what was reported to what was counted of the
+    view (without the answer, if that was appended before). One report moves the factor by a quarter up or a fifth
+    down at most, and it stays from 0.5 to 2; nothing moves it where fewer than 200 tokens were counted. Errors as
+    AppendMessage.
     """
     UpdateStatistics: _grpc.UnaryUnaryMultiCallable[_context_store_pb2.UpdateStatisticsRequest, _context_store_pb2.UpdateStatisticsResponse]
     """Adds to the task's counters. Errors as AppendMessage."""
@@ -249,6 +257,10 @@ class ContextStoreAsyncStub(ContextStoreStub):
     read: only the last 1 024 request_ids of a task are remembered. Errors as AppendMessage, and STALLED for one
     that reads no responses.
     """
+    GetContextUsage: _aio.UnaryUnaryMultiCallable[_context_store_pb2.GetContextUsageRequest, _context_store_pb2.GetContextUsageResponse]  # type: ignore[assignment]
+    """How full the context is, as AppendMessage answers it, and how that is counted. Takes the same time however long the
+    context is. Errors: INVALID_FIELD, TASK_NOT_FOUND.
+    """
     GetMessage: _aio.UnaryUnaryMultiCallable[_context_store_pb2.GetMessageRequest, _context_store_pb2.GetMessageResponse]  # type: ignore[assignment]
     """One message as it stands in the log. Errors: TASK_NOT_FOUND, MESSAGE_NOT_FOUND."""
     PinMessage: _aio.UnaryUnaryMultiCallable[_context_store_pb2.PinMessageRequest, _context_store_pb2.PinMessageResponse]  # type: ignore[assignment]
@@ -289,7 +301,11 @@ class ContextStoreAsyncStub(ContextStoreStub):
     """Lines of summaries.jsonl, in batches. Errors as StreamMessages."""
     RecordUsage: _aio.UnaryUnaryMultiCallable[_context_store_pb2.RecordUsageRequest, _context_store_pb2.RecordUsageResponse]  # type: ignore[assignment]
     """Reports one call of the LLM: adds 1 to llm_call_count and the sum of the four numbers to total_tokens. The
-    four are disjoint: take cached tokens out of OpenAI's input. Errors as AppendMessage.
+    four are disjoint: take cached tokens out of OpenAI's input. What was read, cached or not, also calibrates the
+    counts of this task: from here on they are multiplied by the ratio of what was reported to what was counted of the
+    view (without the answer, if that was appended before). One report moves the factor by a quarter up or a fifth
+    down at most, and it stays from 0.5 to 2; nothing moves it where fewer than 200 tokens were counted. Errors as
+    AppendMessage.
     """
     UpdateStatistics: _aio.UnaryUnaryMultiCallable[_context_store_pb2.UpdateStatisticsRequest, _context_store_pb2.UpdateStatisticsResponse]  # type: ignore[assignment]
     """Adds to the task's counters. Errors as AppendMessage."""
@@ -462,6 +478,16 @@ class ContextStoreServicer(metaclass=_abc_1.ABCMeta):
         """
 
     @_abc_1.abstractmethod
+    def GetContextUsage(
+        self,
+        request: _context_store_pb2.GetContextUsageRequest,
+        context: _ServicerContext,
+    ) -> _typing.Union[_context_store_pb2.GetContextUsageResponse, _abc.Awaitable[_context_store_pb2.GetContextUsageResponse]]:
+        """How full the context is, as AppendMessage answers it, and how that is counted. Takes the same time however long the
+        context is. Errors: INVALID_FIELD, TASK_NOT_FOUND.
+        """
+
+    @_abc_1.abstractmethod
     def GetMessage(
         self,
         request: _context_store_pb2.GetMessageRequest,
@@ -584,7 +610,11 @@ class ContextStoreServicer(metaclass=_abc_1.ABCMeta):
         context: _ServicerContext,
     ) -> _typing.Union[_context_store_pb2.RecordUsageResponse, _abc.Awaitable[_context_store_pb2.RecordUsageResponse]]:
         """Reports one call of the LLM: adds 1 to llm_call_count and the sum of the four numbers to total_tokens. The
-        four are disjoint: take cached tokens out of OpenAI's input. Errors as AppendMessage.
+        four are disjoint: take cached tokens out of OpenAI's input. What was read, cached or not, also calibrates the
+        counts of this task: from here on they are multiplied by the ratio of what was reported to what was counted of the
+        view (without the answer, if that was appended before). One report moves the factor by a quarter up or a fifth
+        down at most, and it stays from 0.5 to 2; nothing moves it where fewer than 200 tokens were counted. Errors as
+        AppendMessage.
         """
 
     @_abc_1.abstractmethod

@@ -122,7 +122,7 @@ class Pressure(_message.Message):
     STAGE_FIELD_NUMBER: _builtins.int
     SHOULD_COMPRESS_FIELD_NUMBER: _builtins.int
     tokens: _builtins.int
-    """Tokens of the view."""
+    """Tokens of the view, as counted and calibrated by the usage that was reported."""
     limit: _builtins.int
     """Tokens the model takes."""
     limit_source: _builtins.str

@@ -161,6 +161,7 @@ class TaskConfig(_message.Message):
     DURABILITY_FIELD_NUMBER: _builtins.int
     COMPRESSION_FIELD_NUMBER: _builtins.int
     EXTRA_JSON_FIELD_NUMBER: _builtins.int
+    TOKEN_COUNTER_FIELD_NUMBER: _builtins.int
     llm_provider: _builtins.str
     """The provider the agent talks to: `openai`, `openai_responses`, `anthropic`, `ollama`, `lmstudio`."""
     model: _builtins.str
@@ -171,6 +172,13 @@ class TaskConfig(_message.Message):
     """`group`, `each` or `process`. Empty: as the server is configured."""
     extra_json: _builtins.str
     """Keys of the agent's own, as a JSON object; kept as they are. The whole configuration takes at most 64 KiB."""
+    token_counter: _builtins.str
+    """How tokens are counted: `fitted` (estimated, within a tenth or so of `o200k`), `heuristic` (by length alone), `o200k`
+    or `cl100k` (exactly, as OpenAI's models from GPT-4o on and before it; the server needs about 67 MB of memory for
+    each that is in use). An image or a file counts 765 with each of them, whatever its size. Empty: the server's
+    `tokens.counter`. A change is for messages that come later: those that are there keep the tokens they were
+    appended with.
+    """
     @_builtins.property
     def compression(self) -> Global___CompressionConfig:
         """How its context is kept small."""
@@ -184,10 +192,11 @@ class TaskConfig(_message.Message):
         durability: _builtins.str = ...,
         compression: Global___CompressionConfig | None = ...,
         extra_json: _builtins.str = ...,
+        token_counter: _builtins.str = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _typing.Literal["_context_length", b"_context_length", "compression", b"compression", "context_length", b"context_length"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["_context_length", b"_context_length", "compression", b"compression", "context_length", b"context_length", "durability", b"durability", "extra_json", b"extra_json", "llm_provider", b"llm_provider", "model", b"model"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["_context_length", b"_context_length", "compression", b"compression", "context_length", b"context_length", "durability", b"durability", "extra_json", b"extra_json", "llm_provider", b"llm_provider", "model", b"model", "token_counter", b"token_counter"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     _WhichOneofReturnType__context_length: _TypeAlias = _typing.Literal["context_length"]  # noqa: Y015
     _WhichOneofArgType__context_length: _TypeAlias = _typing.Literal["_context_length", b"_context_length"]  # noqa: Y015
@@ -269,7 +278,7 @@ class TaskStatistics(_message.Message):
     view_messages: _builtins.int
     """Messages in the view: what the model sees."""
     view_tokens: _builtins.int
-    """Tokens in the view."""
+    """Tokens in the view, as counted when its messages were appended and before they are calibrated."""
     view_bytes: _builtins.int
     """Bytes of the view: `total_bytes` of StreamCurrent."""
     llm_call_count: _builtins.int
@@ -322,7 +331,7 @@ Global___TaskStatistics: _TypeAlias = TaskStatistics  # noqa: Y015
 @_typing.final
 class Task(_message.Message):
     """A task. ListTasks answers from the catalog and leaves out what only the task's own files know: `lease`,
-    `has_plan`, `view_generation`, `final_summary`, the durability, compression and extra_json of `config`, and of
+    `has_plan`, `view_generation`, `final_summary`, the durability, compression, extra_json and token_counter of `config`, and of
     `statistics` all but total_messages, llm_call_count, total_tokens, tool_call_count, total_tool_calls,
     compression_count and total_summaries.
     """

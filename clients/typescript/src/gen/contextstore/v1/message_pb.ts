@@ -135,7 +135,7 @@ export const MessageSchema: GenMessage<Message> = /*@__PURE__*/
  */
 export type Pressure = Message$1<"contextstore.v1.Pressure"> & {
   /**
-   * Tokens of the view.
+   * Tokens of the view, as counted and calibrated by the usage that was reported.
    *
    * @generated from field: uint64 tokens = 1;
    */
