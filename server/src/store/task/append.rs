@@ -87,7 +87,7 @@ impl Task {
         let (caller, tokens) = (&append.caller, *tokens);
         if let Some((seq, end)) = self.seen_before(inner, caller.request_id.as_ref(), *digest)? {
             self.ensure_view(inner);
-            return self.pending(inner, tokens, seq, end, true);
+            return self.pending(inner, prepared, seq, end, true);
         }
         self.check_writable(inner)?;
         self.check_running(inner, "append to it")?;
@@ -108,13 +108,13 @@ impl Task {
             inner.note_before(end, Some(Before::Pin { seq, pinned: false }));
         }
         self.mark_dirty(inner);
-        self.pending(inner, tokens, seq, end, false)
+        self.pending(inner, prepared, seq, end, false)
     }
 
     fn pending(
         self: &Arc<Self>,
         inner: &mut Inner,
-        tokens: u64,
+        prepared: &Prepared<'_>,
         seq: u64,
         end: u64,
         duplicate: bool,
@@ -125,7 +125,7 @@ impl Task {
         }
         let outcome = AppendOutcome {
             seq,
-            tokens,
+            tokens: prepared.tokens,
             duplicate,
             pressure: self.pressure(inner),
             view_generation: inner.state.view_generation(),
@@ -140,7 +140,7 @@ impl Task {
             checkpoint: self.is_checkpoint_due(inner),
             settled: false,
         };
-        let shedding_due = !duplicate && self.is_shedding_due(inner, &append.message);
+        let shedding_due = !duplicate && self.is_shedding_due(inner, &prepared.append.message);
         Ok(Pending::new(outcome, ticket, shedding_due))
     }
 
