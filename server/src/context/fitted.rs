@@ -1,6 +1,8 @@
 //! An estimate of `o200k` without its tables: one pass that cuts text where the encoding's own pattern cuts it, and
 //! a weight for each kind of piece.
 //!
+//! It is on the way of every append, so it goes over bytes, and what is done for each of them is always inlined.
+//!
 //! What kinds of pieces there are is decided here; the weights come from `tests/tools/fit_tokens.rs`, which says how
 //! to make them again.
 
@@ -76,7 +78,7 @@ const OTHER: usize = JOINER + 1;
 pub const ADDED: [usize; 4] = [CAPITAL, CAMEL, ACCENT, HARSH];
 
 /// The estimate.
-pub(super) fn count(text: impl Iterator<Item = char>) -> u64 {
+pub(super) fn count(text: &str) -> u64 {
     let mut sum = 0_i64;
     scan(text, |feature, times| sum += i64::from(WEIGHTS[feature]) * times);
     u64::try_from((sum + 500) / 1000).unwrap_or(0)
@@ -85,7 +87,7 @@ pub(super) fn count(text: impl Iterator<Item = char>) -> u64 {
 /// How often each kind of piece is in a text, for fitting.
 pub fn features(text: &str) -> [i64; FEATURES] {
     let mut found = [0; FEATURES];
-    scan(text.chars(), |feature, times| found[feature] += times);
+    scan(text, |feature, times| found[feature] += times);
     found
 }
 
@@ -105,20 +107,45 @@ enum Class {
     Single(usize),
 }
 
-fn class(c: char) -> Class {
-    match c {
-        'a'..='z' => Class::Lower,
-        ' ' | '\t' => Class::Space,
-        'A'..='Z' => Class::Upper,
-        '0'..='9' => Class::Digit,
-        '\n' | '\r' => Class::Newline,
-        '!'..='~' => Class::Punct,
-        _ => class_beyond_ascii(c),
+impl Class {
+    fn is_word(self) -> bool {
+        matches!(self, Self::Lower | Self::Upper | Self::Accented)
     }
+}
+
+/// The class of the character that begins at a byte, and its length; none at the end.
+#[inline(always)]
+fn class_at(bytes: &[u8], at: usize) -> Option<(Class, usize)> {
+    let class = match bytes.get(at)? {
+        b'a'..=b'z' => Class::Lower,
+        b' ' | b'\t' => Class::Space,
+        b'A'..=b'Z' => Class::Upper,
+        b'0'..=b'9' => Class::Digit,
+        b'\n' | b'\r' => Class::Newline,
+        b'!'..=b'~' => Class::Punct,
+        ..0x80 => Class::Single(OTHER),
+        0x80.. => return Some(wide_class_at(bytes, at)),
+    };
+    Some((class, 1))
+}
+
+/// The same for one of several bytes. They are UTF-8.
+fn wide_class_at(bytes: &[u8], at: usize) -> (Class, usize) {
+    let bits = |behind: usize| u32::from(bytes.get(at + behind).copied().unwrap_or_default() & 0x3f);
+    let first = u32::from(bytes[at]);
+    let (code, len) = match first {
+        ..0xe0 => ((first & 0x1f) << 6 | bits(1), 2),
+        0xe0..0xf0 => ((first & 0xf) << 12 | bits(1) << 6 | bits(2), 3),
+        0xf0.. => ((first & 0x7) << 18 | bits(1) << 12 | bits(2) << 6 | bits(3), 4),
+    };
+    (class_beyond_ascii(char::from_u32(code).unwrap_or(char::REPLACEMENT_CHARACTER)), len)
 }
 
 fn class_beyond_ascii(c: char) -> Class {
     match u32::from(c) {
+        // First what whole texts are made of.
+        0x3041..=0x309f => Class::Script(HIRAGANA),
+        0x4e00..=0x9fff => Class::Script(HAN),
         0xa0 | 0x3000 => Class::Space,
         0xa1..=0xa9 | 0xab..=0xb4 | 0xb6..=0xb9 | 0xbb..=0xbf | 0xd7 | 0xf7 => Class::Single(TYPOGRAPHIC),
         0xaa..=0x24f | 0x1e00..=0x1eff if c.is_uppercase() => Class::Upper,
@@ -132,11 +159,10 @@ fn class_beyond_ascii(c: char) -> Class {
         0x200b..=0x200f | 0xfe00..=0xfe0f | 0x1f3fb..=0x1f3ff | 0xe0100..=0xe01ef => Class::Single(JOINER),
         0x2010..=0x206f | 0x20a0..=0x20cf | 0x2122 => Class::Single(TYPOGRAPHIC),
         0x2070..=0x2bff => Class::Single(SYMBOL),
-        0x2e80..=0x2fdf | 0x3005..=0x3007 | 0x3400..=0x9fff | 0xf900..=0xfaff | 0x20000..=0x3ffff => {
+        0x2e80..=0x2fdf | 0x3005..=0x3007 | 0x3400..=0x4dff | 0xf900..=0xfaff | 0x20000..=0x3ffff => {
             Class::Script(HAN)
         }
         0x3001..=0x303f | 0x30fb => Class::Single(CJK_MARK),
-        0x3041..=0x309f => Class::Script(HIRAGANA),
         0x30a0..=0x30ff | 0x31f0..=0x31ff | 0xff66..=0xff9f => Class::Script(KATAKANA),
         0x1100..=0x11ff | 0x3130..=0x318f | 0xac00..=0xd7af => Class::Script(HANGUL),
         0xff01..=0xffee => Class::Single(FULL_WIDTH),
@@ -154,238 +180,183 @@ enum Before {
     Mark = 2,
 }
 
-/// A piece as far as it was read.
+/// What the piece before says of the one that follows.
 #[derive(Debug, Clone, Copy)]
-enum Piece {
-    Nothing,
-    Word(Word),
-    Digits(i64),
-    /// How many, and whether line ends that were counted stand before them.
-    Spaces(i64, bool),
-    /// Whether they follow punctuation, and whether they were counted.
-    Newlines(bool, bool),
-    Punct(Punct),
-    Script(usize, i64),
-}
-
-#[derive(Debug, Clone, Copy)]
-struct Word {
+struct Context {
     before: Before,
-    /// What it would be the end of: an apostrophe after another word.
+    /// The mark is an apostrophe at the end of a word.
     contracts: bool,
-    letters: i64,
-    capitals: i64,
-    accents: i64,
-    first: [char; 2],
-    last_is_lower: bool,
-    /// Consonants in a row, and those beyond three in all.
-    consonants: i64,
-    harsh: i64,
-}
-
-#[derive(Debug, Clone, Copy)]
-struct Punct {
-    first: char,
-    marks: i64,
-    same: bool,
-    after_space: bool,
     after_word: bool,
+    after_punct: bool,
+    /// Line ends stand before it and were counted; white space and more of them are part of the same piece.
+    after_newlines: bool,
 }
 
-fn scan(text: impl Iterator<Item = char>, mut found: impl FnMut(usize, i64)) {
-    let mut piece = Piece::Nothing;
-    for c in text {
-        piece = next(piece, c, &mut found);
-    }
-    if let Piece::Spaces(..) = piece {
-        found(SPACES, 1);
-    }
-    close(piece, &mut found);
-}
+const FRESH: Context = Context {
+    before: Before::Nothing,
+    contracts: false,
+    after_word: false,
+    after_punct: false,
+    after_newlines: false,
+};
 
-fn next(mut piece: Piece, c: char, found: &mut impl FnMut(usize, i64)) -> Piece {
-    let class = class(c);
-    match (&mut piece, class) {
-        (Piece::Word(word), Class::Lower | Class::Accented) => {
-            word.push(c, class);
-            return piece;
-        }
-        // A capital after a small letter begins a piece.
-        (Piece::Word(word), Class::Upper) if !word.last_is_lower => {
-            word.push(c, class);
-            return piece;
-        }
-        (Piece::Digits(digits), Class::Digit) => {
-            *digits += 1;
-            return piece;
-        }
-        (Piece::Spaces(spaces, _), Class::Space) => {
-            *spaces += 1;
-            return piece;
-        }
-        // White space before a line end is part of it.
-        (Piece::Spaces(_, counted), Class::Newline) => return Piece::Newlines(false, *counted),
-        (Piece::Newlines(..), Class::Newline) => return piece,
-        (Piece::Punct(punct), Class::Punct) => {
-            punct.marks += 1;
-            punct.same &= c == punct.first;
-            return piece;
-        }
-        (Piece::Script(script, letters), Class::Script(same)) if *script == same => {
-            *letters += 1;
-            return piece;
-        }
-        _ => {}
-    }
-    begin(piece, c, class, found)
-}
-
-/// Ends a piece and begins another.
-fn begin(piece: Piece, c: char, class: Class, found: &mut impl FnMut(usize, i64)) -> Piece {
-    let (mut before, mut contracts, mut after_word) = (Before::Nothing, false, false);
-    let (mut counted, mut after_punct) = (false, false);
-    match piece {
-        Piece::Spaces(spaces, _) => {
-            before = Before::Space;
-            if spaces > 1 {
-                found(SPACES, 1);
+fn scan(text: &str, mut found: impl FnMut(usize, i64)) {
+    let bytes = text.as_bytes();
+    let (mut at, mut context) = (0, FRESH);
+    while let Some((class, len)) = class_at(bytes, at) {
+        let start = at;
+        at += len;
+        let last = std::mem::replace(&mut context, FRESH);
+        match class {
+            Class::Lower | Class::Upper | Class::Accented => {
+                at = word(bytes, start, last, &mut found);
+                context.after_word = true;
             }
-            if let Class::Script(HAN | HIRAGANA | KATAKANA) = class {
-                found(SPACE_BEFORE_CJK, 1);
-            } else if class == Class::Digit {
-                found(SPACE, 1);
+            Class::Digit => {
+                at += bytes[at..].iter().take_while(|byte| byte.is_ascii_digit()).count();
+                found(DIGITS, as_times((at - start).div_ceil(3)));
             }
-        }
-        Piece::Punct(punct) => {
-            let single = punct.marks == 1 && !punct.after_space;
-            if single && matches!(class, Class::Lower | Class::Upper | Class::Accented) {
-                before = Before::Mark;
-                contracts = punct.after_word && punct.first == '\'';
-            } else {
-                close(piece, found);
+            Class::Space => {
+                let spaces;
+                (spaces, at) = run(bytes, start, class);
+                match class_at(bytes, at).map(|(next, _)| next) {
+                    None => found(SPACES, 1),
+                    // White space before a line end is part of it.
+                    Some(Class::Newline) => context.after_newlines = last.after_newlines,
+                    Some(next) => {
+                        if spaces > 1 {
+                            found(SPACES, 1);
+                        }
+                        if let Class::Script(HAN | HIRAGANA | KATAKANA) = next {
+                            found(SPACE_BEFORE_CJK, 1);
+                        } else if next == Class::Digit {
+                            found(SPACE, 1);
+                        }
+                        context.before = Before::Space;
+                    }
+                }
             }
-            after_punct = true;
-        }
-        Piece::Word(_) => {
-            close(piece, found);
-            after_word = true;
-        }
-        Piece::Newlines(..) => {
-            close(piece, found);
-            counted = true;
-        }
-        Piece::Nothing | Piece::Digits(_) | Piece::Script(..) => close(piece, found),
-    }
-    match class {
-        Class::Lower | Class::Upper | Class::Accented => {
-            let mut word = Word::new(before, contracts);
-            word.push(c, class);
-            Piece::Word(word)
-        }
-        Class::Digit => Piece::Digits(1),
-        Class::Space => Piece::Spaces(1, counted),
-        Class::Newline => Piece::Newlines(after_punct, false),
-        Class::Punct => Piece::Punct(Punct {
-            first: c,
-            marks: 1,
-            same: true,
-            after_space: before == Before::Space,
-            after_word,
-        }),
-        Class::Script(script) => Piece::Script(script, 1),
-        Class::Single(feature) => {
-            found(feature, 1);
-            Piece::Nothing
+            Class::Newline => {
+                (_, at) = run(bytes, start, class);
+                if !last.after_newlines {
+                    found(if last.after_punct { NEWLINE_AFTER } else { NEWLINE }, 1);
+                }
+                context.after_newlines = true;
+            }
+            Class::Punct => {
+                let marks;
+                (marks, at) = run(bytes, start, class);
+                let single = marks == 1 && last.before != Before::Space;
+                if single && class_at(bytes, at).is_some_and(|(next, _)| next.is_word()) {
+                    context.before = Before::Mark;
+                    context.contracts = last.after_word && bytes[start] == b'\'';
+                } else {
+                    punct(&bytes[start..at], &mut found);
+                }
+                context.after_punct = true;
+            }
+            Class::Script(script) => {
+                let letters;
+                (letters, at) = run(bytes, start, class);
+                by_length(script, SCRIPT_RUN - 1, letters, script + SCRIPT_RUN - 1, &mut found);
+            }
+            Class::Single(feature) => found(feature, 1),
         }
     }
 }
 
-fn close(piece: Piece, found: &mut impl FnMut(usize, i64)) {
-    match piece {
-        Piece::Word(word) => word.close(found),
-        Piece::Digits(digits) => found(DIGITS, (digits + 2) / 3),
-        Piece::Punct(punct) => close_punct(punct, found),
-        // Spaces count by what follows them.
-        Piece::Newlines(_, true) | Piece::Nothing | Piece::Spaces(..) => {}
-        Piece::Newlines(true, false) => found(NEWLINE_AFTER, 1),
-        Piece::Newlines(false, false) => found(NEWLINE, 1),
-        Piece::Script(script, letters) => {
-            by_length(script, SCRIPT_RUN - 1, letters, script + SCRIPT_RUN - 1, found)
-        }
+/// How many characters of a class stand from a byte on, and where they end.
+#[inline(always)]
+fn run(bytes: &[u8], mut at: usize, class: Class) -> (usize, usize) {
+    let mut characters = 0;
+    while let Some((next, len)) = class_at(bytes, at)
+        && next == class
+    {
+        characters += 1;
+        at += len;
     }
+    (characters, at)
 }
 
-fn close_punct(punct: Punct, found: &mut impl FnMut(usize, i64)) {
-    if punct.same && punct.marks >= 4 {
+fn as_times(count: usize) -> i64 {
+    i64::try_from(count).unwrap_or(i64::MAX)
+}
+
+fn punct(marks: &[u8], found: &mut impl FnMut(usize, i64)) {
+    if marks.len() >= 4 && marks.iter().all(|mark| *mark == marks[0]) {
         found(REPEAT, 1);
-        found(REPEAT_MORE, punct.marks);
+        found(REPEAT_MORE, as_times(marks.len()));
     } else {
-        by_length(PUNCT, PUNCT_RUN, punct.marks, PUNCT_MORE, found);
+        by_length(PUNCT, PUNCT_RUN, marks.len(), PUNCT_MORE, found);
     }
 }
 
 /// The feature for a length, and one for each that is more than there are features.
-fn by_length(first: usize, most: usize, length: i64, more: usize, found: &mut impl FnMut(usize, i64)) {
-    let length = usize::try_from(length).unwrap_or(1).max(1);
-    found(first + length.min(most) - 1, 1);
+#[inline(always)]
+fn by_length(first: usize, most: usize, length: usize, more: usize, found: &mut impl FnMut(usize, i64)) {
+    found(first + length.clamp(1, most) - 1, 1);
     if length > most {
-        found(more, i64::try_from(length - most).unwrap_or(0));
+        found(more, as_times(length - most));
     }
 }
 
-impl Word {
-    fn new(before: Before, contracts: bool) -> Self {
-        Self {
-            before,
-            contracts,
-            letters: 0,
-            capitals: 0,
-            accents: 0,
-            first: [' '; 2],
-            last_is_lower: false,
-            consonants: 0,
-            harsh: 0,
+/// A word from a byte on: capitals, then small letters, as a capital after a small letter begins another. Answers
+/// where it ends.
+#[inline(always)]
+fn word(bytes: &[u8], start: usize, last: Context, found: &mut impl FnMut(usize, i64)) -> usize {
+    let (mut at, mut letters, mut accents) = (start, 0, 0);
+    while let Some((Class::Upper, len)) = class_at(bytes, at) {
+        at += len;
+        letters += 1;
+    }
+    let capitals = letters;
+    loop {
+        match class_at(bytes, at) {
+            Some((Class::Lower, _)) => at += 1,
+            Some((Class::Accented, len)) => {
+                at += len;
+                accents += 1;
+            }
+            _ => break,
+        }
+        letters += 1;
+    }
+    let word = &bytes[start..at];
+    if last.contracts && matches!(word, b"s" | b"t" | b"m" | b"d" | b"re" | b"ve" | b"ll") {
+        found(CONTRACTION, 1);
+        return at;
+    }
+    if accents > 0 {
+        found(ACCENT, accents);
+    }
+    if capitals > 1 {
+        by_length(CAPS, CAPS_WORD, letters, CAPS_MORE, found);
+        return at;
+    }
+    by_length(WORDS + last.before as usize * WORD, WORD, letters, WORD_MORE, found);
+    if capitals == 1 && letters > 1 {
+        found(if last.before == Before::Nothing { CAMEL } else { CAPITAL }, 1);
+    }
+    if letters > 3 {
+        let harsh = harsh(word);
+        if harsh > 0 {
+            found(HARSH, harsh);
         }
     }
+    at
+}
 
-    fn push(&mut self, c: char, class: Class) {
-        if let Some(place) = usize::try_from(self.letters).ok().and_then(|at| self.first.get_mut(at)) {
-            *place = c;
-        }
-        self.letters += 1;
-        self.last_is_lower = class != Class::Upper;
-        self.capitals += i64::from(class == Class::Upper);
-        self.accents += i64::from(class == Class::Accented);
-        if matches!(c, 'a' | 'e' | 'i' | 'o' | 'u' | 'y' | 'A' | 'E' | 'I' | 'O' | 'U' | 'Y') {
-            self.consonants = 0;
-        } else {
-            self.consonants += 1;
-            self.harsh += i64::from(self.consonants > 3);
+/// Consonants behind three others.
+fn harsh(word: &[u8]) -> i64 {
+    const VOWELS: u32 = 1 << 1 | 1 << 5 | 1 << 9 | 1 << 15 | 1 << 21 | 1 << 25;
+    let (mut row, mut harsh) = (0, 0);
+    for byte in word {
+        if byte.is_ascii() && VOWELS >> (byte & 0x1f) & 1 == 1 {
+            row = 0;
+        } else if byte & 0xc0 != 0x80 {
+            row += 1;
+            harsh += i64::from(row > 3);
         }
     }
-
-    fn close(&self, found: &mut impl FnMut(usize, i64)) {
-        let contraction = matches!(
-            (self.letters, self.first),
-            (1, ['s' | 't' | 'm' | 'd', _]) | (2, ['r' | 'v', 'e'] | ['l', 'l'])
-        );
-        if self.contracts && contraction {
-            found(CONTRACTION, 1);
-            return;
-        }
-        if self.accents > 0 {
-            found(ACCENT, self.accents);
-        }
-        if self.capitals > 1 {
-            by_length(CAPS, CAPS_WORD, self.letters, CAPS_MORE, found);
-            return;
-        }
-        by_length(WORDS + self.before as usize * WORD, WORD, self.letters, WORD_MORE, found);
-        if self.capitals == 1 && self.letters > 1 {
-            found(if self.before == Before::Nothing { CAMEL } else { CAPITAL }, 1);
-        }
-        if self.harsh > 0 {
-            found(HARSH, self.harsh);
-        }
-    }
+    harsh
 }

@@ -3,7 +3,7 @@
 //!
 //! Only the new message is ever counted; totals are kept, never counted again from the files.
 
-use super::text::{decoded, plain};
+use super::text::plain;
 use super::{exact, fitted};
 use crate::model::json::{field, items};
 use crate::model::{Json, JsonKind, NewMessage, TokenCounter};
@@ -47,8 +47,8 @@ pub fn count_json(counter: TokenCounter, value: &Json) -> u64 {
 /// The tokens of plain text.
 pub fn count_text(counter: TokenCounter, text: &str) -> u64 {
     match counter {
-        TokenCounter::Fitted => fitted::count(text.chars()),
-        TokenCounter::Heuristic => heuristic(text.chars()),
+        TokenCounter::Fitted => fitted::count(text),
+        TokenCounter::Heuristic => heuristic(text),
         TokenCounter::O200k => exact::o200k(text),
         TokenCounter::Cl100k => exact::cl100k(text),
     }
@@ -93,20 +93,19 @@ fn is_nested(inner: &str) -> bool {
 /// A value as JSON; of a string, what is inside.
 fn count_value(counter: TokenCounter, json: &str) -> u64 {
     let inside = json.strip_prefix('"').and_then(|rest| rest.strip_suffix('"')).unwrap_or(json);
-    match counter {
-        TokenCounter::Fitted => fitted::count(decoded(inside)),
-        TokenCounter::Heuristic => heuristic(decoded(inside)),
-        TokenCounter::O200k => exact::o200k(&plain(inside)),
-        TokenCounter::Cl100k => exact::cl100k(&plain(inside)),
-    }
+    count_text(counter, &plain(inside))
 }
 
 /// Four characters make one, two where at least half of them are Japanese.
-fn heuristic(text: impl Iterator<Item = char>) -> u64 {
-    let (mut characters, mut japanese) = (0_u64, 0_u64);
-    for c in text {
-        characters += 1;
-        japanese += u64::from(is_japanese(c));
+fn heuristic(text: &str) -> u64 {
+    // ASCII is counted without decoding it: most of what agents write is.
+    let (mut characters, mut japanese) = (text.len() as u64, 0_u64);
+    if !text.is_ascii() {
+        characters = 0;
+        for c in text.chars() {
+            characters += 1;
+            japanese += u64::from(is_japanese(c));
+        }
     }
     let per_token = if japanese > 0 && japanese * 2 >= characters { 2 } else { 4 };
     characters.div_ceil(per_token)
