@@ -49,7 +49,7 @@ fn main() {
         let (name, dir) = argument.split_once('=').unwrap();
         let mut texts = Vec::new();
         collect(Path::new(dir), &mut texts);
-        corpora.insert(name.to_owned(), messages(texts));
+        corpora.insert(name.to_owned(), messages(&texts, only_check));
     }
     let weights = if only_check { None } else { Some(fit(&corpora)) };
     for (name, messages) in &mut corpora {
@@ -79,7 +79,7 @@ fn collect(path: &Path, texts: &mut Vec<String>) {
 }
 
 /// Cuts texts where lines end, into messages of 200 to about 2000 characters.
-fn messages(texts: Vec<String>) -> Vec<Message> {
+fn messages(texts: &[String], only_check: bool) -> Vec<Message> {
     let mut cut = Vec::new();
     let mut wanted = 200;
     for text in texts {
@@ -102,7 +102,7 @@ fn messages(texts: Vec<String>) -> Vec<Message> {
             .filter(|(_, n)| *n != 0.0)
             .collect(),
         exact: count_text(TokenCounter::O200k, text) as f64,
-        is_fitted: at % 5 != 0,
+        is_fitted: !only_check && at % 5 != 0,
         estimate: count_text(TokenCounter::Fitted, text) as f64,
     });
     read.collect()
@@ -144,6 +144,9 @@ fn fit(corpora: &BTreeMap<String, Vec<Message>>) -> Vec<f64> {
 fn report(name: &str, messages: &[Message]) {
     for (part, fitted) in [("fitted", true), ("other", false)] {
         let messages: Vec<_> = messages.iter().filter(|message| message.is_fitted == fitted).collect();
+        if messages.is_empty() {
+            continue;
+        }
         let (exact, estimate) = messages.iter().fold((0.0, 0.0), |(exact, estimate), message| {
             (exact + message.exact, estimate + message.estimate)
         });
