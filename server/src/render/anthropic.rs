@@ -8,7 +8,8 @@ use super::media::Place;
 use super::message::{Message, Part, note};
 use super::text::{inner, is_blank, push_inner, push_json, push_quoted, quote};
 use super::{Body, GO_ON, Provider, RenderOptions, is_system, push_constants, tools};
-use crate::model::Role;
+use crate::model::json::field;
+use crate::model::{JsonKind, Role};
 
 /// What it wants to be told, if the parameters do not say it: the most that all of its models take.
 const MAX_TOKENS: &str = "4096";
@@ -21,6 +22,12 @@ pub(super) struct Messages {
     stage: Stage,
     /// Whether calls and results are written as text.
     flat: bool,
+    /// Whether the model is told to think. Then a run of calls and results at the end must have begun with a thought.
+    thinking: bool,
+    /// Whether the newest run of calls and results began with a thought.
+    thought: bool,
+    /// Whether the newest message of the user has nothing but results.
+    results: bool,
 }
 
 #[derive(Debug, Default, Clone, Copy, PartialEq, Eq)]
@@ -46,6 +53,9 @@ impl Body for Messages {
         if !options.has_param("max_tokens") {
             out.extend_from_slice(format!("\"max_tokens\":{MAX_TOKENS},").as_bytes());
         }
+        let thinking = field(options.params().as_str(), "thinking");
+        let thinking = thinking.filter(|thinking| JsonKind::of(thinking) == JsonKind::Object);
+        self.thinking = thinking.and_then(|thinking| field(thinking, "type")) == Some("\"enabled\"");
         let before = out.len();
         tools::push(out, options.tools(), Provider::Anthropic);
         self.flat = out.len() == before;
@@ -71,7 +81,7 @@ impl Body for Messages {
 
     fn end(&mut self, out: &mut Vec<u8>) {
         // The user must have the last word: newer models do not go on with what they are said to have begun.
-        if self.stage != Stage::User {
+        if self.stage != Stage::User || (self.thinking && self.results && !self.thought) {
             self.turn(Stage::User, out);
             push_text(GO_ON, out);
         }
@@ -124,8 +134,24 @@ impl Messages {
             out.extend_from_slice(b"{\"role\":\"assistant\",\"content\":[");
         } else {
             out.extend_from_slice(b"{\"role\":\"user\",\"content\":[");
+            self.results = true;
         }
         self.stage = role;
+    }
+
+    /// Goes on with something of the user's that is no result.
+    fn user(&mut self, out: &mut Vec<u8>) {
+        self.turn(Stage::User, out);
+        self.results = false;
+    }
+
+    /// Goes on with something of the model's.
+    fn assistant(&mut self, is_thought: bool, out: &mut Vec<u8>) {
+        let begins = self.stage != Stage::Assistant && !(self.stage == Stage::User && self.results);
+        if begins {
+            self.thought = is_thought;
+        }
+        self.turn(Stage::Assistant, out);
     }
 
     fn push_user(&mut self, message: &Message<'_>, tag: &str, out: &mut Vec<u8>) {
@@ -134,7 +160,7 @@ impl Messages {
             match part {
                 Part::Text(text) if is_blank(text) => continue,
                 Part::Text(text) => {
-                    self.turn(Stage::User, out);
+                    self.user(out);
                     match tag.take() {
                         Some(tag) => push_tagged(tag, text, out),
                         None => push_text(text, out),
@@ -143,17 +169,17 @@ impl Messages {
                 Part::Opaque(..) => {}
                 Part::Media { .. } | Part::Stored { .. } | Part::Audio { .. } => {
                     if let Some(tag) = tag.take() {
-                        self.turn(Stage::User, out);
+                        self.user(out);
                         push_text(&quote(tag), out);
                     }
-                    self.turn(Stage::User, out);
+                    self.user(out);
                     push_media(part, out);
                 }
             }
         }
         // A result without anything in it is still one.
         if let Some(tag) = tag.filter(|_| message.answers.is_some()) {
-            self.turn(Stage::User, out);
+            self.user(out);
             push_text(&quote(tag), out);
         }
     }
@@ -173,17 +199,17 @@ impl Messages {
         for part in &message.parts[..last] {
             match part {
                 Part::Opaque(Provider::Anthropic, block) => {
-                    self.turn(Stage::Assistant, out);
+                    self.assistant(true, out);
                     out.extend_from_slice(block.as_bytes());
                 }
                 Part::Opaque(..) => {}
                 Part::Text(text) if is_blank(text) => {}
                 Part::Text(text) => {
-                    self.turn(Stage::Assistant, out);
+                    self.assistant(false, out);
                     push_text(text, out);
                 }
                 Part::Media { .. } | Part::Stored { .. } | Part::Audio { .. } => {
-                    self.turn(Stage::Assistant, out);
+                    self.assistant(false, out);
                     push_text(&quote(&note(part).unwrap_or_default()), out);
                 }
             }
@@ -191,11 +217,11 @@ impl Messages {
         if let Some(refusal) =
             message.refusal.filter(|text| last == 0 && message.calls.is_empty() && !is_blank(text))
         {
-            self.turn(Stage::Assistant, out);
+            self.assistant(false, out);
             push_text(refusal, out);
         }
         for call in &message.calls {
-            self.turn(Stage::Assistant, out);
+            self.assistant(false, out);
             if self.flat {
                 push_tagged(&format!("[Tool call: {}]", call.name), call.input, out);
                 continue;

@@ -2,11 +2,9 @@
 //!
 //! The view pairs them already, but for calls that are open at its end; here it is made sure, whatever the view is.
 
-use std::borrow::Cow;
-
 use super::message::{Answered, Call, Message};
-use super::text::{decode, name};
-use crate::model::Role;
+use super::text::decode;
+use crate::model::{Role, plain_name};
 
 /// What stands for a result that never came, as JSON text.
 pub(super) const MISSING_RESULT: &str = "\"[no result: the call was interrupted]\"";
@@ -113,7 +111,7 @@ impl Groups {
 /// Turns a result that answers no call into text that says where it came from.
 fn orphan(message: &mut Message<'_>) {
     let who = message.tool_name.or(message.call_id).map(decode);
-    let who = who.as_deref().and_then(name).unwrap_or_else(|| "unknown".to_owned());
+    let who = who.as_deref().and_then(plain_name).unwrap_or_else(|| "unknown".to_owned());
     message.role = Role::User;
     message.begin_with(&format!("[Tool: {who}]"));
 }
@@ -121,7 +119,7 @@ fn orphan(message: &mut Message<'_>) {
 /// Ids that were given out, in bounded memory: as long as they are few they are all known; beyond that a new one may
 /// be taken for an old one, which then gets another id.
 #[derive(Debug, Default)]
-struct Seen {
+pub(super) struct Seen {
     bits: Vec<u64>,
 }
 
@@ -130,7 +128,7 @@ const SEEN_WORDS: usize = 1 << 17;
 
 impl Seen {
     /// Remembers an id; false if it was there.
-    fn is_new(&mut self, id: &str) -> bool {
+    pub(super) fn is_new(&mut self, id: &str) -> bool {
         if self.bits.is_empty() {
             self.bits = vec![0; SEEN_WORDS];
         }
@@ -149,7 +147,6 @@ impl Seen {
 /// A result that never came.
 pub(super) fn missing(call: Answered) -> Message<'static> {
     let mut message = Message::text(Role::Tool, MISSING_RESULT);
-    message.parts = vec![super::message::Part::Text(Cow::Borrowed(MISSING_RESULT))];
     message.answers = Some(call);
     message
 }

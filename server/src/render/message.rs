@@ -6,9 +6,12 @@ use std::borrow::Cow;
 
 use super::Provider;
 use super::media::{Place, base64_place, place};
-use super::text::{as_text, clean, decode, inner, is_blank, name, quote};
+use super::text::{as_text, clean, decode, inner, is_blank, quote};
 use crate::model::json::{Json, field, fields, items};
-use crate::model::{JsonKind, Role};
+use crate::model::{JsonKind, Role, plain_name};
+
+/// Deeper arguments are sent as text: they stand some levels down in the body, and readers have limits.
+const MAX_DEPTH: usize = 100;
 
 /// A message. Values are JSON text.
 #[derive(Debug)]
@@ -86,7 +89,7 @@ impl<'a> Message<'a> {
     pub(super) fn read(line: &'a str, beside: Option<&'a str>) -> Self {
         let mut message = Self::text(Role::User, "\"\"");
         message.parts.clear();
-        let (mut content, mut calls, mut audio, mut transcript) = (None, None, None, None);
+        let (mut content, mut calls) = (None, None);
         for (key, value) in fields(line) {
             match key {
                 "\"role\"" => {
@@ -94,11 +97,10 @@ impl<'a> Message<'a> {
                         as_text(value).and_then(|role| Role::parse(&decode(role))).unwrap_or(Role::User);
                 }
                 "\"content\"" => content = Some(value),
-                "\"name\"" => message.name = as_text(value).and_then(|text| name(&decode(text))),
+                "\"name\"" => message.name = as_text(value).and_then(|text| plain_name(&decode(text))),
                 "\"refusal\"" => message.refusal = as_text(value),
                 "\"tool_call_id\"" => message.call_id = as_text(value),
                 "\"tool_calls\"" => calls = Some(value),
-                "\"audio\"" => audio = Some(value),
                 _ => {}
             }
         }
@@ -122,11 +124,11 @@ impl<'a> Message<'a> {
         }
         // What the view had to leave out of the content for OpenAI stands beside it whole.
         message.read_content(aside("content").or(content).unwrap_or("null"));
-        if let Some(audio) = audio.filter(|audio| JsonKind::of(audio) == JsonKind::Object) {
-            // A provider forgets what was said aloud after a while; what was said stays.
-            transcript = field(audio, "transcript").and_then(as_text);
-        }
-        if let Some(said) = transcript.filter(|_| !message.has_text()) {
+        // A provider forgets what was said aloud after a while; what was said stays.
+        let audio = extra.and_then(|extra| field(extra, "audio"));
+        let audio = audio.filter(|audio| JsonKind::of(audio) == JsonKind::Object);
+        let transcript = audio.and_then(|audio| field(audio, "transcript")).and_then(as_text);
+        if let Some(said) = transcript.filter(|_| message.role == Role::Assistant && !message.has_text()) {
             message.parts.push(Part::Text(Cow::Borrowed(said)));
         }
         if message.role == Role::Assistant {
@@ -161,24 +163,31 @@ impl<'a> Message<'a> {
     }
 }
 
-/// Whether an item is one that its provider has to get back as it was.
+/// Whether an item is one that its provider takes back: whole, and with nothing in it that was added by others.
 fn is_opaque(item: &str, provider: Provider) -> bool {
     if JsonKind::of(item) != JsonKind::Object {
         return false;
     }
-    let has = |name: &str| field(item, name).and_then(as_text).is_some();
-    let filled = |name: &str| field(item, name).and_then(as_text).is_some_and(|text| text.len() > 2);
-    match (provider, field(item, "type")) {
-        (Provider::Anthropic, Some("\"thinking\"")) => has("thinking") && filled("signature"),
-        (Provider::Anthropic, Some("\"redacted_thinking\"")) => filled("data"),
-        // Without the encrypted content it only names something that the provider may have forgotten.
-        (Provider::OpenAiResponses, Some("\"reasoning\"")) => {
-            filled("encrypted_content")
-                && field(item, "summary").is_some_and(|list| JsonKind::of(list) == JsonKind::Array)
+    let filled = |name: &str| field(item, name).and_then(as_text).is_some_and(|text| !is_blank(text));
+    let known: &[&str] = match (provider, field(item, "type")) {
+        (Provider::Anthropic, Some("\"thinking\"")) if filled("thinking") && filled("signature") => {
+            &["type", "thinking", "signature"]
         }
-        (Provider::OpenAiResponses, Some("\"compaction\"")) => filled("encrypted_content"),
-        _ => false,
-    }
+        (Provider::Anthropic, Some("\"redacted_thinking\"")) if filled("data") => &["type", "data"],
+        // Without the encrypted content it only names something that the provider may have forgotten.
+        (Provider::OpenAiResponses, Some("\"reasoning\""))
+            if filled("encrypted_content")
+                && filled("id")
+                && field(item, "summary").is_some_and(|list| JsonKind::of(list) == JsonKind::Array) =>
+        {
+            &["type", "id", "summary", "content", "encrypted_content", "status"]
+        }
+        (Provider::OpenAiResponses, Some("\"compaction\"")) if filled("encrypted_content") => {
+            &["type", "id", "encrypted_content"]
+        }
+        _ => return false,
+    };
+    fields(item).iter().all(|(key, _)| known.contains(&inner(key)))
 }
 
 fn read_part(part: &str) -> Option<Part<'_>> {
@@ -187,13 +196,8 @@ fn read_part(part: &str) -> Option<Part<'_>> {
     let kind = own("type").map(decode).unwrap_or_default();
     let media = |place, kind, detail, filename| Some(Part::Media { place, kind, detail, filename });
     match kind.as_ref() {
-        "thinking" | "redacted_thinking" => {
-            return is_opaque(part, Provider::Anthropic).then_some(Part::Opaque(Provider::Anthropic, part));
-        }
-        "reasoning" => {
-            return is_opaque(part, Provider::OpenAiResponses)
-                .then_some(Part::Opaque(Provider::OpenAiResponses, part));
-        }
+        // Nobody knows whose they are.
+        "thinking" | "redacted_thinking" | "reasoning" => return None,
         "refusal" => {
             if let Some(text) = own("refusal") {
                 return Some(Part::Text(Cow::Borrowed(text)));
@@ -237,11 +241,15 @@ fn read_part(part: &str) -> Option<Part<'_>> {
             let file = object("file").unwrap_or(part);
             let text = |name| field(file, name).and_then(as_text);
             let filename = text("filename").filter(|name| !is_blank(name));
-            if let Some(data) = text("file_data") {
-                return media(place(data), "file", None, filename);
-            }
-            if let Some(id) = text("file_id").filter(|id| !is_blank(id)) {
-                return Some(Part::Stored { id, filename });
+            let data = text("file_data").map(|data| match inner(data).get(..5) {
+                Some(scheme) if scheme.eq_ignore_ascii_case("data:") => place(data),
+                _ => base64_place(decode(data), String::new()),
+            });
+            let id = text("file_id").filter(|id| !is_blank(id));
+            match (data, id) {
+                (Some(Place::Other { .. }) | None, Some(id)) => return Some(Part::Stored { id, filename }),
+                (Some(data), _) => return media(data, "file", None, filename),
+                (None, None) => {}
             }
             if let Some(url) = text("file_url") {
                 return media(place(url), "file", None, filename);
@@ -274,7 +282,8 @@ fn read_call(call: &str) -> Option<Call<'_>> {
             .and_then(|within| field(within, name))
             .and_then(as_text)
     };
-    let name = text("name").and_then(|text| name(&decode(text))).unwrap_or_else(|| "unknown".to_owned());
+    let name =
+        text("name").and_then(|text| plain_name(&decode(text))).unwrap_or_else(|| "unknown".to_owned());
     let input = text(if custom { "input" } else { "arguments" }).unwrap_or("\"\"");
     let raw_id = field(call, "id").and_then(as_text);
     Some(Call { raw_id, id: String::new(), name, input, custom })
@@ -292,7 +301,9 @@ impl Call<'_> {
             return "{}".to_owned();
         }
         match Json::parse(&text) {
-            Ok(json) if json.kind() == JsonKind::Object => json.as_str().to_owned(),
+            Ok(json) if json.kind() == JsonKind::Object && depth(json.as_str()) <= MAX_DEPTH => {
+                json.as_str().to_owned()
+            }
             _ => format!("{{\"_raw\":{}}}", quote(&text)),
         }
     }
@@ -305,6 +316,25 @@ impl Call<'_> {
         let fine = !strange && text.trim_start().starts_with('{') && Json::parse(&text).is_ok();
         if fine { Cow::Borrowed(self.input) } else { Cow::Owned(quote(&clean(&self.object()))) }
     }
+}
+
+/// How deep a value is.
+fn depth(json: &str) -> usize {
+    let (mut depth, mut deepest, mut inside, mut escaped) = (0_usize, 0, false, false);
+    for byte in json.bytes() {
+        match byte {
+            _ if escaped => escaped = false,
+            b'\\' => escaped = true,
+            b'"' => inside = !inside,
+            b'{' | b'[' if !inside => {
+                depth += 1;
+                deepest = deepest.max(depth);
+            }
+            b'}' | b']' if !inside => depth = depth.saturating_sub(1),
+            _ => {}
+        }
+    }
+    deepest
 }
 
 /// A note for what a provider does not take.

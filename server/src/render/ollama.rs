@@ -85,7 +85,10 @@ impl Body for Chat {
 /// An image that can stand beside the text.
 fn image<'a>(part: &'a Part<'_>) -> Option<&'a str> {
     match part {
-        Part::Media { place: Place::Image { base64, .. }, .. } => Some(base64),
+        // It takes no GIF.
+        Part::Media { place: Place::Image { base64, media_type }, .. } if *media_type != "image/gif" => {
+            Some(base64)
+        }
         _ => None,
     }
 }

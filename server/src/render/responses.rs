@@ -1,16 +1,19 @@
 //! The Responses API of OpenAI.
 
-use super::groups::IdRule;
+use super::groups::{IdRule, Seen};
 use super::media::Place;
 use super::message::{Message, Part, note};
 use super::text::{is_blank, push_inner, push_json, push_quoted, quote};
 use super::{Body, GO_ON, Provider, RenderOptions, is_system, push_constants, tools};
 use crate::model::Role;
+use crate::model::json::field;
 
 /// `{"model":…,"tools":[…],"instructions":"…","input":[…]}`
 #[derive(Debug, Default)]
 pub(super) struct Responses {
     stage: Stage,
+    /// Ids of items that were sent: none may come twice.
+    sent: Seen,
 }
 
 #[derive(Debug, Default, Clone, Copy, PartialEq, Eq)]
@@ -98,7 +101,9 @@ impl Responses {
         let speaks = message.has_text() || refusal.is_some();
         // An item of reasoning must be followed by what it led to.
         for part in message.parts.iter().filter(|_| speaks || !message.calls.is_empty()) {
-            if let Part::Opaque(Provider::OpenAiResponses, item) = part {
+            if let Part::Opaque(Provider::OpenAiResponses, item) = part
+                && self.sent.is_new(field(item, "id").unwrap_or(item))
+            {
                 self.begin_item(out);
                 out.extend_from_slice(item.as_bytes());
             }

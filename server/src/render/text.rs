@@ -9,8 +9,6 @@ use crate::model::JsonKind;
 /// U+0000, which some providers refuse, and what is sent instead.
 const ZERO: &str = "\\u0000";
 const INSTEAD: &str = "\\ufffd";
-/// Most characters of a name of a tool, and of who speaks.
-const MAX_NAME: usize = 64;
 
 /// A value that is text; none if it is something else.
 pub(super) fn as_text(value: &str) -> Option<&str> {
@@ -96,18 +94,6 @@ pub(super) fn is_blank(text: &str) -> bool {
     }
 }
 
-/// A name that every provider takes: letters, digits, `_` and `-`, at most 64; none if nothing is left.
-pub(super) fn name(text: &str) -> Option<String> {
-    let plain = |c: char| if c.is_ascii_alphanumeric() || c == '-' { c } else { '_' };
-    let name: String = text.chars().take(MAX_NAME).map(plain).collect();
-    (!name.is_empty()).then_some(name)
-}
-
-/// Whether a name is one that every provider takes.
-pub(super) fn is_name(text: &str) -> bool {
-    name(text).as_deref() == Some(text)
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -132,13 +118,5 @@ mod tests {
         for seen in [r#""a""#, r#"" \\ ""#, r#""\u0000""#, r#""\n\u0041""#, r#""\ud83d\ude00""#, r#""\"""#] {
             assert!(!is_blank(seen), "{seen}");
         }
-    }
-
-    #[test]
-    fn names_are_made_plain() {
-        assert_eq!(name("read_file-2").as_deref(), Some("read_file-2"));
-        assert_eq!(name("mcp.server/ls é").as_deref(), Some("mcp_server_ls__"));
-        assert_eq!(name(""), None);
-        assert_eq!(name(&"x".repeat(100)).unwrap().len(), 64);
     }
 }

@@ -1,11 +1,13 @@
 //! The tools that a model may call: checked in the form of OpenAI's chat completions, written in each provider's.
 
-use super::text::{as_text, decode, is_name, push_json};
+use super::text::{as_text, decode, push_json};
 use super::{Provider, text};
 use crate::model::json::{Json, field, fields, items};
-use crate::model::{InvalidField, JsonKind};
+use crate::model::{InvalidField, JsonKind, plain_name};
 
 const FIELD: &str = "tools_json";
+/// As OpenAI takes them.
+const MAX_TOOLS: usize = 128;
 const NO_PARAMETERS: &str = "{\"type\":\"object\",\"properties\":{}}";
 /// How a custom tool looks to a provider that has none: a function of one text.
 const CUSTOM_PARAMETERS: &str =
@@ -34,11 +36,15 @@ pub(super) fn parse(json: &str) -> Result<Json, InvalidField> {
     if tools.kind() != JsonKind::Array {
         return Err(bad("is not a JSON array".to_owned()));
     }
+    let list = items(tools.as_str());
+    if list.len() > MAX_TOOLS {
+        return Err(bad(format!("has {} tools; at most {MAX_TOOLS} are allowed", list.len())));
+    }
     let mut names = std::collections::HashSet::new();
-    for (index, tool) in items(tools.as_str()).into_iter().enumerate() {
+    for (index, tool) in list.into_iter().enumerate() {
         let tool = read(tool).map_err(|problem| bad(format!("[{index}]{problem}")))?;
         let name = decode(tool.name).into_owned();
-        if !is_name(&name) {
+        if plain_name(&name).as_deref() != Some(&name) {
             return Err(bad(format!(
                 "[{index}] has the name {name:?}; a name has 1 to 64 letters, digits, _ and -"
             )));
