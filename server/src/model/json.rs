@@ -143,18 +143,10 @@ fn without_lone_surrogates(json: &str) -> Cow<'_, str> {
 /// The length of the compact JSON value that a text begins with.
 fn value_len(text: &str) -> usize {
     let bytes = text.as_bytes();
-    let (mut at, mut depth, mut inside) = (0, 0usize, false);
+    let (mut at, mut depth) = (0, 0_usize);
     while at < bytes.len() {
-        if inside {
-            // Texts are long.
-            at += memchr::memchr2(b'"', b'\\', &bytes[at..]).unwrap_or(bytes.len() - at);
-            if at >= bytes.len() {
-                break;
-            }
-        }
         match bytes[at] {
-            b'\\' if inside => at += 1,
-            b'"' => inside = !inside,
+            b'"' => at += text_len(&bytes[at..]) - 1,
             b'{' | b'[' => depth += 1,
             b'}' | b']' if depth == 0 => return at,
             b'}' | b']' => depth -= 1,
@@ -170,21 +162,53 @@ fn value_len(text: &str) -> usize {
 pub(crate) fn compact(text: &str) -> String {
     let mut out = String::with_capacity(text.len());
     let bytes = text.as_bytes();
-    let (mut kept, mut at, mut inside) = (0, 0, false);
+    let (mut kept, mut at) = (0, 0);
     while at < bytes.len() {
         match bytes[at] {
-            b'\\' if inside => at += 1,
-            b'"' => inside = !inside,
-            b' ' | b'\n' | b'\r' | b'\t' if !inside => {
+            b'"' => at += text_len(&bytes[at..]),
+            b' ' | b'\n' | b'\r' | b'\t' => {
                 out.push_str(&text[kept..at]);
-                kept = at + 1;
+                at += 1;
+                kept = at;
             }
+            _ => at += 1,
+        }
+    }
+    out.push_str(&text[kept..]);
+    out
+}
+
+/// How deep a value is. The text must be valid JSON.
+pub(crate) fn depth(json: &str) -> usize {
+    let bytes = json.as_bytes();
+    let (mut at, mut depth, mut deepest) = (0, 0_usize, 0);
+    while at < bytes.len() {
+        match bytes[at] {
+            b'"' => at += text_len(&bytes[at..]) - 1,
+            b'{' | b'[' => {
+                depth += 1;
+                deepest = deepest.max(depth);
+            }
+            b'}' | b']' => depth = depth.saturating_sub(1),
             _ => {}
         }
         at += 1;
     }
-    out.push_str(&text[kept..]);
-    out
+    deepest
+}
+
+/// The length of the text that begins here, with its quotes. Texts are long, and most of it is neither a quote nor a
+/// backslash.
+fn text_len(bytes: &[u8]) -> usize {
+    let mut at = 1;
+    while let Some(found) = memchr::memchr2(b'"', b'\\', bytes.get(at..).unwrap_or_default()) {
+        at += found;
+        if bytes[at] == b'"' {
+            return at + 1;
+        }
+        at += 2;
+    }
+    bytes.len()
 }
 
 /// Visits a whole value and keeps nothing: an error means that two readers could disagree about it.
@@ -267,6 +291,8 @@ mod tests {
         ];
         assert_eq!(fields(text), expected);
         assert_eq!(fields("{}"), []);
+        assert_eq!(items(r#"["a\\",["]"],{"b":[]}]"#), [r#""a\\""#, r#"["]"]"#, r#"{"b":[]}"#]);
+        assert_eq!(depth(r#"{"[[":[1,{"a":"]]]"}],"b":[]}"#), 3);
     }
 
     #[test]

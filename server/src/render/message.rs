@@ -7,7 +7,7 @@ use std::borrow::Cow;
 use super::Provider;
 use super::media::{Place, base64_place, place};
 use super::text::{as_text, clean, decode, inner, is_blank, quote};
-use crate::model::json::{Json, field, fields, items};
+use crate::model::json::{Json, depth, field, fields, items};
 use crate::model::{JsonKind, Role, plain_name};
 
 /// Deeper arguments are sent as text: they stand some levels down in the body, and readers have limits.
@@ -316,25 +316,6 @@ impl Call<'_> {
         let fine = !strange && text.trim_start().starts_with('{') && Json::parse(&text).is_ok();
         if fine { Cow::Borrowed(self.input) } else { Cow::Owned(quote(&clean(&self.object()))) }
     }
-}
-
-/// How deep a value is.
-fn depth(json: &str) -> usize {
-    let (mut depth, mut deepest, mut inside, mut escaped) = (0_usize, 0, false, false);
-    for byte in json.bytes() {
-        match byte {
-            _ if escaped => escaped = false,
-            b'\\' => escaped = true,
-            b'"' => inside = !inside,
-            b'{' | b'[' if !inside => {
-                depth += 1;
-                deepest = deepest.max(depth);
-            }
-            b'}' | b']' if !inside => depth = depth.saturating_sub(1),
-            _ => {}
-        }
-    }
-    deepest
 }
 
 /// A note for what a provider does not take.
