@@ -61,7 +61,7 @@ fn openai() {
                 {"id": "d", "type": "custom", "custom": {"name": "patch", "input": "+x"}},
             ]},
             {"role": "tool", "tool_call_id": "a.b", "content": "file"},
-            {"role": "tool", "tool_call_id": "c", "content": [{"type": "text", "text": "[image omitted: image/png, 69 bytes]"}]},
+            {"role": "tool", "tool_call_id": "c", "content": [{"type": "text", "text": format!("[image omitted: image/png, {} bytes]", PNG.len() / 4 * 3)}]},
             {"role": "tool", "tool_call_id": "d", "content": MISSING},
         ]})
     );
