@@ -188,9 +188,9 @@ async fn memory_does_not_grow_with_what_is_rendered() {
     let (server, _) = server_with_view(size).await;
     let mut raw = once(&server).await.raw();
     raw.stream_current(read()).await.unwrap().into_inner().message().await.unwrap().unwrap();
+    let idle = server.rss();
+    reset_peak(&server);
     for provider in ["openai", "openai_responses", "anthropic", "ollama"] {
-        let idle = server.rss();
-        reset_peak(&server);
         let begun = Instant::now();
         let bytes = render(&mut raw, provider, 2 * size).await;
         let grown = peak(&server).saturating_sub(idle);
