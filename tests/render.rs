@@ -1,7 +1,7 @@
 //! Rendered requests are valid: hostile histories for every provider, checked as the provider checks them.
 //!
 //! Histories go the way of messages through the store: read as AppendMessage reads them, folded, and rendered from the
-//! view. `SEED=n` repeats one.
+//! view. A failure names the seed, and the shortest history that is still refused.
 
 #![allow(clippy::unwrap_used, reason = "tests")]
 
@@ -35,7 +35,7 @@ pub(crate) fn theirs(provider: Provider) -> contextstore_providers::Provider {
 /// Renders messages and has them checked; with tools or without.
 fn refusal(provider: Provider, messages: &[String], with_tools: bool) -> Option<String> {
     let tools = if with_tools { tools().to_string() } else { String::new() };
-    let thinks = provider == Provider::Anthropic && messages.len() % 3 == 0;
+    let thinks = provider == Provider::Anthropic && messages.len().is_multiple_of(3);
     let params =
         if thinks { r#"{"max_tokens":4096,"thinking":{"type":"enabled","budget_tokens":1024}}"# } else { "" };
     let body = View::of(messages).render(options(provider, params, &tools));
@@ -87,7 +87,7 @@ fn the_view_is_a_conversation_by_itself() {
         // Nobody answers what is open at the end.
         history.messages.push(r#"{"role":"user","content":"end"}"#.to_owned());
         let view = View::of(&history.messages);
-        let lines: Vec<String> = view.lines().map(|line| without_media(line)).collect();
+        let lines: Vec<String> = view.lines().map(without_media).collect();
         let body = format!(r#"{{"model":"m","messages":[{}]}}"#, lines.join(","));
         let theirs = theirs(Provider::OpenAi);
         // Arguments stand as the model wrote them; only servers that read them would mind.

@@ -267,10 +267,10 @@ fn orphan_content(message: &Shown<'_>, mended: &str) -> String {
     let name = named.into_iter().flatten().find(|name| JsonKind::of(name) == JsonKind::Text);
     let name = name.map_or("unknown", |name| &name[1..name.len() - 1]);
     let nothing = message.content.is_none_or(|content| JsonKind::of(content) != JsonKind::Text);
-    match JsonKind::of(mended) {
-        JsonKind::Array => format!("[{{\"type\":\"text\",\"text\":\"[Tool: {name}]\"}},{}", &mended[1..]),
-        _ if nothing => format!("\"[Tool: {name}]\""),
-        _ => format!("\"[Tool: {name}] {}", &mended[1..]),
+    match mended.strip_prefix('[') {
+        Some(parts) => format!("[{{\"type\":\"text\",\"text\":\"[Tool: {name}]\"}},{parts}"),
+        None if nothing => format!("\"[Tool: {name}]\""),
+        None => format!("\"[Tool: {name}] {}", &mended[1..]),
     }
 }
 

@@ -250,7 +250,9 @@ impl Messages {
             begun = true;
             match part {
                 Part::Text(text) => push_text(text, out),
-                other => push_media(other, out),
+                Part::Media { .. } | Part::Stored { .. } | Part::Audio { .. } | Part::Opaque(..) => {
+                    push_media(part, out);
+                }
             }
         }
         out.extend_from_slice(if begun { b"]}" } else { b"}" });
@@ -284,7 +286,9 @@ fn push_media(part: &Part<'_>, out: &mut Vec<u8>) {
             push_quoted(out, url);
             out.extend_from_slice(b"}}");
         }
-        other => push_text(&quote(&note(other).unwrap_or_default()), out),
+        Part::Text(_) | Part::Media { .. } | Part::Stored { .. } | Part::Audio { .. } | Part::Opaque(..) => {
+            push_text(&quote(&note(part).unwrap_or_default()), out);
+        }
     }
 }
 

@@ -29,10 +29,7 @@ impl Body for Chat {
         if std::mem::replace(&mut self.begun, true) {
             out.push(b',');
         }
-        let role = match message.role {
-            Role::Developer => Role::System,
-            role => role,
-        };
+        let role = if message.role == Role::Developer { Role::System } else { message.role };
         out.extend_from_slice(b"{\"role\":\"");
         out.extend_from_slice(role.as_str().as_bytes());
         out.extend_from_slice(b"\",\"content\":\"");
@@ -89,7 +86,9 @@ fn image<'a>(part: &'a Part<'_>) -> Option<&'a str> {
         Part::Media { place: Place::Image { base64, media_type }, .. } if *media_type != "image/gif" => {
             Some(base64)
         }
-        _ => None,
+        Part::Text(_) | Part::Media { .. } | Part::Stored { .. } | Part::Audio { .. } | Part::Opaque(..) => {
+            None
+        }
     }
 }
 
@@ -102,13 +101,10 @@ fn push_texts(message: &Message<'_>, out: &mut Vec<u8>) {
         push_inner(out, text);
     };
     for part in message.parts.iter().filter(|part| image(part).is_none()) {
-        match part {
-            Part::Text(text) => push(text),
-            other => {
-                if let Some(note) = note(other) {
-                    push(&quote(&note));
-                }
-            }
+        if let Part::Text(text) = part {
+            push(text);
+        } else if let Some(note) = note(part) {
+            push(&quote(&note));
         }
     }
     if let Some(refusal) = message.refusal.filter(|_| !message.has_text()) {

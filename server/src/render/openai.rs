@@ -3,7 +3,7 @@
 use super::groups::IdRule;
 use super::media::{Place, is_base64};
 use super::message::{Call, Message, Part, note};
-use super::text::{decode, push_inner, push_json, push_quoted};
+use super::text::{decode, push_inner, push_json, push_quoted, quote};
 use super::{Body, GO_ON, Provider, RenderOptions, push_constants, tools};
 use crate::model::Role;
 
@@ -119,7 +119,9 @@ fn push_part(part: &Part<'_>, role: Role, out: &mut Vec<u8>) {
             push_quoted(out, format);
             out.extend_from_slice(b"}}");
         }
-        other => push_text(&super::text::quote(&note(other).unwrap_or_default()), out),
+        Part::Media { .. } | Part::Stored { .. } | Part::Audio { .. } | Part::Opaque(..) => {
+            push_text(&quote(&note(part).unwrap_or_default()), out);
+        }
     }
 }
 

@@ -217,6 +217,8 @@ fn push_part(part: &Part<'_>, out: &mut Vec<u8>) {
             push_json(out, id);
             out.push(b'}');
         }
-        other => push_text(&quote(&note(other).unwrap_or_default()), out),
+        Part::Media { .. } | Part::Audio { .. } | Part::Opaque(..) => {
+            push_text(&quote(&note(part).unwrap_or_default()), out);
+        }
     }
 }
