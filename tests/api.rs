@@ -33,6 +33,8 @@ mod pipeline;
 mod reasons;
 #[path = "support/refusal.rs"]
 mod refusal;
+#[path = "api/requests.rs"]
+mod requests;
 #[path = "api/retries.rs"]
 mod retries;
 #[path = "support/server.rs"]

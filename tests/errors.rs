@@ -43,6 +43,7 @@ fn one_of_each() -> Vec<StoreError> {
     vec![
         E::Invalid(InvalidField::new("role", "is empty")),
         E::TooLarge { size: 9, limit: 8 },
+        E::RequestTooLarge { size: 9, limit: 8 },
         E::TaskNotFound { id },
         E::TaskExists { id },
         E::MessageNotFound { id, seq: 3, last: 2 },

@@ -163,6 +163,49 @@ async fn memory_does_not_grow_with_the_view() {
     }
 }
 
+/// Renders the view for a provider; answers the bytes of the body.
+async fn render(raw: &mut RawClient, provider: &str, max_bytes: u64) -> u64 {
+    let asked = v1::StreamRequestRequest {
+        task_uuid: TASK.to_owned(),
+        provider: provider.to_owned(),
+        model: "m".to_owned(),
+        max_bytes,
+        ..Default::default()
+    };
+    let mut pieces = raw.stream_request(asked).await.unwrap().into_inner();
+    let mut bytes = 0;
+    while let Some(piece) = pieces.message().await.unwrap() {
+        bytes += piece.data.len() as u64;
+    }
+    bytes
+}
+
+/// For each provider, with a limit, for which the body is made twice: at most 32 MiB more than before.
+#[tokio::test(flavor = "multi_thread")]
+async fn memory_does_not_grow_with_what_is_rendered() {
+    let _alone = ALONE.lock().await;
+    let size = 256 * MIB;
+    let (server, _) = server_with_view(size).await;
+    let mut raw = once(&server).await.raw();
+    raw.stream_current(read()).await.unwrap().into_inner().message().await.unwrap().unwrap();
+    let idle = server.rss();
+    reset_peak(&server);
+    for provider in ["openai", "openai_responses", "anthropic", "ollama"] {
+        let begun = Instant::now();
+        let bytes = render(&mut raw, provider, 2 * size).await;
+        let grown = peak(&server).saturating_sub(idle);
+        println!(
+            "{:.0} MiB for {provider} in {:.1?}: {:.1} MiB idle, at most {:.1} MiB more",
+            mib(bytes),
+            begun.elapsed(),
+            mib(idle),
+            mib(grown)
+        );
+        assert!(bytes >= size - MIB, "{bytes} bytes of {size}");
+        assert!(grown <= 32 * MIB, "{:.1} MiB more than the {:.1} MiB before", mib(grown), mib(idle));
+    }
+}
+
 #[tokio::test(flavor = "multi_thread")]
 async fn memory_grows_little_with_the_readers() {
     const READERS: u64 = 16;

@@ -6,6 +6,7 @@
 //! - [`http`]: metrics and health over HTTP
 //! - [`config`]: the configuration of a server
 //! - [`context`]: pure policy: tokens, pressure
+//! - [`render`]: the view as the body of a request to a provider
 //! - [`model`]: the nouns, and the one error type
 //! - [`infra`]: files, clocks, sockets, the log of the process and its metrics
 //! - [`store`]: tasks in a data directory
@@ -23,6 +24,7 @@ pub mod http;
 pub mod infra;
 pub mod log;
 pub mod model;
+pub mod render;
 pub mod serve;
 pub mod store;
 

@@ -184,6 +184,14 @@ async fn provoke(reason: ErrorReason) -> How {
             How::Call(why(&watching.message().await.unwrap_err()), &[])
         }
         R::Stalled => stalled().await,
+        R::RequestTooLarge => {
+            let large = async |api: &mut Api, work: &Work| {
+                say(api, work, &"x".repeat(1000)).await;
+                let asked = pb::StreamRequestRequest { max_bytes: 1000, ..work.request("ollama") };
+                refused(api.stream_request(asked).await)
+            };
+            calm(large, &["size", "limit"]).await
+        }
         R::PlanNotFound => {
             let get = async |api: &mut Api, work: &Work| {
                 refused(api.get_latest_plan(pb::GetLatestPlanRequest { task_uuid: work.uuid.clone() }).await)
@@ -398,7 +406,7 @@ async fn forbidden() -> How {
 #[tokio::test(flavor = "multi_thread")]
 async fn every_reason_is_given_with_its_code_and_its_data() {
     let reasons: Vec<ErrorReason> = (0..).map_while(|number| ErrorReason::try_from(number).ok()).collect();
-    assert_eq!(reasons.len(), 33);
+    assert_eq!(reasons.len(), 34);
     let mut never = Vec::new();
     for reason in reasons {
         match Box::pin(provoke(reason)).await {

@@ -33,6 +33,7 @@ pub(crate) fn base(method: &str) -> Base {
         "UpdateTask" => json!({"config": {}}),
         "AppendMessage" | "AppendMessages" => json!({"message": {"role": "user"}}),
         "GetMessage" | "PinMessage" | "UnpinMessage" | "RewindTask" => json!({"seq": "1"}),
+        "StreamRequest" => json!({"provider": "openai", "model": "m"}),
         "RecordToolCall" => json!({"toolName": "ls"}),
         "AppendPlan" => json!({"planContentJson": "1"}),
         // They need nothing.
@@ -50,6 +51,7 @@ pub(crate) fn documented(field: &str) -> &'static [ErrorReason] {
         "lease_generation" => &[R::StaleLease, R::LeaseHeld, R::TaskNotFound],
         "seq" | "as_of_seq" => &[R::MessageNotFound],
         "generation" => &[R::StaleView],
+        "max_bytes" => &[R::RequestTooLarge],
         _ => &[],
     }
 }

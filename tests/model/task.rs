@@ -8,6 +8,8 @@ use contextstore::model::{
     TaskRow, TokenCounter, json::Json,
 };
 
+use super::words::{shown, shown_name};
+
 /// A message, with its JSON values as they were sent.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct Message {
@@ -15,8 +17,8 @@ pub(crate) struct Message {
     pub(crate) tokens: u64,
     pub(crate) content: Option<String>,
     pub(crate) tool_name: Option<String>,
-    /// Each call as it stands, and its id if that is text.
-    pub(crate) calls: Option<Vec<(String, Option<String>)>>,
+    /// The calls, in order.
+    pub(crate) calls: Option<Vec<Call>>,
     pub(crate) tool_call_id: Option<String>,
     pub(crate) name: Option<String>,
     pub(crate) pinned: bool,
@@ -43,7 +45,7 @@ impl Message {
 
     fn tool_calls(&self) -> Option<String> {
         let calls = self.calls.as_ref()?;
-        Some(format!("[{}]", calls.iter().map(|(call, _)| call.as_str()).collect::<Vec<_>>().join(",")))
+        Some(format!("[{}]", calls.iter().map(|call| call.text.as_str()).collect::<Vec<_>>().join(",")))
     }
 
     /// As it is sent.
@@ -476,14 +478,23 @@ impl Task {
     }
 }
 
+/// A call as it is sent; if it is one, its id, and what stands behind the id where it is shown.
+#[derive(Debug, Clone, PartialEq)]
+pub(crate) struct Call {
+    pub(crate) text: String,
+    pub(crate) shown: Option<(String, &'static str)>,
+}
+
 /// A view: lines without their ends.
 #[derive(Debug, Default)]
 pub(crate) struct View {
     pub(crate) lines: Vec<String>,
     pub(crate) extra: Vec<String>,
     pub(crate) tokens: u64,
-    /// Ids of the calls that have no result yet.
+    /// Ids of the calls that have no result yet, as they were sent.
     pub(crate) open: Vec<String>,
+    /// The same ids as they are shown.
+    open_shown: Vec<String>,
 }
 
 impl View {
@@ -498,21 +509,36 @@ impl View {
     fn show(&mut self, seq: u64, message: &Message) {
         let id = message.tool_call_id.as_deref().filter(|_| message.role == Role::Tool).map(text_of);
         let answered = id.and_then(|id| self.open.iter().position(|open| text_of(open) == id));
-        match answered {
+        let answers = match answered {
             Some(place) => {
                 self.open.remove(place);
+                Some(self.open_shown.remove(place))
             }
             None => {
-                for id in std::mem::take(&mut self.open) {
+                self.open.clear();
+                for id in std::mem::take(&mut self.open_shown) {
                     let content = "[no result: the call was interrupted]";
                     self.lines.push(format!(
                         "{{\"role\":\"tool\",\"content\":\"{content}\",\"tool_call_id\":{id}}}"
                     ));
                     self.tokens += 10;
                 }
-                let calls = message.calls.iter().flatten().filter(|_| message.role == Role::Assistant);
-                self.open = calls.filter_map(|(_, id)| id.clone()).collect();
+                None
             }
+        };
+        let sent = message.calls.as_deref().filter(|_| message.role == Role::Assistant).unwrap_or_default();
+        let (mut calls, mut whole) = (Vec::new(), true);
+        for (index, call) in sent.iter().enumerate() {
+            let Some((id, rest)) = &call.shown else {
+                whole = false;
+                continue;
+            };
+            let twice = self.open.iter().any(|open| text_of(open) == text_of(id));
+            let shown = if twice { format!("\"call_{seq}_{index}\"") } else { id.clone() };
+            whole &= !twice;
+            calls.push(format!("{{\"id\":{shown},{rest}"));
+            self.open.push(id.clone());
+            self.open_shown.push(shown);
         }
         self.tokens += message.tokens;
         let lifted = |key: &str| message.role == Role::Assistant && ["refusal", "audio"].contains(&key);
@@ -520,32 +546,36 @@ impl View {
             let found = message.extra.iter().find(|(key, _)| text_of(key) == wanted && lifted(wanted));
             found.map(|(_, value)| value.clone())
         };
-        let mut keys = vec![("content", message.content.clone())];
-        match message.role {
-            Role::Tool if answered.is_none() => keys = vec![("content", Some(orphan(message)))],
-            Role::Tool => {
-                let content = message.content.clone().filter(|content| content != "null");
-                keys = vec![("content", Some(content.unwrap_or_else(|| "\"\"".to_owned())))];
-                keys.push(("tool_call_id", message.tool_call_id.clone()));
-            }
-            Role::Assistant => {
-                keys.push(("refusal", extra("refusal")));
-                keys.push(("audio", extra("audio")));
-                keys.push(("name", message.name.clone()));
-                keys.push(("tool_calls", message.tool_calls().filter(|calls| calls != "[]")));
-            }
-            Role::System | Role::Developer | Role::User => keys.push(("name", message.name.clone())),
+        let orphaned = message.role == Role::Tool && answers.is_none();
+        let role = if orphaned { Role::User } else { message.role };
+        let given = message.content.as_deref().unwrap_or("null");
+        let (content, all) = shown(given, role);
+        let mut keys = vec![("content", Some(content.clone()))];
+        if orphaned {
+            keys = vec![("content", Some(orphan(message, &content)))];
+        } else if given == "null" && !calls.is_empty() {
+            keys = vec![("content", message.content.clone())];
         }
-        let role = if message.role == Role::Tool && answered.is_none() { Role::User } else { message.role };
+        keys.push(("refusal", extra("refusal")));
+        keys.push(("audio", extra("audio")));
+        let name = message.name.as_ref().filter(|_| message.role != Role::Tool).map(|name| shown_name(name));
+        keys.push(("name", name.clone()));
+        keys.push(("tool_call_id", answers));
+        keys.push(("tool_calls", (!calls.is_empty()).then(|| format!("[{}]", calls.join(",")))));
         let fields = keys.into_iter().filter_map(|(key, value)| Some(format!(",\"{key}\":{}", value?)));
         self.lines.push(format!("{{\"role\":\"{}\"{}}}", role.as_str(), fields.collect::<String>()));
 
         let mut aside = String::new();
-        if let Some(name) = &message.tool_name {
-            aside.push_str(&format!(",\"tool_name\":{name}"));
-        }
-        if let Some(name) = message.name.as_ref().filter(|_| message.role == Role::Tool) {
-            aside.push_str(&format!(",\"name\":{name}"));
+        let beside = [
+            ("tool_name", message.tool_name.clone()),
+            ("name", message.name.clone().filter(|given| name.as_ref() != Some(given))),
+            ("content", message.content.clone().filter(|_| !all && !orphaned)),
+            ("tool_calls", message.tool_calls().filter(|_| !whole)),
+        ];
+        for (key, value) in beside {
+            if let Some(value) = value {
+                aside.push_str(&format!(",\"{key}\":{value}"));
+            }
         }
         let rest = message.extra.iter().filter(|(key, _)| !lifted(&text_of(key)));
         let rest: Vec<(String, String)> = rest.cloned().collect();
@@ -559,15 +589,14 @@ impl View {
 }
 
 /// A result that answers no call, as a user's message.
-fn orphan(message: &Message) -> String {
+fn orphan(message: &Message, content: &str) -> String {
     let names = [&message.tool_name, &message.name, &message.tool_call_id];
     let name = names.into_iter().flatten().next().map_or("unknown", |name| &name[1..name.len() - 1]);
-    match message.content.as_deref() {
-        Some(text) if text.starts_with('"') => format!("\"[Tool: {name}] {}", &text[1..]),
-        Some("[]") => format!("[{{\"type\":\"text\",\"text\":\"[Tool: {name}]\"}}]"),
-        Some(parts) if parts.starts_with('[') => {
-            format!("[{{\"type\":\"text\",\"text\":\"[Tool: {name}]\"}},{}", &parts[1..])
-        }
-        _ => format!("\"[Tool: {name}]\""),
+    if content.starts_with('[') {
+        format!("[{{\"type\":\"text\",\"text\":\"[Tool: {name}]\"}},{}", &content[1..])
+    } else if message.content.as_ref().is_some_and(|sent| sent.starts_with('"')) {
+        format!("\"[Tool: {name}] {}", &content[1..])
+    } else {
+        format!("\"[Tool: {name}]\"")
     }
 }

@@ -3,7 +3,7 @@
 use contextstore::model::{Literal, LiteralKind, Role, Segment, SummaryRecord, json::Json};
 use fastrand::Rng;
 
-use super::task::{Message, State};
+use super::task::{Call, Message, State};
 
 /// JSON texts with what is easily got wrong: escapes, line separators, things that look like lines.
 const TEXTS: [&str; 12] = [
@@ -21,12 +21,37 @@ const TEXTS: [&str; 12] = [
     r#""the quick brown fox""#,
 ];
 
-const PARTS: [&str; 4] = [
-    "[]",
-    r#"[{"type":"text","text":"one"}]"#,
-    r#"[{"type":"text","text":"a]\"b"},{"type":"image_url","image_url":{"url":"data:,"}}]"#,
-    r#"[{"n":123456789012345678901234567890,"e":1.50e+2}]"#,
+/// Contents in parts: as they are sent, as a user's and anybody else's are shown, and whether all of it is shown.
+const PARTS: [(&str, [(&str, bool); 2]); 4] = [
+    ("[]", [("\"\"", true); 2]),
+    (r#"[{"type":"text","text":"one"}]"#, [(r#"[{"type":"text","text":"one"}]"#, true); 2]),
+    (
+        r#"[{"type":"text","text":"a]\"b"},{"type":"image_url","image_url":{"url":"data:,"}}]"#,
+        [
+            (r#"[{"type":"text","text":"a]\"b"},{"type":"image_url","image_url":{"url":"data:,"}}]"#, true),
+            (r#"[{"type":"text","text":"a]\"b"},{"type":"text","text":"[image_url omitted]"}]"#, false),
+        ],
+    ),
+    (
+        r#"[{"n":123456789012345678901234567890,"e":1.50e+2}]"#,
+        [(r#"[{"type":"text","text":"[part omitted]"}]"#, false); 2],
+    ),
 ];
+
+/// How a content is shown, and whether all of it is.
+pub(crate) fn shown(content: &str, role: Role) -> (String, bool) {
+    if content.starts_with('"') {
+        return (content.to_owned(), true);
+    }
+    let found = PARTS.iter().find(|(sent, _)| *sent == content);
+    let (text, whole) = found.map_or(("\"\"", true), |(_, shown)| shown[usize::from(role != Role::User)]);
+    (text.to_owned(), whole)
+}
+
+/// How a name is shown.
+pub(crate) fn shown_name(name: &str) -> String {
+    if name == r#""b\u00f6b""# { r#""b_b""#.to_owned() } else { name.to_owned() }
+}
 
 /// Ids of calls; some mean the same and are written differently.
 const IDS: [&str; 6] = [r#""c1""#, r#""c2""#, r#""c3""#, r#""c\u0031""#, r#""\u00e9""#, "\"é\""];
@@ -67,28 +92,30 @@ fn content(rng: &mut Rng) -> Option<String> {
     match rng.u32(..10) {
         0 => None,
         1 => Some("null".to_owned()),
-        2 | 3 => Some(of(rng, &PARTS).to_owned()),
+        2 | 3 => Some(of(rng, &PARTS).0.to_owned()),
         _ => Some(text(rng)),
     }
 }
 
-fn calls(rng: &mut Rng) -> Vec<(String, Option<String>)> {
+fn calls(rng: &mut Rng) -> Vec<Call> {
     let mut calls = Vec::new();
     for _ in 0..rng.usize(..4) {
         let id = of(rng, &IDS).to_owned();
+        let none = |text: &str| Call { text: text.to_owned(), shown: None };
         calls.push(match rng.u32(..24) {
-            0 => (r#"{"type":"function"}"#.to_owned(), None),
-            1 => (r#"{"id":null,"n":1}"#.to_owned(), None),
-            2 => (r#"{"id":7}"#.to_owned(), None),
-            3 => (r#""c1""#.to_owned(), None),
-            4 => (r#"["c1"]"#.to_owned(), None),
-            5 => (format!(r#"{{"\u0069d":{id}}}"#), Some(id)),
-            _ => (
-                format!(
-                    r#"{{"id":{id},"type":"function","function":{{"name":"f","arguments":"{{\"id\":\"c9\"}}"}}}}"#
-                ),
-                Some(id),
-            ),
+            0 => none(r#"{"type":"function"}"#),
+            1 => none(r#"{"id":null,"n":1}"#),
+            2 => none(r#"{"id":7}"#),
+            3 => none(r#""c1""#),
+            4 => none(r#"["c1"]"#),
+            5 => Call {
+                text: format!(r#"{{"\u0069d":{id},"function":{{"arguments":"x","name":"f"}}}}"#),
+                shown: Some((id, r#""type":"function","function":{"name":"f","arguments":"x"}}"#)),
+            },
+            _ => {
+                let rest = r#""type":"function","function":{"name":"f","arguments":"{\"id\":\"c9\"}"}}"#;
+                Call { text: format!(r#"{{"id":{id},{rest}"#), shown: Some((id, rest)) }
+            }
         });
     }
     calls

@@ -223,14 +223,14 @@ CURRENT_1 = r"""
 {"role":"developer","content":"Prefer short answers."}
 {"role":"user","content":"caf\u00e9 café \/ / 😀 \ud83d\ude00 [<LS><PS><NEL><DEL>] \u2028\n\t\",\"crc\":\"00000000\"}"}
 {"role":"user","content":[{"type":"text","text":"see \u00E9"},{"type":"image_url","image_url":{"url":"data:image\/png;base64,iVBORw0KGgo="}}],"name":"alice"}
-{"role":"assistant","content":null,"refusal":null,"tool_calls":[{"id":"call_a","type":"function","function":{"name":"read","arguments":"{\"path\":\"a\\b\"}"}},{"id":"call_b","type":"function","function":{"name":"list","arguments":"{}"},"index":1.50}]}
+{"role":"assistant","content":null,"refusal":null,"tool_calls":[{"id":"call_a","type":"function","function":{"name":"read","arguments":"{\"path\":\"a\\b\"}"}},{"id":"call_b","type":"function","function":{"name":"list","arguments":"{}"}}]}
 {"role":"tool","content":"file a","tool_call_id":"call_a"}
 {"role":"tool","content":[{"type":"text","text":"b"}],"tool_call_id":"call_b"}
-{"role":"assistant","content":"I can\/cannot","refusal":"no\/","audio":{"id":"audio_1","expires_at":1.70e9},"name":"bot"}
-{"role":"user","name":"bob"}
-{"role":"assistant"}
+{"role":"assistant","content":"I can\/cannot","refusal":"no\/","audio":{"id":"audio_1"},"name":"bot"}
+{"role":"user","content":"","name":"bob"}
+{"role":"assistant","content":""}
 {"role":"assistant","audio":null,"tool_calls":[{"id":"c1","type":"function","function":{"name":"x","arguments":""}},{"id":"c\u0032","type":"function","function":{"name":"y","arguments":""}},{"id":"c\/3","type":"function","function":{"name":"z","arguments":""}}]}
-{"role":"tool","content":"","tool_call_id":"c2"}
+{"role":"tool","content":"","tool_call_id":"c\u0032"}
 {"role":"tool","content":"[no result: the call was interrupted]","tool_call_id":"c1"}
 {"role":"tool","content":"[no result: the call was interrupted]","tool_call_id":"c\/3"}
 {"role":"user","content":"stop","name":"carol"}
@@ -240,11 +240,11 @@ CURRENT_1 = r"""
 {"role":"user","content":[{"type":"text","text":"[Tool: q]"},{"type":"text","text":"two"}]}
 {"role":"user","content":"[Tool: unknown]"}
 {"role":"user","content":"[Tool: call_zz] "}
-{"role":"user","content":[{"type":"text","text":"[Tool: fn]"}]}
+{"role":"user","content":"[Tool: fn]"}
 {"role":"user","content":"[Tool: ]"}
-{"role":"assistant","content":[{"type":"text","text":"parts"}],"tool_calls":[{"id":"dup","type":"function","function":{"name":"f","arguments":"1"}},{"id":"dup","type":"function","function":{"name":"f","arguments":"2"}}]}
+{"role":"assistant","content":[{"type":"text","text":"parts"}],"tool_calls":[{"id":"dup","type":"function","function":{"name":"f","arguments":"1"}},{"id":"call_22_1","type":"function","function":{"name":"f","arguments":"2"}}]}
 {"role":"tool","content":"first","tool_call_id":"dup"}
-{"role":"tool","content":"second","tool_call_id":"dup"}
+{"role":"tool","content":"second","tool_call_id":"call_22_1"}
 {"role":"assistant","content":null,"tool_calls":[{"id":"e","type":"function","function":{"name":"f","arguments":""}},{"id":"f","type":"function","function":{"name":"f","arguments":""}}]}
 {"role":"tool","content":"e","tool_call_id":"e"}
 {"role":"tool","content":"[no result: the call was interrupted]","tool_call_id":"f"}
@@ -253,19 +253,21 @@ CURRENT_1 = r"""
 {"role":"assistant","content":null,"tool_calls":[{"id":"g","type":"function","function":{"name":"f","arguments":""}}]}
 {"role":"tool","content":"[no result: the call was interrupted]","tool_call_id":"g"}
 {"role":"assistant","content":null,"tool_calls":[{"id":"g","type":"function","function":{"name":"f","arguments":""}},{"id":"caf\u00e9","type":"function","function":{"name":"f","arguments":""}},{"id":"open","type":"function","function":{"name":"f","arguments":""}}]}
-{"role":"tool","content":"any order","tool_call_id":"café"}
+{"role":"tool","content":"any order","tool_call_id":"caf\u00e9"}
 {"role":"tool","content":"g","tool_call_id":"g"}
 """
 EXTRA_1 = r"""
 {"line":4,"seq":4,"extra":{"big":123456789012345678901234567890,"float":1.0e5,"minus":-0,"E":1E+2,"caf\u00e9":{"a":[1,{}]},"refusal":"of a user","seq":99,"crc":"00000000"}}
+{"line":5,"seq":5,"tool_calls":[{"id":"call_a","type":"function","function":{"name":"read","arguments":"{\"path\":\"a\\b\"}"}},{"id":"call_b","type":"function","function":{"name":"list","arguments":"{}"},"index":1.50}]}
 {"line":6,"seq":6,"tool_name":"read"}
 {"line":7,"seq":7,"name":"list"}
-{"line":8,"seq":8,"extra":{"reasoning_content":"h\u006dm","x":null}}
+{"line":8,"seq":8,"extra":{"reasoning_content":"h\u006dm","audio":{"id":"audio_1","expires_at":1.70e9},"x":null}}
 {"line":15,"seq":13,"tool_name":"odd"}
 {"line":16,"seq":14,"tool_name":"gr\u0065p \"x\"","name":"n"}
 {"line":19,"seq":17,"tool_name":"q"}
 {"line":22,"seq":20,"name":"fn","extra":{"is_error":true}}
 {"line":23,"seq":21,"tool_name":""}
+{"line":24,"seq":22,"tool_calls":[{"id":"dup","type":"function","function":{"name":"f","arguments":"1"}},{"id":"dup","type":"function","function":{"name":"f","arguments":"2"}}]}
 {"line":35,"seq":31,"extra":{"refusal":"of a tool"}}
 """
 task(
@@ -412,7 +414,7 @@ as_of(
 {"role":"assistant","content":[{"type":"text","text":"retained 1.0e5"}]}
 {"role":"user","content":[{"type":"text","text":"[Tool: r7a]"},{"type":"text","text":"8"}]}
 {"role":"user","content":"[Tool: r7b] long 9"}
-{"role":"developer","content":null}
+{"role":"developer","content":""}
 {"role":"assistant","content":null,"tool_calls":[{"id":"r12","type":"function","function":{"name":"f","arguments":"{}"}}]}
 {"role":"tool","content":"","tool_call_id":"r12"}
 """,

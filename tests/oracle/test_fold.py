@@ -230,19 +230,52 @@ class Rendering(unittest.TestCase):
         return folded(log(*rows))["current.jsonl"].decode().splitlines()
 
     def test_huge_numbers_and_deep_values(self):
-        big = "9" * 10000
-        self.assertEqual(self.current('user|"content":[%s]' % big), ['{"role":"user","content":[%s]}' % big])
+        extra = '"extra":{"n":%s,"d":%s1%s}' % ("9" * 10000, "[" * 90, "]" * 90)
+        found = folded(log('user|"content":"u",' + extra))["current.extra.jsonl"].decode()
+        self.assertEqual(found, '{"line":1,"seq":1,%s}\n' % extra)
 
-    def test_calls_without_an_id_open_nothing(self):
+    def test_what_is_no_call_opens_nothing(self):
         self.assertEqual(
-            self.current('assistant|"tool_calls":[{"type":"x"},{"id":5}]', 'user|"content":"u"')[1:],
-            ['{"role":"user","content":"u"}'],
+            self.current('assistant|"tool_calls":[{"type":"x"},{"id":5}]', 'user|"content":"u"'),
+            ['{"role":"assistant","content":""}', '{"role":"user","content":"u"}'],
         )
+
+    def test_calls_get_ids_that_are_their_own(self):
+        call = '{"id":%s,"function":{"name":"a b"}}'
+        ids = '5,"","call_1_3","x","x","%s"' % ("y" * 41)
+        lines = self.current(
+            'assistant|"tool_calls":[%s]' % ",".join(call % id for id in ids.split(",")),
+            'tool|"content":"one","tool_call_id":"x"',
+            'tool|"content":"two","tool_call_id":"x"',
+        )
+        shown = [call["id"] for call in json.loads(lines[0])["tool_calls"]]
+        self.assertEqual(shown, ["call_1_0", "call_1_1", "call_1_3", "x", "call_1_4", "call_1_5"])
+        self.assertEqual([json.loads(line)["tool_call_id"] for line in lines[1:]], ["x", "call_1_4"])
+        self.assertIn('"type":"function","function":{"name":"a_b","arguments":""}', lines[0])
+
+    def test_parts_that_a_role_may_not_have_become_text(self):
+        image = '{"type":"image_url","image_url":{"url":"u","detail":"x","y":1}}'
+        parts = '[%s,{"type":"refusal","refusal":"r","z":1},{"type":"input_text","text":"t"},{"type":"file","file":{}}]'
+        row = '|"content":' + parts % image
+        text = '{"type":"text","text":"%s"}'
+        rest = ["[file omitted]"]
+        for role, expected in (
+            ("user", ['{"type":"image_url","image_url":{"url":"u"}}', text % "[refusal omitted]"]),
+            ("assistant", [text % "[image_url omitted]", '{"type":"refusal","refusal":"r"}']),
+            ("system", [text % "[image_url omitted]", text % "[refusal omitted]"]),
+        ):
+            expected += [text % "t"] + [text % note for note in rest]
+            views = folded(log(role + row))
+            line = f'{{"role":"{role}","content":[{",".join(expected)}]}}\n'
+            self.assertEqual(views["current.jsonl"].decode(), line)
+            beside = '{"line":1,"seq":1,"content":%s}\n' % (parts % image)
+            self.assertEqual(views["current.extra.jsonl"].decode(), beside)
 
     def test_only_an_assistant_opens_a_group(self):
         self.assertEqual(
             self.current(
-                'user|"content":"u","tool_calls":[{"id":"a"}]', 'tool|"content":"r","tool_call_id":"a"'
+                'user|"content":"u","tool_calls":[{"id":"a","function":{}}]',
+                'tool|"content":"r","tool_call_id":"a"'
             ),
             ['{"role":"user","content":"u"}', '{"role":"user","content":"[Tool: a] r"}'],
         )
@@ -250,7 +283,9 @@ class Rendering(unittest.TestCase):
     def test_events_do_not_close_a_group(self):
         self.assertEqual(
             self.current(
-                'assistant|"tool_calls":[{"id":"a"}]', 'event usage|"x":1', 'tool|"tool_call_id":"a"'
+                'assistant|"tool_calls":[{"id":"a","function":{}}]',
+                'event usage|"x":1',
+                'tool|"tool_call_id":"a"',
             )[1:],
             ['{"role":"tool","content":"","tool_call_id":"a"}'],
         )

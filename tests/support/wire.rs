@@ -202,6 +202,12 @@ impl Work {
         pb::StreamCurrentRequest { task_uuid: self.uuid.clone(), ..Default::default() }
     }
 
+    /// Asks for the body of a request.
+    pub(crate) fn request(&self, provider: &str) -> pb::StreamRequestRequest {
+        let (task_uuid, provider) = (self.uuid.clone(), provider.to_owned());
+        pb::StreamRequestRequest { task_uuid, provider, model: "m".to_owned(), ..Default::default() }
+    }
+
     /// Asks for its history.
     pub(crate) fn messages(&self) -> pb::StreamMessagesRequest {
         pb::StreamMessagesRequest { task_uuid: self.uuid.clone(), ..Default::default() }

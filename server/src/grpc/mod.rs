@@ -12,6 +12,7 @@ mod methods;
 mod paced;
 mod peer;
 mod read;
+mod request;
 mod service;
 mod serving;
 mod status;

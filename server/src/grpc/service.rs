@@ -15,7 +15,7 @@ use super::read::{Batches, CHUNK_BYTES, Chunks, Kinds, LogRecords};
 use super::serving::Serving;
 use super::status::Refusal;
 use super::token::Place;
-use super::{answer, append, convert, info};
+use super::{answer, append, convert, info, request};
 use crate::infra::metrics;
 use crate::model::{Event, InvalidField, Plan, StoreError, TaskId, TaskOrder};
 use crate::store::{Caller, CurrentReader, StartTask, Store};
@@ -229,6 +229,15 @@ impl ContextStore for Service {
         let tools = convert::tools(&request.tools_json)?;
         let usage = self.serving.with(|store| store.context_usage(id, tools.as_ref())).await?;
         Ok(Response::new(answer::context_usage(&usage)))
+    }
+
+    type StreamRequestStream = Items<pb::StreamRequestResponse>;
+
+    async fn stream_request(
+        &self,
+        request: Request<pb::StreamRequestRequest>,
+    ) -> Answer<Self::StreamRequestStream> {
+        self.stream(&request, request::pieces(&self.serving, request.get_ref())).await
     }
 
     async fn get_message(&self, request: Request<pb::GetMessageRequest>) -> Answer<pb::GetMessageResponse> {

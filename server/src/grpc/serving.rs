@@ -9,6 +9,7 @@ use tokio::task::{block_in_place, spawn_blocking};
 use tonic::Status;
 
 use super::paced::Pace;
+use super::request;
 use crate::config::Limits;
 use crate::infra::clock::Clock;
 use crate::model::{StoreError, TaskId};
@@ -69,11 +70,7 @@ impl Serving {
     /// Makes a view small enough for a request, in the background. Should it fail, the view is as it was.
     pub(super) fn shed(&self, id: TaskId) {
         let store = self.store();
-        spawn_blocking(move || match store.shed_media(id) {
-            Ok(Some(generation)) => tracing::info!(%id, generation, "old images and files became notes"),
-            Ok(None) => {}
-            Err(error) => tracing::warn!(%id, %error, "old images and files could not be replaced by notes"),
-        });
+        spawn_blocking(move || request::shed(&store, id));
     }
 
     pub(super) async fn info(&self, id: TaskId) -> Result<TaskInfo, Status> {

@@ -6,13 +6,13 @@
 use std::fmt::Write as _;
 
 use serde::{Deserialize, Serialize};
-use serde_json::value::RawValue;
 
+use super::mend::{self, Mended};
 use crate::model::Role;
-use crate::model::json::{JsonKind, fields};
+use crate::model::json::{JsonKind, field, fields};
 
 /// Version of what is written here; a view of another version is made again.
-pub(crate) const RENDER_VERSION: u32 = 1;
+pub(crate) const RENDER_VERSION: u32 = 2;
 
 /// Tokens of a trimmed output, and of a result that stands in for a missing one.
 const TRIMMED_TOKENS: u64 = 12;
@@ -34,8 +34,17 @@ pub struct ViewState {
     pub extra_crc: u32,
     /// Tokens of the view.
     pub tokens: u64,
-    /// Ids of the calls that still wait for a result, as JSON text.
-    pub open_calls: Vec<String>,
+    /// The calls that still wait for a result.
+    pub open_calls: Vec<OpenCall>,
+}
+
+/// A call that waits for its result.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct OpenCall {
+    /// The id by which the result asks for it, as JSON text. Without one nothing can answer it.
+    pub asked: Option<String>,
+    /// The id that it has in the view, as JSON text.
+    pub id: String,
 }
 
 /// A message as it goes into the view. Values are JSON text.
@@ -94,31 +103,32 @@ impl ViewState {
     /// know of it goes to `extra`.
     pub fn push(&mut self, message: &Shown<'_>, view: &mut Vec<u8>, extra: &mut Vec<u8>) {
         let (view_from, extra_from) = (view.len(), extra.len());
-        let answers = message.role == Role::Tool && self.take_call(message.tool_call_id);
-        if !answers {
+        let answers = message.tool_call_id.filter(|_| message.role == Role::Tool);
+        let answers = answers.and_then(|id| self.take_call(id));
+        if answers.is_none() {
             self.close_group(view);
         }
-        let (line, lifted) = render(message, answers);
-        view.extend_from_slice(line.as_bytes());
+        let shown = render(message, answers.as_deref());
+        view.extend_from_slice(shown.line.as_bytes());
         self.lines += 1;
         self.tokens = self.tokens.saturating_add(message.tokens);
-        if message.role == Role::Assistant
-            && let Some(calls) = message.tool_calls
-        {
-            self.open_calls = call_ids(calls);
+        if message.role == Role::Assistant {
+            self.open_calls = shown.opens;
         }
-        self.note_extra(message, lifted, extra);
+        self.note_extra(message, &shown.beside, extra);
         (self.len, self.crc) = grown(self.len, self.crc, &view[view_from..]);
         (self.extra_len, self.extra_crc) = grown(self.extra_len, self.extra_crc, &extra[extra_from..]);
     }
 
-    fn take_call(&mut self, id: Option<&str>) -> bool {
-        let place = id.and_then(|id| self.open_calls.iter().position(|open| same_text(open, id)));
-        place.map(|place| self.open_calls.remove(place)).is_some()
+    /// The open call that a result asks for: the id that it is shown with.
+    fn take_call(&mut self, id: &str) -> Option<String> {
+        let asks = |open: &OpenCall| open.asked.as_ref().is_some_and(|asked| same_text(asked, id));
+        let place = self.open_calls.iter().position(asks)?;
+        Some(self.open_calls.remove(place).id)
     }
 
     fn close_group(&mut self, view: &mut Vec<u8>) {
-        for id in std::mem::take(&mut self.open_calls) {
+        for OpenCall { id, .. } in std::mem::take(&mut self.open_calls) {
             let line = format!("{{\"role\":\"tool\",\"content\":{MISSING_RESULT},\"tool_call_id\":{id}}}\n");
             view.extend_from_slice(line.as_bytes());
             self.lines += 1;
@@ -126,20 +136,25 @@ impl ViewState {
         }
     }
 
-    fn note_extra(&self, message: &Shown<'_>, lifted: Lifted<'_>, extra: &mut Vec<u8>) {
-        let name = message.name.filter(|_| message.role == Role::Tool);
-        let rest = lifted.rest;
-        if message.tool_name.is_none() && name.is_none() && rest.is_empty() {
+    fn note_extra(&self, message: &Shown<'_>, beside: &Beside<'_>, extra: &mut Vec<u8>) {
+        let values = [
+            ("tool_name", message.tool_name),
+            ("name", beside.name),
+            ("content", beside.content),
+            ("tool_calls", beside.tool_calls),
+        ];
+        if values.iter().all(|(_, value)| value.is_none()) && beside.rest.is_empty() {
             return;
         }
         let mut line = format!("{{\"line\":{},\"seq\":{}", self.lines, message.seq);
-        for (key, value) in [("tool_name", message.tool_name), ("name", name)] {
+        for (key, value) in values {
             if let Some(value) = value {
                 let _ = write!(line, ",\"{key}\":{value}");
             }
         }
-        if !rest.is_empty() {
-            let fields: Vec<String> = rest.iter().map(|(key, value)| format!("{key}:{value}")).collect();
+        if !beside.rest.is_empty() {
+            let fields: Vec<String> =
+                beside.rest.iter().map(|(key, value)| format!("{key}:{value}")).collect();
             let _ = write!(line, ",\"extra\":{{{}}}", fields.join(","));
         }
         line.push_str("}\n");
@@ -154,92 +169,109 @@ fn grown(len: u64, crc: u32, added: &[u8]) -> (u64, u32) {
     (len + added.len() as u64, hasher.finalize())
 }
 
-/// Fields of `extra`: those that OpenAI knows, and the rest.
+/// A message as it is shown.
+struct Rendered<'a> {
+    line: String,
+    /// The calls that it opens.
+    opens: Vec<OpenCall>,
+    beside: Beside<'a>,
+}
+
+/// What of a message is not in its line.
 #[derive(Default)]
-struct Lifted<'a> {
-    refusal: Option<&'a str>,
-    audio: Option<&'a str>,
+struct Beside<'a> {
+    name: Option<&'a str>,
+    content: Option<&'a str>,
+    tool_calls: Option<&'a str>,
     rest: Vec<(&'a str, &'a str)>,
 }
 
-impl<'a> Lifted<'a> {
-    fn of(message: &Shown<'a>) -> Self {
-        let mut lifted = Self::default();
-        for (key, value) in message.extra.map(fields).unwrap_or_default() {
-            let known = |name| message.role == Role::Assistant && same_text(key, name);
-            if known("\"refusal\"") {
-                lifted.refusal = Some(value);
-            } else if known("\"audio\"") {
-                lifted.audio = Some(value);
-            } else {
-                lifted.rest.push((key, value));
-            }
+/// Fields of `extra` that OpenAI knows of an assistant, as they are shown.
+#[derive(Default)]
+struct Lifted {
+    refusal: Option<String>,
+    audio: Option<String>,
+}
+
+impl Lifted {
+    /// Takes a field if it can be shown; false if it is to stand beside the line, be it for what is not shown of it.
+    fn take(&mut self, key: &str, value: &str) -> bool {
+        let kind = JsonKind::of(value);
+        if same_text(key, "\"refusal\"") && matches!(kind, JsonKind::Text | JsonKind::Null) {
+            self.refusal = Some(value.to_owned());
+            return true;
         }
-        lifted
+        if same_text(key, "\"audio\"") && kind == JsonKind::Null {
+            self.audio = Some(value.to_owned());
+            return true;
+        }
+        let id = || field(value, "id").filter(|id| JsonKind::of(id) == JsonKind::Text);
+        if same_text(key, "\"audio\"")
+            && kind == JsonKind::Object
+            && let Some(id) = id()
+        {
+            self.audio = Some(format!("{{\"id\":{id}}}"));
+            return fields(value).len() == 1;
+        }
+        false
     }
 }
 
-fn render<'a>(message: &Shown<'a>, answers: bool) -> (String, Lifted<'a>) {
-    let lifted = Lifted::of(message);
-    let mut line = String::with_capacity(64 + message.content.map_or(0, str::len));
-    let orphan = message.role == Role::Tool && !answers;
+/// Shows a message; a result with the id of the call that it answers.
+fn render<'a>(message: &Shown<'a>, answers: Option<&str>) -> Rendered<'a> {
+    let orphan = message.role == Role::Tool && answers.is_none();
     let role = if orphan { Role::User } else { message.role };
+    let (mut lifted, mut beside) = (Lifted::default(), Beside::default());
+    for (key, value) in message.extra.map(fields).unwrap_or_default() {
+        if message.role != Role::Assistant || !lifted.take(key, value) {
+            beside.rest.push((key, value));
+        }
+    }
+    let calls = message.tool_calls.filter(|_| message.role == Role::Assistant);
+    let (calls, lost) = calls.map(|calls| mend::calls(calls, message.seq)).unwrap_or_default();
+    beside.tool_calls = message.tool_calls.filter(|_| lost);
+    let name = message.name.filter(|_| message.role != Role::Tool).and_then(mend::name);
+    beside.name = message.name.filter(|given| name.as_deref() != Some(given));
+
+    let mut line = String::with_capacity(64 + message.content.map_or(0, str::len));
     let _ = write!(line, "{{\"role\":\"{}\"", role.as_str());
-    let mut field = |key: &str, value: Option<&str>| {
+    let mut push = |key: &str, value: Option<&str>| {
         if let Some(value) = value {
             let _ = write!(line, ",\"{key}\":{value}");
         }
     };
-    match message.role {
-        Role::Tool if orphan => field("content", Some(&orphan_content(message))),
-        Role::Tool => {
-            let nothing = message.content.is_none_or(|content| content == "null");
-            field("content", if nothing { Some("\"\"") } else { message.content });
-            field("tool_call_id", message.tool_call_id);
-        }
-        Role::Assistant => {
-            field("content", message.content);
-            field("refusal", lifted.refusal);
-            field("audio", lifted.audio);
-            field("name", message.name);
-            field("tool_calls", message.tool_calls.filter(|calls| *calls != "[]"));
-        }
-        Role::System | Role::Developer | Role::User => {
-            field("content", message.content);
-            field("name", message.name);
-        }
+    let given = message.content.unwrap_or("null");
+    // Only with calls there may be nothing.
+    if message.role == Role::Assistant && !calls.is_empty() && given == "null" {
+        push("content", message.content);
+    } else {
+        let Mended { json, lost } = mend::content(given, role);
+        let tagged = orphan.then(|| orphan_content(message, &json));
+        push("content", Some(tagged.as_deref().unwrap_or(&json)));
+        // What became of a result without a call is what there is of it.
+        beside.content = message.content.filter(|_| lost && !orphan);
     }
+    push("refusal", lifted.refusal.as_deref());
+    push("audio", lifted.audio.as_deref());
+    push("name", name.as_deref());
+    push("tool_call_id", answers);
+    push("tool_calls", (!calls.is_empty()).then(|| mend::array_of(&calls)).as_deref());
     line.push_str("}\n");
-    (line, lifted)
+    let opens = calls.into_iter().map(|call| OpenCall { asked: call.asked.map(str::to_owned), id: call.id });
+    Rendered { line, opens: opens.collect(), beside }
 }
 
-/// A result that answers no open call, as text that says where it came from.
-fn orphan_content(message: &Shown<'_>) -> String {
+/// The content of a result that answers no open call, with where it came from in front.
+fn orphan_content(message: &Shown<'_>, mended: &str) -> String {
     let named = [message.tool_name, message.name, message.tool_call_id];
     let name = named.into_iter().flatten().find(|name| JsonKind::of(name) == JsonKind::Text);
     let name = name.map_or("unknown", |name| &name[1..name.len() - 1]);
-    match message.content.map(|content| (JsonKind::of(content), content)) {
-        Some((JsonKind::Text, content)) => format!("\"[Tool: {name}] {}", &content[1..]),
-        Some((JsonKind::Array, "[]")) => format!("[{{\"type\":\"text\",\"text\":\"[Tool: {name}]\"}}]"),
-        Some((JsonKind::Array, content)) => {
-            format!("[{{\"type\":\"text\",\"text\":\"[Tool: {name}]\"}},{}", &content[1..])
-        }
-        _ => format!("\"[Tool: {name}]\""),
+    let nothing = message.content.is_none_or(|content| JsonKind::of(content) != JsonKind::Text);
+    match mended.strip_prefix('[') {
+        Some(parts) => format!("[{{\"type\":\"text\",\"text\":\"[Tool: {name}]\"}},{parts}"),
+        None if nothing => format!("\"[Tool: {name}]\""),
+        None => format!("\"[Tool: {name}] {}", &mended[1..]),
     }
-}
-
-/// The ids of calls, in order; a call without one cannot be answered.
-fn call_ids(calls: &str) -> Vec<String> {
-    #[derive(Deserialize)]
-    struct Call<'a> {
-        #[serde(borrow, default)]
-        id: Option<&'a RawValue>,
-    }
-    let calls: Vec<&RawValue> = serde_json::from_str(calls).unwrap_or_default();
-    // An array would be read as an object without keys, and one bad call would hide the others.
-    let objects = calls.into_iter().map(RawValue::get).filter(|call| JsonKind::of(call) == JsonKind::Object);
-    let ids = objects.filter_map(|call| serde_json::from_str::<Call<'_>>(call).ok()?.id.map(RawValue::get));
-    ids.filter(|id| JsonKind::of(id) == JsonKind::Text).map(str::to_owned).collect()
 }
 
 /// Whether two JSON texts mean the same string, however they are escaped.

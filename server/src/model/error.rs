@@ -54,6 +54,14 @@ pub enum StoreError {
         /// What it may take.
         limit: usize,
     },
+    /// The body of a request to a provider would be larger than is allowed.
+    #[error("the request has {size} bytes or more; at most {limit} are allowed (max_bytes)")]
+    RequestTooLarge {
+        /// Its size, as far as it was looked at.
+        size: u64,
+        /// What it may have.
+        limit: u64,
+    },
     /// There is no such task.
     #[error("there is no task {id}")]
     TaskNotFound {
@@ -248,6 +256,7 @@ impl StoreError {
         match self {
             Self::Invalid(_) => "ERROR_REASON_INVALID_FIELD",
             Self::TooLarge { .. } => "ERROR_REASON_TOO_LARGE",
+            Self::RequestTooLarge { .. } => "ERROR_REASON_REQUEST_TOO_LARGE",
             Self::TaskNotFound { .. } => "ERROR_REASON_TASK_NOT_FOUND",
             Self::TaskExists { .. } => "ERROR_REASON_TASK_EXISTS",
             Self::MessageNotFound { .. } => "ERROR_REASON_MESSAGE_NOT_FOUND",
@@ -284,6 +293,7 @@ impl StoreError {
             | Self::Io { .. } => true,
             Self::Invalid(_)
             | Self::TooLarge { .. }
+            | Self::RequestTooLarge { .. }
             | Self::TaskNotFound { .. }
             | Self::TaskExists { .. }
             | Self::MessageNotFound { .. }

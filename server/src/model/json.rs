@@ -3,6 +3,7 @@
 //! Values are never turned into numbers and back (a 30-digit integer would not survive that). What is kept
 //! is the caller's text without the white space between tokens, so that it fits on one line.
 
+use std::borrow::Cow;
 use std::collections::HashSet;
 use std::fmt;
 
@@ -13,10 +14,12 @@ use serde::de::{Deserialize, Deserializer, Error, MapAccess, SeqAccess, Visitor}
 pub struct Json(Box<str>);
 
 impl Json {
-    /// Checks a value strictly: well formed, no duplicate keys, no lone surrogates, depth below 128.
+    /// Checks a value strictly: well formed, no duplicate keys, depth below 128. Lone surrogates become U+FFFD: they are
+    /// half of a character, which a tool may well put out, and no reason to stop an agent.
     pub fn parse(text: &str) -> Result<Self, serde_json::Error> {
-        serde_json::from_str::<Strict>(text)?;
-        Ok(Self(compact(text).into_boxed_str()))
+        let text = without_lone_surrogates(text);
+        serde_json::from_str::<Strict>(&text)?;
+        Ok(Self(compact(&text).into_boxed_str()))
     }
 
     /// Text that is known to be one compact JSON value.
@@ -104,15 +107,46 @@ pub(crate) fn field<'a>(object: &'a str, name: &str) -> Option<&'a str> {
     fields(object).into_iter().find(|(key, _)| named(key)).map(|(_, value)| value)
 }
 
+/// JSON with U+FFFD for every escape of half a character whose other half is missing.
+fn without_lone_surrogates(json: &str) -> Cow<'_, str> {
+    if !json.contains("\\ud") && !json.contains("\\uD") {
+        return Cow::Borrowed(json);
+    }
+    let half = |text: &str| {
+        let digits = text.strip_prefix("\\u").and_then(|rest| rest.get(..4));
+        digits.and_then(|digits| u16::from_str_radix(digits, 16).ok())
+    };
+    let mut out = String::with_capacity(json.len());
+    let mut rest = json;
+    while let Some(at) = rest.find('\\') {
+        out.push_str(&rest[..at]);
+        let escape = &rest[at..];
+        let second = || escape.get(6..).and_then(half);
+        let len = match half(escape) {
+            Some(0xd800..=0xdbff) if matches!(second(), Some(0xdc00..=0xdfff)) => 12,
+            Some(0xd800..=0xdfff) => {
+                out.push_str("\\ufffd");
+                rest = &escape[6..];
+                continue;
+            }
+            Some(_) => 6,
+            // A backslash and what it escapes, which may be another one.
+            None => escape.chars().take(2).map(char::len_utf8).sum(),
+        };
+        out.push_str(&escape[..len]);
+        rest = &escape[len..];
+    }
+    out.push_str(rest);
+    Cow::Owned(out)
+}
+
 /// The length of the compact JSON value that a text begins with.
 fn value_len(text: &str) -> usize {
     let bytes = text.as_bytes();
-    let (mut at, mut depth, mut inside) = (0, 0usize, false);
+    let (mut at, mut depth) = (0, 0_usize);
     while at < bytes.len() {
         match bytes[at] {
-            b'\\' if inside => at += 1,
-            b'"' => inside = !inside,
-            _ if inside => {}
+            b'"' => at += text_len(&bytes[at..]) - 1,
             b'{' | b'[' => depth += 1,
             b'}' | b']' if depth == 0 => return at,
             b'}' | b']' => depth -= 1,
@@ -128,21 +162,53 @@ fn value_len(text: &str) -> usize {
 pub(crate) fn compact(text: &str) -> String {
     let mut out = String::with_capacity(text.len());
     let bytes = text.as_bytes();
-    let (mut kept, mut at, mut inside) = (0, 0, false);
+    let (mut kept, mut at) = (0, 0);
     while at < bytes.len() {
         match bytes[at] {
-            b'\\' if inside => at += 1,
-            b'"' => inside = !inside,
-            b' ' | b'\n' | b'\r' | b'\t' if !inside => {
+            b'"' => at += text_len(&bytes[at..]),
+            b' ' | b'\n' | b'\r' | b'\t' => {
                 out.push_str(&text[kept..at]);
-                kept = at + 1;
+                at += 1;
+                kept = at;
             }
+            _ => at += 1,
+        }
+    }
+    out.push_str(&text[kept..]);
+    out
+}
+
+/// How deep a value is. The text must be valid JSON.
+pub(crate) fn depth(json: &str) -> usize {
+    let bytes = json.as_bytes();
+    let (mut at, mut depth, mut deepest) = (0, 0_usize, 0);
+    while at < bytes.len() {
+        match bytes[at] {
+            b'"' => at += text_len(&bytes[at..]) - 1,
+            b'{' | b'[' => {
+                depth += 1;
+                deepest = deepest.max(depth);
+            }
+            b'}' | b']' => depth = depth.saturating_sub(1),
             _ => {}
         }
         at += 1;
     }
-    out.push_str(&text[kept..]);
-    out
+    deepest
+}
+
+/// The length of the text that begins here, with its quotes. Texts are long, and most of it is neither a quote nor a
+/// backslash.
+fn text_len(bytes: &[u8]) -> usize {
+    let mut at = 1;
+    while let Some(found) = memchr::memchr2(b'"', b'\\', bytes.get(at..).unwrap_or_default()) {
+        at += found;
+        if bytes[at] == b'"' {
+            return at + 1;
+        }
+        at += 2;
+    }
+    bytes.len()
 }
 
 /// Visits a whole value and keeps nothing: an error means that two readers could disagree about it.
@@ -225,13 +291,38 @@ mod tests {
         ];
         assert_eq!(fields(text), expected);
         assert_eq!(fields("{}"), []);
+        assert_eq!(items(r#"["a\\",["]"],{"b":[]}]"#), [r#""a\\""#, r#"["]"]"#, r#"{"b":[]}"#]);
+        assert_eq!(depth(r#"{"[[":[1,{"a":"]]]"}],"b":[]}"#), 3);
+    }
+
+    #[test]
+    fn half_a_character_becomes_a_replacement_character() {
+        for (text, kept) in [
+            (r#""\ud800""#, r#""\ufffd""#),
+            (r#""\udc00\ud800""#, r#""\ufffd\ufffd""#),
+            (r#""\uD83D\uDE00 \ud83d\ude00""#, r#""\uD83D\uDE00 \ud83d\ude00""#),
+            (r#""\ud83d\ud83d\ude00""#, r#""\ufffd\ud83d\ude00""#),
+            (r#""\ud83d\u0041\\ud800\"\ud800x""#, r#""\ufffd\u0041\\ud800\"\ufffdx""#),
+            (r#"{"\udfff":["\ud800"]}"#, r#"{"\ufffd":["\ufffd"]}"#),
+        ] {
+            assert_eq!(Json::parse(text).unwrap().as_str(), kept, "{text}");
+        }
+        for bad in [r#""\ud80""#, r#""\ud8é""#, r#""\ud800\""#, "\\ud800", "\\"] {
+            assert!(Json::parse(bad).is_err(), "{bad}");
+        }
     }
 
     #[test]
     fn what_two_readers_could_read_differently_is_refused() {
-        for bad in
-            [r#"{"a":1,"a":2}"#, r#"[{"b":{"x":1,"x":1}}]"#, r#""\ud800""#, "1e400", "{", "nul", "[1] 2"]
-        {
+        for bad in [
+            r#"{"a":1,"a":2}"#,
+            r#"[{"b":{"x":1,"x":1}}]"#,
+            r#"{"\ud800":1,"\udc00":1}"#,
+            "1e400",
+            "{",
+            "nul",
+            "[1] 2",
+        ] {
             assert!(Json::parse(bad).is_err(), "{bad}");
         }
         assert!(Json::parse(&"[".repeat(200)).is_err());

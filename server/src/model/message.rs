@@ -182,6 +182,14 @@ impl NewMessage {
     }
 }
 
+/// A name that every provider takes: letters, digits, `_` and `-`, at most 64; none if nothing is left.
+pub(crate) fn plain_name(text: &str) -> Option<String> {
+    const MOST: usize = 64;
+    let plain = |c: char| if c.is_ascii_alphanumeric() || c == '-' { c } else { '_' };
+    let name: String = text.chars().take(MOST).map(plain).collect();
+    (!name.is_empty()).then_some(name)
+}
+
 fn text_in<'a>(object: &'a str, name: &str) -> Option<&'a str> {
     field(object, name).filter(|value| JsonKind::of(value) == JsonKind::Text)
 }
@@ -228,6 +236,14 @@ fn allow(field: &'static str, kind: JsonKind, allowed: &[JsonKind]) -> Result<()
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn names_are_made_plain() {
+        assert_eq!(plain_name("read_file-2").as_deref(), Some("read_file-2"));
+        assert_eq!(plain_name("mcp.server/ls é").as_deref(), Some("mcp_server_ls__"));
+        assert_eq!(plain_name(""), None);
+        assert_eq!(plain_name(&"x".repeat(100)).unwrap().len(), 64);
+    }
 
     #[test]
     fn unknown_fields_and_forged_envelopes_end_up_in_extra() {

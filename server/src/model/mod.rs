@@ -14,6 +14,7 @@ pub use error::{InvalidField, StoreError, in_full};
 pub use ids::{InstanceId, OutputRef, RequestId, TaskId};
 pub(crate) use json::fields;
 pub use json::{Json, JsonKind};
+pub(crate) use message::plain_name;
 pub use message::{NewMessage, Role};
 pub use records::{Event, LeaseReason, Plan, ToolCall, ToolStatus};
 pub use rewrite::{Literal, LiteralKind, Rewrite, Segment, SummaryRecord};

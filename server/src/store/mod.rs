@@ -33,7 +33,7 @@ pub use open::Ground;
 pub use recover::Recovered;
 pub use task::{
     Append, AppendOutcome, Caller, ContextUsage, CurrentReader, FilePart, LineReader, LogEnds, NewRewrite,
-    Pending, RawLines, Subscription, TaskHandle, TaskInfo,
+    Pending, RawLines, Subscription, TaskHandle, TaskInfo, ViewLines, ViewSnapshot,
 };
 
 use env::Env;

@@ -4,6 +4,7 @@ use chrono::{DateTime, Utc};
 
 use super::task::{
     ContextUsage, CurrentReader, FilePart, LineReader, LogEnds, RawLines, Subscription, TaskInfo,
+    ViewSnapshot,
 };
 use super::{LogKind, Store};
 use crate::context::Pressure;
@@ -13,6 +14,11 @@ impl Store {
     /// The view as it is, or as it was after message `as_of`.
     pub fn current(&self, id: TaskId, as_of: Option<u64>) -> Result<CurrentReader, StoreError> {
         self.task(id)?.current(as_of)
+    }
+
+    /// The view with what OpenAI does not know of its messages, both as they are at this moment.
+    pub fn view_snapshot(&self, id: TaskId) -> Result<ViewSnapshot, StoreError> {
+        self.task(id)?.view_snapshot()
     }
 
     /// The fields of the view's messages that OpenAI does not know: a file and how much of it to read.

@@ -15,6 +15,7 @@ mod records;
 mod rewrite;
 mod row;
 mod shown;
+mod snapshot;
 mod ticket;
 mod view;
 
@@ -44,6 +45,7 @@ pub use read::{CurrentReader, FilePart, LineReader, RawLines};
 pub use rewrite::NewRewrite;
 pub use row::TaskInfo;
 pub(crate) use row::build_row;
+pub use snapshot::{ViewLines, ViewSnapshot};
 pub use ticket::{Pending, TaskHandle};
 pub(crate) use view::{crc_of, remove_views};
 

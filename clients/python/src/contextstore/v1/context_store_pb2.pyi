@@ -848,7 +848,8 @@ class AppendMessageRequest(_message.Message):
     message_json: _builtins.str
     """A whole OpenAI chat message as an SDK produced it: a JSON object with a role and content, which is text or
     an array of parts; only an assistant may do without, if it has tool_calls, a refusal, audio or a
-    function_call. Fields OpenAI does not know are kept. Duplicate keys and lone surrogates are refused. What is
+    function_call. Fields OpenAI does not know are kept. Refused are: what is not a JSON object, a key that stands
+    twice in one object, a role not named here, a message that is too large. Lone surrogates become U+FFFD. What is
     wrong inside is named like `message_json.role`.
     """
     pinned: _builtins.bool
@@ -1067,6 +1068,78 @@ class AppendMessagesResponse(_message.Message):
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
 Global___AppendMessagesResponse: _TypeAlias = AppendMessagesResponse  # noqa: Y015
+
+@_typing.final
+class StreamRequestRequest(_message.Message):
+    """Asks for the body of a request to a provider."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    TASK_UUID_FIELD_NUMBER: _builtins.int
+    PROVIDER_FIELD_NUMBER: _builtins.int
+    MODEL_FIELD_NUMBER: _builtins.int
+    PARAMS_JSON_FIELD_NUMBER: _builtins.int
+    TOOLS_JSON_FIELD_NUMBER: _builtins.int
+    MAX_BYTES_FIELD_NUMBER: _builtins.int
+    task_uuid: _builtins.str
+    """The task."""
+    provider: _builtins.str
+    """For whom: `openai` (chat completions, also of LM Studio, vLLM and others), `openai_responses`, `anthropic` or
+    `ollama`. Required.
+    """
+    model: _builtins.str
+    """The model. Empty: the task's `config.model`; one of the two is required."""
+    params_json: _builtins.str
+    """Parameters, in the provider's own words: a JSON object whose fields become fields of the body. It may not have those
+    that are rendered (`model`, `messages`, `input`, `system`, `instructions`, `tools`). Empty: none.
+    """
+    tools_json: _builtins.str
+    """Tools that the model may call: an array in the form of OpenAI's chat completions, for every provider. Names have 1 to
+    64 letters, digits, `_` and `-`, and none stands twice. Empty: none.
+    """
+    max_bytes: _builtins.int
+    """A larger body is refused with REQUEST_TOO_LARGE. 0: `config.compression.max_request_bytes` of the task, if it has
+    one.
+    """
+    def __init__(
+        self,
+        *,
+        task_uuid: _builtins.str = ...,
+        provider: _builtins.str = ...,
+        model: _builtins.str = ...,
+        params_json: _builtins.str = ...,
+        tools_json: _builtins.str = ...,
+        max_bytes: _builtins.int = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["max_bytes", b"max_bytes", "model", b"model", "params_json", b"params_json", "provider", b"provider", "task_uuid", b"task_uuid", "tools_json", b"tools_json"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___StreamRequestRequest: _TypeAlias = StreamRequestRequest  # noqa: Y015
+
+@_typing.final
+class StreamRequestResponse(_message.Message):
+    """A piece of the body."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    DATA_FIELD_NUMBER: _builtins.int
+    data: _builtins.bytes
+    """The bytes."""
+    def __init__(
+        self,
+        *,
+        data: _builtins.bytes = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["data", b"data"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___StreamRequestResponse: _TypeAlias = StreamRequestResponse  # noqa: Y015
 
 @_typing.final
 class GetContextUsageRequest(_message.Message):

@@ -126,6 +126,11 @@ class ContextStoreStub(object):
                 request_serializer=contextstore_dot_v1_dot_context__store__pb2.AppendMessagesRequest.SerializeToString,
                 response_deserializer=contextstore_dot_v1_dot_context__store__pb2.AppendMessagesResponse.FromString,
                 _registered_method=True)
+        self.StreamRequest = channel.unary_stream(
+                '/contextstore.v1.ContextStore/StreamRequest',
+                request_serializer=contextstore_dot_v1_dot_context__store__pb2.StreamRequestRequest.SerializeToString,
+                response_deserializer=contextstore_dot_v1_dot_context__store__pb2.StreamRequestResponse.FromString,
+                _registered_method=True)
         self.GetContextUsage = channel.unary_unary(
                 '/contextstore.v1.ContextStore/GetContextUsage',
                 request_serializer=contextstore_dot_v1_dot_context__store__pb2.GetContextUsageRequest.SerializeToString,
@@ -354,6 +359,18 @@ class ContextStoreServicer(object):
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
+    def StreamRequest(self, request, context):
+        """What the model sees as the body of a request to a provider, to be sent as it is: messages, system prompt, tools and
+        parameters. It is always valid, whatever happened to the task: calls without a result get one, results without a
+        call become text, contents that the provider does not take are mended (docs/RENDERING.md). The same view gives the
+        same bytes, and until the view is rewritten each body extends the last one up to the first call that was open in it,
+        so that prompt caches hit. A retry is safe: nothing is changed. Errors: INVALID_FIELD, TASK_NOT_FOUND,
+        REQUEST_TOO_LARGE (before the first byte), OVERLOADED, STALLED.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
     def GetContextUsage(self, request, context):
         """How full the context is, as AppendMessage answers it, and how that is counted. Takes the same time however long the
         context is. Errors: INVALID_FIELD, TASK_NOT_FOUND.
@@ -557,6 +574,11 @@ def add_ContextStoreServicer_to_server(servicer, server):
                     servicer.AppendMessages,
                     request_deserializer=contextstore_dot_v1_dot_context__store__pb2.AppendMessagesRequest.FromString,
                     response_serializer=contextstore_dot_v1_dot_context__store__pb2.AppendMessagesResponse.SerializeToString,
+            ),
+            'StreamRequest': grpc.unary_stream_rpc_method_handler(
+                    servicer.StreamRequest,
+                    request_deserializer=contextstore_dot_v1_dot_context__store__pb2.StreamRequestRequest.FromString,
+                    response_serializer=contextstore_dot_v1_dot_context__store__pb2.StreamRequestResponse.SerializeToString,
             ),
             'GetContextUsage': grpc.unary_unary_rpc_method_handler(
                     servicer.GetContextUsage,
@@ -1022,6 +1044,33 @@ class ContextStore(object):
             '/contextstore.v1.ContextStore/AppendMessages',
             contextstore_dot_v1_dot_context__store__pb2.AppendMessagesRequest.SerializeToString,
             contextstore_dot_v1_dot_context__store__pb2.AppendMessagesResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def StreamRequest(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_stream(
+            request,
+            target,
+            '/contextstore.v1.ContextStore/StreamRequest',
+            contextstore_dot_v1_dot_context__store__pb2.StreamRequestRequest.SerializeToString,
+            contextstore_dot_v1_dot_context__store__pb2.StreamRequestResponse.FromString,
             options,
             channel_credentials,
             insecure,

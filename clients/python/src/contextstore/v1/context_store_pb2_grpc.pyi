@@ -113,6 +113,14 @@ class ContextStoreStub:
     read: only the last 1 024 request_ids of a task are remembered. Errors as AppendMessage, and STALLED for one
     that reads no responses.
     """
+    StreamRequest: _grpc.UnaryStreamMultiCallable[_context_store_pb2.StreamRequestRequest, _context_store_pb2.StreamRequestResponse]
+    """What the model sees as the body of a request to a provider, to be sent as it is: messages, system prompt, tools and
+    parameters. It is always valid, whatever happened to the task: calls without a result get one, results without a
+    call become text, contents that the provider does not take are mended (docs/RENDERING.md). The same view gives the
+    same bytes, and until the view is rewritten each body extends the last one up to the first call that was open in it,
+    so that prompt caches hit. A retry is safe: nothing is changed. Errors: INVALID_FIELD, TASK_NOT_FOUND,
+    REQUEST_TOO_LARGE (before the first byte), OVERLOADED, STALLED.
+    """
     GetContextUsage: _grpc.UnaryUnaryMultiCallable[_context_store_pb2.GetContextUsageRequest, _context_store_pb2.GetContextUsageResponse]
     """How full the context is, as AppendMessage answers it, and how that is counted. Takes the same time however long the
     context is. Errors: INVALID_FIELD, TASK_NOT_FOUND.
@@ -256,6 +264,14 @@ class ContextStoreAsyncStub(ContextStoreStub):
     tasks. A caller that may repeat messages after a broken stream keeps at most 512 whose responses it has not
     read: only the last 1 024 request_ids of a task are remembered. Errors as AppendMessage, and STALLED for one
     that reads no responses.
+    """
+    StreamRequest: _aio.UnaryStreamMultiCallable[_context_store_pb2.StreamRequestRequest, _context_store_pb2.StreamRequestResponse]  # type: ignore[assignment]
+    """What the model sees as the body of a request to a provider, to be sent as it is: messages, system prompt, tools and
+    parameters. It is always valid, whatever happened to the task: calls without a result get one, results without a
+    call become text, contents that the provider does not take are mended (docs/RENDERING.md). The same view gives the
+    same bytes, and until the view is rewritten each body extends the last one up to the first call that was open in it,
+    so that prompt caches hit. A retry is safe: nothing is changed. Errors: INVALID_FIELD, TASK_NOT_FOUND,
+    REQUEST_TOO_LARGE (before the first byte), OVERLOADED, STALLED.
     """
     GetContextUsage: _aio.UnaryUnaryMultiCallable[_context_store_pb2.GetContextUsageRequest, _context_store_pb2.GetContextUsageResponse]  # type: ignore[assignment]
     """How full the context is, as AppendMessage answers it, and how that is counted. Takes the same time however long the
@@ -475,6 +491,20 @@ class ContextStoreServicer(metaclass=_abc_1.ABCMeta):
         tasks. A caller that may repeat messages after a broken stream keeps at most 512 whose responses it has not
         read: only the last 1 024 request_ids of a task are remembered. Errors as AppendMessage, and STALLED for one
         that reads no responses.
+        """
+
+    @_abc_1.abstractmethod
+    def StreamRequest(
+        self,
+        request: _context_store_pb2.StreamRequestRequest,
+        context: _ServicerContext,
+    ) -> _typing.Union[_abc.Iterator[_context_store_pb2.StreamRequestResponse], _abc.AsyncIterator[_context_store_pb2.StreamRequestResponse]]:
+        """What the model sees as the body of a request to a provider, to be sent as it is: messages, system prompt, tools and
+        parameters. It is always valid, whatever happened to the task: calls without a result get one, results without a
+        call become text, contents that the provider does not take are mended (docs/RENDERING.md). The same view gives the
+        same bytes, and until the view is rewritten each body extends the last one up to the first call that was open in it,
+        so that prompt caches hit. A retry is safe: nothing is changed. Errors: INVALID_FIELD, TASK_NOT_FOUND,
+        REQUEST_TOO_LARGE (before the first byte), OVERLOADED, STALLED.
         """
 
     @_abc_1.abstractmethod

@@ -160,6 +160,11 @@ class _ErrorReasonEnumTypeWrapper(_enum_type_wrapper._EnumTypeWrapper[_ErrorReas
     """The server failed in a way that it should not. Its log says more.
     Code: INTERNAL. Retry: no.
     """
+    ERROR_REASON_REQUEST_TOO_LARGE: _ErrorReason.ValueType  # 33
+    """The body of a request to a provider is larger than it may be. Its size, as far as it was looked at, and the limit
+    are named.
+    Code: FAILED_PRECONDITION. Retry: no; make the context smaller or raise the limit.
+    """
 
 class ErrorReason(_ErrorReason, metaclass=_ErrorReasonEnumTypeWrapper):
     """Why a call was refused: the `reason` of the `google.rpc.ErrorInfo` that comes with every error of this
@@ -307,5 +312,10 @@ Code: NOT_FOUND. Retry: no.
 ERROR_REASON_INTERNAL: ErrorReason.ValueType  # 32
 """The server failed in a way that it should not. Its log says more.
 Code: INTERNAL. Retry: no.
+"""
+ERROR_REASON_REQUEST_TOO_LARGE: ErrorReason.ValueType  # 33
+"""The body of a request to a provider is larger than it may be. Its size, as far as it was looked at, and the limit
+are named.
+Code: FAILED_PRECONDITION. Retry: no; make the context smaller or raise the limit.
 """
 Global___ErrorReason: _TypeAlias = ErrorReason  # noqa: Y015

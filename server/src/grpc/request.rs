@@ -1,0 +1,100 @@
+//! StreamRequest: the view as the body of a request to a provider, rendered as it is read.
+
+use std::pin::Pin;
+use std::task::{Context, Poll};
+
+use bytes::Bytes;
+use contextstore_proto::v1 as pb;
+use futures_util::Stream;
+use tokio::task::block_in_place;
+use tonic::Status;
+
+use super::read::CHUNK_BYTES;
+use super::serving::Serving;
+use crate::context::CompressionPolicy;
+use crate::infra::metrics;
+use crate::model::{InvalidField, StoreError, TaskId};
+use crate::render::{Provider, RenderOptions, Rendering, measure};
+use crate::store::{Store, ViewLines, ViewSnapshot};
+
+/// Begins to render what a request asks for. A body that is too large is refused here, before anything is sent.
+pub(super) async fn pieces(serving: &Serving, asked: &pb::StreamRequestRequest) -> Result<Pieces, Status> {
+    let id = TaskId::parse(&asked.task_uuid)?;
+    let provider = Provider::parse(&asked.provider).ok_or_else(|| {
+        let words = Provider::ALL.map(Provider::as_str).join(", ");
+        InvalidField::new("provider", format!("is {:?}; allowed are {words}", asked.provider))
+    })?;
+    let begin = |view: &ViewSnapshot| {
+        let model = if asked.model.is_empty() { &view.config.model } else { &asked.model };
+        let max_bytes = match asked.max_bytes {
+            // The server's own limit is for what is left out of views, not for what may be asked for.
+            0 => CompressionPolicy::default().request_budget(&view.config).unwrap_or(0),
+            given => given,
+        };
+        let options = RenderOptions::new(provider, model, &asked.params_json, &asked.tools_json, max_bytes)?;
+        if max_bytes > 0 {
+            measure(options.clone(), view.lines())?;
+        }
+        Ok(Rendering::new(options, view.lines()))
+    };
+    let rendering = serving
+        .with(|store| {
+            // A view that grew too large just now is not waited for by anybody else.
+            shed(store, id);
+            begin(&store.view_snapshot(id)?)
+        })
+        .await?;
+    Ok(Pieces { rendering: Some(rendering), ready: Bytes::new() })
+}
+
+/// Makes the view small enough for a request, if its images and files are what makes it too large.
+pub(super) fn shed(store: &Store, id: TaskId) {
+    match store.shed_media(id) {
+        Ok(Some(generation)) => tracing::info!(%id, generation, "old images and files became notes"),
+        Ok(None) => {}
+        // A task that does not run, or a rewrite that is going on: then the view is taken as it is.
+        Err(error) => tracing::debug!(%id, %error, "old images and files could not be replaced by notes"),
+    }
+}
+
+/// A body, piece by piece.
+#[derive(Debug)]
+pub(super) struct Pieces {
+    /// None when it is complete.
+    rendering: Option<Rendering<ViewLines>>,
+    /// What was rendered and not handed out yet: a message can be larger than a piece.
+    ready: Bytes,
+}
+
+impl Pieces {
+    fn next(&mut self) -> Result<Option<Bytes>, StoreError> {
+        while self.ready.is_empty() {
+            let Some(rendering) = &mut self.rendering else { return Ok(None) };
+            let mut made = Vec::new();
+            let more = block_in_place(|| rendering.next(&mut made))?;
+            self.ready = made.into();
+            if !more {
+                self.rendering = None;
+            }
+        }
+        Ok(Some(self.ready.split_to(self.ready.len().min(CHUNK_BYTES))))
+    }
+}
+
+impl Stream for Pieces {
+    type Item = Result<pb::StreamRequestResponse, Status>;
+
+    fn poll_next(mut self: Pin<&mut Self>, _: &mut Context<'_>) -> Poll<Option<Self::Item>> {
+        let piece = self.next();
+        if piece.is_err() {
+            self.rendering = None;
+        }
+        let answer = piece.map_err(Status::from).transpose();
+        Poll::Ready(answer.map(|piece| {
+            piece.map(|data| {
+                metrics::bytes_streamed("StreamRequest", data.len());
+                pb::StreamRequestResponse { data }
+            })
+        }))
+    }
+}

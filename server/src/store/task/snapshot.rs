@@ -1,0 +1,180 @@
+//! A view at one moment, to be read line by line, as often as need be: the lines of `current.jsonl`, each with the line of
+//! `current.extra.jsonl` that speaks of it.
+
+use std::sync::Arc;
+
+use super::read::FilePart;
+use super::{Inner, Task};
+use crate::log::{Fold, Forward, Found, Source};
+use crate::model::json::field;
+use crate::model::{Rewrite, StoreError, TaskConfig};
+use crate::render::{Entry, Source as Lines};
+use crate::store::layout;
+
+/// A view that does not change any more.
+#[derive(Debug, Clone)]
+pub struct ViewSnapshot {
+    /// The generation of the view.
+    pub generation: u64,
+    /// The last message it was folded from.
+    pub last_seq: u64,
+    /// The configuration of the task.
+    pub config: TaskConfig,
+    from: From,
+}
+
+#[derive(Debug, Clone)]
+enum From {
+    Files {
+        view: FilePart,
+        extra: Option<FilePart>,
+    },
+    /// Where nothing can be written, the log is folded as it is read.
+    Log {
+        source: Source,
+        rewrite: Option<Box<Rewrite>>,
+    },
+}
+
+impl ViewSnapshot {
+    /// Its lines, from the first.
+    pub fn lines(&self) -> ViewLines {
+        let reader = match &self.from {
+            From::Files { view, extra } => {
+                let open = |(file, len): &FilePart| Forward::new(Arc::clone(file), 0, *len);
+                Reader::Files { view: open(view), extra: extra.as_ref().map(open) }
+            }
+            From::Log { source, rewrite } => {
+                let rewrite = rewrite.as_deref().cloned();
+                Reader::Fold {
+                    fold: Box::new(Fold::new(source.clone(), rewrite, self.last_seq)),
+                    view: Unread::default(),
+                    extra: Unread::default(),
+                }
+            }
+        };
+        ViewLines { reader, line: Vec::new(), number: 0, extra: Vec::new(), speaks_of: None }
+    }
+}
+
+/// The lines of a view.
+#[derive(Debug)]
+pub struct ViewLines {
+    reader: Reader,
+    line: Vec<u8>,
+    /// How many lines were read.
+    number: u64,
+    /// The line beside the view that comes next, and which line it speaks of.
+    extra: Vec<u8>,
+    speaks_of: Option<u64>,
+}
+
+#[derive(Debug)]
+enum Reader {
+    Files { view: Forward, extra: Option<Forward> },
+    Fold { fold: Box<Fold>, view: Unread, extra: Unread },
+}
+
+/// Lines that were made and not handed out yet.
+#[derive(Debug, Default)]
+struct Unread {
+    bytes: Vec<u8>,
+    from: usize,
+}
+
+impl Unread {
+    fn take(&mut self, line: &mut Vec<u8>) -> bool {
+        let Some(end) = memchr::memchr(b'\n', &self.bytes[self.from..]) else {
+            self.bytes.clear();
+            self.from = 0;
+            return false;
+        };
+        line.extend_from_slice(&self.bytes[self.from..self.from + end]);
+        self.from += end + 1;
+        true
+    }
+}
+
+/// Copies the next line of a file; false at the end.
+fn read(path: &str, lines: &mut Forward, line: &mut Vec<u8>) -> Result<bool, StoreError> {
+    let found = lines.next().map_err(|error| StoreError::io(format!("reading {path}"), error))?;
+    let Some(Found { offset, bytes, .. }) = found else { return Ok(false) };
+    let damaged = |problem: String| StoreError::Damaged { path: path.to_owned(), offset, problem };
+    line.extend_from_slice(bytes.map_err(|bad| damaged(bad.to_string()))?);
+    Ok(true)
+}
+
+impl ViewLines {
+    /// Reads the next line of the view.
+    fn read_line(&mut self) -> Result<bool, StoreError> {
+        self.line.clear();
+        match &mut self.reader {
+            Reader::Files { view, .. } => read(&layout::CURRENT.to_string(), view, &mut self.line),
+            Reader::Fold { fold, view, extra } => {
+                while !view.take(&mut self.line) {
+                    // What is beside the lines that were taken was taken with them.
+                    if !fold.step(&mut view.bytes, &mut extra.bytes)? {
+                        return Ok(false);
+                    }
+                }
+                Ok(true)
+            }
+        }
+    }
+
+    /// Reads the next line beside the view.
+    fn read_extra(&mut self) -> Result<(), StoreError> {
+        self.extra.clear();
+        let there = match &mut self.reader {
+            Reader::Files { extra: Some(extra), .. } => {
+                read(&layout::EXTRA.to_string(), extra, &mut self.extra)?
+            }
+            Reader::Files { extra: None, .. } => false,
+            Reader::Fold { extra, .. } => extra.take(&mut self.extra),
+        };
+        let number = || field(std::str::from_utf8(&self.extra).ok()?, "line")?.parse().ok();
+        self.speaks_of = if there { number() } else { None };
+        Ok(())
+    }
+}
+
+impl Lines for ViewLines {
+    fn next(&mut self) -> Result<Option<Entry<'_>>, StoreError> {
+        if !self.read_line()? {
+            return Ok(None);
+        }
+        self.number += 1;
+        if self.speaks_of.is_none_or(|line| line < self.number) {
+            self.read_extra()?;
+        }
+        let extra = (self.speaks_of == Some(self.number)).then_some(self.extra.as_slice());
+        Ok(Some(Entry { line: &self.line, extra }))
+    }
+}
+
+impl Task {
+    /// The view as readers may see it.
+    pub(crate) fn view_snapshot(&self) -> Result<ViewSnapshot, StoreError> {
+        let mut inner = self.lock();
+        self.check_there(&inner)?;
+        let durability = self.durability(&inner);
+        self.ensure_view(&mut inner);
+        let source = inner.source(durability);
+        let (generation, last_seq) = (inner.state.view_generation(), inner.shown.last_seq);
+        let config = self.shown_config(&inner).clone();
+        let Inner { view, shown, .. } = &*inner;
+        if let Some(view) = view {
+            let extra = view.extra.clone().filter(|_| shown.extra_len > 0);
+            let from = From::Files {
+                view: (Arc::clone(&view.file), shown.view_len),
+                extra: extra.map(|file| (file, shown.extra_len)),
+            };
+            return Ok(ViewSnapshot { generation, last_seq, config, from });
+        }
+        let rewrite = inner.state.rewrite.clone();
+        drop(inner);
+        let rewrite = rewrite.map(|mark| source.rewrite_at(mark.offset)).transpose()?;
+        let from = From::Log { source, rewrite: rewrite.map(Box::new) };
+        Ok(ViewSnapshot { generation, last_seq, config, from })
+    }
+}

@@ -1,0 +1,115 @@
+//! Rendered requests are valid: hostile histories for every provider, checked as the provider checks them.
+//!
+//! Histories go the way of messages through the store: read as AppendMessage reads them, folded, and rendered from the
+//! view. A failure names the seed, and the shortest history that is still refused.
+
+#![allow(clippy::unwrap_used, reason = "tests")]
+
+#[path = "render/cases.rs"]
+mod cases;
+#[path = "render/prefix.rs"]
+mod prefix;
+#[path = "render/view.rs"]
+mod view;
+
+use contextstore::render::Provider;
+use contextstore_providers::histories::{History, Taste, tools};
+use contextstore_providers::{Rules, check_bytes};
+
+use view::{View, options};
+
+/// Histories for each provider, in parts that run beside each other.
+const HISTORIES: u64 = 10_000;
+
+/// The provider by the validators' name.
+pub(crate) fn theirs(provider: Provider) -> contextstore_providers::Provider {
+    use contextstore_providers::Provider as P;
+    match provider {
+        Provider::OpenAi => P::OpenAi,
+        Provider::OpenAiResponses => P::OpenAiResponses,
+        Provider::Anthropic => P::Anthropic,
+        Provider::Ollama => P::Ollama,
+    }
+}
+
+/// Renders messages and has them checked; with tools or without.
+fn refusal(provider: Provider, messages: &[String], with_tools: bool) -> Option<String> {
+    let tools = if with_tools { tools().to_string() } else { String::new() };
+    let thinks = provider == Provider::Anthropic && messages.len().is_multiple_of(3);
+    let params =
+        if thinks { r#"{"max_tokens":4096,"thinking":{"type":"enabled","budget_tokens":1024}}"# } else { "" };
+    let body = View::of(messages).render(options(provider, params, &tools));
+    let rules = Rules { max_bytes: usize::MAX, ..Rules::of(theirs(provider)) };
+    check_bytes(theirs(provider), &body, &rules).err().map(|refusal| refusal.to_string())
+}
+
+fn check(provider: Provider, seeds: std::ops::Range<u64>) {
+    for seed in seeds {
+        // Large images are few, as they take long.
+        let taste = Taste { large_images: seed % 50 == 0, lone_surrogates: true };
+        let history = History::with(seed, taste);
+        let with_tools = seed % 4 != 0;
+        let Some(words) = refusal(provider, &history.messages, with_tools) else { continue };
+        let least = history.shrink(|messages| refusal(provider, messages, with_tools).is_some());
+        let last = refusal(provider, &least.messages, with_tools).unwrap_or_default();
+        panic!("{} refused it: {words}\nat least: {last}\n{}", provider.as_str(), least.describe());
+    }
+}
+
+/// One half of a provider's histories.
+macro_rules! never_refused {
+    ($($name:ident $provider:ident $from:expr;)*) => {$(
+        #[test]
+        fn $name() {
+            let half = HISTORIES / 2;
+            check(Provider::$provider, $from * half..($from + 1) * half);
+        }
+    )*};
+}
+
+never_refused! {
+    openai_never_refuses_the_first_half OpenAi 0;
+    openai_never_refuses_the_second_half OpenAi 1;
+    responses_never_refuses_the_first_half OpenAiResponses 0;
+    responses_never_refuses_the_second_half OpenAiResponses 1;
+    anthropic_never_refuses_the_first_half Anthropic 0;
+    anthropic_never_refuses_the_second_half Anthropic 1;
+    ollama_never_refuses_the_first_half Ollama 0;
+    ollama_never_refuses_the_second_half Ollama 1;
+}
+
+/// The view alone is one too, but for calls that are open at its end and for what is in images and files.
+#[test]
+fn the_view_is_a_conversation_by_itself() {
+    for seed in 0..1000 {
+        let taste = Taste { large_images: false, lone_surrogates: true };
+        let mut history = History::with(seed, taste);
+        // Nobody answers what is open at the end.
+        history.messages.push(r#"{"role":"user","content":"end"}"#.to_owned());
+        let view = View::of(&history.messages);
+        let lines: Vec<String> = view.lines().map(without_media).collect();
+        let body = format!(r#"{{"model":"m","messages":[{}]}}"#, lines.join(","));
+        let theirs = theirs(Provider::OpenAi);
+        // Arguments stand as the model wrote them; only servers that read them would mind.
+        let rules = Rules { strict: false, ..Rules::of(theirs) };
+        if let Err(refusal) = check_bytes(theirs, body.as_bytes(), &rules) {
+            panic!("{refusal}\n{}\n{}", lines.join("\n"), history.describe());
+        }
+    }
+}
+
+/// A line with images and files that are fine.
+fn without_media(line: &str) -> String {
+    let mut value: serde_json::Value = serde_json::from_str(line).unwrap();
+    for part in value["content"].as_array_mut().into_iter().flatten() {
+        if part["type"] == "image_url" {
+            part["image_url"]["url"] = "https://example.org/a.png".into();
+        } else if part["type"] == "input_audio" {
+            part["input_audio"]["data"] = "UklGRiQAAABXQVZF".into();
+        } else if part["type"] == "file" && part["file"].get("file_data").is_some() {
+            part["file"]["file_data"] = "data:application/pdf;base64,JVBERi0xLjQK".into();
+            part["file"]["filename"] = "a.pdf".into();
+        }
+    }
+    value.to_string()
+}

@@ -1,0 +1,224 @@
+//! What becomes of what, provider by provider: bodies written out by hand.
+
+use contextstore::model::StoreError;
+use contextstore::render::{Provider, RenderOptions, measure};
+use serde_json::{Value, json};
+
+use crate::view::{View, options};
+
+const TOOLS: &str = r#"[{"type":"function","function":{"name":"read","description":"Reads.","parameters":{"type":"object","properties":{"path":{"type":"string"}}}}},{"type":"custom","custom":{"name":"patch","format":{"type":"grammar","grammar":{"syntax":"lark","definition":"x"}}}}]"#;
+const PNG: &str =
+    "iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mNk+M9QDwADhgGAWjR9awAAAABJRU5ErkJggg==";
+
+fn history() -> Vec<String> {
+    [
+        json!({"role": "system", "content": "Be brief."}),
+        json!({"role": "developer", "content": [{"type": "text", "text": "Very."}]}),
+        json!({"role": "user", "name": "Ann B", "content": [
+            {"type": "text", "text": "Look:"},
+            {"type": "image_url", "image_url": {"url": format!("data:image/png;base64,{PNG}")}},
+        ]}),
+        json!({
+            "role": "assistant", "content": null, "reasoning_content": "hm", "thinking": "hm",
+            "thinking_blocks": [{"type": "thinking", "thinking": "t", "signature": "s"}],
+            "reasoning_items": [{"type": "reasoning", "id": "rs_1", "summary": [], "encrypted_content": "e"}],
+            "tool_calls": [
+                {"id": "a.b", "type": "function", "function": {"name": "read", "arguments": "{\"path\": \"x\"}"}},
+                {"id": "c", "type": "function", "function": {"name": "read", "arguments": "{\"path\": \"half"}},
+                {"id": "d", "type": "custom", "custom": {"name": "patch", "input": "+x"}},
+            ],
+        }),
+        json!({"role": "tool", "tool_call_id": "a.b", "content": "file"}),
+        json!({"role": "tool", "tool_call_id": "c", "content": [{"type": "image_url", "image_url": {"url": format!("data:image/png;base64,{PNG}")}}]}),
+    ]
+    .iter()
+    .map(Value::to_string)
+    .collect()
+}
+
+fn rendered(provider: Provider, params: &str, tools: &str) -> Value {
+    serde_json::from_slice(&View::of(&history()).render(options(provider, params, tools))).unwrap()
+}
+
+const MISSING: &str = "[no result: the call was interrupted]";
+
+#[test]
+fn openai() {
+    let body = rendered(Provider::OpenAi, r#"{"temperature":0.5}"#, TOOLS);
+    let raw = r#"{"_raw":"{\"path\": \"half"}"#;
+    assert_eq!(
+        body,
+        json!({"model": "claude-opus-5", "temperature": 0.5, "tools": serde_json::from_str::<Value>(TOOLS).unwrap(), "messages": [
+            {"role": "system", "content": "Be brief."},
+            {"role": "developer", "content": "Very."},
+            {"role": "user", "name": "Ann_B", "content": [
+                {"type": "text", "text": "Look:"},
+                {"type": "image_url", "image_url": {"url": format!("data:image/png;base64,{PNG}")}},
+            ]},
+            {"role": "assistant", "content": null, "tool_calls": [
+                {"id": "a.b", "type": "function", "function": {"name": "read", "arguments": "{\"path\": \"x\"}"}},
+                {"id": "c", "type": "function", "function": {"name": "read", "arguments": raw}},
+                {"id": "d", "type": "custom", "custom": {"name": "patch", "input": "+x"}},
+            ]},
+            {"role": "tool", "tool_call_id": "a.b", "content": "file"},
+            {"role": "tool", "tool_call_id": "c", "content": [{"type": "text", "text": format!("[image omitted: image/png, {} bytes]", PNG.len() / 4 * 3)}]},
+            {"role": "tool", "tool_call_id": "d", "content": MISSING},
+        ]})
+    );
+}
+
+#[test]
+fn responses() {
+    let body = rendered(Provider::OpenAiResponses, "", TOOLS);
+    let image =
+        json!({"type": "input_image", "detail": "auto", "image_url": format!("data:image/png;base64,{PNG}")});
+    assert_eq!(
+        body,
+        json!({"model": "claude-opus-5", "instructions": "Be brief.\n\nVery.",
+        "tools": [
+            {"type": "function", "name": "read", "description": "Reads.", "strict": false,
+             "parameters": {"type": "object", "properties": {"path": {"type": "string"}}}},
+            {"type": "custom", "name": "patch", "format": {"type": "grammar", "syntax": "lark", "definition": "x"}},
+        ],
+        "input": [
+            {"role": "user", "content": [{"type": "input_text", "text": "Look:"}, image]},
+            {"type": "reasoning", "id": "rs_1", "summary": [], "encrypted_content": "e"},
+            {"type": "function_call", "call_id": "call_4_0", "name": "read", "arguments": "{\"path\": \"x\"}"},
+            {"type": "function_call", "call_id": "c", "name": "read", "arguments": r#"{"_raw":"{\"path\": \"half"}"#},
+            {"type": "custom_tool_call", "call_id": "d", "name": "patch", "input": "+x"},
+            {"type": "function_call_output", "call_id": "call_4_0", "output": "file"},
+            {"type": "function_call_output", "call_id": "c", "output": [image]},
+            {"type": "custom_tool_call_output", "call_id": "d", "output": MISSING},
+        ]})
+    );
+}
+
+#[test]
+fn anthropic() {
+    let body = rendered(Provider::Anthropic, r#"{"max_tokens":9}"#, TOOLS);
+    let image =
+        json!({"type": "image", "source": {"type": "base64", "media_type": "image/png", "data": PNG}});
+    assert_eq!(
+        body,
+        json!({"model": "claude-opus-5", "max_tokens": 9,
+        "system": [{"type": "text", "text": "Be brief."}, {"type": "text", "text": "Very."}],
+        "tools": [
+            {"name": "read", "description": "Reads.", "input_schema": {"type": "object", "properties": {"path": {"type": "string"}}}},
+            {"name": "patch", "input_schema": {"type": "object", "properties": {"input": {"type": "string"}}, "required": ["input"]}},
+        ],
+        "messages": [
+            {"role": "user", "content": [{"type": "text", "text": "Look:"}, image]},
+            {"role": "assistant", "content": [
+                {"type": "thinking", "thinking": "t", "signature": "s"},
+                {"type": "tool_use", "id": "call_4_0", "name": "read", "input": {"path": "x"}},
+                {"type": "tool_use", "id": "c", "name": "read", "input": {"_raw": "{\"path\": \"half"}},
+                {"type": "tool_use", "id": "d", "name": "patch", "input": {"input": "+x"}},
+            ]},
+            {"role": "user", "content": [
+                {"type": "tool_result", "tool_use_id": "call_4_0", "content": [{"type": "text", "text": "file"}]},
+                {"type": "tool_result", "tool_use_id": "c", "content": [image]},
+                {"type": "tool_result", "tool_use_id": "d", "content": [{"type": "text", "text": MISSING}]},
+            ]},
+        ]})
+    );
+}
+
+/// Tool blocks need tools; without them they are text, and the model may go on from it.
+#[test]
+fn anthropic_without_tools() {
+    let body = rendered(Provider::Anthropic, "", "");
+    assert_eq!(body["max_tokens"], 4096);
+    let texts = |at: usize| -> Vec<String> {
+        let blocks = body["messages"][at]["content"].as_array().unwrap();
+        blocks.iter().map(|block| block["text"].as_str().unwrap_or("-").to_owned()).collect()
+    };
+    assert_eq!(
+        texts(1),
+        [
+            "-",
+            r#"[Tool call: read] {"path": "x"}"#,
+            r#"[Tool call: read] {"path": "half"#,
+            "[Tool call: patch] +x"
+        ]
+    );
+    assert_eq!(texts(2), ["[Tool: read] file", "[Tool: read]", "-", &format!("[Tool: patch] {MISSING}")]);
+}
+
+#[test]
+fn ollama() {
+    let body = rendered(Provider::Ollama, r#"{"options":{"num_ctx":8192}}"#, "");
+    assert_eq!(
+        body,
+        json!({"model": "claude-opus-5", "options": {"num_ctx": 8192}, "messages": [
+            {"role": "system", "content": "Be brief."},
+            {"role": "system", "content": "Very."},
+            {"role": "user", "content": "Look:", "images": [PNG]},
+            {"role": "assistant", "content": "", "thinking": "hm", "tool_calls": [
+                {"function": {"name": "read", "arguments": {"path": "x"}}},
+                {"function": {"name": "read", "arguments": {"_raw": "{\"path\": \"half"}}},
+                {"function": {"name": "patch", "arguments": {"input": "+x"}}},
+            ]},
+            {"role": "tool", "content": "file", "tool_name": "read"},
+            {"role": "tool", "content": "", "tool_name": "read", "images": [PNG]},
+            {"role": "tool", "content": MISSING, "tool_name": "patch"},
+        ]})
+    );
+}
+
+#[test]
+fn a_view_without_anything_still_asks_for_something() {
+    for provider in Provider::ALL {
+        let body = View::default().render(options(provider, "", ""));
+        assert!(String::from_utf8(body).unwrap().contains("Continue."), "{}", provider.as_str());
+    }
+}
+
+#[test]
+fn what_a_request_may_not_have_is_named() {
+    let long = format!("[{}]", [r#"{"type":"function","function":{"name":"f"}}"#; 129].join(","));
+    for (model, params, tools, field) in [
+        ("", "", "", "model"),
+        ("a\nb", "", "", "model"),
+        ("m", "[]", "", "params_json"),
+        ("m", "{", "", "params_json"),
+        ("m", r#"{"a":1,"a":2}"#, "", "params_json"),
+        ("m", r#"{"messages":[]}"#, "", "params_json"),
+        ("m", r#"{"too\u006cs":[]}"#, "", "params_json"),
+        ("m", r#"{"system":""}"#, "", "params_json"),
+        ("m", "", "{}", "tools_json"),
+        ("m", "", "[1]", "tools_json"),
+        ("m", "", r#"[{"type":"web_search"}]"#, "tools_json"),
+        ("m", "", r#"[{"type":"function"}]"#, "tools_json"),
+        ("m", "", r#"[{"type":"function","function":{"name":"a b"}}]"#, "tools_json"),
+        ("m", "", r#"[{"type":"function","function":{"name":"f","x":1}}]"#, "tools_json"),
+        ("m", "", r#"[{"type":"function","function":{"name":"f","parameters":[]}}]"#, "tools_json"),
+        (
+            "m",
+            "",
+            r#"[{"type":"function","function":{"name":"f","parameters":{"type":"array"}}}]"#,
+            "tools_json",
+        ),
+        (
+            "m",
+            "",
+            r#"[{"type":"function","function":{"name":"f"}},{"type":"custom","custom":{"name":"f"}}]"#,
+            "tools_json",
+        ),
+        ("m", "", &long, "tools_json"),
+    ] {
+        let found = RenderOptions::new(Provider::OpenAi, model, params, tools, 0).unwrap_err();
+        assert_eq!(found.field, field, "{params} {tools}");
+    }
+}
+
+#[test]
+fn a_body_over_the_limit_is_refused_with_the_limit() {
+    let view = View::of(&history());
+    for provider in Provider::ALL {
+        let limited = |max| RenderOptions::new(provider, "m", "", "", max).unwrap();
+        let size = view.render(limited(0)).len() as u64;
+        assert_eq!(measure(limited(size), view.source()).unwrap(), size);
+        let refused = measure(limited(size - 1), view.source());
+        assert!(matches!(refused, Err(StoreError::RequestTooLarge { limit, .. }) if limit == size - 1));
+    }
+}
