@@ -33,7 +33,7 @@ pub use open::Ground;
 pub use recover::Recovered;
 pub use task::{
     Append, AppendOutcome, Caller, CurrentReader, FilePart, LineReader, LogEnds, NewRewrite, Pending,
-    RawLines, Subscription, TaskHandle, TaskInfo, ViewLines, ViewSnapshot,
+    RawLines, RequestFile, Subscription, TaskHandle, TaskInfo, ViewLines, ViewSnapshot,
 };
 
 use env::Env;
@@ -250,6 +250,11 @@ impl Store {
                 Err(InvalidField::new("event", format!("{} has a call of its own", event.name())).into())
             }
         }
+    }
+
+    /// A new file for a request to a provider, in the directory of its task. It goes when it is dropped.
+    pub fn request_file(&self, id: TaskId) -> Result<RequestFile, StoreError> {
+        RequestFile::new(self, self.task(id)?.as_ref())
     }
 
     /// Records a tool call; answers its number and whether it was recorded before.
