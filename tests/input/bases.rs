@@ -127,7 +127,7 @@ fn element(field: &prost_reflect::FieldDescriptor) -> DynamicMessage {
     let descriptor = kind.as_message().unwrap();
     let fine = match descriptor.name() {
         "ToolCall" => json!({"id": "c", "name": "ls"}),
-        "MoreMessage" => json!({"message": {"role": "user"}}),
+        "NewMessage" => json!({"message": {"role": "user"}}),
         other => panic!("what is a fine {other}?"),
     };
     DynamicMessage::deserialize(descriptor.clone(), fine).unwrap()

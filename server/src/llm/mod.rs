@@ -66,9 +66,17 @@ impl Gateway {
         self.config.of(provider).model.as_deref()
     }
 
-    /// Whether a provider can be asked: what it needs is configured.
-    pub fn check(&self, provider: Provider) -> Result<(), LlmError> {
-        self.key(provider).map(drop)
+    /// Whether a provider can be asked for a model: what it needs is configured.
+    pub fn check(&self, provider: Provider, model: Option<&str>) -> Result<(), LlmError> {
+        if model.is_none() {
+            let problem = format!(
+                "no model is named, in the call, in the task's configuration, or as llm.providers.{}.model",
+                provider.as_str()
+            );
+            return Err(LlmError::NotConfigured { provider, problem });
+        }
+        self.key(provider)?;
+        self.client(provider).map(drop)
     }
 
     /// The parameters of a request with what streaming and the configuration add to them.

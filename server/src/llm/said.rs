@@ -55,15 +55,7 @@ impl Said {
             Event::Usage(usage) => self.usage = Some(*usage),
             Event::Finish(reason) => self.finish = Some(reason.clone()),
         }
-        self.bytes += match event {
-            Event::Text(text) | Event::Reasoning(text) | Event::Refusal(text) => in_json(text),
-            // They are quoted once more.
-            Event::ToolCall(piece) => {
-                64 + in_json(&piece.id) + in_json(&piece.name) + in_json(&piece.arguments)
-            }
-            Event::Opaque(item) => item.len(),
-            Event::Usage(_) | Event::Finish(_) => 0,
-        };
+        self.bytes += event.bytes();
     }
 
     fn call(&mut self, piece: &CallPiece) {
@@ -174,16 +166,6 @@ impl Call {
             json!({ "id": id, "type": "function", "function": { "name": name, "arguments": arguments } })
         }
     }
-}
-
-/// Bytes of a text in JSON.
-fn in_json(text: &str) -> usize {
-    let escaped = |byte: u8| match byte {
-        b'"' | b'\\' | b'\n' | b'\r' | b'\t' => 2,
-        0..0x20 => 6,
-        _ => 1,
-    };
-    text.bytes().map(escaped).sum()
 }
 
 #[cfg(test)]

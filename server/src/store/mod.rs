@@ -3,6 +3,7 @@
 //! [`Store`] is a cheap handle. Its calls block: they write, sync and read files. A call that returns `Ok` has
 //! happened and stays; one that returns an error has changed nothing, unless its words say otherwise.
 
+mod chat;
 mod checkpoint;
 pub mod doctor;
 mod env;
@@ -250,11 +251,6 @@ impl Store {
                 Err(InvalidField::new("event", format!("{} has a call of its own", event.name())).into())
             }
         }
-    }
-
-    /// A new file for a request to a provider, in the directory of its task. It goes when it is dropped.
-    pub fn request_file(&self, id: TaskId) -> Result<RequestFile, StoreError> {
-        RequestFile::new(self, self.task(id)?.as_ref())
     }
 
     /// Records a tool call; answers its number and whether it was recorded before.

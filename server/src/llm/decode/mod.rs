@@ -32,6 +32,31 @@ pub enum Event {
     Finish(String),
 }
 
+impl Event {
+    /// About as many bytes as it adds to a message in the log.
+    pub fn bytes(&self) -> usize {
+        match self {
+            Self::Text(text) | Self::Reasoning(text) | Self::Refusal(text) => in_json(text),
+            Self::ToolCall(CallPiece { id, name, arguments, .. }) => {
+                let begins = if id.is_empty() { 0 } else { 96 };
+                begins + in_json(id) + in_json(name) + in_json(arguments)
+            }
+            Self::Opaque(item) => item.len(),
+            Self::Usage(_) | Self::Finish(_) => 0,
+        }
+    }
+}
+
+/// Bytes of a text in JSON.
+fn in_json(text: &str) -> usize {
+    let escaped = |byte: u8| match byte {
+        b'"' | b'\\' | b'\n' | b'\r' | b'\t' => 2,
+        0..0x20 => 6,
+        _ => 1,
+    };
+    text.bytes().map(escaped).sum()
+}
+
 /// A piece of a tool call.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct CallPiece {
