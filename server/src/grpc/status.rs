@@ -86,17 +86,18 @@ impl From<Refusal> for Status {
                 fault(Code::FailedPrecondition, R::ProviderNotConfigured, data)
             }
             Refusal::Provider(LlmError::Refused { provider, status, kind, message }) => {
-                let data = vec![
+                let data = [
                     ("provider", provider.as_str().to_owned()),
                     ("status", status.to_string()),
                     ("type", kind),
                     ("message", message),
                 ];
+                let data = data.into_iter().filter(|(_, value)| !value.is_empty()).collect();
                 fault(Code::FailedPrecondition, R::ProviderRefused, data)
             }
             Refusal::Provider(LlmError::Failed { provider, retry_after, .. }) => {
                 let data = vec![("provider", provider.as_str().to_owned())];
-                let pause = retry_after.unwrap_or(Duration::from_secs(1));
+                let pause = retry_after.unwrap_or(Duration::from_secs(1)).max(Duration::from_millis(1));
                 retry(fault(Code::Unavailable, R::ProviderFailed, data), pause)
             }
             Refusal::Internal(_) => fault(Code::Internal, R::Internal, vec![]),
