@@ -221,6 +221,7 @@ async fn a_request_that_was_cut_off_is_refused_or_is_another_request() {
                         ErrorReason::TaskNotFound,
                         ErrorReason::StaleLease,
                         ErrorReason::MessageNotFound,
+                        ErrorReason::ProviderNotConfigured,
                     ];
                     assert!(allowed.contains(&reason), "{} cut at {end}: {status:?}", method.name());
                     assert!(
