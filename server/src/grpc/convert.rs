@@ -220,11 +220,6 @@ pub(super) fn appends(request: pb::AppendMessagesRequest) -> Parsed<(TaskId, Vec
 
 /// The new messages of a chat. Those without an id of their own get one that is made of the call's.
 pub(super) fn chat_messages(messages: Vec<pb::NewMessage>, caller: &Caller) -> Parsed<Vec<Append>> {
-    let most = MOST_MORE + 1;
-    if messages.len() > most {
-        let problem = format!("has {} messages; at most {most} are allowed", messages.len());
-        return Err(InvalidField::new("messages", problem));
-    }
     let one = |(at, new): (usize, pb::NewMessage)| {
         let mut append = more(new, caller.lease_generation)
             .map_err(|invalid| invalid.within(&format!("messages[{at}]")))?;

@@ -22,7 +22,7 @@ use crate::http::{self, AdminState};
 use crate::infra::clock::SystemClock;
 use crate::infra::{metrics, net};
 use crate::llm::Gateway;
-use crate::model::StoreError;
+use crate::model::{Provider, StoreError};
 use crate::store::{Store, StoreOptions};
 use listen::Socket;
 use upkeep::Upkeep;
@@ -243,6 +243,8 @@ fn options(config: &Config) -> Result<StoreOptions, ServeError> {
             threshold: config.compression.threshold,
             token_threshold: config.compression.token_threshold,
             max_request_bytes: config.compression.max_request_bytes,
+            provider: config.llm.provider,
+            context_lengths: Provider::ALL.map(|provider| config.llm.of(provider).context_length),
         },
         ..StoreOptions::default()
     })

@@ -12,6 +12,7 @@ use std::time::Duration;
 use contextstore_proto::v1 as pb;
 use futures_util::Stream;
 use futures_util::stream::unfold;
+use prost::Message as _;
 use serde_json::Value;
 use tokio::sync::{Mutex as Turnstile, OwnedMutexGuard, mpsc, watch};
 use tokio::time::timeout;
@@ -19,7 +20,7 @@ use tonic::Status;
 
 use super::serving::Serving;
 use super::status::Refusal;
-use super::{answer, convert};
+use super::{answer, append, convert};
 use crate::model::json::field;
 use crate::model::{InvalidField, Json, NewMessage, Provider, RequestId, StoreError, TaskConfig, TaskId};
 use crate::render::{self, RenderOptions};
@@ -104,7 +105,7 @@ impl Drop for Going {
 /// Begins a chat: everything that can be refused before a provider is asked is refused here.
 pub(super) async fn begin(
     serving: &Arc<Serving>,
-    request: pb::ChatRequest,
+    mut request: pb::ChatRequest,
 ) -> Result<impl Stream<Item = Item> + Send + use<>, Status> {
     let id = TaskId::parse(&request.task_uuid)?;
     let caller = convert::caller(&request.request_id, request.lease_generation)?;
@@ -112,7 +113,13 @@ pub(super) async fn begin(
         "" => None,
         word => Some(provider("provider", word)?),
     };
-    let appends = convert::chat_messages(request.messages, &caller)?;
+    let (size, limit) = (request.encoded_len(), serving.limits.message_bytes);
+    if request.messages.len() > 1 && size > limit {
+        let (size, limit) = (size as u64, limit as u64);
+        return Err(Refusal::TooLarge { size, limit }.into());
+    }
+    let messages = std::mem::take(&mut request.messages);
+    let appends = append::whole(size > append::INLINE_BYTES, || convert::chat_messages(messages, &caller))?;
     // Texts that no provider would take are refused before it matters who is asked.
     RenderOptions::new(render::Provider::OpenAi, "-", &request.params_json, &request.tools_json, 0)?;
     let config = serving.with(|store| Ok(store.view_snapshot(id)?.config)).await?;
@@ -143,7 +150,7 @@ pub(super) async fn begin(
             let _ = events.try_send(Ok(event));
         }
     } else {
-        let seqs = append(serving, id, &appends, &caller).await?;
+        let seqs = append_all(serving, id, &appends, &caller).await?;
         let turn = Turn { serving: Arc::clone(serving), id, caller, provider: asked, options, seqs };
         let going = Chats::begin(serving);
         tokio::spawn(async move {
@@ -171,12 +178,14 @@ fn form(provider: Provider) -> render::Provider {
     }
 }
 
+/// What the task allows; the server's own limit is for images and files, which are left out before it is passed.
 fn max_request_bytes(config: &TaskConfig) -> u64 {
-    config.other.get("max_request_bytes").and_then(Value::as_u64).unwrap_or(0)
+    let own = config.other.get("compression").and_then(|own| own.get("max_request_bytes"));
+    own.or_else(|| config.other.get("max_request_bytes")).and_then(Value::as_u64).unwrap_or(0)
 }
 
 /// Appends the new messages; answers their numbers when they are durable.
-async fn append(
+async fn append_all(
     serving: &Serving,
     id: TaskId,
     appends: &[Append],
