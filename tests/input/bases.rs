@@ -41,7 +41,9 @@ pub(crate) fn base(method: &str) -> Base {
         // They need nothing.
         _ => json!({}),
     };
-    let ends = ["PauseTask", "ResumeTask", "CompleteTask", "FailTask", "DeleteTask"].contains(&method);
+    // A chat that nobody listens to any more takes a moment to end.
+    let ends =
+        ["PauseTask", "ResumeTask", "CompleteTask", "FailTask", "DeleteTask", "Chat"].contains(&method);
     Base { request, paused: method == "ResumeTask", ends }
 }
 
