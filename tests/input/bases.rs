@@ -56,6 +56,7 @@ pub(crate) fn documented(field: &str) -> &'static [ErrorReason] {
         "seq" | "as_of_seq" => &[R::MessageNotFound],
         "generation" => &[R::StaleView],
         "max_bytes" => &[R::RequestTooLarge],
+        "provider" | "model" => &[R::ProviderNotConfigured],
         _ => &[],
     }
 }
