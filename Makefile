@@ -188,8 +188,9 @@ test-model: ## Random sequences against the model: SEED=n to repeat one, CASES=n
 	  $(CARGO_TEST) --release --test model -- --nocapture
 
 .PHONY: test-large
-test-large: ## Many tasks, long logs, views of 10 GB, a minute under load: needs minutes and 25 GB of disk
-	CONTEXTSTORE_LARGE=1 $(CARGO_TEST) --release --test large --test service_memory --test service_soak -- \
+test-large: ## Many tasks, long logs, views of 10 GB, requests of 1 GB, a minute under load: needs minutes and 25 GB of disk
+	$(CARGO) build --locked --release --package contextstore --all-features --example fake-llm
+	CONTEXTSTORE_LARGE=1 $(CARGO_TEST) --release --test large --test chat_memory --test service_memory --test service_soak -- \
 	  --nocapture --test-threads 1
 
 .PHONY: power-test

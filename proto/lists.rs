@@ -20,6 +20,7 @@ pub(crate) fn of(request: &str) -> &'static [List] {
             (&[2, 5], "message.tool_calls", CALLS),
             (&[8, 1, 5], "more.message.tool_calls", CALLS),
         ],
+        "ChatRequest" => &[(&[2], "messages", MORE + 1), (&[2, 1, 5], "messages.message.tool_calls", CALLS)],
         "ListTasksRequest" => &[(&[1, 1], "filter.statuses", WORDS)],
         "StreamMessagesRequest" => &[(&[6], "kinds", WORDS)],
         _ => &[],
@@ -125,7 +126,7 @@ mod tests {
             task_uuid: "x".repeat(300),
             lease_generation: u64::MAX,
             body: Some(v1::append_messages_request::Body::Message(message(calls))),
-            more: vec![v1::MoreMessage::default(); more],
+            more: vec![v1::NewMessage::default(); more],
             ..Default::default()
         };
         let name = |bytes: &[u8]| too_long("AppendMessagesRequest", bytes).map(|(_, name, _)| *name);
@@ -134,9 +135,9 @@ mod tests {
         assert_eq!(name(&request(CALLS + 1, 1).encode_to_vec()), Some("message.tool_calls"));
         let mut spread = request(0, 0);
         let body = |calls| Some(v1::more_message::Body::Message(message(calls)));
-        spread.more = vec![v1::MoreMessage { body: body(CALLS / 2), ..Default::default() }; 2];
+        spread.more = vec![v1::NewMessage { body: body(CALLS / 2), ..Default::default() }; 2];
         assert_eq!(name(&spread.encode_to_vec()), None);
-        spread.more.push(v1::MoreMessage { body: body(1), ..Default::default() });
+        spread.more.push(v1::NewMessage { body: body(1), ..Default::default() });
         assert_eq!(name(&spread.encode_to_vec()), Some("more.message.tool_calls"));
         // What is cut off is for the decoder to say.
         let bytes = request(2, 2).encode_to_vec();

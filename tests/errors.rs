@@ -69,7 +69,7 @@ fn one_of_each() -> Vec<StoreError> {
 }
 
 /// Reasons that only the service gives: they are about calls, not about tasks.
-const OF_THE_SERVICE: [ErrorReason; 9] = [
+const OF_THE_SERVICE: [ErrorReason; 12] = [
     ErrorReason::Unauthenticated,
     ErrorReason::Forbidden,
     ErrorReason::Malformed,
@@ -79,6 +79,9 @@ const OF_THE_SERVICE: [ErrorReason; 9] = [
     ErrorReason::PlanNotFound,
     ErrorReason::SummaryNotFound,
     ErrorReason::Internal,
+    ErrorReason::ProviderNotConfigured,
+    ErrorReason::ProviderRefused,
+    ErrorReason::ProviderFailed,
 ];
 
 /// The reasons of the protocol with their comments, but for the one that is never sent.

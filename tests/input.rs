@@ -129,7 +129,7 @@ fn fits(status: &Status, path: &Path, case: &Case) -> Result<(), String> {
             // A message is named as a whole, and in JSON the key that is wrong.
             let above =
                 field.strip_prefix(named).is_some_and(|rest| rest.is_empty() || rest.starts_with('.'));
-            let sibling = bases::beside(&field).contains(&named.strip_prefix("more.").unwrap_or(named));
+            let sibling = bases::beside(&field).contains(&bases::within_list(named));
             if (above && !named.is_empty()) || sibling {
                 return Ok(());
             }
@@ -137,7 +137,7 @@ fn fits(status: &Status, path: &Path, case: &Case) -> Result<(), String> {
         }
         // A message has a limit of its own, below that of a request.
         ErrorReason::TooLarge if case.is_too_large() || field.starts_with("message") => Ok(()),
-        ErrorReason::TooLarge if field.starts_with("more.") => Ok(()),
+        ErrorReason::TooLarge if field.starts_with("more.") || field.starts_with("messages.") => Ok(()),
         reason if bases::documented(&field).contains(&reason) => Ok(()),
         reason => Err(format!("is {}", reason.as_str_name())),
     }
@@ -221,6 +221,7 @@ async fn a_request_that_was_cut_off_is_refused_or_is_another_request() {
                         ErrorReason::TaskNotFound,
                         ErrorReason::StaleLease,
                         ErrorReason::MessageNotFound,
+                        ErrorReason::ProviderNotConfigured,
                     ];
                     assert!(allowed.contains(&reason), "{} cut at {end}: {status:?}", method.name());
                     assert!(

@@ -15,8 +15,9 @@ use std::path::{Path, PathBuf};
 const LAYERS: &[(&str, &[&str])] = &[
     ("main", &["cli"]),
     ("cli", &["serve", "config", "store", "model", "infra"]),
-    ("serve", &["grpc", "http", "config", "store", "context", "model", "infra"]),
-    ("grpc", &["config", "store", "render", "context", "model", "infra"]),
+    ("serve", &["grpc", "http", "llm", "config", "store", "context", "model", "infra"]),
+    ("grpc", &["llm", "config", "store", "render", "context", "model", "infra"]),
+    ("llm", &["config", "model", "infra"]),
     ("config", &["model", "infra"]),
     ("http", &["infra"]),
     ("store", &["log", "catalog", "render", "context", "model", "infra"]),
@@ -37,6 +38,8 @@ const KEPT: &[(&str, &[&str])] = &[
     ("contextstore_proto", &["server/src/grpc/"]),
     ("axum", &["server/src/http/"]),
     ("bpe_openai", &["server/src/context/"]),
+    ("reqwest", &["server/src/llm/"]),
+    ("rustls", &["server/src/llm/"]),
 ];
 
 /// Lines a file may have outside tests.

@@ -3,6 +3,7 @@
 //! # Layout
 //! - [`cli`]: the command line
 //! - [`serve`]: the server: sockets, the gRPC service, upkeep
+//! - [`llm`]: asks models of providers
 //! - [`http`]: metrics and health over HTTP
 //! - [`config`]: the configuration of a server
 //! - [`context`]: pure policy: tokens, pressure
@@ -22,6 +23,7 @@ pub mod context;
 mod grpc;
 pub mod http;
 pub mod infra;
+pub mod llm;
 pub mod log;
 pub mod model;
 pub mod render;

@@ -36,8 +36,8 @@ pub(crate) fn piped(request: pb::AppendMessageRequest) -> pb::AppendMessagesRequ
 
 /// So many messages in each request, all of one task.
 fn together(requests: Vec<pb::AppendMessageRequest>, count: usize) -> Vec<pb::AppendMessagesRequest> {
-    use pb::more_message::Body as More;
-    let more = |request: &pb::AppendMessageRequest| pb::MoreMessage {
+    use pb::new_message::Body as More;
+    let more = |request: &pb::AppendMessageRequest| pb::NewMessage {
         body: request.body.clone().map(|body| match body {
             Body::Message(message) => More::Message(message),
             Body::MessageJson(json) => More::MessageJson(json),

@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::fs;
+use std::io::{Read, Write};
 use std::path::{Path, PathBuf};
 
 use contextstore_proto::v1 as pb;
@@ -192,6 +193,18 @@ async fn provoke(reason: ErrorReason) -> How {
             };
             calm(large, &["size", "limit"]).await
         }
+        R::ProviderNotConfigured => {
+            let nobody =
+                async |api: &mut Api, work: &Work| refused(api.chat(ask(work, "anthropic")).await.map(drop));
+            calm(nobody, &["provider"]).await
+        }
+        R::ProviderRefused => {
+            let refusal = r#"{"error":{"message":"no such model","type":"invalid_request_error"}}"#;
+            let length = refusal.len();
+            let answer = format!("HTTP/1.1 400 Bad Request\r\ncontent-length: {length}\r\n\r\n{refusal}");
+            How::Call(provided(Some(answer)).await, &["provider", "status", "type", "message"])
+        }
+        R::ProviderFailed => How::Call(provided(None).await, &["provider"]),
         R::PlanNotFound => {
             let get = async |api: &mut Api, work: &Work| {
                 refused(api.get_latest_plan(pb::GetLatestPlanRequest { task_uuid: work.uuid.clone() }).await)
@@ -365,6 +378,44 @@ async fn catalog() -> How {
     How::Call(why, &["problem"])
 }
 
+/// Asks a provider for a model.
+fn ask(work: &Work, provider: &str) -> pb::ChatRequest {
+    pb::ChatRequest {
+        task_uuid: work.uuid.clone(),
+        provider: provider.to_owned(),
+        model: "m".to_owned(),
+        lease_generation: work.lease,
+        ..Default::default()
+    }
+}
+
+/// Asks a provider that has one answer for everything; without one, nobody is there.
+async fn provided(answer: Option<String>) -> Why {
+    let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+    let url = format!("http://{}", listener.local_addr().unwrap());
+    if let Some(answer) = answer {
+        std::thread::spawn(move || {
+            let (mut stream, _) = listener.accept().unwrap();
+            let mut request = Vec::new();
+            // The body ends with the object that it is.
+            while !request.ends_with(b"}") {
+                let mut piece = [0; 4096];
+                let read = stream.read(&mut piece).unwrap();
+                request.extend_from_slice(&piece[..read]);
+            }
+            stream.write_all(answer.as_bytes()).unwrap();
+        });
+    } else {
+        drop(listener);
+    }
+    let settings = [("llm.providers.ollama.base_url", url.as_str()), ("llm.retries", "0")];
+    let server = TestServer::start_configured(&settings).await;
+    let mut api = api(&server).await;
+    let work = start(&mut api).await;
+    say(&mut api, &work, "hello").await;
+    refused(all(api.chat(ask(&work, "ollama")).await).await)
+}
+
 async fn stalled() -> How {
     let server = TestServer::start_configured(&[("limits.read_idle", "100ms")]).await;
     let mut api = narrow(&server).await;
@@ -406,7 +457,7 @@ async fn forbidden() -> How {
 #[tokio::test(flavor = "multi_thread")]
 async fn every_reason_is_given_with_its_code_and_its_data() {
     let reasons: Vec<ErrorReason> = (0..).map_while(|number| ErrorReason::try_from(number).ok()).collect();
-    assert_eq!(reasons.len(), 34);
+    assert_eq!(reasons.len(), 37);
     let mut never = Vec::new();
     for reason in reasons {
         match Box::pin(provoke(reason)).await {

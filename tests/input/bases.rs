@@ -34,12 +34,16 @@ pub(crate) fn base(method: &str) -> Base {
         "AppendMessage" | "AppendMessages" => json!({"message": {"role": "user"}}),
         "GetMessage" | "PinMessage" | "UnpinMessage" | "RewindTask" => json!({"seq": "1"}),
         "StreamRequest" => json!({"provider": "openai", "model": "m"}),
+        // Nobody is there; what is let in is not waited for.
+        "Chat" => json!({"provider": "ollama", "model": "m"}),
         "RecordToolCall" => json!({"toolName": "ls"}),
         "AppendPlan" => json!({"planContentJson": "1"}),
         // They need nothing.
         _ => json!({}),
     };
-    let ends = ["PauseTask", "ResumeTask", "CompleteTask", "FailTask", "DeleteTask"].contains(&method);
+    // A chat that nobody listens to any more takes a moment to end.
+    let ends =
+        ["PauseTask", "ResumeTask", "CompleteTask", "FailTask", "DeleteTask", "Chat"].contains(&method);
     Base { request, paused: method == "ResumeTask", ends }
 }
 
@@ -52,18 +56,24 @@ pub(crate) fn documented(field: &str) -> &'static [ErrorReason] {
         "seq" | "as_of_seq" => &[R::MessageNotFound],
         "generation" => &[R::StaleView],
         "max_bytes" => &[R::RequestTooLarge],
+        "provider" | "model" => &[R::ProviderNotConfigured],
         _ => &[],
     }
 }
 
+/// A field of a message in a list, as it is called by itself.
+pub(crate) fn within_list(field: &str) -> &str {
+    ["more.", "messages."].iter().find_map(|list| field.strip_prefix(list)).unwrap_or(field)
+}
+
 /// Fields that may be named instead, as the two are looked at together.
 pub(crate) fn beside(field: &str) -> &'static [&'static str] {
-    match field.strip_prefix("more.").unwrap_or(field) {
+    match within_list(field) {
         "from_seq" => &["to_seq"],
         "from_id" => &["to_id"],
         "follow" => &["to_seq"],
         "holder" => &["holder.instance_id"],
-        "more" => &["message"],
+        "more" | "messages" => &["message"],
         // As a whole it is known only as the choice that it is one of.
         "message" => &["message.role", "body"],
         "message_json" => &["message_json.role", "message_json.content", "message", "body"],
@@ -127,7 +137,7 @@ fn element(field: &prost_reflect::FieldDescriptor) -> DynamicMessage {
     let descriptor = kind.as_message().unwrap();
     let fine = match descriptor.name() {
         "ToolCall" => json!({"id": "c", "name": "ls"}),
-        "MoreMessage" => json!({"message": {"role": "user"}}),
+        "NewMessage" => json!({"message": {"role": "user"}}),
         other => panic!("what is a fine {other}?"),
     };
     DynamicMessage::deserialize(descriptor.clone(), fine).unwrap()

@@ -3,10 +3,11 @@
 use std::time::Duration;
 
 use super::kind::Kind;
-use super::{LogFormat, TcpAuth};
+use super::{LogFormat, TcpAuth, llm};
 use crate::model::{Durability, TokenCounter};
 
 /// One key.
+#[derive(Clone, Copy)]
 pub(super) struct Key {
     /// `section.key`, as in the file.
     pub(super) name: &'static str,
@@ -30,7 +31,39 @@ const DAY: Duration = Duration::from_secs(24 * 3600);
 /// Of what is counted: what fits into every integer it goes to, and is more than a machine can hold.
 const MANY: u64 = 1 << 16;
 
-pub(super) const KEYS: &[Key] = &[
+/// All keys, in the order in which they are told.
+pub(super) const KEYS: &[Key] = &joined();
+
+const fn joined() -> [Key; OWN.len() + count(&llm::KEYS)] {
+    let mut keys = [OWN[0]; OWN.len() + count(&llm::KEYS)];
+    let mut at = 0;
+    while at < OWN.len() {
+        keys[at] = OWN[at];
+        at += 1;
+    }
+    let mut list = 0;
+    while list < llm::KEYS.len() {
+        let mut from = 0;
+        while from < llm::KEYS[list].len() {
+            keys[at] = llm::KEYS[list][from];
+            at += 1;
+            from += 1;
+        }
+        list += 1;
+    }
+    keys
+}
+
+const fn count(lists: &[&[Key]]) -> usize {
+    let (mut sum, mut at) = (0, 0);
+    while at < lists.len() {
+        sum += lists[at].len();
+        at += 1;
+    }
+    sum
+}
+
+const OWN: &[Key] = &[
     Key {
         name: "data_dir",
         kind: Kind::Path { set: |c, path| c.data_dir = path },
@@ -330,8 +363,10 @@ pub(super) const GONE: &[(&str, &str)] = &[
     ("retention_days", LATER),
     ("cleanup_days", LATER),
     ("threshold_days", LATER),
-    ("api_key", LATER),
-    ("endpoint", LATER),
-    ("base_url", LATER),
-    ("max_token", LATER),
+    (
+        "api_key",
+        "a key does not stand in a configuration; llm.providers.*.api_key_env names the variable that holds it, api_key_file the file",
+    ),
+    ("endpoint", "each provider has its own: llm.providers.*.base_url"),
+    ("max_token", "each provider has its own: llm.providers.*.max_output_tokens"),
 ];

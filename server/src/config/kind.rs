@@ -11,17 +11,60 @@ use super::{Config, units};
 use crate::infra::telemetry;
 
 /// What a value can be, with the field that it goes to.
+#[derive(Clone, Copy)]
 pub(super) enum Kind {
-    Path { set: fn(&mut Config, PathBuf) },
-    Addresses { set: fn(&mut Config, Vec<Listen>) },
-    Address { set: fn(&mut Config, Option<SocketAddr>) },
-    Word { words: &'static [Word] },
-    Bytes { least: u64, most: u64, set: fn(&mut Config, u64) },
-    Count { least: u64, most: u64, set: fn(&mut Config, u64) },
-    Tokens { set: fn(&mut Config, Option<u64>) },
-    Time { least: Duration, most: Duration, set: fn(&mut Config, Duration) },
-    Share { set: fn(&mut Config, Option<f64>) },
-    Filter { set: fn(&mut Config, String) },
+    Path {
+        set: fn(&mut Config, PathBuf),
+    },
+    Addresses {
+        set: fn(&mut Config, Vec<Listen>),
+    },
+    Address {
+        set: fn(&mut Config, Option<SocketAddr>),
+    },
+    Word {
+        words: &'static [Word],
+    },
+    Bytes {
+        least: u64,
+        most: u64,
+        set: fn(&mut Config, u64),
+    },
+    Count {
+        least: u64,
+        most: u64,
+        set: fn(&mut Config, u64),
+    },
+    Tokens {
+        set: fn(&mut Config, Option<u64>),
+    },
+    Time {
+        least: Duration,
+        most: Duration,
+        set: fn(&mut Config, Duration),
+    },
+    Share {
+        set: fn(&mut Config, Option<f64>),
+    },
+    Filter {
+        set: fn(&mut Config, String),
+    },
+    /// A path that need not be given.
+    File {
+        set: fn(&mut Config, Option<PathBuf>),
+    },
+    /// Any text that need not be given.
+    Name {
+        set: fn(&mut Config, Option<String>),
+    },
+    /// The name of a variable. What is refused is not repeated: it may be the key that the variable should hold.
+    Variable {
+        set: fn(&mut Config, Option<String>),
+    },
+    /// Where something is served over HTTP. What is refused is not repeated: it may hold a password.
+    Url {
+        set: fn(&mut Config, String),
+    },
 }
 
 /// A word with what it sets.
@@ -147,6 +190,40 @@ impl Kind {
                 set(config, text.to_owned());
                 Ok(Shown::text(text))
             }
+            Self::File { set } => {
+                let path = optional(text(raw)?, |text| {
+                    let is_path = !text.is_empty() && !text.contains('\0');
+                    is_path.then(|| PathBuf::from(text)).ok_or_else(|| "must be a path".to_owned())
+                })?;
+                let shown = path.as_ref().map_or_else(none, |path| Shown::text(path.to_string_lossy()));
+                set(config, path);
+                Ok(shown)
+            }
+            Self::Name { set } => {
+                let name = optional(text(raw)?, |text| {
+                    let is_name = !text.trim().is_empty() && !text.contains(char::is_control);
+                    is_name.then(|| text.to_owned()).ok_or_else(|| "must be a name".to_owned())
+                })?;
+                let shown = name.as_ref().map_or_else(none, Shown::text);
+                set(config, name);
+                Ok(shown)
+            }
+            Self::Variable { set } => {
+                let name = optional(text(raw)?, |text| {
+                    let is_name = text.starts_with(|c: char| c.is_ascii_alphabetic() || c == '_')
+                        && text.chars().all(|c| c.is_ascii_alphanumeric() || c == '_');
+                    is_name.then(|| text.to_owned()).ok_or_else(|| format!("must be {}", self.range()))
+                })?;
+                let shown = name.as_ref().map_or_else(none, Shown::text);
+                set(config, name);
+                Ok(shown)
+            }
+            Self::Url { set } => {
+                let url = url(text(raw)?).ok_or_else(|| format!("must be {}", self.range()))?;
+                let shown = Shown::text(&url);
+                set(config, url);
+                Ok(shown)
+            }
         }
     }
 
@@ -177,6 +254,10 @@ impl Kind {
                 "`off`, `error`, `warn`, `info`, `debug`, `trace`, or a filter such as `info,contextstore=debug`"
                     .to_owned()
             }
+            Self::File { .. } => "a path, or `none`".to_owned(),
+            Self::Name { .. } => "a name, or `none`".to_owned(),
+            Self::Variable { .. } => "the name of a variable, or `none`".to_owned(),
+            Self::Url { .. } => "`http://HOST` or `https://HOST`, with a path, without a user or a query".to_owned(),
         }
     }
 
@@ -197,6 +278,15 @@ fn count(text: &str) -> Result<u64, String> {
     // `parse` would take a sign.
     let digits = !text.is_empty() && text.bytes().all(|c| c.is_ascii_digit());
     text.parse().ok().filter(|_| digits).ok_or_else(|| "must be a whole number".to_owned())
+}
+
+/// The address of a service, without a slash at its end.
+fn url(text: &str) -> Option<String> {
+    let url: http::Uri = text.parse().ok()?;
+    let is_http = matches!(url.scheme_str(), Some("http" | "https"));
+    let host = url.authority().filter(|host| !host.as_str().contains('@') && !host.host().is_empty());
+    let plain = is_http && host.is_some() && url.query().is_none() && !text.contains('#');
+    plain.then(|| text.trim_end_matches('/').to_owned())
 }
 
 /// One value of any type.

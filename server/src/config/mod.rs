@@ -9,6 +9,7 @@ mod file;
 mod keys;
 mod kind;
 mod listen;
+mod llm;
 mod load;
 mod names;
 mod show;
@@ -27,6 +28,7 @@ pub use crate::infra::telemetry::LogFormat;
 pub use error::{ConfigError, Origin, Problem};
 pub use kind::Shown;
 pub use listen::{BadListen, Listen, MAX_SOCKET_PATH, loopback};
+pub use llm::{Llm, ProviderConfig};
 pub use load::{Flags, Setting};
 pub use show::{json, markdown, yaml};
 
@@ -57,6 +59,8 @@ pub struct Config {
     pub tokens: Tokens,
     /// The log of the process.
     pub log: Log,
+    /// Who is asked for an answer, and how.
+    pub llm: Llm,
 }
 
 /// What a call over TCP must carry.
@@ -227,6 +231,7 @@ impl Config {
             },
             tokens: Tokens { counter: TokenCounter::Fitted },
             log: Log { format: LogFormat::Text, level: String::new() },
+            llm: Llm::blank(),
         }
     }
 }

@@ -23,7 +23,7 @@ pub(super) fn find(name: &str) -> Option<usize> {
 
 /// Whether keys begin with this name.
 pub(super) fn is_section(name: &str) -> bool {
-    KEYS.iter().any(|key| section_of(key) == Some(name))
+    KEYS.iter().any(|key| key.name.strip_prefix(name).is_some_and(|below| below.starts_with('.')))
 }
 
 pub(super) fn section_of(key: &Key) -> Option<&'static str> {

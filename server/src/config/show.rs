@@ -10,16 +10,17 @@ use super::names;
 
 /// A configuration file that says what is in force; comments say where from.
 pub fn yaml(settings: &[Setting]) -> String {
-    let mut section = None;
+    let mut sections: Vec<&str> = Vec::new();
     let mut lines = Vec::new();
     for Setting { key, value, origin } in settings {
-        let (of, name) = key.split_once('.').map_or((None, *key), |(of, name)| (Some(of), name));
-        if of != section {
-            section = of;
-            lines.extend(of.map(|of| (format!("{of}:"), String::new())));
+        let mut of: Vec<&str> = key.split('.').collect();
+        let name = of.pop().unwrap_or_default();
+        let same = of.iter().zip(&sections).take_while(|(of, open)| of == open).count();
+        for (depth, section) in of.iter().enumerate().skip(same) {
+            lines.push((format!("{}{section}:", "  ".repeat(depth)), String::new()));
         }
-        let indent = if of.is_some() { "  " } else { "" };
-        lines.push((format!("{indent}{name}: {}", value.yaml), format!("# {origin}")));
+        lines.push((format!("{}{name}: {}", "  ".repeat(of.len()), value.yaml), format!("# {origin}")));
+        sections = of;
     }
     // One long path must not push all comments away.
     let width = lines.iter().map(|(line, _)| line.chars().count()).filter(|width| *width <= 50).max();

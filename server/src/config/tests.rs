@@ -6,6 +6,7 @@ use std::os::unix::ffi::OsStrExt;
 
 use super::keys::{GONE, KEYS, RENAMED};
 use super::*;
+use crate::model::Provider;
 
 type Loaded = Result<(Config, Vec<Setting>), ConfigError>;
 
@@ -91,6 +92,54 @@ tokens:
 log:
   format: json
   level: warn,contextstore=debug
+llm:
+  provider: anthropic
+  connect_timeout: 1s
+  first_byte_timeout: 2s
+  idle_timeout: 3s
+  retries: 0
+  max_retry_after: 4s
+  providers:
+    openai:
+      base_url: http://host0:80/v0/
+      api_key_env: KEY_0
+      api_key_file: /run/keys/0
+      model: model-0
+      max_output_tokens: 10
+      context_length: 100
+      timeout: 20s
+    openai_responses:
+      base_url: http://host1:80/v1/
+      api_key_env: KEY_1
+      api_key_file: /run/keys/1
+      model: model-1
+      max_output_tokens: 11
+      context_length: 101
+      timeout: 21s
+    anthropic:
+      base_url: http://host2:80/v2/
+      api_key_env: KEY_2
+      api_key_file: /run/keys/2
+      model: model-2
+      max_output_tokens: 12
+      context_length: 102
+      timeout: 22s
+    ollama:
+      base_url: http://host3:80/v3/
+      api_key_env: KEY_3
+      api_key_file: /run/keys/3
+      model: model-3
+      max_output_tokens: 13
+      context_length: 103
+      timeout: 23s
+    lmstudio:
+      base_url: http://host4:80/v4/
+      api_key_env: KEY_4
+      api_key_file: /run/keys/4
+      model: model-4
+      max_output_tokens: 14
+      context_length: 104
+      timeout: 24s
 ";
 
 fn otherwise() -> Config {
@@ -130,6 +179,23 @@ fn otherwise() -> Config {
         },
         tokens: Tokens { counter: TokenCounter::Cl100k },
         log: Log { format: LogFormat::Json, level: "warn,contextstore=debug".to_owned() },
+        llm: Llm {
+            provider: Some(Provider::Anthropic),
+            connect_timeout: Duration::from_secs(1),
+            first_byte_timeout: Duration::from_secs(2),
+            idle_timeout: Duration::from_secs(3),
+            retries: 0,
+            max_retry_after: Duration::from_secs(4),
+            providers: std::array::from_fn(|at| ProviderConfig {
+                base_url: format!("http://host{at}:80/v{at}"),
+                api_key_env: Some(format!("KEY_{at}")),
+                api_key_file: Some(format!("/run/keys/{at}").into()),
+                model: Some(format!("model-{at}")),
+                max_output_tokens: Some(10 + at as u64),
+                context_length: Some(100 + at as u64),
+                timeout: Duration::from_secs(20 + at as u64),
+            }),
+        },
     }
 }
 
@@ -161,6 +227,33 @@ fn nothing_said_gives_the_defaults() {
     let Compression { strategy, threshold, token_threshold, max_request_bytes } = config.compression;
     assert_eq!((strategy.as_str(), threshold, token_threshold), ("summarize", None, None));
     assert_eq!(max_request_bytes, 28 << 20);
+    assert_eq!(config.llm.provider, None);
+    let urls: Vec<_> = Provider::ALL.iter().map(|who| config.llm.of(*who).base_url.as_str()).collect();
+    assert_eq!(urls[0], "https://api.openai.com/v1");
+    assert_eq!(urls[1], "https://api.openai.com/v1");
+    assert_eq!(urls[2], "https://api.anthropic.com");
+    assert_eq!(urls[3], "http://127.0.0.1:11434");
+    assert_eq!(urls[4], "http://127.0.0.1:1234/v1");
+    assert_eq!(config.llm.of(Provider::OpenAi).api_key_env.as_deref(), Some("OPENAI_API_KEY"));
+    assert_eq!(config.llm.of(Provider::Ollama).api_key_env, None);
+}
+
+/// A key that stands where its variable or its address should is refused, and told to nobody.
+#[test]
+fn what_may_be_a_secret_is_not_repeated() {
+    for (key, value) in [
+        ("api_key_env", "sk-proj-secret"),
+        ("api_key_env", "${THE_KEY}"),
+        ("base_url", "https://me:sk-proj-secret@host/v1"),
+        ("base_url", "https://host/v1?key=sk-proj-secret"),
+        ("base_url", "ftp://host/sk-proj-secret"),
+        ("base_url", "sk-proj-secret"),
+    ] {
+        let yaml = format!("llm: {{providers: {{openai: {{{key}: \"{value}\"}}}}}}");
+        let error = load(Flags::default(), &yaml, &[("THE_KEY", "sk-proj-secret")]).unwrap_err();
+        let words = format!("{error} {error:?}");
+        assert!(words.contains(key) && !words.contains("secret"), "{words}");
+    }
 }
 
 #[test]

@@ -2,7 +2,7 @@
 
 use serde_json::Value;
 
-use crate::model::{InvalidField, TaskConfig};
+use crate::model::{InvalidField, Provider, TaskConfig};
 
 /// How contexts are kept small.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -59,6 +59,10 @@ pub struct CompressionPolicy {
     pub token_threshold: Option<u64>,
     /// Bytes that a request to a provider may have; 0: no limit.
     pub max_request_bytes: u64,
+    /// Who is asked for tasks that do not say.
+    pub provider: Option<Provider>,
+    /// Tokens that the models of a provider take, by its place in [`Provider::ALL`].
+    pub context_lengths: [Option<u64>; 5],
 }
 
 impl CompressionPolicy {
@@ -69,11 +73,23 @@ impl CompressionPolicy {
     }
 }
 
+impl CompressionPolicy {
+    /// The limit of a task that names none.
+    fn limit(&self, provider: &str) -> (u64, LimitSource) {
+        let asked = if provider.is_empty() { self.provider } else { Provider::parse(provider) };
+        let word = asked.map_or(provider, |provider| provider.as_str());
+        let length = asked.and_then(|provider| self.context_lengths[provider as usize]);
+        length.map_or((usual_limit(word), LimitSource::Default), |length| (length, LimitSource::Server))
+    }
+}
+
 /// Where the limit of a context comes from.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum LimitSource {
     /// The task's configuration.
     Task,
+    /// The server's configuration of the provider.
+    Server,
     /// A guess by provider.
     Default,
 }
@@ -83,6 +99,7 @@ impl LimitSource {
     pub fn as_str(self) -> &'static str {
         match self {
             Self::Task => "task",
+            Self::Server => "server",
             Self::Default => "default",
         }
     }
@@ -150,7 +167,7 @@ impl Pressure {
         let own = |key: &str| own.and_then(|compression| compression.get(key));
         let (limit, source) = match config.context_length.filter(|limit| *limit > 0) {
             Some(limit) => (limit, LimitSource::Task),
-            None => (usual_limit(&config.llm_provider), LimitSource::Default),
+            None => policy.limit(&config.llm_provider),
         };
         #[expect(clippy::cast_precision_loss, reason = "a share needs no more digits than an f64 has")]
         let ratio = tokens as f64 / limit as f64;
@@ -182,6 +199,23 @@ mod tests {
 
     fn config(json: &str) -> TaskConfig {
         serde_json::from_str(json).unwrap()
+    }
+
+    #[test]
+    fn the_limit_is_the_tasks_or_the_servers_or_a_guess() {
+        let mut policy = CompressionPolicy::default();
+        let limit = |policy: &CompressionPolicy, json: &str| {
+            let pressure = Pressure::of(1, &config(json), policy);
+            (pressure.limit, pressure.source.as_str())
+        };
+        assert_eq!(limit(&policy, r#"{"llm_provider":"ollama"}"#), (32_768, "default"));
+        policy.context_lengths[Provider::Ollama as usize] = Some(8192);
+        assert_eq!(limit(&policy, r#"{"llm_provider":"ollama"}"#), (8192, "server"));
+        assert_eq!(limit(&policy, r#"{"llm_provider":"ollama","context_length":5}"#), (5, "task"));
+        assert_eq!(limit(&policy, "{}"), (128_000, "default"));
+        policy.provider = Some(Provider::Ollama);
+        assert_eq!(limit(&policy, "{}"), (8192, "server"));
+        assert_eq!(limit(&policy, r#"{"llm_provider":"another"}"#), (128_000, "default"));
     }
 
     #[test]

@@ -24,7 +24,7 @@ const WINDOW: usize = 1024;
 /// After how long a stream lets go of its task.
 const SILENT: Duration = Duration::from_secs(1);
 /// A request that is larger is not worked on where other calls wait behind it.
-const INLINE_BYTES: usize = 64 << 10;
+pub(super) const INLINE_BYTES: usize = 64 << 10;
 
 /// Appends one message.
 pub(super) async fn one(
@@ -49,7 +49,7 @@ pub(super) async fn one(
 }
 
 /// Does something with a whole request that takes as long as that is large.
-fn whole<T>(large: bool, act: impl FnOnce() -> T) -> T {
+pub(super) fn whole<T>(large: bool, act: impl FnOnce() -> T) -> T {
     if large { block_in_place(act) } else { act() }
 }
 

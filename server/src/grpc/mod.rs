@@ -2,6 +2,7 @@
 
 mod answer;
 mod append;
+mod chat;
 mod convert;
 mod follow;
 mod gate;

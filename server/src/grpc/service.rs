@@ -6,6 +6,7 @@ use std::sync::Arc;
 use contextstore_proto::v1 as pb;
 use contextstore_proto::v1::context_store_server::ContextStore;
 use futures_util::Stream;
+use tokio::sync::OwnedSemaphorePermit;
 use tonic::{Request, Response, Status, Streaming};
 
 use super::follow::{self, History};
@@ -15,7 +16,7 @@ use super::read::{Batches, CHUNK_BYTES, Chunks, Kinds, LogRecords};
 use super::serving::Serving;
 use super::status::Refusal;
 use super::token::Place;
-use super::{answer, append, convert, info, request};
+use super::{answer, append, chat, convert, info, request};
 use crate::infra::metrics;
 use crate::model::{Event, InvalidField, Plan, StoreError, TaskId, TaskOrder};
 use crate::store::{Caller, CurrentReader, StartTask, Store};
@@ -55,9 +56,14 @@ impl Service {
         T: Send + 'static,
         R: Sync,
     {
-        let place = self.serving.pace.place().inspect_err(|_| metrics::rejected("read_streams"))?;
+        let place = self.place()?;
         let line = line(request)?;
         Ok(self.serving.pace.answer(make.await?, Some(place), line))
+    }
+
+    /// A place for one more stream.
+    fn place(&self) -> Result<OwnedSemaphorePermit, Status> {
+        Ok(self.serving.pace.place().inspect_err(|_| metrics::rejected("read_streams"))?)
     }
 
     /// A task that was changed. What fails here does not undo that: then only its id is told.
@@ -218,6 +224,14 @@ impl ContextStore for Service {
         let line = line(&request)?;
         let acks = append::many(Arc::clone(&self.serving), request.into_inner());
         Ok(self.serving.pace.answer(Box::pin(acks), None, line))
+    }
+
+    type ChatStream = Items<pb::ChatResponse>;
+
+    async fn chat(&self, request: Request<pb::ChatRequest>) -> Answer<Self::ChatStream> {
+        let (place, line) = (self.place()?, line(&request)?);
+        let answer = chat::begin(&self.serving, request.into_inner()).await?;
+        Ok(self.serving.pace.answer(Box::pin(answer), Some(place), line))
     }
 
     async fn get_context_usage(

@@ -8,10 +8,12 @@ use tokio::sync::{Semaphore, watch};
 use tokio::task::{block_in_place, spawn_blocking};
 use tonic::Status;
 
+use super::chat::Chats;
 use super::paced::Pace;
 use super::request;
 use crate::config::Limits;
 use crate::infra::clock::Clock;
+use crate::llm::Gateway;
 use crate::model::{StoreError, TaskId};
 use crate::store::{Store, TaskInfo};
 
@@ -27,6 +29,8 @@ pub(crate) struct Serving {
     pub(super) data_dir: String,
     pub(super) started_at: DateTime<Utc>,
     pub(crate) pace: Arc<Pace>,
+    pub(super) gateway: Arc<Gateway>,
+    pub(crate) chats: Chats,
     /// Places for calls that are in the store at once.
     places: Semaphore,
     stopping: watch::Receiver<bool>,
@@ -38,12 +42,14 @@ impl Serving {
         clock: Arc<dyn Clock>,
         limits: Limits,
         data_dir: String,
+        gateway: Arc<Gateway>,
         stopping: watch::Receiver<bool>,
     ) -> Arc<Self> {
         let pace = Pace::new(limits.read_idle, limits.read_streams);
         let started_at = clock.now();
         let (store, places) = (RwLock::new(store), Semaphore::new(AT_ONCE));
-        Arc::new(Self { store, clock, limits, data_dir, started_at, pace, places, stopping })
+        let chats = Chats::default();
+        Arc::new(Self { store, clock, limits, data_dir, started_at, pace, gateway, chats, places, stopping })
     }
 
     /// The store as it is now.

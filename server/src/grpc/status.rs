@@ -8,6 +8,7 @@ use contextstore_proto::v1::ErrorReason;
 use tonic::{Code, Status};
 use tonic_types::{ErrorDetails, StatusExt};
 
+use crate::llm::LlmError;
 use crate::model::{InvalidField, StoreError, TaskId, in_full};
 
 /// Most bytes of a text in an error. Errors travel in headers, of which nobody takes many; they may repeat what the
@@ -35,6 +36,13 @@ pub(crate) enum Refusal {
     PlanNotFound(TaskId),
     #[error("task {0} has no summary")]
     SummaryNotFound(TaskId),
+    #[error(
+        "no provider is named: set provider in the call, llm_provider in the task's configuration, or llm.provider in \
+         the server's"
+    )]
+    NoProvider,
+    #[error(transparent)]
+    Provider(#[from] LlmError),
     #[error("the server failed: {0}")]
     Internal(String),
 }
@@ -71,6 +79,26 @@ impl From<Refusal> for Status {
             }
             Refusal::SummaryNotFound(id) => {
                 fault(Code::NotFound, R::SummaryNotFound, vec![("task_uuid", id.to_string())])
+            }
+            Refusal::NoProvider => fault(Code::FailedPrecondition, R::ProviderNotConfigured, vec![]),
+            Refusal::Provider(LlmError::NotConfigured { provider, .. }) => {
+                let data = vec![("provider", provider.as_str().to_owned())];
+                fault(Code::FailedPrecondition, R::ProviderNotConfigured, data)
+            }
+            Refusal::Provider(LlmError::Refused { provider, status, kind, message }) => {
+                let data = [
+                    ("provider", provider.as_str().to_owned()),
+                    ("status", status.to_string()),
+                    ("type", kind),
+                    ("message", message),
+                ];
+                let data = data.into_iter().filter(|(_, value)| !value.is_empty()).collect();
+                fault(Code::FailedPrecondition, R::ProviderRefused, data)
+            }
+            Refusal::Provider(LlmError::Failed { provider, retry_after, .. }) => {
+                let data = vec![("provider", provider.as_str().to_owned())];
+                let pause = retry_after.unwrap_or(Duration::from_secs(1)).max(Duration::from_millis(1));
+                retry(fault(Code::Unavailable, R::ProviderFailed, data), pause)
             }
             Refusal::Internal(_) => fault(Code::Internal, R::Internal, vec![]),
         }

@@ -10,7 +10,7 @@ use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
 use metrics::{Gauge, counter, describe_counter, describe_gauge, describe_histogram, gauge, histogram};
-use metrics_exporter_prometheus::{BuildError, PrometheusBuilder, PrometheusHandle};
+use metrics_exporter_prometheus::{BuildError, Matcher, PrometheusBuilder, PrometheusHandle};
 
 use super::clock::SystemClock;
 
@@ -57,6 +57,10 @@ const APPEND_DURATION: &str = "contextstore_append_duration_seconds";
 const STREAM_BYTES: &str = "contextstore_stream_bytes_total";
 const REJECTED: &str = "contextstore_rejected_total";
 const STALLED: &str = "contextstore_stalled_readers_total";
+const LLM_REQUESTS: &str = "contextstore_llm_requests_total";
+const LLM_DURATION: &str = "contextstore_llm_request_duration_seconds";
+const LLM_RETRIES: &str = "contextstore_llm_retries_total";
+const LLM_TOKENS: &str = "contextstore_llm_tokens_total";
 const CONNECTIONS: &str = "contextstore_connections";
 const READ_STREAMS: &str = "contextstore_read_streams";
 const BYTES_IN_FLIGHT: &str = "contextstore_request_bytes_in_flight";
@@ -102,6 +106,25 @@ pub const METRICS: &[Metric] = &[
     metric(STREAM_BYTES, MetricKind::Counter, &["method"], "Bytes of files sent to readers"),
     metric(REJECTED, MetricKind::Counter, &["reason"], "Calls and connections refused because of a limit"),
     metric(STALLED, MetricKind::Counter, &[], "Reads that ended because the reader took nothing"),
+    metric(
+        LLM_REQUESTS,
+        MetricKind::Counter,
+        &["provider", "outcome"],
+        "Requests to providers that ended: ok, refused, failed or interrupted",
+    ),
+    metric(
+        LLM_DURATION,
+        MetricKind::Histogram,
+        &["provider"],
+        "From a request to a provider to the end of its answer, with all tries",
+    ),
+    metric(LLM_RETRIES, MetricKind::Counter, &["provider"], "Requests to providers that were sent again"),
+    metric(
+        LLM_TOKENS,
+        MetricKind::Counter,
+        &["provider", "kind"],
+        "Tokens that providers charged: input, output, cache_creation or cache_read",
+    ),
     metric(CONNECTIONS, MetricKind::Gauge, &[], "Open connections"),
     metric(READ_STREAMS, MetricKind::Gauge, &[], "Streaming reads that are going on"),
     metric(BYTES_IN_FLIGHT, MetricKind::Gauge, &[], "Bytes of the requests that are being worked on"),
@@ -117,6 +140,9 @@ pub const METRICS: &[Metric] = &[
 /// From a cached write to a call that hangs, in seconds.
 const BUCKETS: [f64; 15] =
     [0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0];
+
+/// From an error to an answer that a model thinks about for long, in seconds.
+const LLM_BUCKETS: [f64; 12] = [0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0, 60.0, 120.0, 300.0, 600.0];
 
 /// Values of `task_source` that are told apart; callers choose them.
 const MAX_SOURCES: usize = 32;
@@ -144,7 +170,8 @@ pub fn install() -> Result<PrometheusHandle, BuildError> {
 
 /// Buckets make histograms of what would be summaries, which cannot be added up.
 fn builder() -> Result<PrometheusBuilder, BuildError> {
-    PrometheusBuilder::new().set_buckets(&BUCKETS)
+    let llm = Matcher::Full(LLM_DURATION.to_owned());
+    PrometheusBuilder::new().set_buckets(&BUCKETS)?.set_buckets_for_metric(llm, &LLM_BUCKETS)
 }
 
 fn begin() {
@@ -210,6 +237,22 @@ pub fn rejected(reason: &'static str) {
 /// A read ended because the reader took nothing.
 pub fn reader_stalled() {
     counter!(STALLED).increment(1);
+}
+
+/// A request to a provider ended, with all its tries.
+pub fn llm_request_ended(provider: &'static str, outcome: &'static str, took: Duration) {
+    counter!(LLM_REQUESTS, "provider" => provider, "outcome" => outcome).increment(1);
+    histogram!(LLM_DURATION, "provider" => provider).record(took.as_secs_f64());
+}
+
+/// A request to a provider is sent again.
+pub fn llm_retried(provider: &'static str) {
+    counter!(LLM_RETRIES, "provider" => provider).increment(1);
+}
+
+/// A provider charged tokens of a kind.
+pub fn llm_tokens(provider: &'static str, kind: &'static str, tokens: u64) {
+    counter!(LLM_TOKENS, "provider" => provider, "kind" => kind).increment(tokens);
 }
 
 /// How many tasks are open.

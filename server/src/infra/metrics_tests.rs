@@ -24,6 +24,9 @@ fn everything() -> Counted {
     bytes_streamed("StreamCurrent", 512);
     rejected("connections");
     reader_stalled();
+    llm_request_ended("openai", "ok", Duration::from_secs(3));
+    llm_retried("openai");
+    llm_tokens("openai", "input", 12);
     set_open_tasks(2);
     set_read_only(true);
     set_read_streams(3);

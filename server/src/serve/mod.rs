@@ -7,6 +7,7 @@ use std::future::Future;
 use std::io;
 use std::net::SocketAddr;
 use std::sync::Arc;
+use std::time::Duration;
 
 use tokio::net::TcpListener;
 use tokio::sync::watch;
@@ -20,7 +21,8 @@ use crate::grpc::{self, Access, Gate, InFlight, Serving};
 use crate::http::{self, AdminState};
 use crate::infra::clock::SystemClock;
 use crate::infra::{metrics, net};
-use crate::model::StoreError;
+use crate::llm::Gateway;
+use crate::model::{Provider, StoreError};
 use crate::store::{Store, StoreOptions};
 use listen::Socket;
 use upkeep::Upkeep;
@@ -35,6 +37,9 @@ const STREAM_WINDOW: u32 = 128 << 10;
 /// more than half of this, at up to three bytes for each that came: so it is much more than one call can fill, or
 /// a client that pipelines small messages would be failed instead of slowed down.
 const CONNECTION_WINDOW: u32 = 16 << 20;
+
+/// How long the callers of chats that were cut off have to hear of it.
+const TOLD: Duration = Duration::from_millis(500);
 
 /// Why a server could not run.
 #[derive(Debug, thiserror::Error)]
@@ -98,7 +103,9 @@ pub async fn run(config: Config, stop: impl Future<Output = ()>) -> Result<(), S
 
     let (stopping, stopped) = watch::channel(false);
     let data_dir = config.data_dir.display().to_string();
-    let serving = Serving::new(store, SystemClock::shared(), limits.clone(), data_dir, stopped.clone());
+    let gateway = Gateway::new(config.llm.clone());
+    let clock = SystemClock::shared();
+    let serving = Serving::new(store, clock, limits.clone(), data_dir, gateway, stopped.clone());
     let in_flight = InFlight::new(limits.bytes_in_flight as u64, limits.message_bytes as u64);
     let start = |error: &dyn std::error::Error| ServeError::Start(error.to_string());
     let (routes, health) = grpc::routes(Arc::clone(&serving)).map_err(|error| start(&error))?;
@@ -156,6 +163,10 @@ pub async fn run(config: Config, stop: impl Future<Output = ()>) -> Result<(), S
         }
     }
     let _ = stopping.send(true);
+    if serving.chats.end_all().await {
+        // Their callers are told.
+        let _ = tokio::time::timeout(TOLD, &mut server).await;
+    }
     // It must have let go of the store.
     let _ = upkeep.await;
     if let Some(admin) = admin {
@@ -232,6 +243,8 @@ fn options(config: &Config) -> Result<StoreOptions, ServeError> {
             threshold: config.compression.threshold,
             token_threshold: config.compression.token_threshold,
             max_request_bytes: config.compression.max_request_bytes,
+            provider: config.llm.provider,
+            context_lengths: Provider::ALL.map(|provider| config.llm.of(provider).context_length),
         },
         token_counter: config.tokens.counter,
         ..StoreOptions::default()

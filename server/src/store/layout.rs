@@ -97,13 +97,15 @@ pub const QUARANTINE_NOTE: Name = Name::fixed("quarantine.json");
 /// Full outputs of tools.
 pub const OUTPUTS: Name = Name::fixed("outputs");
 
+/// What is being sent to a provider; a second one at the same time has a number behind its name.
+pub const REQUEST: Name = Name::fixed("request.json");
+
 /// What a name becomes while its file is being made.
 pub const NEXT: &str = ".next";
 
 /// Whether a file of a task directory is only there while something is going on.
 pub fn is_transient(name: &Name) -> bool {
-    const TRANSIENT: [&str; 6] = [
-        "request.json",
+    const TRANSIENT: [&str; 5] = [
         "to_summarize.jsonl",
         "unsummarized.jsonl",
         "all_messages.jsonl",
@@ -111,7 +113,9 @@ pub fn is_transient(name: &Name) -> bool {
         "request.jsonl",
     ];
     let name = name.as_str();
-    name.ends_with(NEXT) || name.ends_with(".tmp") || TRANSIENT.contains(&name)
+    let is_request =
+        name.strip_prefix(REQUEST.as_str()).is_some_and(|rest| rest.is_empty() || rest.starts_with('.'));
+    is_request || name.ends_with(NEXT) || name.ends_with(".tmp") || TRANSIENT.contains(&name)
 }
 
 /// Whether a file or folder is one that a task directory may hold.

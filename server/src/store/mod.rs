@@ -3,6 +3,7 @@
 //! [`Store`] is a cheap handle. Its calls block: they write, sync and read files. A call that returns `Ok` has
 //! happened and stays; one that returns an error has changed nothing, unless its words say otherwise.
 
+mod chat;
 mod checkpoint;
 pub mod doctor;
 mod env;
@@ -33,7 +34,7 @@ pub use open::Ground;
 pub use recover::Recovered;
 pub use task::{
     Append, AppendOutcome, Caller, ContextUsage, CurrentReader, FilePart, LineReader, LogEnds, NewRewrite,
-    Pending, RawLines, Subscription, TaskHandle, TaskInfo, ViewLines, ViewSnapshot,
+    Pending, RawLines, RequestFile, Subscription, TaskHandle, TaskInfo, ViewLines, ViewSnapshot,
 };
 
 use env::Env;

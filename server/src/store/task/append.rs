@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use crate::context::{Pressure, count_tokens};
 use crate::log::{Appended, Digest, Head, Line, LogKind, LogState, Row};
-use crate::model::{Durability, Event, InvalidField, NewMessage, Status, StoreError, TaskConfig};
+use crate::model::{Durability, Event, InvalidField, NewMessage, RequestId, Status, StoreError, TaskConfig};
 
 use super::shown::Before;
 use super::ticket::{Pending, Ticket};
@@ -65,6 +65,35 @@ impl Task {
     pub(crate) fn append(self: &Arc<Self>, prepared: &Prepared<'_>) -> Result<Pending, StoreError> {
         let mut inner = self.lock();
         self.append_locked(&mut inner, prepared)
+    }
+
+    /// Writes messages one behind the other; without any, only looks whether the caller could.
+    pub(crate) fn append_all(
+        self: &Arc<Self>,
+        all: &[Prepared<'_>],
+        caller: &Caller,
+    ) -> Result<Vec<Pending>, StoreError> {
+        let mut inner = self.lock();
+        if all.is_empty() {
+            self.check_writable(&inner)?;
+            self.check_running(&inner, "append to it")?;
+            self.admit(&inner, caller.lease_generation)?;
+        }
+        // One that was used for something else refuses all of them.
+        for Prepared { append, digest, .. } in all {
+            self.seen_before(&inner, append.caller.request_id.as_ref(), *digest)?;
+        }
+        all.iter().map(|prepared| self.append_locked(&mut inner, prepared)).collect()
+    }
+
+    /// What a call with this id was told, once that is durable.
+    pub(crate) fn remembered(&self, request_id: &RequestId) -> Result<Option<u64>, StoreError> {
+        let inner = self.lock();
+        let seen = inner.state.requests.get(request_id).filter(|seen| seen.end <= inner.log.len()).cloned();
+        let durability = self.durability(&inner);
+        drop(inner);
+        let Some(seen) = seen else { return Ok(None) };
+        self.wait_durable(seen.end, durability).map(|()| Some(seen.outcome))
     }
 
     /// The same if it can be done at once: nobody has the lock, and the view is there. Never blocks.

@@ -956,7 +956,7 @@ class AppendMessagesRequest(_message.Message):
         """By its fields."""
 
     @_builtins.property
-    def more(self) -> _containers.RepeatedCompositeFieldContainer[Global___MoreMessage]:
+    def more(self) -> _containers.RepeatedCompositeFieldContainer[Global___NewMessage]:
         """Messages of the same task, under the same lease, that follow this one: a caller that has many at hand saves both
         sides work. At most 1 023, and the request is no larger than one message may be. One with a field that is not
         valid has the whole request refused. Else they are applied one by one, as if each had come alone, and answered
@@ -973,7 +973,7 @@ class AppendMessagesRequest(_message.Message):
         output_ref: _builtins.str = ...,
         request_id: _builtins.str = ...,
         lease_generation: _builtins.int = ...,
-        more: _abc.Iterable[Global___MoreMessage] | None = ...,
+        more: _abc.Iterable[Global___NewMessage] | None = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _typing.Literal["body", b"body", "message", b"message", "message_json", b"message_json"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
@@ -986,8 +986,8 @@ class AppendMessagesRequest(_message.Message):
 Global___AppendMessagesRequest: _TypeAlias = AppendMessagesRequest  # noqa: Y015
 
 @_typing.final
-class MoreMessage(_message.Message):
-    """A message to append behind another one."""
+class NewMessage(_message.Message):
+    """A message to append, together with others."""
 
     DESCRIPTOR: _descriptor.Descriptor
 
@@ -1025,7 +1025,7 @@ class MoreMessage(_message.Message):
     _WhichOneofArgType_body: _TypeAlias = _typing.Literal["body", b"body"]  # noqa: Y015
     def WhichOneof(self, oneof_group: _WhichOneofArgType_body) -> _WhichOneofReturnType_body | None: ...
 
-Global___MoreMessage: _TypeAlias = MoreMessage  # noqa: Y015
+Global___NewMessage: _TypeAlias = NewMessage  # noqa: Y015
 
 @_typing.final
 class AppendMessagesResponse(_message.Message):
@@ -1068,6 +1068,256 @@ class AppendMessagesResponse(_message.Message):
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
 Global___AppendMessagesResponse: _TypeAlias = AppendMessagesResponse  # noqa: Y015
+
+@_typing.final
+class ChatRequest(_message.Message):
+    """Asks a model."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    TASK_UUID_FIELD_NUMBER: _builtins.int
+    MESSAGES_FIELD_NUMBER: _builtins.int
+    PROVIDER_FIELD_NUMBER: _builtins.int
+    MODEL_FIELD_NUMBER: _builtins.int
+    PARAMS_JSON_FIELD_NUMBER: _builtins.int
+    TOOLS_JSON_FIELD_NUMBER: _builtins.int
+    REQUEST_ID_FIELD_NUMBER: _builtins.int
+    LEASE_GENERATION_FIELD_NUMBER: _builtins.int
+    task_uuid: _builtins.str
+    """The task."""
+    provider: _builtins.str
+    """Who is asked: `openai`, `openai_responses`, `anthropic`, `ollama` or `lmstudio`. Empty: the task's
+    `config.llm_provider`, else the server's `llm.provider`.
+    """
+    model: _builtins.str
+    """The model. Empty: the task's `config.model`, else the provider's `model` in the server's configuration."""
+    params_json: _builtins.str
+    """Parameters, in the provider's own words: a JSON object whose fields become fields of the body. It may not have those
+    that are rendered (see StreamRequest), nor `stream`, `stream_options`, `n` and `background`.
+    """
+    tools_json: _builtins.str
+    """Tools that the model may call: an array in the form of OpenAI's chat completions, whoever is asked."""
+    request_id: _builtins.str
+    """Names the call."""
+    lease_generation: _builtins.int
+    """The caller's lease."""
+    @_builtins.property
+    def messages(self) -> _containers.RepeatedCompositeFieldContainer[Global___NewMessage]:
+        """Messages to append first, at most 1 024; those that have no request_id get one that is made of the call's. None: the
+        model is asked to go on.
+        """
+
+    def __init__(
+        self,
+        *,
+        task_uuid: _builtins.str = ...,
+        messages: _abc.Iterable[Global___NewMessage] | None = ...,
+        provider: _builtins.str = ...,
+        model: _builtins.str = ...,
+        params_json: _builtins.str = ...,
+        tools_json: _builtins.str = ...,
+        request_id: _builtins.str = ...,
+        lease_generation: _builtins.int = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["lease_generation", b"lease_generation", "messages", b"messages", "model", b"model", "params_json", b"params_json", "provider", b"provider", "request_id", b"request_id", "task_uuid", b"task_uuid", "tools_json", b"tools_json"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___ChatRequest: _TypeAlias = ChatRequest  # noqa: Y015
+
+@_typing.final
+class ChatResponse(_message.Message):
+    """What a model says, piece by piece."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    STARTED_FIELD_NUMBER: _builtins.int
+    TEXT_FIELD_NUMBER: _builtins.int
+    REASONING_FIELD_NUMBER: _builtins.int
+    TOOL_CALL_FIELD_NUMBER: _builtins.int
+    USAGE_FIELD_NUMBER: _builtins.int
+    DONE_FIELD_NUMBER: _builtins.int
+    text: _builtins.str
+    """More text of the answer."""
+    reasoning: _builtins.str
+    """More of what the model thinks, where the provider tells it."""
+    @_builtins.property
+    def started(self) -> Global___ChatStarted:
+        """The new messages are durable, and the request is being sent."""
+
+    @_builtins.property
+    def tool_call(self) -> Global___ChatToolCall:
+        """More of a tool call."""
+
+    @_builtins.property
+    def usage(self) -> Global___ChatUsage:
+        """What the provider charged."""
+
+    @_builtins.property
+    def done(self) -> Global___ChatDone:
+        """The answer is durable. Nothing follows."""
+
+    def __init__(
+        self,
+        *,
+        started: Global___ChatStarted | None = ...,
+        text: _builtins.str = ...,
+        reasoning: _builtins.str = ...,
+        tool_call: Global___ChatToolCall | None = ...,
+        usage: Global___ChatUsage | None = ...,
+        done: Global___ChatDone | None = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _typing.Literal["done", b"done", "event", b"event", "reasoning", b"reasoning", "started", b"started", "text", b"text", "tool_call", b"tool_call", "usage", b"usage"]  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["done", b"done", "event", b"event", "reasoning", b"reasoning", "started", b"started", "text", b"text", "tool_call", b"tool_call", "usage", b"usage"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    _WhichOneofReturnType_event: _TypeAlias = _typing.Literal["started", "text", "reasoning", "tool_call", "usage", "done"]  # noqa: Y015
+    _WhichOneofArgType_event: _TypeAlias = _typing.Literal["event", b"event"]  # noqa: Y015
+    def WhichOneof(self, oneof_group: _WhichOneofArgType_event) -> _WhichOneofReturnType_event | None: ...
+
+Global___ChatResponse: _TypeAlias = ChatResponse  # noqa: Y015
+
+@_typing.final
+class ChatStarted(_message.Message):
+    """The new messages are durable."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    SEQS_FIELD_NUMBER: _builtins.int
+    PROVIDER_FIELD_NUMBER: _builtins.int
+    MODEL_FIELD_NUMBER: _builtins.int
+    provider: _builtins.str
+    """Who is asked."""
+    model: _builtins.str
+    """Which model."""
+    @_builtins.property
+    def seqs(self) -> _containers.RepeatedScalarFieldContainer[_builtins.int]:
+        """Their numbers."""
+
+    def __init__(
+        self,
+        *,
+        seqs: _abc.Iterable[_builtins.int] | None = ...,
+        provider: _builtins.str = ...,
+        model: _builtins.str = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["model", b"model", "provider", b"provider", "seqs", b"seqs"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___ChatStarted: _TypeAlias = ChatStarted  # noqa: Y015
+
+@_typing.final
+class ChatToolCall(_message.Message):
+    """A piece of a tool call."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    INDEX_FIELD_NUMBER: _builtins.int
+    ID_FIELD_NUMBER: _builtins.int
+    NAME_FIELD_NUMBER: _builtins.int
+    ARGUMENTS_FIELD_NUMBER: _builtins.int
+    index: _builtins.int
+    """Which call of the answer, from 0."""
+    id: _builtins.str
+    """Its id. With the first piece only."""
+    name: _builtins.str
+    """The tool. With the first piece only."""
+    arguments: _builtins.str
+    """More of its arguments."""
+    def __init__(
+        self,
+        *,
+        index: _builtins.int = ...,
+        id: _builtins.str = ...,
+        name: _builtins.str = ...,
+        arguments: _builtins.str = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["arguments", b"arguments", "id", b"id", "index", b"index", "name", b"name"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___ChatToolCall: _TypeAlias = ChatToolCall  # noqa: Y015
+
+@_typing.final
+class ChatUsage(_message.Message):
+    """What a provider charged for one request. The four are disjoint, as in RecordUsage."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    INPUT_TOKENS_FIELD_NUMBER: _builtins.int
+    OUTPUT_TOKENS_FIELD_NUMBER: _builtins.int
+    CACHE_CREATION_TOKENS_FIELD_NUMBER: _builtins.int
+    CACHE_READ_TOKENS_FIELD_NUMBER: _builtins.int
+    input_tokens: _builtins.int
+    """Input that no cache had."""
+    output_tokens: _builtins.int
+    """Output."""
+    cache_creation_tokens: _builtins.int
+    """Input that a cache took in."""
+    cache_read_tokens: _builtins.int
+    """Input that a cache had."""
+    def __init__(
+        self,
+        *,
+        input_tokens: _builtins.int = ...,
+        output_tokens: _builtins.int = ...,
+        cache_creation_tokens: _builtins.int = ...,
+        cache_read_tokens: _builtins.int = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["cache_creation_tokens", b"cache_creation_tokens", "cache_read_tokens", b"cache_read_tokens", "input_tokens", b"input_tokens", "output_tokens", b"output_tokens"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___ChatUsage: _TypeAlias = ChatUsage  # noqa: Y015
+
+@_typing.final
+class ChatDone(_message.Message):
+    """The answer is durable."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    SEQ_FIELD_NUMBER: _builtins.int
+    MESSAGE_JSON_FIELD_NUMBER: _builtins.int
+    FINISH_REASON_FIELD_NUMBER: _builtins.int
+    PRESSURE_FIELD_NUMBER: _builtins.int
+    DUPLICATE_FIELD_NUMBER: _builtins.int
+    seq: _builtins.int
+    """The number of the assistant message."""
+    message_json: _builtins.str
+    """The assistant message: an OpenAI chat message."""
+    finish_reason: _builtins.str
+    """Why the model stopped: `stop`, `tool_calls`, `length`, `content_filter` or another word of the provider."""
+    duplicate: _builtins.bool
+    """Whether a call with the same request_id was answered before."""
+    @_builtins.property
+    def pressure(self) -> _message_pb2.Pressure:
+        """How full the context is with it."""
+
+    def __init__(
+        self,
+        *,
+        seq: _builtins.int = ...,
+        message_json: _builtins.str = ...,
+        finish_reason: _builtins.str = ...,
+        pressure: _message_pb2.Pressure | None = ...,
+        duplicate: _builtins.bool = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _typing.Literal["pressure", b"pressure"]  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["duplicate", b"duplicate", "finish_reason", b"finish_reason", "message_json", b"message_json", "pressure", b"pressure", "seq", b"seq"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___ChatDone: _TypeAlias = ChatDone  # noqa: Y015
 
 @_typing.final
 class StreamRequestRequest(_message.Message):

@@ -126,6 +126,11 @@ class ContextStoreStub(object):
                 request_serializer=contextstore_dot_v1_dot_context__store__pb2.AppendMessagesRequest.SerializeToString,
                 response_deserializer=contextstore_dot_v1_dot_context__store__pb2.AppendMessagesResponse.FromString,
                 _registered_method=True)
+        self.Chat = channel.unary_stream(
+                '/contextstore.v1.ContextStore/Chat',
+                request_serializer=contextstore_dot_v1_dot_context__store__pb2.ChatRequest.SerializeToString,
+                response_deserializer=contextstore_dot_v1_dot_context__store__pb2.ChatResponse.FromString,
+                _registered_method=True)
         self.StreamRequest = channel.unary_stream(
                 '/contextstore.v1.ContextStore/StreamRequest',
                 request_serializer=contextstore_dot_v1_dot_context__store__pb2.StreamRequestRequest.SerializeToString,
@@ -359,6 +364,28 @@ class ContextStoreServicer(object):
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
+    def Chat(self, request, context):
+        """Sends the context to a model and appends what it says: the whole turn of an agent in one call. Appends the new
+        messages, all of which are checked first; renders the view as StreamRequest does, sends it, streams the answer as it
+        arrives, appends it as an assistant message when it is complete, and records the usage. What only the provider
+        understands of an answer is kept beside the message, and goes back to that provider as it was.
+
+        If the answer breaks off, what arrived is appended with `"interrupted":true` beside its content, without tool calls
+        that are not whole, and the call fails with PROVIDER_FAILED; the next request is valid. The same is appended when the
+        caller goes away, reads nothing for too long, or the server stops. While a model answers, the task is open to other
+        calls, and the caller's lease is kept alive.
+
+        With a request_id the call can be repeated: if the first was answered, nothing is sent again, and what is in the log
+        is told, as `started` and `done` only. If it was not, the messages are not appended twice, and the model is asked
+        again. While the first goes on, the second waits for it. The messages have ids of their own that are made of it.
+
+        Errors as AppendMessage, REQUEST_TOO_LARGE, PROVIDER_NOT_CONFIGURED, PROVIDER_REFUSED, PROVIDER_FAILED, OVERLOADED,
+        STALLED. After PROVIDER_* the new messages are in the log.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
     def StreamRequest(self, request, context):
         """What the model sees as the body of a request to a provider, to be sent as it is: messages, system prompt, tools and
         parameters. It is always valid, whatever happened to the task: calls without a result get one, results without a
@@ -574,6 +601,11 @@ def add_ContextStoreServicer_to_server(servicer, server):
                     servicer.AppendMessages,
                     request_deserializer=contextstore_dot_v1_dot_context__store__pb2.AppendMessagesRequest.FromString,
                     response_serializer=contextstore_dot_v1_dot_context__store__pb2.AppendMessagesResponse.SerializeToString,
+            ),
+            'Chat': grpc.unary_stream_rpc_method_handler(
+                    servicer.Chat,
+                    request_deserializer=contextstore_dot_v1_dot_context__store__pb2.ChatRequest.FromString,
+                    response_serializer=contextstore_dot_v1_dot_context__store__pb2.ChatResponse.SerializeToString,
             ),
             'StreamRequest': grpc.unary_stream_rpc_method_handler(
                     servicer.StreamRequest,
@@ -1044,6 +1076,33 @@ class ContextStore(object):
             '/contextstore.v1.ContextStore/AppendMessages',
             contextstore_dot_v1_dot_context__store__pb2.AppendMessagesRequest.SerializeToString,
             contextstore_dot_v1_dot_context__store__pb2.AppendMessagesResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def Chat(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_stream(
+            request,
+            target,
+            '/contextstore.v1.ContextStore/Chat',
+            contextstore_dot_v1_dot_context__store__pb2.ChatRequest.SerializeToString,
+            contextstore_dot_v1_dot_context__store__pb2.ChatResponse.FromString,
             options,
             channel_credentials,
             insecure,

@@ -113,6 +113,24 @@ class ContextStoreStub:
     read: only the last 1 024 request_ids of a task are remembered. Errors as AppendMessage, and STALLED for one
     that reads no responses.
     """
+    Chat: _grpc.UnaryStreamMultiCallable[_context_store_pb2.ChatRequest, _context_store_pb2.ChatResponse]
+    """Sends the context to a model and appends what it says: the whole turn of an agent in one call. Appends the new
+    messages, all of which are checked first; renders the view as StreamRequest does, sends it, streams the answer as it
+    arrives, appends it as an assistant message when it is complete, and records the usage. What only the provider
+    understands of an answer is kept beside the message, and goes back to that provider as it was.
+
+    If the answer breaks off, what arrived is appended with `"interrupted":true` beside its content, without tool calls
+    that are not whole, and the call fails with PROVIDER_FAILED; the next request is valid. The same is appended when the
+    caller goes away, reads nothing for too long, or the server stops. While a model answers, the task is open to other
+    calls, and the caller's lease is kept alive.
+
+    With a request_id the call can be repeated: if the first was answered, nothing is sent again, and what is in the log
+    is told, as `started` and `done` only. If it was not, the messages are not appended twice, and the model is asked
+    again. While the first goes on, the second waits for it. The messages have ids of their own that are made of it.
+
+    Errors as AppendMessage, REQUEST_TOO_LARGE, PROVIDER_NOT_CONFIGURED, PROVIDER_REFUSED, PROVIDER_FAILED, OVERLOADED,
+    STALLED. After PROVIDER_* the new messages are in the log.
+    """
     StreamRequest: _grpc.UnaryStreamMultiCallable[_context_store_pb2.StreamRequestRequest, _context_store_pb2.StreamRequestResponse]
     """What the model sees as the body of a request to a provider, to be sent as it is: messages, system prompt, tools and
     parameters. It is always valid, whatever happened to the task: calls without a result get one, results without a
@@ -264,6 +282,24 @@ class ContextStoreAsyncStub(ContextStoreStub):
     tasks. A caller that may repeat messages after a broken stream keeps at most 512 whose responses it has not
     read: only the last 1 024 request_ids of a task are remembered. Errors as AppendMessage, and STALLED for one
     that reads no responses.
+    """
+    Chat: _aio.UnaryStreamMultiCallable[_context_store_pb2.ChatRequest, _context_store_pb2.ChatResponse]  # type: ignore[assignment]
+    """Sends the context to a model and appends what it says: the whole turn of an agent in one call. Appends the new
+    messages, all of which are checked first; renders the view as StreamRequest does, sends it, streams the answer as it
+    arrives, appends it as an assistant message when it is complete, and records the usage. What only the provider
+    understands of an answer is kept beside the message, and goes back to that provider as it was.
+
+    If the answer breaks off, what arrived is appended with `"interrupted":true` beside its content, without tool calls
+    that are not whole, and the call fails with PROVIDER_FAILED; the next request is valid. The same is appended when the
+    caller goes away, reads nothing for too long, or the server stops. While a model answers, the task is open to other
+    calls, and the caller's lease is kept alive.
+
+    With a request_id the call can be repeated: if the first was answered, nothing is sent again, and what is in the log
+    is told, as `started` and `done` only. If it was not, the messages are not appended twice, and the model is asked
+    again. While the first goes on, the second waits for it. The messages have ids of their own that are made of it.
+
+    Errors as AppendMessage, REQUEST_TOO_LARGE, PROVIDER_NOT_CONFIGURED, PROVIDER_REFUSED, PROVIDER_FAILED, OVERLOADED,
+    STALLED. After PROVIDER_* the new messages are in the log.
     """
     StreamRequest: _aio.UnaryStreamMultiCallable[_context_store_pb2.StreamRequestRequest, _context_store_pb2.StreamRequestResponse]  # type: ignore[assignment]
     """What the model sees as the body of a request to a provider, to be sent as it is: messages, system prompt, tools and
@@ -491,6 +527,30 @@ class ContextStoreServicer(metaclass=_abc_1.ABCMeta):
         tasks. A caller that may repeat messages after a broken stream keeps at most 512 whose responses it has not
         read: only the last 1 024 request_ids of a task are remembered. Errors as AppendMessage, and STALLED for one
         that reads no responses.
+        """
+
+    @_abc_1.abstractmethod
+    def Chat(
+        self,
+        request: _context_store_pb2.ChatRequest,
+        context: _ServicerContext,
+    ) -> _typing.Union[_abc.Iterator[_context_store_pb2.ChatResponse], _abc.AsyncIterator[_context_store_pb2.ChatResponse]]:
+        """Sends the context to a model and appends what it says: the whole turn of an agent in one call. Appends the new
+        messages, all of which are checked first; renders the view as StreamRequest does, sends it, streams the answer as it
+        arrives, appends it as an assistant message when it is complete, and records the usage. What only the provider
+        understands of an answer is kept beside the message, and goes back to that provider as it was.
+
+        If the answer breaks off, what arrived is appended with `"interrupted":true` beside its content, without tool calls
+        that are not whole, and the call fails with PROVIDER_FAILED; the next request is valid. The same is appended when the
+        caller goes away, reads nothing for too long, or the server stops. While a model answers, the task is open to other
+        calls, and the caller's lease is kept alive.
+
+        With a request_id the call can be repeated: if the first was answered, nothing is sent again, and what is in the log
+        is told, as `started` and `done` only. If it was not, the messages are not appended twice, and the model is asked
+        again. While the first goes on, the second waits for it. The messages have ids of their own that are made of it.
+
+        Errors as AppendMessage, REQUEST_TOO_LARGE, PROVIDER_NOT_CONFIGURED, PROVIDER_REFUSED, PROVIDER_FAILED, OVERLOADED,
+        STALLED. After PROVIDER_* the new messages are in the log.
         """
 
     @_abc_1.abstractmethod

@@ -165,6 +165,20 @@ class _ErrorReasonEnumTypeWrapper(_enum_type_wrapper._EnumTypeWrapper[_ErrorReas
     are named.
     Code: FAILED_PRECONDITION. Retry: no; make the context smaller or raise the limit.
     """
+    ERROR_REASON_PROVIDER_NOT_CONFIGURED: _ErrorReason.ValueType  # 34
+    """The server cannot ask that provider: no provider is named, or its key, its model or its address is missing. What is
+    missing is named, never the key.
+    Code: FAILED_PRECONDITION. Retry: no; configure it (`llm.*`).
+    """
+    ERROR_REASON_PROVIDER_REFUSED: _ErrorReason.ValueType  # 35
+    """The provider does not take the request. Its status, its word for the error and its own words are told.
+    Code: FAILED_PRECONDITION. Retry: no; the same request would be refused again.
+    """
+    ERROR_REASON_PROVIDER_FAILED: _ErrorReason.ValueType  # 36
+    """The provider could not be reached, failed, was too slow, or broke off in the middle of an answer. What arrived of an
+    answer is in the log.
+    Code: UNAVAILABLE. Retry: yes; after the pause in the RetryInfo, with the same request_id.
+    """
 
 class ErrorReason(_ErrorReason, metaclass=_ErrorReasonEnumTypeWrapper):
     """Why a call was refused: the `reason` of the `google.rpc.ErrorInfo` that comes with every error of this
@@ -317,5 +331,19 @@ ERROR_REASON_REQUEST_TOO_LARGE: ErrorReason.ValueType  # 33
 """The body of a request to a provider is larger than it may be. Its size, as far as it was looked at, and the limit
 are named.
 Code: FAILED_PRECONDITION. Retry: no; make the context smaller or raise the limit.
+"""
+ERROR_REASON_PROVIDER_NOT_CONFIGURED: ErrorReason.ValueType  # 34
+"""The server cannot ask that provider: no provider is named, or its key, its model or its address is missing. What is
+missing is named, never the key.
+Code: FAILED_PRECONDITION. Retry: no; configure it (`llm.*`).
+"""
+ERROR_REASON_PROVIDER_REFUSED: ErrorReason.ValueType  # 35
+"""The provider does not take the request. Its status, its word for the error and its own words are told.
+Code: FAILED_PRECONDITION. Retry: no; the same request would be refused again.
+"""
+ERROR_REASON_PROVIDER_FAILED: ErrorReason.ValueType  # 36
+"""The provider could not be reached, failed, was too slow, or broke off in the middle of an answer. What arrived of an
+answer is in the log.
+Code: UNAVAILABLE. Retry: yes; after the pause in the RetryInfo, with the same request_id.
 """
 Global___ErrorReason: _TypeAlias = ErrorReason  # noqa: Y015

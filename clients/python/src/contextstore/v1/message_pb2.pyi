@@ -126,7 +126,9 @@ class Pressure(_message.Message):
     limit: _builtins.int
     """Tokens the model takes."""
     limit_source: _builtins.str
-    """Where the limit comes from: `task` (its configuration) or `default` (a guess by provider)."""
+    """Where the limit comes from: `task` (its configuration), `server` (`context_length` of its provider in the server's
+    configuration) or `default` (a guess by provider).
+    """
     ratio: _builtins.float
     """`tokens` divided by `limit`."""
     stage: _builtins.str

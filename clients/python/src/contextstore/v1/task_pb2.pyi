@@ -167,7 +167,7 @@ class TaskConfig(_message.Message):
     model: _builtins.str
     """The model the agent talks to."""
     context_length: _builtins.int
-    """Tokens the model takes. Unset: the provider's default, reported as `limit_source = default`."""
+    """Tokens the model takes. Unset: what the server's configuration says of the provider, or a guess; `limit_source` tells."""
     durability: _builtins.str
     """`group`, `each` or `process`. Empty: as the server is configured."""
     extra_json: _builtins.str

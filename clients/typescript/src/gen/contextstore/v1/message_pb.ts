@@ -149,7 +149,8 @@ export type Pressure = Message$1<"contextstore.v1.Pressure"> & {
   limit: bigint;
 
   /**
-   * Where the limit comes from: `task` (its configuration) or `default` (a guess by provider).
+   * Where the limit comes from: `task` (its configuration), `server` (`context_length` of its provider in the server's
+   * configuration) or `default` (a guess by provider).
    *
    * @generated from field: string limit_source = 3;
    */

@@ -174,7 +174,7 @@ export type TaskConfig = Message<"contextstore.v1.TaskConfig"> & {
   model: string;
 
   /**
-   * Tokens the model takes. Unset: the provider's default, reported as `limit_source = default`.
+   * Tokens the model takes. Unset: what the server's configuration says of the provider, or a guess; `limit_source` tells.
    *
    * @generated from field: optional uint64 context_length = 3;
    */

@@ -1,0 +1,325 @@
+//! One turn of a model: the request is made and sent, the answer told as it arrives, and recorded however it ends.
+
+use std::pin::pin;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use contextstore_proto::v1 as pb;
+use pb::chat_response::Event as Told;
+use tokio::sync::mpsc;
+use tokio::task::block_in_place;
+use tokio::time::{Interval, MissedTickBehavior, interval, sleep};
+use tonic::Status;
+use uuid::Uuid;
+
+use super::super::serving::Serving;
+use super::super::status::Refusal;
+use super::super::{answer, convert};
+use super::{ANSWER, Item, message_of};
+use crate::infra::metrics;
+use crate::llm::{Answer, CallPiece, Event, LlmError, Payload, Request, Said, Usage};
+use crate::model::{Event as LogEvent, NewMessage, Provider, RequestId, Role, StoreError, TaskId};
+use crate::render::{RenderOptions, Rendering};
+use crate::store::{Append, AppendOutcome, Caller, RequestFile};
+
+/// Bytes that are rendered before others get the thread.
+const RENDERED_AT_ONCE: u64 = 4 << 20;
+/// What a message takes in the log beside what was said.
+const AROUND_BYTES: usize = 8 << 10;
+/// How often a write that failed is tried again.
+const WRITES: u32 = 3;
+
+/// A turn that is about to begin: the new messages are durable.
+pub(super) struct Turn {
+    pub(super) serving: Arc<Serving>,
+    pub(super) id: TaskId,
+    pub(super) caller: Caller,
+    pub(super) provider: Provider,
+    pub(super) options: RenderOptions,
+    pub(super) seqs: Vec<u64>,
+}
+
+/// Why an answer is not whole.
+enum Cut {
+    /// The provider failed.
+    Provider(LlmError),
+    /// Nobody listens any more.
+    Gone,
+    /// The server stops.
+    Stopping,
+}
+
+impl Turn {
+    pub(super) async fn run(self, events: mpsc::Sender<Item>) {
+        if let Err(status) = self.turn(&events).await {
+            let _ = events.send(Err(status)).await;
+        }
+    }
+
+    async fn turn(&self, events: &mpsc::Sender<Item>) -> Result<(), Status> {
+        let request = self.render().await?;
+        let started = pb::ChatStarted {
+            seqs: self.seqs.clone(),
+            provider: self.provider.as_str().to_owned(),
+            model: self.options.model().to_owned(),
+        };
+        let mut said = Said::new(self.provider);
+        let (file, len) = request.contents();
+        let payload = Payload { file, len };
+        let mut answer = self.serving.gateway.send(Request { provider: self.provider, payload });
+        let ended = self.listen(started, &mut answer, &mut said, events).await;
+        // The connection of an answer that is not whole is closed, and the file is gone, before anything else happens.
+        drop(answer);
+        block_in_place(|| drop(request));
+        let appended = self.record(&said).await;
+        match ended {
+            Ok(()) => {
+                let (outcome, message) = appended?.ok_or_else(|| {
+                    Refusal::Internal("an answer that is whole and has no message".to_owned())
+                })?;
+                self.tell_end(&said, &outcome, &message, events).await;
+                Ok(())
+            }
+            Err(cut) => {
+                // Why it ended is worth more than that the rest could not be recorded either.
+                if let Err(status) = appended {
+                    tracing::warn!(id = %self.id, error = status.message(), "what a model had said could not be recorded");
+                }
+                Err(match cut {
+                    Cut::Provider(error) => Refusal::Provider(error).into(),
+                    Cut::Stopping => Refusal::Stopping.into(),
+                    Cut::Gone => Status::cancelled("the caller has gone"),
+                })
+            }
+        }
+    }
+
+    /// Makes the request on disk, piece by piece.
+    async fn render(&self) -> Result<RequestFile, Status> {
+        let begin = |store: &crate::store::Store| {
+            let view = store.view_snapshot(self.id)?;
+            Ok((store.request_file(self.id)?, Rendering::new(self.options.clone(), view.lines())))
+        };
+        let (mut file, mut rendering) = self.serving.with(begin).await?;
+        let mut piece = Vec::new();
+        let mut more = true;
+        while more {
+            let until = rendering.written() + RENDERED_AT_ONCE;
+            let mut some = || -> Result<bool, StoreError> {
+                while rendering.written() < until {
+                    piece.clear();
+                    let more = rendering.next(&mut piece)?;
+                    file.write(&piece)?;
+                    if !more {
+                        return Ok(false);
+                    }
+                }
+                Ok(true)
+            };
+            more = match self.serving.with(|_| some()).await {
+                Ok(more) => more,
+                Err(status) => {
+                    block_in_place(|| drop(file));
+                    return Err(status);
+                }
+            };
+        }
+        Ok(file)
+    }
+
+    /// Tells the answer as it arrives, until it is whole.
+    async fn listen(
+        &self,
+        started: pb::ChatStarted,
+        answer: &mut Answer,
+        said: &mut Said,
+        events: &mpsc::Sender<Item>,
+    ) -> Result<(), Cut> {
+        let mut renewals = self.renewals();
+        self.tell(Told::Started(started), events, &mut renewals).await?;
+        let limit = self.serving.limits.message_bytes.saturating_sub(AROUND_BYTES);
+        loop {
+            let event = {
+                let mut next = pin!(answer.next());
+                loop {
+                    tokio::select! {
+                        event = &mut next => break event.map_err(Cut::Provider)?,
+                        cut = self.meanwhile(events, &mut renewals) => cut?,
+                    }
+                }
+            };
+            let Some(event) = event else { return Ok(()) };
+            if said.bytes() + event.bytes() > limit {
+                let problem = format!(
+                    "the answer is larger than a message may be ({limit} bytes, limits.message_bytes)"
+                );
+                let (provider, retry_after) = (self.provider, None);
+                return Err(Cut::Provider(LlmError::Failed { provider, problem, retry_after }));
+            }
+            said.take(&event);
+            if let Some(told) = told(event) {
+                self.tell(told, events, &mut renewals).await?;
+            }
+        }
+    }
+
+    /// Hands a piece on when there is room for it.
+    async fn tell(
+        &self,
+        told: Told,
+        events: &mpsc::Sender<Item>,
+        renewals: &mut Interval,
+    ) -> Result<(), Cut> {
+        let place = loop {
+            tokio::select! {
+                place = events.reserve() => break place.map_err(|_| Cut::Gone)?,
+                cut = self.meanwhile(events, renewals) => cut?,
+            }
+        };
+        place.send(Ok(pb::ChatResponse { event: Some(told) }));
+        Ok(())
+    }
+
+    /// Whatever else may happen while a model answers: the answer is cut off, or the lease has to be renewed.
+    async fn meanwhile(&self, events: &mpsc::Sender<Item>, renewals: &mut Interval) -> Result<(), Cut> {
+        tokio::select! {
+            () = events.closed() => return Err(Cut::Gone),
+            () = self.serving.chats.cut() => return Err(Cut::Stopping),
+            _ = renewals.tick() => {}
+        }
+        let generation = self.caller.lease_generation;
+        if generation > 0
+            && let Err(status) = self.serving.with(|store| store.renew_lease(self.id, generation)).await
+        {
+            // Recording the answer will say the same.
+            tracing::debug!(id = %self.id, error = status.message(), "a lease could not be renewed");
+        }
+        Ok(())
+    }
+
+    fn renewals(&self) -> Interval {
+        let mut renewals = interval((self.serving.lease_ttl() / 3).max(Duration::from_millis(10)));
+        renewals.set_missed_tick_behavior(MissedTickBehavior::Delay);
+        renewals
+    }
+
+    /// Appends what was said, whole or not, and what it cost; none if nothing was.
+    async fn record(&self, said: &Said) -> Result<Option<(AppendOutcome, NewMessage)>, Status> {
+        let Some(message) = said.message()? else {
+            self.record_usage(said.usage()).await;
+            return Ok(None);
+        };
+        let began = Instant::now();
+        let whole = said.finish_reason().is_some();
+        // Only an answer that is whole is told again to a call that is repeated.
+        let named = self.caller.request_id.as_ref().filter(|_| whole).map(|id| convert::part_of(id, ANSWER));
+        let append = Append { message, caller: self.part(named) };
+        let outcome = self.write(|store| store.append(self.id, &append)).await?;
+        metrics::message_appended(&outcome.source, Role::Assistant.as_str());
+        metrics::append_took(began.elapsed());
+        match said.usage() {
+            Some(usage) => self.record_usage(Some(usage)).await,
+            None => self.record_call().await,
+        }
+        Ok(Some((outcome, append.message)))
+    }
+
+    async fn record_usage(&self, usage: Option<Usage>) {
+        let Some(Usage { input, output, cache_creation, cache_read }) = usage else { return };
+        let kinds = [
+            ("input", input),
+            ("output", output),
+            ("cache_creation", cache_creation),
+            ("cache_read", cache_read),
+        ];
+        for (kind, tokens) in kinds {
+            metrics::llm_tokens(self.provider.as_str(), kind, tokens);
+        }
+        self.record_event(&LogEvent::Usage {
+            input_tokens: input,
+            output_tokens: output,
+            cache_creation_tokens: cache_creation,
+            cache_read_tokens: cache_read,
+            counted_tokens: None,
+        })
+        .await;
+    }
+
+    /// A provider that does not say what it charged was called all the same.
+    async fn record_call(&self) {
+        self.record_event(&LogEvent::Statistics { llm_calls: 1, tool_calls: 0, tokens: 0, compressions: 0 })
+            .await;
+    }
+
+    async fn record_event(&self, event: &LogEvent) {
+        let caller = self.part(None);
+        if let Err(status) = self.write(|store| store.append_event(self.id, event, &caller)).await {
+            // The answer is there; what it cost is not worth losing it.
+            tracing::warn!(id = %self.id, error = status.message(), "what a model cost could not be recorded");
+        }
+    }
+
+    /// One of the calls that this one is made of. It has an id, so that it can be tried again.
+    fn part(&self, request_id: Option<RequestId>) -> Caller {
+        let new = || RequestId::parse(&Uuid::new_v4().to_string()).ok();
+        Caller { request_id: request_id.or_else(new), lease_generation: self.caller.lease_generation }
+    }
+
+    /// Writes, and tries again if that may help: an answer cannot be asked for twice.
+    async fn write<T>(
+        &self,
+        act: impl Fn(&crate::store::Store) -> Result<T, StoreError>,
+    ) -> Result<T, Status> {
+        let mut tries = 0;
+        loop {
+            tries += 1;
+            match self.serving.with(|store| Ok(act(store))).await? {
+                Err(error) if error.is_retryable() && tries < WRITES => {
+                    sleep(Duration::from_millis(100) * tries).await;
+                }
+                done => return done.map_err(Status::from),
+            }
+        }
+    }
+
+    /// Tells what it cost, and that the answer is durable. It is, whether or not somebody listens.
+    async fn tell_end(
+        &self,
+        said: &Said,
+        outcome: &AppendOutcome,
+        message: &NewMessage,
+        events: &mpsc::Sender<Item>,
+    ) {
+        let usage = said.usage().map(|usage| {
+            Told::Usage(pb::ChatUsage {
+                input_tokens: usage.input,
+                output_tokens: usage.output,
+                cache_creation_tokens: usage.cache_creation,
+                cache_read_tokens: usage.cache_read,
+            })
+        });
+        let done = Told::Done(pb::ChatDone {
+            seq: outcome.seq,
+            message_json: message_of(message),
+            finish_reason: said.finish_reason().unwrap_or_default().to_owned(),
+            pressure: Some(answer::pressure(&outcome.pressure)),
+            duplicate: false,
+        });
+        for told in usage.into_iter().chain([done]) {
+            let _ = events.send(Ok(pb::ChatResponse { event: Some(told) })).await;
+        }
+    }
+}
+
+/// A piece as the caller sees it, if it does.
+fn told(event: Event) -> Option<Told> {
+    match event {
+        // Why a model does not answer is an answer too.
+        Event::Text(text) | Event::Refusal(text) => Some(Told::Text(text)),
+        Event::Reasoning(text) => Some(Told::Reasoning(text)),
+        Event::ToolCall(CallPiece { index, id, name, arguments, .. }) => {
+            Some(Told::ToolCall(pb::ChatToolCall { index, id, name, arguments }))
+        }
+        Event::Usage(_) | Event::Opaque(_) | Event::Finish(_) => None,
+    }
+}

@@ -1,0 +1,228 @@
+//! The Messages API: events about blocks of the content.
+
+use std::collections::VecDeque;
+
+use serde::{Deserialize, Serialize};
+use serde_json::value::RawValue;
+
+use super::{Broken, CallPiece, Decode, Event, Frame, Usage, new_call_id, parse, some};
+
+#[derive(Debug, Default)]
+pub(super) struct Events {
+    usage: Usage,
+    calls: u32,
+    /// The block that is being told; they come one after the other.
+    block: Option<Block>,
+    finish: Option<String>,
+    done: bool,
+}
+
+#[derive(Debug)]
+enum Block {
+    Thinking { thinking: String, signature: String },
+    Call { index: u32, told: bool },
+    Other,
+}
+
+#[derive(Deserialize)]
+struct Raw<'a> {
+    #[serde(rename = "type")]
+    kind: Option<String>,
+    message: Option<Message>,
+    #[serde(borrow)]
+    content_block: Option<&'a RawValue>,
+    delta: Option<Delta>,
+    usage: Option<RawUsage>,
+    error: Option<Failure>,
+}
+
+#[derive(Deserialize)]
+struct Message {
+    usage: Option<RawUsage>,
+}
+
+#[derive(Deserialize)]
+struct RawUsage {
+    input_tokens: Option<u64>,
+    output_tokens: Option<u64>,
+    cache_creation_input_tokens: Option<u64>,
+    cache_read_input_tokens: Option<u64>,
+}
+
+#[derive(Deserialize)]
+struct RawBlock {
+    #[serde(rename = "type")]
+    kind: Option<String>,
+    text: Option<String>,
+    thinking: Option<String>,
+    signature: Option<String>,
+    id: Option<String>,
+    name: Option<String>,
+}
+
+#[derive(Deserialize)]
+struct Delta {
+    text: Option<String>,
+    thinking: Option<String>,
+    signature: Option<String>,
+    partial_json: Option<String>,
+    stop_reason: Option<String>,
+}
+
+#[derive(Deserialize)]
+struct Failure {
+    #[serde(rename = "type")]
+    kind: Option<String>,
+    message: Option<String>,
+}
+
+/// A block of thinking as it goes back.
+#[derive(Serialize)]
+struct Thinking<'a> {
+    #[serde(rename = "type")]
+    kind: &'static str,
+    thinking: &'a str,
+    signature: &'a str,
+}
+
+impl Decode for Events {
+    fn take(&mut self, frame: &Frame, out: &mut VecDeque<Event>) -> Result<(), Broken> {
+        let raw: Raw<'_> = parse(frame)?;
+        match raw.kind.as_deref().unwrap_or(&frame.name) {
+            "message_start" => self.count(raw.message.and_then(|message| message.usage), out),
+            "content_block_start" => {
+                if let Some(block) = raw.content_block {
+                    self.begin(block.get(), out)?;
+                }
+            }
+            "content_block_delta" => {
+                if let Some(delta) = raw.delta {
+                    self.delta(delta, out);
+                }
+            }
+            "content_block_stop" => self.end_block(out)?,
+            "message_delta" => {
+                self.finish = raw.delta.and_then(|delta| some(delta.stop_reason)).or(self.finish.take());
+                self.count(raw.usage, out);
+            }
+            "message_stop" => self.done = true,
+            "error" => {
+                let (kind, message) = raw.error.map_or((None, None), |error| (error.kind, error.message));
+                return Err(Broken::Said {
+                    kind: kind.unwrap_or_default(),
+                    message: message.unwrap_or_default(),
+                });
+            }
+            // `ping`, and what is new.
+            _ => {}
+        }
+        Ok(())
+    }
+
+    fn is_done(&self) -> bool {
+        self.done
+    }
+
+    fn end(&mut self, out: &mut VecDeque<Event>) -> bool {
+        let Some(reason) = self.finish.take() else { return false };
+        let word = match reason.as_str() {
+            "end_turn" | "stop_sequence" => "stop",
+            "tool_use" => "tool_calls",
+            "max_tokens" | "model_context_window_exceeded" => "length",
+            "refusal" => "content_filter",
+            other => other,
+        };
+        out.push_back(Event::Finish(word.to_owned()));
+        true
+    }
+}
+
+impl Events {
+    /// Later counts are of the whole answer so far; what they leave out is as it was.
+    fn count(&mut self, usage: Option<RawUsage>, out: &mut VecDeque<Event>) {
+        let Some(raw) = usage else { return };
+        let Usage { input, output, cache_creation, cache_read } = self.usage;
+        self.usage = Usage {
+            input: raw.input_tokens.unwrap_or(input),
+            output: raw.output_tokens.unwrap_or(output),
+            cache_creation: raw.cache_creation_input_tokens.unwrap_or(cache_creation),
+            cache_read: raw.cache_read_input_tokens.unwrap_or(cache_read),
+        };
+        out.push_back(Event::Usage(self.usage));
+    }
+
+    fn begin(&mut self, raw: &str, out: &mut VecDeque<Event>) -> Result<(), Broken> {
+        let block: RawBlock =
+            serde_json::from_str(raw).map_err(|error| Broken::Malformed(error.to_string()))?;
+        self.block = Some(match block.kind.as_deref().unwrap_or_default() {
+            "thinking" => {
+                let (thinking, signature) =
+                    (block.thinking.unwrap_or_default(), block.signature.unwrap_or_default());
+                if !thinking.is_empty() {
+                    out.push_back(Event::Reasoning(thinking.clone()));
+                }
+                Block::Thinking { thinking, signature }
+            }
+            "redacted_thinking" => {
+                out.push_back(Event::Opaque(raw.to_owned()));
+                Block::Other
+            }
+            "tool_use" => {
+                let index = self.calls;
+                self.calls += 1;
+                out.push_back(Event::ToolCall(CallPiece {
+                    index,
+                    id: some(block.id).unwrap_or_else(new_call_id),
+                    name: block.name.unwrap_or_default(),
+                    custom: false,
+                    arguments: String::new(),
+                }));
+                Block::Call { index, told: false }
+            }
+            _ => {
+                out.extend(some(block.text).map(Event::Text));
+                Block::Other
+            }
+        });
+        Ok(())
+    }
+
+    fn delta(&mut self, delta: Delta, out: &mut VecDeque<Event>) {
+        match &mut self.block {
+            Some(Block::Thinking { thinking, signature }) => {
+                signature.push_str(&delta.signature.unwrap_or_default());
+                if let Some(more) = some(delta.thinking) {
+                    thinking.push_str(&more);
+                    out.push_back(Event::Reasoning(more));
+                }
+            }
+            Some(Block::Call { index, told }) => {
+                if let Some(arguments) = some(delta.partial_json) {
+                    *told = true;
+                    let piece = CallPiece { index: *index, arguments, ..CallPiece::default() };
+                    out.push_back(Event::ToolCall(piece));
+                }
+            }
+            Some(Block::Other) | None => out.extend(some(delta.text).map(Event::Text)),
+        }
+    }
+
+    fn end_block(&mut self, out: &mut VecDeque<Event>) -> Result<(), Broken> {
+        match self.block.take() {
+            // Without a signature it would not be taken back.
+            Some(Block::Thinking { thinking, signature }) if !signature.is_empty() => {
+                let block = Thinking { kind: "thinking", thinking: &thinking, signature: &signature };
+                let json =
+                    serde_json::to_string(&block).map_err(|error| Broken::Malformed(error.to_string()))?;
+                out.push_back(Event::Opaque(json));
+            }
+            // A tool without parameters is called with nothing.
+            Some(Block::Call { index, told: false }) => {
+                let piece = CallPiece { index, arguments: "{}".to_owned(), ..CallPiece::default() };
+                out.push_back(Event::ToolCall(piece));
+            }
+            Some(Block::Thinking { .. } | Block::Call { .. } | Block::Other) | None => {}
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,138 @@
+//! Why a provider gave no answer. The words are the provider's own where it has some; no key is ever among them.
+
+use std::time::Duration;
+
+use crate::model::Provider;
+
+/// Most bytes that are kept of what a provider says.
+const MAX_MESSAGE_BYTES: usize = 1024;
+
+/// Why there is no answer, or only a part of one.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum LlmError {
+    /// The server was not told what it needs to ask this provider.
+    #[error("{provider} cannot be asked: {problem}", provider = .provider.as_str())]
+    NotConfigured {
+        /// Who.
+        provider: Provider,
+        /// What is missing, with the key of the configuration.
+        problem: String,
+    },
+    /// The provider does not take the request; the same one would be refused again.
+    #[error("{provider} refused the request with {status}{}: {message}", in_brackets(.kind), provider = .provider.as_str())]
+    Refused {
+        /// Who.
+        provider: Provider,
+        /// The status of HTTP.
+        status: u16,
+        /// The provider's word for it.
+        kind: String,
+        /// The provider's words.
+        message: String,
+    },
+    /// It failed in a way that may pass.
+    #[error("{provider} failed: {problem}", provider = .provider.as_str())]
+    Failed {
+        /// Who.
+        provider: Provider,
+        /// What happened.
+        problem: String,
+        /// The pause that the provider asks for.
+        retry_after: Option<Duration>,
+    },
+}
+
+fn in_brackets(kind: &str) -> String {
+    if kind.is_empty() { String::new() } else { format!(" ({kind})") }
+}
+
+/// What a provider says, in the body of an error.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub(super) struct Said {
+    pub(super) kind: String,
+    pub(super) message: String,
+}
+
+impl Said {
+    /// Reads the forms that providers have for it: `{"error":{"type","message"}}`, `{"error":"…"}`,
+    /// `{"message":"…"}`, `{"detail":…}`; anything else is told as it is.
+    pub(super) fn read(body: &[u8]) -> Self {
+        let text = String::from_utf8_lossy(body);
+        let Ok(value) = serde_json::from_str::<serde_json::Value>(&text) else {
+            return Self { kind: String::new(), message: text.trim().to_owned() };
+        };
+        let word = |value: &serde_json::Value, names: &[&str]| {
+            names.iter().find_map(|name| value.get(name)?.as_str().map(str::to_owned)).unwrap_or_default()
+        };
+        let error = value.get("error").unwrap_or(&value);
+        let message = match error {
+            serde_json::Value::String(text) => text.clone(),
+            serde_json::Value::Object(_) => word(error, &["message", "detail"]),
+            serde_json::Value::Null
+            | serde_json::Value::Bool(_)
+            | serde_json::Value::Number(_)
+            | serde_json::Value::Array(_) => String::new(),
+        };
+        let message = if message.is_empty() { text.trim().to_owned() } else { message };
+        Self { kind: word(error, &["code", "type"]), message }
+    }
+}
+
+/// A provider's words as they may be told: of bounded length, on one line, and without the key.
+pub(super) fn told(text: &str, key: Option<&str>) -> String {
+    let mut text = text.to_owned();
+    if let Some(key) = key.filter(|key| !key.is_empty()) {
+        text = text.replace(key, "[key]");
+    }
+    let text: String = text.chars().map(|c| if c.is_control() { ' ' } else { c }).collect();
+    if text.len() <= MAX_MESSAGE_BYTES {
+        return text;
+    }
+    format!("{} …", &text[..text.floor_char_boundary(MAX_MESSAGE_BYTES)])
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_words_of_every_provider_are_found() {
+        for (body, kind, message) in [
+            (
+                r#"{"error":{"message":"no","type":"invalid_request_error","code":null}}"#,
+                "invalid_request_error",
+                "no",
+            ),
+            (
+                r#"{"error":{"message":"no","type":"t","code":"insufficient_quota"}}"#,
+                "insufficient_quota",
+                "no",
+            ),
+            (
+                r#"{"type":"error","error":{"type":"overloaded_error","message":"Overloaded"}}"#,
+                "overloaded_error",
+                "Overloaded",
+            ),
+            (r#"{"error":"model 'x' not found"}"#, "", "model 'x' not found"),
+            (
+                r#"{"object":"error","message":"too long","type":"BadRequestError","code":400}"#,
+                "BadRequestError",
+                "too long",
+            ),
+            (r#"{"detail":"Not Found"}"#, "", "Not Found"),
+            ("<html>Bad Gateway</html>\n", "", "<html>Bad Gateway</html>"),
+            ("", "", ""),
+            ("[1]", "", "[1]"),
+        ] {
+            let said = Said::read(body.as_bytes());
+            assert_eq!((said.kind.as_str(), said.message.as_str()), (kind, message), "{body}");
+        }
+    }
+
+    #[test]
+    fn what_is_told_has_no_key_and_an_end() {
+        assert_eq!(told("Incorrect API key: sk-1\nsee", Some("sk-1")), "Incorrect API key: [key] see");
+        let long = told(&"é".repeat(5000), None);
+        assert!(long.len() <= MAX_MESSAGE_BYTES + 4 && long.ends_with(" …"));
+    }
+}

@@ -1,0 +1,259 @@
+//! What a model has said so far, put together: the assistant message that goes into the log.
+
+use serde_json::{Map, Value, json};
+
+use super::decode::{CallPiece, Event, Usage};
+use crate::model::{InvalidField, Json, NewMessage, Provider};
+
+/// An answer as it grows.
+#[derive(Debug)]
+pub struct Said {
+    provider: Provider,
+    text: String,
+    reasoning: String,
+    refusal: String,
+    calls: Vec<Call>,
+    /// What goes back to the provider as it is: JSON.
+    opaque: Vec<String>,
+    usage: Option<Usage>,
+    finish: Option<String>,
+    bytes: usize,
+}
+
+#[derive(Debug, Default)]
+struct Call {
+    id: String,
+    name: String,
+    custom: bool,
+    arguments: String,
+}
+
+impl Said {
+    /// Nothing yet.
+    pub fn new(provider: Provider) -> Self {
+        Self {
+            provider,
+            text: String::new(),
+            reasoning: String::new(),
+            refusal: String::new(),
+            calls: Vec::new(),
+            opaque: Vec::new(),
+            usage: None,
+            finish: None,
+            bytes: 0,
+        }
+    }
+
+    /// Takes a piece in.
+    pub fn take(&mut self, event: &Event) {
+        match event {
+            Event::Text(more) => self.text.push_str(more),
+            Event::Reasoning(more) => self.reasoning.push_str(more),
+            Event::Refusal(more) => self.refusal.push_str(more),
+            Event::ToolCall(piece) => self.call(piece),
+            Event::Opaque(item) => self.opaque.push(item.clone()),
+            Event::Usage(usage) => self.usage = Some(*usage),
+            Event::Finish(reason) => self.finish = Some(reason.clone()),
+        }
+        self.bytes += event.bytes();
+    }
+
+    fn call(&mut self, piece: &CallPiece) {
+        let at = piece.index as usize;
+        if at == self.calls.len() {
+            self.calls.push(Call::default());
+        }
+        let Some(call) = self.calls.get_mut(at) else { return };
+        call.id.push_str(&piece.id);
+        call.name.push_str(&piece.name);
+        call.custom |= piece.custom;
+        call.arguments.push_str(&piece.arguments);
+    }
+
+    /// About as many bytes as the message takes in the log.
+    pub fn bytes(&self) -> usize {
+        self.bytes
+    }
+
+    /// What was charged, as far as the provider has told.
+    pub fn usage(&self) -> Option<Usage> {
+        self.usage
+    }
+
+    /// Why the model stopped, if the answer is whole.
+    pub fn finish_reason(&self) -> Option<&str> {
+        self.finish.as_deref()
+    }
+
+    /// The message: whole, or what there is of it, marked as interrupted. None if there is nothing.
+    pub fn message(&self) -> Result<Option<NewMessage>, InvalidField> {
+        let whole = self.finish.is_some();
+        // Of a call that was cut off nobody knows what it would have become.
+        let calls: Vec<Value> =
+            self.calls.iter().filter(|call| whole || call.is_whole()).map(Call::json).collect();
+        let said_nothing =
+            self.text.is_empty() && self.reasoning.is_empty() && self.refusal.is_empty() && calls.is_empty();
+        if !whole && said_nothing && self.opaque.is_empty() {
+            return Ok(None);
+        }
+        let mut message = Map::new();
+        message.insert("role".to_owned(), json!("assistant"));
+        let no_text = self.text.is_empty() && (!calls.is_empty() || !self.refusal.is_empty());
+        message.insert("content".to_owned(), if no_text { Value::Null } else { json!(self.text) });
+        if !calls.is_empty() {
+            message.insert("tool_calls".to_owned(), Value::Array(calls));
+        }
+        if !self.refusal.is_empty() {
+            message.insert("refusal".to_owned(), json!(self.refusal));
+        }
+        match self.provider {
+            Provider::Ollama if !self.reasoning.is_empty() => {
+                message.insert("thinking".to_owned(), json!(self.reasoning));
+            }
+            // Theirs is in what goes back as it is.
+            Provider::Anthropic | Provider::OpenAiResponses if !self.opaque.is_empty() => {}
+            _ if self.reasoning.is_empty() => {}
+            Provider::OpenAi
+            | Provider::LmStudio
+            | Provider::Ollama
+            | Provider::Anthropic
+            | Provider::OpenAiResponses => {
+                message.insert("reasoning_content".to_owned(), json!(self.reasoning));
+            }
+        }
+        let end = match &self.finish {
+            Some(reason) => ("finish_reason", json!(reason)),
+            None => ("interrupted", json!(true)),
+        };
+        message.insert(end.0.to_owned(), end.1);
+        let mut text = Value::Object(message).to_string();
+        if let Some(opaque) = self.opaque() {
+            // Byte for byte as it came.
+            text.pop();
+            let with = format!("{text},{opaque}}}");
+            text.push('}');
+            // What no reader of JSON would read the same is not worth the answer.
+            if let Ok(message) = NewMessage::from_json(&with) {
+                return Ok(Some(message));
+            }
+        }
+        NewMessage::from_json(&text).map(Some)
+    }
+
+    fn opaque(&self) -> Option<String> {
+        let name = match self.provider {
+            Provider::Anthropic => "thinking_blocks",
+            Provider::OpenAiResponses => "reasoning_items",
+            Provider::OpenAi | Provider::LmStudio | Provider::Ollama => return None,
+        };
+        (!self.opaque.is_empty()).then(|| format!("\"{name}\":[{}]", self.opaque.join(",")))
+    }
+}
+
+impl Call {
+    fn is_whole(&self) -> bool {
+        !self.name.is_empty()
+            && !self.custom
+            && self.arguments.starts_with('{')
+            && Json::parse(&self.arguments).is_ok()
+    }
+
+    fn json(&self) -> Value {
+        let Self { id, name, custom, arguments } = self;
+        if *custom {
+            json!({ "id": id, "type": "custom", "custom": { "name": name, "input": arguments } })
+        } else {
+            json!({ "id": id, "type": "function", "function": { "name": name, "arguments": arguments } })
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn said(provider: Provider, events: &[Event]) -> Said {
+        let mut said = Said::new(provider);
+        events.iter().for_each(|event| said.take(event));
+        said
+    }
+
+    fn piece(index: u32, id: &str, name: &str, arguments: &str) -> Event {
+        let (id, name, arguments) = (id.to_owned(), name.to_owned(), arguments.to_owned());
+        Event::ToolCall(CallPiece { index, id, name, custom: false, arguments })
+    }
+
+    fn extra(message: &NewMessage) -> String {
+        message.extra.as_ref().map_or(String::new(), |extra| extra.as_str().to_owned())
+    }
+
+    #[test]
+    fn a_whole_answer_keeps_what_its_provider_wants_back_byte_for_byte() {
+        let block = r#"{"signature":"s==", "type":"thinking","thinking":"\u00e9"}"#;
+        let answer = said(
+            Provider::Anthropic,
+            &[
+                Event::Reasoning("é".to_owned()),
+                Event::Opaque(block.to_owned()),
+                Event::Text("Let me ".to_owned()),
+                Event::Text("look".to_owned()),
+                piece(0, "a", "f", ""),
+                piece(0, "", "", "{\"x\":"),
+                piece(0, "", "", "1}"),
+                piece(1, "b", "g", "not json"),
+                Event::Finish("tool_calls".to_owned()),
+            ],
+        );
+        let message = answer.message().unwrap().unwrap();
+        assert_eq!(message.content.as_ref().unwrap().as_str(), "\"Let me look\"");
+        let calls = message.tool_calls.as_ref().unwrap().as_str();
+        assert!(calls.contains(r#""arguments":"{\"x\":1}""#) && calls.contains("not json"), "{calls}");
+        // White space between tokens goes, as in every message.
+        let kept = r#"{"signature":"s==","type":"thinking","thinking":"\u00e9"}"#;
+        assert_eq!(
+            extra(&message),
+            format!(r#"{{"finish_reason":"tool_calls","thinking_blocks":[{kept}]}}"#)
+        );
+    }
+
+    #[test]
+    fn what_was_cut_off_has_no_half_calls() {
+        let answer = said(
+            Provider::OpenAi,
+            &[Event::Text("I".to_owned()), piece(0, "a", "f", "{}"), piece(1, "b", "g", "{\"x\":")],
+        );
+        let message = answer.message().unwrap().unwrap();
+        let calls = message.tool_calls.as_ref().unwrap().as_str();
+        assert!(calls.contains("\"a\"") && !calls.contains("\"b\""), "{calls}");
+        assert_eq!(extra(&message), r#"{"interrupted":true}"#);
+
+        let only_half = said(Provider::OpenAi, &[piece(0, "b", "g", "{\"x\":")]);
+        assert_eq!(only_half.message(), Ok(None));
+        assert_eq!(said(Provider::OpenAi, &[Event::Usage(Usage::default())]).message(), Ok(None));
+    }
+
+    #[test]
+    fn reasoning_has_the_name_that_its_provider_gives_it() {
+        for (provider, name) in [
+            (Provider::OpenAi, "reasoning_content"),
+            (Provider::Ollama, "thinking"),
+            (Provider::Anthropic, "reasoning_content"),
+        ] {
+            let events = [Event::Reasoning("hm".to_owned()), Event::Finish("stop".to_owned())];
+            let message = said(provider, &events).message().unwrap().unwrap();
+            assert!(extra(&message).contains(&format!("\"{name}\":\"hm\"")), "{}", extra(&message));
+            assert_eq!(message.content.unwrap().as_str(), "\"\"");
+        }
+    }
+
+    #[test]
+    fn opaque_items_that_cannot_be_read_back_do_not_cost_the_answer() {
+        let events = [
+            Event::Opaque(r#"{"a":1,"a":2}"#.to_owned()),
+            Event::Text("x".to_owned()),
+            Event::Finish("stop".to_owned()),
+        ];
+        let message = said(Provider::OpenAiResponses, &events).message().unwrap().unwrap();
+        assert_eq!(extra(&message), r#"{"finish_reason":"stop"}"#);
+    }
+}

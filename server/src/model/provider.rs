@@ -1,0 +1,38 @@
+//! Who serves models. The words are those of the API, of the configuration and of a task's `llm_provider`.
+
+/// A provider.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum Provider {
+    /// Chat completions of OpenAI, and everything that speaks like them.
+    OpenAi,
+    /// The Responses API of OpenAI.
+    OpenAiResponses,
+    /// The Messages API of Anthropic.
+    Anthropic,
+    /// Ollama's own API.
+    Ollama,
+    /// LM Studio: chat completions at another address.
+    LmStudio,
+}
+
+impl Provider {
+    /// All of them.
+    pub const ALL: [Self; 5] =
+        [Self::OpenAi, Self::OpenAiResponses, Self::Anthropic, Self::Ollama, Self::LmStudio];
+
+    /// The word for it.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::OpenAi => "openai",
+            Self::OpenAiResponses => "openai_responses",
+            Self::Anthropic => "anthropic",
+            Self::Ollama => "ollama",
+            Self::LmStudio => "lmstudio",
+        }
+    }
+
+    /// The reverse of [`Self::as_str`].
+    pub fn parse(text: &str) -> Option<Self> {
+        Self::ALL.into_iter().find(|provider| provider.as_str() == text)
+    }
+}
