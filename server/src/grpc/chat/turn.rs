@@ -14,7 +14,7 @@ use uuid::Uuid;
 
 use super::super::serving::Serving;
 use super::super::status::Refusal;
-use super::super::{answer, convert};
+use super::super::{answer, convert, request};
 use super::{ANSWER, Item, message_of};
 use crate::infra::metrics;
 use crate::llm::{Answer, CallPiece, Event, LlmError, Payload, Request, Said, Usage};
@@ -97,6 +97,7 @@ impl Turn {
     /// Makes the request on disk, piece by piece.
     async fn render(&self) -> Result<RequestFile, Status> {
         let begin = |store: &crate::store::Store| {
+            request::shed(store, self.id);
             let view = store.view_snapshot(self.id)?;
             Ok((store.request_file(self.id)?, Rendering::new(self.options.clone(), view.lines())))
         };
