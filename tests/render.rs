@@ -18,8 +18,9 @@ use contextstore_providers::{Rules, check_bytes};
 
 use view::{View, options};
 
-/// Histories for each provider, in parts that run beside each other.
+/// Histories, each for every provider, and the parts that they are checked in.
 const HISTORIES: u64 = 10_000;
+const PARTS: u64 = 8;
 
 /// The provider by the validators' name.
 pub(crate) fn theirs(provider: Provider) -> contextstore_providers::Provider {
@@ -32,50 +33,54 @@ pub(crate) fn theirs(provider: Provider) -> contextstore_providers::Provider {
     }
 }
 
-/// Renders messages and has them checked; with tools or without.
-fn refusal(provider: Provider, messages: &[String], with_tools: bool) -> Option<String> {
+/// Renders a view of so many messages and has it checked; with tools or without.
+fn refusal(provider: Provider, view: &View, messages: usize, with_tools: bool) -> Option<String> {
     let tools = if with_tools { tools().to_string() } else { String::new() };
-    let thinks = provider == Provider::Anthropic && messages.len().is_multiple_of(3);
-    let params =
-        if thinks { r#"{"max_tokens":4096,"thinking":{"type":"enabled","budget_tokens":1024}}"# } else { "" };
-    let body = View::of(messages).render(options(provider, params, &tools));
+    let thinks = provider == Provider::Anthropic && messages.is_multiple_of(3);
+    let params = r#"{"max_tokens":4096,"thinking":{"type":"enabled","budget_tokens":1024}}"#;
+    let body = view.render(options(provider, if thinks { params } else { "" }, &tools));
     let rules = Rules { max_bytes: usize::MAX, ..Rules::of(theirs(provider)) };
     check_bytes(theirs(provider), &body, &rules).err().map(|refusal| refusal.to_string())
 }
 
-fn check(provider: Provider, seeds: std::ops::Range<u64>) {
+/// Has the histories of some seeds rendered for every provider.
+fn check(seeds: std::ops::Range<u64>) {
     for seed in seeds {
         // Large images are few, as they take long.
         let taste = Taste { large_images: seed % 50 == 0, lone_surrogates: true };
         let history = History::with(seed, taste);
         let with_tools = seed % 4 != 0;
-        let Some(words) = refusal(provider, &history.messages, with_tools) else { continue };
-        let least = history.shrink(|messages| refusal(provider, messages, with_tools).is_some());
-        let last = refusal(provider, &least.messages, with_tools).unwrap_or_default();
-        panic!("{} refused it: {words}\nat least: {last}\n{}", provider.as_str(), least.describe());
+        let view = View::of(&history.messages);
+        for provider in Provider::ALL {
+            let Some(words) = refusal(provider, &view, history.messages.len(), with_tools) else { continue };
+            let again =
+                |messages: &[String]| refusal(provider, &View::of(messages), messages.len(), with_tools);
+            let least = history.shrink(|messages| again(messages).is_some());
+            let last = again(&least.messages).unwrap_or_default();
+            panic!("{} refused it: {words}\nat least: {last}\n{}", provider.as_str(), least.describe());
+        }
     }
 }
 
-/// One half of a provider's histories.
+/// Some of the histories, each part beside the others.
 macro_rules! never_refused {
-    ($($name:ident $provider:ident $from:expr;)*) => {$(
+    ($($name:ident $part:expr;)*) => {$(
         #[test]
         fn $name() {
-            let half = HISTORIES / 2;
-            check(Provider::$provider, $from * half..($from + 1) * half);
+            check($part * HISTORIES / PARTS..($part + 1) * HISTORIES / PARTS);
         }
     )*};
 }
 
 never_refused! {
-    openai_never_refuses_the_first_half OpenAi 0;
-    openai_never_refuses_the_second_half OpenAi 1;
-    responses_never_refuses_the_first_half OpenAiResponses 0;
-    responses_never_refuses_the_second_half OpenAiResponses 1;
-    anthropic_never_refuses_the_first_half Anthropic 0;
-    anthropic_never_refuses_the_second_half Anthropic 1;
-    ollama_never_refuses_the_first_half Ollama 0;
-    ollama_never_refuses_the_second_half Ollama 1;
+    no_provider_refuses_a_history_0 0;
+    no_provider_refuses_a_history_1 1;
+    no_provider_refuses_a_history_2 2;
+    no_provider_refuses_a_history_3 3;
+    no_provider_refuses_a_history_4 4;
+    no_provider_refuses_a_history_5 5;
+    no_provider_refuses_a_history_6 6;
+    no_provider_refuses_a_history_7 7;
 }
 
 /// The view alone is one too, but for calls that are open at its end and for what is in images and files.
