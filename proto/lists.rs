@@ -134,7 +134,7 @@ mod tests {
         assert_eq!(name(&request(1, MORE + 1).encode_to_vec()), Some("more"));
         assert_eq!(name(&request(CALLS + 1, 1).encode_to_vec()), Some("message.tool_calls"));
         let mut spread = request(0, 0);
-        let body = |calls| Some(v1::more_message::Body::Message(message(calls)));
+        let body = |calls| Some(v1::new_message::Body::Message(message(calls)));
         spread.more = vec![v1::NewMessage { body: body(CALLS / 2), ..Default::default() }; 2];
         assert_eq!(name(&spread.encode_to_vec()), None);
         spread.more.push(v1::NewMessage { body: body(1), ..Default::default() });
