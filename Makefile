@@ -150,9 +150,10 @@ check-gen: check-gen-python gen-typescript ## The generated code is that of the 
 
 .PHONY: check-typescript fix-typescript
 check-typescript: $(NODE_MODULES) ## TypeScript is formatted, without lint, and its types are right
-	cd clients/typescript && node_modules/.bin/biome check --error-on-warnings && node_modules/.bin/tsc --noEmit
+	cd clients/typescript && node_modules/.bin/biome check --error-on-warnings . ../../examples && \
+	  node_modules/.bin/tsc --noEmit
 fix-typescript: $(NODE_MODULES) ## Formats TypeScript and repairs lint
-	cd clients/typescript && node_modules/.bin/biome check --write
+	cd clients/typescript && node_modules/.bin/biome check --write . ../../examples
 
 ##  Tests
 
@@ -168,6 +169,7 @@ test: setup check ## Runs every check, then every test; fails if they changed th
 test-typescript: build-typescript ## The TypeScript client against the server, on both transports
 	$(CARGO) build --locked --workspace --all-features
 	cd clients/typescript && rm -rf build && node_modules/.bin/tsc && \
+	  node_modules/.bin/tsc --project ../../examples/typescript && \
 	  node --test --test-reporter=spec build/test/*.test.js
 
 .PHONY: build-typescript
