@@ -161,7 +161,7 @@ fix-typescript: $(NODE_MODULES) ## Formats TypeScript and repairs lint
 test: setup check ## Runs every check, then every test; fails if they changed the work tree
 	$(PYTHON) tests/oracle/test_fold.py
 	$(CARGO) test --locked --workspace --all-features
-	$(MAKE) --no-print-directory test-python test-typescript test-tools
+	$(MAKE) --no-print-directory test-python test-official test-typescript test-tools
 	@[[ "$$($(WORKTREE))" == "$(WORKTREE_BEFORE)" ]] || \
 	  { echo "the checks or tests changed the work tree:"; git status --short; exit 1; } >&2
 
@@ -250,6 +250,21 @@ test-python: $(PYTHON_VENVS) ## Types and tests of the Python client, with the n
 	cd $(PYTHON_CLIENT) && ../../target/venv/python-low/bin/pytest --quiet -m quick
 	$(call install_python,python-middle)
 	cd $(PYTHON_CLIENT) && ../../target/venv/python-middle/bin/pytest --quiet -m quick
+
+# The providers' own packages, and the client.
+OFFICIAL := tests/providers/python
+target/venv/official/installed: $(OFFICIAL)/requirements.txt
+	@rm -rf $(@D)
+	$(PYTHON) -m venv $(@D)
+	$(@D)/bin/pip install --quiet --disable-pip-version-check --requirement $<
+	@touch $@
+
+.PHONY: test-official
+test-official: target/venv/official/installed ## The types of openai, anthropic and ollama accept what is rendered: SEED=n, HISTORIES=n
+	$(CARGO) build --locked --workspace --all-features
+	$(call install_python,official)
+	cd $(OFFICIAL) && $(if $(SEED),SEED=$(SEED)) $(if $(HISTORIES),HISTORIES=$(HISTORIES)) \
+	  ../../../target/venv/official/bin/pytest --quiet -p no:cacheprovider
 
 .PHONY: demo
 demo: NEEDED := cc:gcc python3:python3
