@@ -47,26 +47,6 @@ TOOLS: list[dict[str, Any]] = [
 LONG = "one two three four five six seven eight nine ten eleven twelve thirteen fourteen fifteen"
 
 
-@pytest.fixture(scope="module")
-def fake_llm() -> Iterator[FakeLlm]:
-    fake = FakeLlm()
-    yield fake
-    fake.remove()
-
-
-@pytest.fixture(scope="module")
-def chat_server(fake_llm: FakeLlm) -> Iterator[Server]:
-    server = Server({**fake_llm.environment(), "CONTEXTSTORE_LLM__RETRIES": "0"})
-    yield server
-    server.remove()
-
-
-@pytest.fixture
-def fake(fake_llm: FakeLlm) -> FakeLlm:
-    fake_llm.reset()
-    return fake_llm
-
-
 @pytest.fixture
 def task(chat_server: Server) -> Iterator[Task]:
     with Client(chat_server.unix) as client:

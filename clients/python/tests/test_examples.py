@@ -7,7 +7,6 @@ import os
 import re
 import subprocess
 import sys
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -17,20 +16,6 @@ from serving import REPOSITORY, Server
 from contextstore import Client
 
 EXAMPLES = REPOSITORY / "examples/python"
-
-
-@pytest.fixture
-def fake() -> Iterator[FakeLlm]:
-    fake = FakeLlm()
-    yield fake
-    fake.remove()
-
-
-@pytest.fixture
-def asking_server(fake: FakeLlm) -> Iterator[Server]:
-    server = Server({**fake.environment(), "CONTEXTSTORE_LLM__PROVIDER": "openai"})
-    yield server
-    server.remove()
 
 
 def run(example: str, server: Server, *arguments: str, cwd: Path | None = None, **env: str) -> str:
@@ -52,7 +37,7 @@ def test_every_example_is_run() -> None:
 
 
 @pytest.mark.parametrize("provider", ["openai", "anthropic", "ollama"])
-def test_chat_agent(asking_server: Server, fake: FakeLlm, tmp_path: Path, provider: str) -> None:
+def test_chat_agent(chat_server: Server, fake: FakeLlm, tmp_path: Path, provider: str) -> None:
     (tmp_path / "secret.txt").write_text("nobody is to see this")
     folder = tmp_path / "work"
     folder.mkdir()
@@ -64,10 +49,10 @@ def test_chat_agent(asking_server: Server, fake: FakeLlm, tmp_path: Path, provid
     ]
     fake.script(text="I look.", tool_calls=calls)
     fake.script(text="There are notes: milk.")
-    said = run("chat_agent.py", asking_server, "What is here?", "--provider", provider, cwd=folder)
+    said = run("chat_agent.py", chat_server, "What is here?", "--provider", provider, cwd=folder)
     assert "I look." in said and said.rstrip().splitlines()[-2] == "There are notes: milk.", said
     assert [request["verdict"] for request in fake.requests()] == ["ok", "ok"]
-    with Client(asking_server.unix) as client:
+    with Client(chat_server.unix) as client:
         found = re.search(r"^task (\S+)$", said, re.MULTILINE)
         assert found
         task = client.task(found[1])
@@ -80,22 +65,22 @@ def test_chat_agent(asking_server: Server, fake: FakeLlm, tmp_path: Path, provid
         assert [call["status"] for call in task.tool_calls()] == ["success", "success", "error"]
 
 
-def test_chat_agent_goes_on_with_a_task(asking_server: Server, fake: FakeLlm, tmp_path: Path) -> None:
-    with Client(asking_server.unix, instance_id="chat-agent") as client:
+def test_chat_agent_goes_on_with_a_task(chat_server: Server, fake: FakeLlm, tmp_path: Path) -> None:
+    with Client(chat_server.unix, instance_id="chat-agent") as client:
         task = client.start_task()
         call = {"id": "c1", "type": "function", "function": {"name": "list_files", "arguments": "{}"}}
         task.append({"role": "user", "content": "What is here?"})
         # Its agent died before the tool was done.
         task.append({"role": "assistant", "content": None, "tool_calls": [call]})
-    said = run("chat_agent.py", asking_server, "Go on.", "--task", task.uuid, cwd=tmp_path)
+    said = run("chat_agent.py", chat_server, "Go on.", "--task", task.uuid, cwd=tmp_path)
     assert "Echo: Go on." in said
     assert [request["verdict"] for request in fake.requests()] == ["ok"]
 
 
-def test_own_http(asking_server: Server, fake: FakeLlm) -> None:
+def test_own_http(chat_server: Server, fake: FakeLlm) -> None:
     said = run(
         "own_http.py",
-        asking_server,
+        chat_server,
         "One?",
         "Two?",
         OPENAI_BASE_URL=fake.base_url("openai"),
@@ -106,6 +91,6 @@ def test_own_http(asking_server: Server, fake: FakeLlm) -> None:
     first, second = fake.requests()
     assert (first["verdict"], second["verdict"]) == ("ok", "ok")
     assert second["bytes"] > first["bytes"] and first["headers"]["transfer-encoding"] == "chunked"
-    with Client(asking_server.unix) as client:
+    with Client(chat_server.unix) as client:
         statistics = client.get_task(said.split()[1]).task.statistics
         assert statistics.llm_call_count == 2 and statistics.total_tokens > 0
