@@ -6,6 +6,7 @@ back as they were, and what the packages send of them is taken by the strict fak
 
 from __future__ import annotations
 
+import asyncio
 import json
 import os
 import subprocess
@@ -14,11 +15,12 @@ from types import UnionType
 from typing import Annotated, Any, Union, get_args, get_origin
 
 import anthropic
+import httpx
 import ollama
 import openai
 import pytest
 from anthropic.types.message_create_params import MessageCreateParamsNonStreaming
-from contextstore import Client, Task
+from contextstore import AsyncClient, Client, Task
 from faking import FakeLlm
 from ollama._types import ChatRequest, Image, Message
 from openai.types.chat.completion_create_params import CompletionCreateParamsNonStreaming
@@ -51,11 +53,17 @@ def fake() -> Iterator[FakeLlm]:
 
 
 @pytest.fixture(scope="module")
-def histories() -> Iterator[list[tuple[int, Task]]]:
+def server() -> Iterator[Server]:
+    server = Server()
+    yield server
+    server.remove()
+
+
+@pytest.fixture(scope="module")
+def histories(server: Server) -> Iterator[list[tuple[int, Task]]]:
     """A task of a real server for each history."""
     command = [PROGRAM, "--seed", str(SEED), "--count", str(COUNT), "--large-images"]
     printed = subprocess.run(command, check=True, capture_output=True).stdout
-    server = Server()
     with Client(server.unix) as client:
         tasks = []
         for line in printed.splitlines():
@@ -66,7 +74,6 @@ def histories() -> Iterator[list[tuple[int, Task]]]:
             tasks.append((history["seed"], task))
         assert len(tasks) == COUNT
         yield tasks
-    server.remove()
 
 
 def body(task: Task, seed: int, provider: str) -> dict[str, Any]:
@@ -203,3 +210,25 @@ def test_the_packages_get_their_answers(
         assert ask(body(task, seed, provider)) == said, f"seed {seed}"
     assert {request["verdict"] for request in fake.requests()} == {"ok"}
     assert len(fake.requests()) == COUNT
+
+
+def test_httpx_sends_a_body_as_it_comes(
+    histories: list[tuple[int, Task]], server: Server, fake: FakeLlm
+) -> None:
+    fake.reset()
+    url = fake.base_url("openai") + "/chat/completions"
+    headers = {"authorization": "Bearer sk-test", "content-type": "application/json"}
+    _, task = histories[0]
+    params = {"stream": False}
+    answer = httpx.post(url, headers=headers, content=task.request("openai", model="fake", params=params))
+    assert answer.status_code == 200, answer.text
+
+    async def again() -> httpx.Response:
+        async with AsyncClient(server.unix) as client, httpx.AsyncClient() as http:
+            same = await client.task(task.uuid)
+            content = same.request("openai", model="fake", params=params)
+            return await http.post(url, headers=headers, content=content)
+
+    assert asyncio.run(again()).status_code == 200
+    first, second = fake.requests()
+    assert first["verdict"] == second["verdict"] == "ok" and first["blake3"] == second["blake3"]
