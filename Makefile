@@ -150,9 +150,10 @@ check-gen: check-gen-python gen-typescript ## The generated code is that of the 
 
 .PHONY: check-typescript fix-typescript
 check-typescript: $(NODE_MODULES) ## TypeScript is formatted, without lint, and its types are right
-	cd clients/typescript && node_modules/.bin/biome check --error-on-warnings && node_modules/.bin/tsc --noEmit
+	cd clients/typescript && node_modules/.bin/biome check --error-on-warnings . ../../examples && \
+	  node_modules/.bin/tsc --noEmit
 fix-typescript: $(NODE_MODULES) ## Formats TypeScript and repairs lint
-	cd clients/typescript && node_modules/.bin/biome check --write
+	cd clients/typescript && node_modules/.bin/biome check --write . ../../examples
 
 ##  Tests
 
@@ -160,7 +161,7 @@ fix-typescript: $(NODE_MODULES) ## Formats TypeScript and repairs lint
 test: setup check ## Runs every check, then every test; fails if they changed the work tree
 	$(PYTHON) tests/oracle/test_fold.py
 	$(CARGO) test --locked --workspace --all-features
-	$(MAKE) --no-print-directory test-python test-typescript test-tools
+	$(MAKE) --no-print-directory test-python test-official test-typescript test-tools
 	@[[ "$$($(WORKTREE))" == "$(WORKTREE_BEFORE)" ]] || \
 	  { echo "the checks or tests changed the work tree:"; git status --short; exit 1; } >&2
 
@@ -168,6 +169,7 @@ test: setup check ## Runs every check, then every test; fails if they changed th
 test-typescript: build-typescript ## The TypeScript client against the server, on both transports
 	$(CARGO) build --locked --workspace --all-features
 	cd clients/typescript && rm -rf build && node_modules/.bin/tsc && \
+	  node_modules/.bin/tsc --project ../../examples/typescript && \
 	  node --test --test-reporter=spec build/test/*.test.js
 
 .PHONY: build-typescript
@@ -248,6 +250,21 @@ test-python: $(PYTHON_VENVS) ## Types and tests of the Python client, with the n
 	cd $(PYTHON_CLIENT) && ../../target/venv/python-low/bin/pytest --quiet -m quick
 	$(call install_python,python-middle)
 	cd $(PYTHON_CLIENT) && ../../target/venv/python-middle/bin/pytest --quiet -m quick
+
+# The providers' own packages, and the client.
+OFFICIAL := tests/providers/python
+target/venv/official/installed: $(OFFICIAL)/requirements.txt
+	@rm -rf $(@D)
+	$(PYTHON) -m venv $(@D)
+	$(@D)/bin/pip install --quiet --disable-pip-version-check --requirement $<
+	@touch $@
+
+.PHONY: test-official
+test-official: target/venv/official/installed ## The types of openai, anthropic and ollama accept what is rendered: SEED=n, HISTORIES=n
+	$(CARGO) build --locked --workspace --all-features
+	$(call install_python,official)
+	cd $(OFFICIAL) && $(if $(SEED),SEED=$(SEED)) $(if $(HISTORIES),HISTORIES=$(HISTORIES)) \
+	  ../../../target/venv/official/bin/pytest --quiet -p no:cacheprovider
 
 .PHONY: demo
 demo: NEEDED := cc:gcc python3:python3

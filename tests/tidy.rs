@@ -46,7 +46,7 @@ const KEPT: &[(&str, &[&str])] = &[
 const MAX_LINES: usize = 500;
 
 /// Folders at the top; a path in a document that begins with one must exist.
-const TOP: &[&str] = &["proto/", "server/", "client-rs/", "clients/", "tests/", "docs/", ".ci/"];
+const TOP: &[&str] = &["proto/", "server/", "client-rs/", "clients/", "examples/", "tests/", "docs/", ".ci/"];
 
 /// Endings by which a name in a document is taken for a file of the repository.
 const ENDINGS: &[&str] = &[".rs", ".proto", ".py", ".sh", ".md", ".toml"];

@@ -5,6 +5,7 @@ use std::sync::Arc;
 use contextstore_proto::v1;
 use contextstore_proto::v1::append_message_request::Body;
 use contextstore_proto::v1::append_messages_request::Body as ManyBody;
+use contextstore_proto::v1::new_message::Body as CallBody;
 use futures_util::stream::{self, Stream, StreamExt};
 use tokio::sync::Semaphore;
 
@@ -129,6 +130,19 @@ impl NewMessage {
             output_ref: self.output_ref,
             request_id: self.request_id.unwrap_or_else(request_id),
             lease_generation,
+        }
+    }
+
+    /// One of those that go with a call: without a name of its own it gets one that the server makes of the call's.
+    pub(crate) fn of_a_call(self) -> v1::NewMessage {
+        v1::NewMessage {
+            body: Some(match self.body {
+                Body::Message(message) => CallBody::Message(message),
+                Body::MessageJson(json) => CallBody::MessageJson(json),
+            }),
+            pinned: self.pinned,
+            output_ref: self.output_ref,
+            request_id: self.request_id.unwrap_or_default(),
         }
     }
 

@@ -31,7 +31,7 @@
 //! Reads and changes are repeated when the connection breaks or the server is busy or stopping
 //! ([`RetryPolicy`]), within the deadline of the call. Streams that read go on where they were interrupted.
 //! [`Task::append_many`] is not repeated: what was not acknowledged is for the caller to send again, with the
-//! same [`NewMessage::request_id`].
+//! same [`NewMessage::request_id`]. [`Task::chat`] and [`Task::request`] are repeated only while nothing has come.
 //!
 //! # Leases
 //!
@@ -40,6 +40,7 @@
 //! with [`ErrorReason::StaleLease`].
 
 mod append;
+mod chat;
 mod client;
 mod config;
 mod current;
@@ -50,10 +51,12 @@ mod stream;
 mod task;
 
 pub use append::NewMessage;
+pub use chat::{Chat, RenderRequest};
 pub use client::{Client, Health, RawClient, StartTask, TaskQuery};
 pub use config::{Address, Auth, Builder};
 pub use contextstore_proto::v1;
 pub use contextstore_proto::v1::ErrorReason;
+pub use contextstore_proto::v1::chat_response::Event as ChatEvent;
 pub use current::{Current, ReadCurrent};
 pub use error::{Error, FieldViolation, Refusal};
 pub use records::{ReadMessages, ReadRecords};

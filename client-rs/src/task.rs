@@ -124,7 +124,7 @@ impl Task {
         Self { request_id: named(Some(request_id.into())), ..self.clone() }
     }
 
-    fn request_id(&self) -> String {
+    pub(crate) fn request_id(&self) -> String {
         self.request_id.clone().unwrap_or_else(new_id)
     }
 

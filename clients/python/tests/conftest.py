@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 import pytest
+from faking import FakeLlm
 from serving import Server
 
 from contextstore import Client
@@ -14,6 +15,30 @@ from contextstore import Client
 def shared_server() -> Iterator[Server]:
     """A server that all tests share which do not stop it."""
     server = Server()
+    yield server
+    server.remove()
+
+
+@pytest.fixture(scope="session")
+def fake_llm() -> Iterator[FakeLlm]:
+    """The fake that `chat_server` asks."""
+    fake = FakeLlm()
+    yield fake
+    fake.remove()
+
+
+@pytest.fixture
+def fake(fake_llm: FakeLlm) -> FakeLlm:
+    """The same, without what it was told before."""
+    fake_llm.reset()
+    return fake_llm
+
+
+@pytest.fixture(scope="session")
+def chat_server(fake_llm: FakeLlm) -> Iterator[Server]:
+    """A server that asks the fake, whoever is meant, and openai if nobody is. Shared, like shared_server."""
+    asking = {"CONTEXTSTORE_LLM__RETRIES": "0", "CONTEXTSTORE_LLM__PROVIDER": "openai"}
+    server = Server({**fake_llm.environment(), **asking})
     yield server
     server.remove()
 

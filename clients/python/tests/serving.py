@@ -8,6 +8,7 @@ import socket
 import subprocess
 import tempfile
 import time
+from collections.abc import Mapping
 from pathlib import Path
 
 from contextstore import Client, Unavailable
@@ -29,7 +30,8 @@ def free_port() -> int:
 class Server:
     """`contextstore serve`, on a Unix socket and on TCP."""
 
-    def __init__(self) -> None:
+    def __init__(self, environment: Mapping[str, str] | None = None) -> None:
+        self._environment = {**ENVIRONMENT, **(environment or {})}
         # Not pytest's own directory: the path of a socket must be short.
         self._directory = Path(tempfile.mkdtemp(prefix="contextstore-py-"))
         self._log = self._directory / "server.log"
@@ -67,7 +69,7 @@ class Server:
                 [BINARY, "serve", "--data-dir", self.data_dir, "--listen", self.unix, "--listen", self.tcp],
                 stdout=log,
                 stderr=log,
-                env=ENVIRONMENT,
+                env=self._environment,
             )
 
     def kill(self) -> None:

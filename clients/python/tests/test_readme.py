@@ -19,6 +19,6 @@ def test_there_are_examples() -> None:
 
 
 @pytest.mark.parametrize("code", BLOCKS, ids=range(len(BLOCKS)))
-def test_example(code: str, shared_server: Server) -> None:
-    env = {"CONTEXTSTORE_DATA_DIR": str(shared_server.data_dir), "PYTHONPATH": ":".join(sys.path)}
+def test_example(code: str, chat_server: Server) -> None:
+    env = {"CONTEXTSTORE_DATA_DIR": str(chat_server.data_dir), "PYTHONPATH": ":".join(sys.path)}
     subprocess.run([sys.executable, "-W", "error", "-c", code], env=env, check=True, timeout=60)

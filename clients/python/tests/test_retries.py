@@ -88,6 +88,22 @@ class Scripted(ContextStoreServicer):
         yield pb.WatchTaskResponse(resume_token="first")
         context.abort(grpc.StatusCode.NOT_FOUND, "it is gone")
 
+    def Chat(self, request: Any, context: Any) -> Any:
+        """Fails as it is told, before or after it has begun."""
+        if request.provider == "late":
+            yield pb.ChatResponse(started=pb.ChatStarted(provider="late"))
+        self._take(request, context)
+        yield pb.ChatResponse(done=pb.ChatDone(seq=7, message_json="{}"))
+
+    def StreamRequest(self, request: Any, context: Any) -> Any:
+        """Fails as it is told, before or after the first byte."""
+        if request.provider != "late":
+            self._take(request, context)
+        yield pb.StreamRequestResponse(data=b"{")
+        if request.provider == "late":
+            self._take(request, context)
+        yield pb.StreamRequestResponse(data=b"}")
+
     def AppendMessages(self, request_iterator: Any, context: Any) -> Any:
         """Appends two, then fails as it is told."""
         count = 0
@@ -228,6 +244,51 @@ def test_a_watch_that_breaks_before_the_first_event_goes_on_where_it_began(
             assert sum(both(address, sync, asynchronous), []) == ["first"]
             sent = [each.resume_token for each in scripted.requests if isinstance(each, pb.WatchTaskRequest)]
             assert sent == ["", "beginning"]
+
+
+def sync_chat(client: Client, provider: str) -> list[Any]:
+    return list(client.start_task(task_uuid=UUID).chat("{}", provider=provider))
+
+
+async def async_chat(client: AsyncClient, provider: str) -> list[Any]:
+    return [event async for event in (await client.start_task(task_uuid=UUID)).chat("{}", provider=provider)]
+
+
+def test_a_turn_is_repeated_only_while_nothing_has_arrived() -> None:
+    with serve(UNAVAILABLE, OVERLOADED, UNAVAILABLE) as (scripted, address):
+        with Client(address) as client:
+            assert [event.seq for event in sync_chat(client, "early")] == [7]
+        _, *sent = scripted.requests
+        assert len(sent) == 4 and len({request.request_id for request in sent}) == 1 and sent[0].request_id
+        scripted.failures, scripted.requests = [UNAVAILABLE], []
+        both(address, lambda client: [], lambda client: async_chat(client, "early"))
+        _, *sent = scripted.requests
+        assert len(sent) == 2 and sent[0].request_id == sent[1].request_id
+
+        scripted.failures, scripted.requests = [UNAVAILABLE, UNAVAILABLE], []
+        with pytest.raises(errors.Unavailable), Client(address) as client:
+            sync_chat(client, "late")
+        with pytest.raises(errors.Unavailable):
+            both(address, lambda client: [], lambda client: async_chat(client, "late"))
+        assert scripted.failures == []
+
+
+def test_a_body_is_asked_for_again_only_before_its_first_byte() -> None:
+    async def body(client: AsyncClient) -> bytes:
+        task = await client.start_task()
+        return b"".join([chunk async for chunk in task.request("openai")])
+
+    with serve(UNAVAILABLE) as (scripted, address):
+        with Client(address) as client:
+            assert b"".join(client.start_task().request("openai")) == b"{}"
+        scripted.failures = [UNAVAILABLE]
+        assert both(address, lambda client: b"", body) == [b"", b"{}"]
+        scripted.failures = [UNAVAILABLE]
+        with Client(address) as client:
+            chunks = client.start_task().request("late")
+            assert next(chunks) == b"{"
+            with pytest.raises(errors.Unavailable):
+                next(chunks)
 
 
 def test_a_removal_whose_answer_was_lost_has_happened() -> None:

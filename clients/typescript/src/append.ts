@@ -152,7 +152,8 @@ export class Pipeline {
   }
 }
 
-function isAppendInput(item: MessageInput | AppendInput): item is AppendInput {
+/** Whether it is more than a message. */
+export function isAppendInput(item: MessageInput | AppendInput): item is AppendInput {
   return typeof item === "object" && "message" in item && !("role" in item);
 }
 

@@ -133,6 +133,34 @@ export class Caller {
     }
   }
 
+  /**
+   * Reads a stream that has no place to go on from: it is opened again while it fails in passing and nothing has
+   * come, and never after that.
+   */
+  async *unlessBegun<T>(
+    options: CallOptions,
+    open: (attempt: Attempt) => AsyncIterable<T>,
+    watch: { silenceMs?: number } = {},
+  ): AsyncGenerator<T, void, undefined> {
+    const patience = new Patience(this.#retryForMs, options.signal);
+    for (;;) {
+      let received = false;
+      try {
+        for await (const item of this.stream(options, open, watch)) {
+          received = true;
+          yield item;
+        }
+        return;
+      } catch (thrown) {
+        const error = this.#errorOf(thrown, options);
+        if (received) {
+          throw error;
+        }
+        await patience.pauseAfter(error);
+      }
+    }
+  }
+
   #errorOf(thrown: unknown, { signal }: CallOptions): ContextStoreError {
     const { aborted, reason } = this.#closing.signal;
     return toError(aborted ? reason : thrown, signal);

@@ -82,6 +82,8 @@ export class AccessError extends ContextStoreError {}
 export class ExhaustedError extends ContextStoreError {}
 /** The server cannot be reached, or cannot do it now. */
 export class UnavailableError extends ContextStoreError {}
+/** A provider is not configured, refused the request, or failed: `reason` says which, `message` has its words. */
+export class ProviderError extends ContextStoreError {}
 /** The call took too long. Whether it happened is not known: repeat it with the same request id. */
 export class DeadlineError extends ContextStoreError {}
 /** The caller's AbortSignal ended the call. Whether it happened is not known. */
@@ -108,11 +110,14 @@ const CODES: Readonly<Record<Code, readonly [ErrorCode, ErrorClass]>> = {
   [Code.Unauthenticated]: ["UNAUTHENTICATED", AccessError],
 };
 
-/** Reasons whose class does not follow from the code: ABORTED has several. */
+/** Reasons whose class does not follow from the code: ABORTED has several, and providers have one of their own. */
 const BY_REASON: Readonly<Record<string, ErrorClass>> = {
   LEASE_HELD: LeaseError,
   STALE_LEASE: LeaseError,
   STALE_VIEW: StaleViewError,
+  PROVIDER_NOT_CONFIGURED: ProviderError,
+  PROVIDER_REFUSED: ProviderError,
+  PROVIDER_FAILED: ProviderError,
 };
 
 /** What a call failed with, as an error of this package. `signal` is the caller's, not one of ours. */

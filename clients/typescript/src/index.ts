@@ -3,6 +3,7 @@
 export type { ConnectOptions } from "./address.js";
 export type { AppendInput } from "./append.js";
 export type { CallOptions, MutationOptions } from "./calls.js";
+export type { AssistantMessage, ChatEvent, ChatOptions, FunctionCall, RequestOptions } from "./chat.js";
 export { Client, connect, fromEnv, type ListOptions, type StartOptions } from "./client.js";
 export {
   AccessError,
@@ -16,6 +17,7 @@ export {
   LeaseError,
   NotFoundError,
   PreconditionError,
+  ProviderError,
   type Reason,
   StaleViewError,
   UnavailableError,

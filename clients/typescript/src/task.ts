@@ -4,6 +4,7 @@ import { durationMs } from "@bufbuild/protobuf/wkt";
 import type { Client as RpcClient } from "@connectrpc/connect";
 import { type AppendInput, Pipeline } from "./append.js";
 import type { Attempt, Caller, CallOptions, MutationOptions } from "./calls.js";
+import { type ChatEvent, type ChatOptions, Models, type RequestOptions } from "./chat.js";
 import { NotFoundError } from "./errors.js";
 import type {
   AppendMessageResponse,
@@ -103,12 +104,14 @@ export class Task {
   readonly isNew: boolean;
   readonly #wire: Wire;
   readonly #reader: Reader;
+  readonly #models: Models;
 
   constructor(uuid: string, wire: Wire, isNew = false) {
     this.uuid = uuid;
     this.isNew = isNew;
     this.#wire = wire;
     this.#reader = new Reader(uuid, wire);
+    this.#models = new Models(wire);
     this.lease = new Lease(() => this.renewLease());
   }
 
@@ -260,6 +263,39 @@ export class Task {
       this.#wire.rpc.rewindTask({ ...target, seq: to }, attempt),
     );
   }
+
+  // Models
+
+  /**
+   * A turn of a model: appends the messages, sends the context, yields the answer as it arrives, appends it. Nothing
+   * happens before the first event is asked for; `started` comes first, `done` last. Leaving the loop before that, or
+   * the signal, cancels the call, and what arrived stays in the log as interrupted.
+   *
+   * It is repeated, under the same request id, while the server cannot be reached and nothing has come; never after
+   * that. With a `requestId` of one's own the same turn can be asked for again: what was answered is told again.
+   * `timeoutMs` is how long the answer may be silent; without it, the server watches over the provider.
+   */
+  async *chat(
+    messages: Iterable<MessageInput | AppendInput>,
+    options: ChatOptions = {},
+  ): AsyncGenerator<ChatEvent, void, undefined> {
+    const target = { taskUuid: this.uuid, leaseGeneration: this.lease.generation };
+    for await (const event of this.#models.chat(target, messages, options)) {
+      this.lease.used();
+      yield event;
+    }
+  }
+
+  /**
+   * What the model sees as the body of a request to a provider (`openai`, `openai_responses`, `anthropic`, `ollama`),
+   * for an HTTP client of one's own: `fetch(url, { method: "POST", body: ReadableStream.from(…), duplex: "half" })`. It
+   * is valid whatever happened to the task. A connection that breaks after the first byte ends it: ask again.
+   */
+  request(provider: string, options: RequestOptions = {}): AsyncGenerator<Uint8Array, void, undefined> {
+    return this.#models.request(this.uuid, provider, options);
+  }
+
+  // Reading
 
   /** What the model sees, in chunks of current.jsonl: one snapshot, also across broken connections. */
   current(options: ViewOptions = {}): AsyncGenerator<Uint8Array, void, undefined> {

@@ -13,6 +13,7 @@ import grpc
 from ._base import ClientBase
 from ._calls import Call
 from ._channel import HEALTH_CHECK, HEALTH_CHECK_REQUEST, OPTIONS, WithToken, require_serving
+from ._chat import Streamed
 from ._cursors import Cursor
 from ._retry import Attempts, StreamAttempts
 from .async_task import AsyncTask
@@ -171,3 +172,21 @@ class AsyncClient(ClientBase):
             finally:
                 call.cancel()
             await asyncio.sleep(attempts.pause_after(error, idle=cursor.follows))
+
+    async def _stream(self, streamed: Streamed[T], timeout: float | None) -> AsyncGenerator[T, None]:
+        attempts = Attempts(self.timeout)
+        method = getattr(self.stub, streamed.method)
+        while True:
+            call = method(streamed.request, timeout=timeout)
+            arrived = False
+            try:
+                async for response in call:
+                    arrived = True
+                    for item in streamed.take(response):
+                        yield item
+                return
+            except grpc.RpcError as raised:
+                error = from_rpc_error(raised)
+            finally:
+                call.cancel()
+            await asyncio.sleep(attempts.pause_after(error, repeatable=not arrived))

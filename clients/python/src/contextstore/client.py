@@ -14,6 +14,7 @@ import grpc
 from ._base import ClientBase
 from ._calls import Call
 from ._channel import HEALTH_CHECK, HEALTH_CHECK_REQUEST, OPTIONS, WithToken, require_serving
+from ._chat import Streamed
 from ._cursors import Cursor
 from ._retry import Attempts, StreamAttempts
 from .errors import ContextStoreError, from_rpc_error
@@ -174,3 +175,20 @@ class Client(ClientBase):
             finally:
                 call.cancel()
             self._pause(attempts.pause_after(error, idle=cursor.follows))
+
+    def _stream(self, streamed: Streamed[T], timeout: float | None) -> Generator[T, None, None]:
+        attempts = Attempts(self.timeout)
+        method = getattr(self.stub, streamed.method)
+        while True:
+            call = method(streamed.request, timeout=timeout)
+            arrived = False
+            try:
+                for response in call:
+                    arrived = True
+                    yield from streamed.take(response)
+                return
+            except grpc.RpcError as raised:
+                error = from_rpc_error(raised)
+            finally:
+                call.cancel()
+            self._pause(attempts.pause_after(error, repeatable=not arrived))

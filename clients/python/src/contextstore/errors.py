@@ -99,6 +99,18 @@ class NewerFormat(FailedPrecondition):
     """A newer server wrote the task: it can be read, not written."""
 
 
+class RequestTooLarge(FailedPrecondition):
+    """The request to the provider would be larger than it may be; `metadata` has its size and the limit."""
+
+
+class ProviderNotConfigured(FailedPrecondition):
+    """The server cannot ask that provider: its key, model or address is missing."""
+
+
+class ProviderRefused(FailedPrecondition):
+    """The provider does not take the request; `metadata` has its status and its word for the error."""
+
+
 class Aborted(ContextStoreError):
     """Somebody else was faster."""
 
@@ -160,6 +172,10 @@ class Stopping(Unavailable):
     """The server is stopping."""
 
 
+class ProviderFailed(Unavailable):
+    """The provider could not be reached, failed or broke off. What arrived of an answer is in the log."""
+
+
 class DeadlineExceeded(ContextStoreError):
     """The call took longer than its timeout. It may have happened or not."""
 
@@ -219,6 +235,10 @@ BY_REASON: dict[str, type[ContextStoreError]] = {
         "PLAN_NOT_FOUND": PlanNotFound,
         "SUMMARY_NOT_FOUND": SummaryNotFound,
         "INTERNAL": Internal,
+        "REQUEST_TOO_LARGE": RequestTooLarge,
+        "PROVIDER_NOT_CONFIGURED": ProviderNotConfigured,
+        "PROVIDER_REFUSED": ProviderRefused,
+        "PROVIDER_FAILED": ProviderFailed,
     }.items()
 }
 """The class of each reason of `contextstore.v1.ErrorReason`."""

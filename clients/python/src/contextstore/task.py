@@ -7,16 +7,18 @@ from collections.abc import Generator, Iterable, Mapping
 from datetime import timedelta
 from typing import TYPE_CHECKING, Any
 
-from . import _cursors
+from . import _chat, _cursors
 from ._base import TaskBase
 from ._pipeline import Pipeline
 from ._stream import AppendStream
 from .errors import ContextStoreError
 from .types import (
     Appended,
+    ChatEvent,
     ChatMessage,
     Event,
     NewMessage,
+    NewMessages,
     Plan,
     PlanAppended,
     Pressure,
@@ -29,6 +31,7 @@ from .types import (
     TaskState,
     TaskStatistics,
     ToolCallRecorded,
+    Tools,
 )
 
 if TYPE_CHECKING:
@@ -120,6 +123,53 @@ class Task(TaskBase):
     def rewind(self, seq: int, *, timeout: float | None = None) -> Rewound:
         """Takes the view back to what it was after a message. The log keeps everything."""
         return self.client._run(self._calls.rewind(seq), timeout)
+
+    # The model
+
+    def chat(
+        self,
+        messages: NewMessages = (),
+        *,
+        provider: str = "",
+        model: str = "",
+        params: Mapping[str, Any] | None = None,
+        tools: Tools | None = None,
+        request_id: str | None = None,
+        timeout: float | None = None,
+    ) -> Generator[ChatEvent, None, None]:
+        """A turn of a model: appends the messages, sends the context, yields the answer as it arrives, appends it.
+
+        Nothing happens until it is iterated over. ChatStarted comes first and ChatDone last; closing the generator
+        before that cancels the call, and what arrived stays in the log as interrupted. Who is asked is what the call
+        says, else the task, else the server. `params` are fields of the body in the provider's own words; `tools` have
+        the form of OpenAI's chat completions, whoever is asked.
+
+        The call is repeated, under the same request id, while the server cannot be reached and nothing has arrived;
+        never after that. An agent that then wants the same turn calls again with the `request_id` of its own: what was
+        answered is told again and not asked again. `timeout` is for the whole answer; without one, the server watches
+        over the provider.
+        """
+        call = _chat.chat(self._calls, messages, provider, model, params, tools, request_id)
+        return self.client._stream(call, timeout)
+
+    def request(
+        self,
+        provider: str,
+        *,
+        model: str = "",
+        params: Mapping[str, Any] | None = None,
+        tools: Tools | None = None,
+        max_bytes: int = 0,
+    ) -> Generator[bytes, None, None]:
+        """What the model sees as the body of a request to a provider, for an HTTP client of the agent's own.
+
+        Made to be streamed: `httpx.post(url, content=task.request("openai", model="gpt-5"))`. It is valid whatever
+        happened to the task, and memory use is that of a chunk. `provider` is `openai`, `openai_responses`, `anthropic`
+        or `ollama`. A body of more than `max_bytes` raises RequestTooLarge before its first byte. A connection that
+        breaks after the first byte raises Unavailable: ask for the body again.
+        """
+        call = _chat.request(self._calls, provider, model, params, tools, max_bytes)
+        return self.client._stream(call, self.client.stream_timeout)
 
     # Reading
 

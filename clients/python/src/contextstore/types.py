@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from datetime import datetime
-from typing import Any, TypeAlias
+from typing import Any, TypeAlias, Union
 
 from .v1 import context_store_pb2 as pb
 from .v1 import message_pb2, task_pb2
@@ -82,3 +82,81 @@ class Plan:
     plan_type: str
     content: Any
     create_time: datetime
+
+
+NewMessages: TypeAlias = Union[NewMessage, ChatMessage, Iterable[Union[NewMessage, ChatMessage]]]
+"""One message or several."""
+Tools: TypeAlias = Iterable[Mapping[str, Any]]
+"""Tools in the form of OpenAI's chat completions, whoever is asked."""
+
+
+@dataclass(frozen=True)
+class ChatStarted:
+    """The new messages are on disk, and the model is being asked."""
+
+    seqs: tuple[int, ...]
+    """The numbers of the new messages."""
+    provider: str
+    model: str
+
+
+@dataclass(frozen=True)
+class ChatText:
+    """More text of the answer."""
+
+    text: str
+
+
+@dataclass(frozen=True)
+class ChatReasoning:
+    """More of what the model thinks, where the provider tells it."""
+
+    text: str
+
+
+@dataclass(frozen=True)
+class ChatToolCall:
+    """More of a tool call. The whole calls are in `ChatDone.tool_calls`."""
+
+    index: int
+    """Which call of the answer, from 0."""
+    id: str
+    """With the first piece only."""
+    name: str
+    """With the first piece only."""
+    arguments: str
+
+
+@dataclass(frozen=True)
+class ChatUsage:
+    """What the provider charged. The four are disjoint. It is recorded: do not report it by `record_usage`."""
+
+    input_tokens: int
+    output_tokens: int
+    cache_creation_tokens: int
+    cache_read_tokens: int
+
+
+@dataclass(frozen=True)
+class ChatDone:
+    """The answer is whole and on disk."""
+
+    seq: int
+    message: Record
+    """The assistant message."""
+    finish_reason: str
+    """`stop`, `tool_calls`, `length`, `content_filter` or another word of the provider."""
+    pressure: Pressure
+    """How full the context is with it."""
+    duplicate: bool
+    """Whether a call with the same request id was answered before."""
+
+    @property
+    def tool_calls(self) -> list[Record]:
+        """The calls in the message; each is to be answered by a message with the role `tool`."""
+        calls: list[Record] = self.message.get("tool_calls") or []
+        return calls
+
+
+ChatEvent: TypeAlias = Union[ChatStarted, ChatText, ChatReasoning, ChatToolCall, ChatUsage, ChatDone]
+"""Something that a model said, or that became of it."""

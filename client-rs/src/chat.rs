@@ -1,0 +1,183 @@
+//! Models: a turn of one, and the body of a request to one. Streams that have no place to go on from.
+
+use std::time::Duration;
+
+use bytes::Bytes;
+use contextstore_proto::v1;
+use futures_util::future::BoxFuture;
+use futures_util::stream::{self, TryStreamExt};
+use tonic::{Response, Status, Streaming};
+
+use crate::client::RawClient;
+use crate::retry::Retries;
+use crate::stream::Items;
+use crate::{ChatEvent, Client, Error, NewMessage, Task};
+
+/// How a model is asked. The default asks it to go on.
+#[derive(Debug, Clone, Default)]
+pub struct Chat {
+    /// Messages to append first.
+    pub messages: Vec<NewMessage>,
+    /// Who is asked: `openai`, `openai_responses`, `anthropic`, `ollama` or `lmstudio`. Empty: what the task or the
+    /// server says.
+    pub provider: String,
+    /// The model. Empty: what the task or the server says.
+    pub model: String,
+    /// Parameters, in the provider's own words: a JSON object whose fields become fields of the body. Empty: none.
+    pub params_json: String,
+    /// Tools that the model may call: an array in the form of OpenAI's chat completions, whoever is asked. Empty:
+    /// none.
+    pub tools_json: String,
+}
+
+/// How the body of a request is made.
+#[derive(Debug, Clone, Default)]
+pub struct RenderRequest {
+    /// For whom: `openai`, `openai_responses`, `anthropic` or `ollama`.
+    pub provider: String,
+    /// The model. Empty: the task's.
+    pub model: String,
+    /// Parameters, as in [`Chat::params_json`].
+    pub params_json: String,
+    /// Tools, as in [`Chat::tools_json`].
+    pub tools_json: String,
+    /// A larger body is refused with [`ErrorReason::RequestTooLarge`](crate::ErrorReason::RequestTooLarge); 0: the
+    /// task's own limit, if it has one.
+    pub max_bytes: u64,
+}
+
+impl Task {
+    /// A turn of a model: appends the messages, sends the context, gives the answer as it arrives, appends it.
+    ///
+    /// [`ChatEvent::Started`] comes first and [`ChatEvent::Done`] last. Dropping the stream before that cancels the
+    /// call, and what arrived stays in the log as interrupted. The call is repeated, under the same request id, while
+    /// the server cannot be reached and nothing has come; never after that. To ask for the same turn again, use
+    /// [`Task::with_request_id`]: what was answered is told again.
+    ///
+    /// ```no_run
+    /// # async fn example(task: contextstore_client::Task) -> Result<(), contextstore_client::Error> {
+    /// use contextstore_client::{Chat, ChatEvent, NewMessage};
+    ///
+    /// let ask = Chat { messages: vec![NewMessage::user("Hello")], ..Default::default() };
+    /// let mut answer = task.chat(ask);
+    /// while let Some(event) = answer.try_next().await? {
+    ///     if let ChatEvent::Text(text) = event {
+    ///         print!("{text}");
+    ///     }
+    /// }
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub fn chat(&self, ask: Chat) -> Items<ChatEvent> {
+        let Chat { messages, provider, model, params_json, tools_json } = ask;
+        let request = v1::ChatRequest {
+            task_uuid: self.uuid().to_owned(),
+            messages: messages.into_iter().map(NewMessage::of_a_call).collect(),
+            provider,
+            model,
+            params_json,
+            tools_json,
+            request_id: self.request_id(),
+            lease_generation: self.lease_generation(),
+        };
+        chat(self.client().clone(), request)
+    }
+
+    /// What the model sees as the body of a request to a provider, chunk by chunk, for an HTTP client of one's own. It
+    /// is valid whatever happened to the task. A connection that breaks after the first chunk ends it: ask again.
+    pub fn request(&self, render: RenderRequest) -> Items<Bytes> {
+        let RenderRequest { provider, model, params_json, tools_json, max_bytes } = render;
+        let task_uuid = self.uuid().to_owned();
+        let wanted =
+            v1::StreamRequestRequest { task_uuid, provider, model, params_json, tools_json, max_bytes };
+        request(self.client().clone(), wanted)
+    }
+}
+
+fn chat(client: Client, request: v1::ChatRequest) -> Items<ChatEvent> {
+    // A model may think for any time; the server watches over it.
+    let streamed = Streamed::new(client, request, None, |mut raw, request| {
+        Box::pin(async move { raw.chat(request).await })
+    });
+    // An event that only a newer client knows has none.
+    Items::new(streamed.items().try_filter_map(async |response| Ok(response.event)))
+}
+
+fn request(client: Client, request: v1::StreamRequestRequest) -> Items<Bytes> {
+    let silence = client.settings().timeout;
+    let streamed = Streamed::new(client, request, Some(silence), |mut raw, request| {
+        Box::pin(async move { raw.stream_request(request).await })
+    });
+    Items::new(streamed.items().map_ok(|part| part.data))
+}
+
+type Opening<A> = BoxFuture<'static, Result<Response<Streaming<A>>, Status>>;
+
+/// A stream that is opened again while it fails in passing and nothing has come, and never after that.
+struct Streamed<R, A> {
+    client: Client,
+    request: R,
+    /// How long it may be silent.
+    silence: Option<Duration>,
+    open: fn(RawClient, R) -> Opening<A>,
+    answers: Option<Streaming<A>>,
+    begun: bool,
+    retries: Retries,
+}
+
+impl<R: Clone + Send + 'static, A: Send + 'static> Streamed<R, A> {
+    fn new(
+        client: Client,
+        request: R,
+        silence: Option<Duration>,
+        open: fn(RawClient, R) -> Opening<A>,
+    ) -> Self {
+        let retries = client.settings().retry.start();
+        Self { client, request, silence, open, answers: None, begun: false, retries }
+    }
+
+    fn items(self) -> impl stream::Stream<Item = Result<A, Error>> + Send + 'static {
+        stream::try_unfold(self, |mut streamed| async {
+            Ok(streamed.next().await?.map(|answer| (answer, streamed)))
+        })
+    }
+
+    async fn next(&mut self) -> Result<Option<A>, Error> {
+        loop {
+            let error = match self.receive().await {
+                Ok(answer) => {
+                    self.begun = true;
+                    return Ok(answer);
+                }
+                Err(error) => error,
+            };
+            self.answers = None;
+            let pause = if self.begun { None } else { self.retries.pause(&error) };
+            let Some(pause) = pause else { return Err(error) };
+            tokio::time::sleep(pause).await;
+        }
+    }
+
+    async fn receive(&mut self) -> Result<Option<A>, Error> {
+        let Self { client, silence, answers, .. } = self;
+        let answers = match answers {
+            Some(answers) => answers,
+            None => {
+                let opening = (self.open)(client.raw(), self.request.clone());
+                answers.insert(in_time(client, *silence, opening).await?.into_inner())
+            }
+        };
+        in_time(client, *silence, answers.message()).await
+    }
+}
+
+async fn in_time<T>(
+    client: &Client,
+    silence: Option<Duration>,
+    answer: impl Future<Output = Result<T, Status>>,
+) -> Result<T, Error> {
+    match silence {
+        Some(silence) => client.in_time(silence, answer).await,
+        None => answer.await.map_err(|status| client.error(status)),
+    }
+}

@@ -1,0 +1,182 @@
+// What a task has to do with models: a turn of one, and the body of a request to one.
+
+import type { Client as RpcClient } from "@connectrpc/connect";
+import { type AppendInput, isAppendInput } from "./append.js";
+import type { Attempt, Caller, CallOptions, MutationOptions } from "./calls.js";
+import type {
+  ChatResponse,
+  ChatToolCall,
+  ChatUsage,
+  ContextStore,
+} from "./gen/contextstore/v1/context_store_pb.js";
+import type { Pressure } from "./gen/contextstore/v1/message_pb.js";
+import { newRequestId } from "./ids.js";
+import { type ChatMessage, type Count, type MessageInput, messageJson, toCount } from "./values.js";
+
+/** What a request to a provider carries beside the context. */
+interface RequestFields {
+  /** The model. Default: the task's. */
+  readonly model?: string;
+  /** Fields of the body, in the provider's own words. */
+  readonly params?: Readonly<Record<string, unknown>>;
+  /** Tools, in the form of OpenAI's chat completions, whoever is asked. */
+  readonly tools?: readonly Readonly<Record<string, unknown>>[];
+}
+
+/** How a model is asked. */
+export interface ChatOptions extends RequestFields, MutationOptions {
+  /** Who is asked: `openai`, `openai_responses`, `anthropic`, `ollama`, `lmstudio`. Default: the task's, else the server's. */
+  readonly provider?: string;
+}
+
+/** How a body is made. */
+export interface RequestOptions extends RequestFields, CallOptions {
+  /** A larger body is refused with `REQUEST_TOO_LARGE`, before its first byte. */
+  readonly maxBytes?: Count;
+}
+
+/** A call of a tool in an answer. */
+export interface FunctionCall {
+  readonly id: string;
+  readonly type: string;
+  readonly function: { readonly name: string; readonly arguments: string };
+}
+
+/** The assistant message of an answer. */
+export interface AssistantMessage extends ChatMessage {
+  readonly content?: string | null;
+  readonly tool_calls?: readonly FunctionCall[];
+}
+
+/** Something that a model said, or that became of it. */
+export type ChatEvent =
+  /** The new messages are on disk, and the model is being asked. */
+  | {
+      readonly type: "started";
+      readonly seqs: readonly bigint[];
+      readonly provider: string;
+      readonly model: string;
+    }
+  /** More text of the answer. */
+  | { readonly type: "text"; readonly text: string }
+  /** More of what the model thinks, where the provider tells it. */
+  | { readonly type: "reasoning"; readonly text: string }
+  /** More of a tool call; id and name come with its first piece. The whole calls are in the message of `done`. */
+  | ({ readonly type: "toolCall" } & Readonly<Pick<ChatToolCall, "index" | "id" | "name" | "arguments">>)
+  /** What the provider charged, in disjoint parts. It is recorded: do not report it by `recordUsage`. */
+  | ({ readonly type: "usage" } & Readonly<
+      Pick<ChatUsage, "inputTokens" | "outputTokens" | "cacheCreationTokens" | "cacheReadTokens">
+    >)
+  /** The answer is whole and on disk. */
+  | {
+      readonly type: "done";
+      readonly seq: bigint;
+      readonly message: AssistantMessage;
+      readonly finishReason: string;
+      readonly pressure: Pressure | undefined;
+      /** Whether a call with the same request id was answered before. */
+      readonly duplicate: boolean;
+    };
+
+/** A model may think for any time; the server watches over it. */
+const FOREVER = { silenceMs: Number.POSITIVE_INFINITY };
+
+/** Asks models for one task. */
+export class Models {
+  readonly #rpc: RpcClient<typeof ContextStore>;
+  readonly #caller: Caller;
+
+  constructor(wire: { rpc: RpcClient<typeof ContextStore>; caller: Caller }) {
+    this.#rpc = wire.rpc;
+    this.#caller = wire.caller;
+  }
+
+  async *chat(
+    target: { readonly taskUuid: string; readonly leaseGeneration: bigint },
+    messages: Iterable<MessageInput | AppendInput>,
+    options: ChatOptions,
+  ): AsyncGenerator<ChatEvent, void, undefined> {
+    const request = {
+      ...target,
+      ...fields(options),
+      messages: Array.from(messages, newMessage),
+      provider: options.provider ?? "",
+      requestId: options.requestId || newRequestId(),
+    };
+    const open = (attempt: Attempt) => this.#rpc.chat(request, attempt);
+    for await (const { event } of this.#caller.unlessBegun(options, open, FOREVER)) {
+      const told = eventOf(event);
+      if (told) {
+        yield told;
+      }
+    }
+  }
+
+  async *request(
+    taskUuid: string,
+    provider: string,
+    options: RequestOptions,
+  ): AsyncGenerator<Uint8Array, void, undefined> {
+    const maxBytes = toCount("maxBytes", options.maxBytes);
+    const request = { taskUuid, provider, ...fields(options), maxBytes };
+    const open = (attempt: Attempt) => this.#rpc.streamRequest(request, attempt);
+    for await (const { data } of this.#caller.unlessBegun(options, open)) {
+      if (data.length > 0) {
+        yield data;
+      }
+    }
+  }
+}
+
+/** Tools as they are sent. */
+export function toolsJson(tools: RequestFields["tools"]): string {
+  return tools === undefined ? "" : JSON.stringify(tools);
+}
+
+function fields({ model = "", params, tools }: RequestFields) {
+  const paramsJson = params === undefined ? "" : JSON.stringify(params);
+  return { model, paramsJson, toolsJson: toolsJson(tools) };
+}
+
+function newMessage(given: MessageInput | AppendInput) {
+  const {
+    message,
+    pinned = false,
+    outputRef = "",
+    requestId = "",
+  } = isAppendInput(given) ? given : { message: given };
+  return {
+    body: { case: "messageJson", value: messageJson(message) } as const,
+    pinned,
+    outputRef,
+    requestId,
+  };
+}
+
+/** As callers get it; nothing for an event that only a newer client knows. */
+function eventOf(event: ChatResponse["event"]): ChatEvent | undefined {
+  switch (event.case) {
+    case "started": {
+      const { seqs, provider, model } = event.value;
+      return { type: "started", seqs, provider, model };
+    }
+    case "text":
+    case "reasoning":
+      return { type: event.case, text: event.value };
+    case "toolCall": {
+      const { index, id, name, arguments: more } = event.value;
+      return { type: "toolCall", index, id, name, arguments: more };
+    }
+    case "usage": {
+      const { inputTokens, outputTokens, cacheCreationTokens, cacheReadTokens } = event.value;
+      return { type: "usage", inputTokens, outputTokens, cacheCreationTokens, cacheReadTokens };
+    }
+    case "done": {
+      const { seq, messageJson: json, finishReason, pressure, duplicate } = event.value;
+      const message = JSON.parse(json) as AssistantMessage;
+      return { type: "done", seq, message, finishReason, pressure, duplicate };
+    }
+    default:
+      return undefined;
+  }
+}
