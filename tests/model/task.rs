@@ -565,8 +565,8 @@ impl View {
 fn orphan(message: &Message, content: &str) -> String {
     let names = [&message.tool_name, &message.name, &message.tool_call_id];
     let name = names.into_iter().flatten().next().map_or("unknown", |name| &name[1..name.len() - 1]);
-    if content.starts_with('[') {
-        format!("[{{\"type\":\"text\",\"text\":\"[Tool: {name}]\"}},{}", &content[1..])
+    if let Some(parts) = content.strip_prefix('[') {
+        format!("[{{\"type\":\"text\",\"text\":\"[Tool: {name}]\"}},{parts}")
     } else if message.content.as_ref().is_some_and(|sent| sent.starts_with('"')) {
         format!("\"[Tool: {name}] {}", &content[1..])
     } else {
