@@ -98,6 +98,8 @@ def media(kind, inner):
         for key, value in shown.items()
         if key not in words or value in [f'"{word}"' for word in words[key]]
     }
+    if "file_data" in shown:
+        shown.pop("file_id", None)
     enough = shown.keys() & {"file_data", "file_id"} if kind == "file" else shown.keys() >= set(required)
     return shown if enough else None
 

@@ -120,7 +120,9 @@ fn media<'a>(kind: &str, within: &'a str) -> Option<Vec<(&'static str, &'a str)>
             shown.push(("format", word("format", &["\"wav\"", "\"mp3\""])?));
         }
         "file" => {
-            let given = ["file_data", "file_id", "filename"].map(|name| (name, text(name)));
+            // It is the one or the other.
+            let id = if text("file_data").is_some() { None } else { text("file_id") };
+            let given = [("file_data", text("file_data")), ("file_id", id), ("filename", text("filename"))];
             shown.extend(given.into_iter().filter_map(|(name, value)| Some((name, value?))));
             if shown.iter().all(|(name, _)| *name == "filename") {
                 return None;
