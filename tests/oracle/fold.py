@@ -184,7 +184,11 @@ def show(message, answered):
     role, content = json.loads(message["role"]), message.get("content", "null")
     shown = {"role": message["role"]}
     if role == "tool" and not answered:
-        names = [message[key][1:-1] for key in ("tool_name", "name", "tool_call_id") if kind_of(message.get(key), '"')]
+        names = [
+            message[key][1:-1]
+            for key in ("tool_name", "name", "tool_call_id")
+            if kind_of(message.get(key), '"')
+        ]
         tag = "[Tool: %s]" % (names + ["unknown"])[0]
         mended = mend(content, "user")[0]
         if mended[0] == "[":

@@ -275,7 +275,7 @@ class Rendering(unittest.TestCase):
         self.assertEqual(
             self.current(
                 'user|"content":"u","tool_calls":[{"id":"a","function":{}}]',
-                'tool|"content":"r","tool_call_id":"a"'
+                'tool|"content":"r","tool_call_id":"a"',
             ),
             ['{"role":"user","content":"u"}', '{"role":"user","content":"[Tool: a] r"}'],
         )

@@ -86,7 +86,9 @@ def _read_token(variable: str, file: Path) -> str:
 
 def _check_token(token: str) -> None:
     if not token or not all("!" <= c <= "~" for c in token):
-        raise ValueError("token: it is not one word of visible ASCII characters; a line end at its end counts too")
+        raise ValueError(
+            "token: it is not one word of visible ASCII characters; a line end at its end counts too"
+        )
 
 
 def _is_loopback(host: str) -> bool:
