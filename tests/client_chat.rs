@@ -167,3 +167,13 @@ async fn the_body_of_a_request() {
     let refused = task.request(RenderRequest { max_bytes: 1000, ..render }).try_next().await.unwrap_err();
     assert_eq!(refused.reason(), Some(ErrorReason::RequestTooLarge));
 }
+
+#[tokio::test(flavor = "multi_thread")]
+async fn how_full_the_context_is() {
+    let (_fake, _server, task, _key) = scene().await;
+    let appended = task.append(NewMessage::user("Hello")).await.unwrap();
+    let usage = task.context_usage("").await.unwrap();
+    assert_eq!((usage.messages, usage.tools_tokens, usage.pressure), (1, 0, appended.pressure));
+    let with_tools = task.context_usage(ask("", []).tools_json).await.unwrap();
+    assert!(with_tools.tools_tokens > 0);
+}

@@ -8,7 +8,7 @@ use futures_util::future::BoxFuture;
 use futures_util::stream::{self, TryStreamExt};
 use tonic::{Response, Status, Streaming};
 
-use crate::client::RawClient;
+use crate::client::{RawClient, call};
 use crate::retry::Retries;
 use crate::stream::Items;
 use crate::{ChatEvent, Client, Error, NewMessage, Task};
@@ -47,6 +47,17 @@ pub struct RenderRequest {
 }
 
 impl Task {
+    /// How full the context is, as every append answers it, and how that is counted; with tools that are to be sent,
+    /// as in [`Chat::tools_json`]. Takes the same time however long the context is.
+    pub async fn context_usage(
+        &self,
+        tools_json: impl Into<String>,
+    ) -> Result<v1::GetContextUsageResponse, Error> {
+        let request =
+            v1::GetContextUsageRequest { task_uuid: self.uuid().to_owned(), tools_json: tools_json.into() };
+        call!(self.client(), get_context_usage, request)
+    }
+
     /// A turn of a model: appends the messages, sends the context, gives the answer as it arrives, appends it.
     ///
     /// [`ChatEvent::Started`] comes first and [`ChatEvent::Done`] last. Dropping the stream before that cancels the

@@ -246,3 +246,17 @@ def test_a_body_that_is_too_large(task: Task) -> None:
     assert "model" in caught.value.fields
     body = task.request("openai", model="m", max_bytes=100_000)
     assert sum(map(len, itertools.chain(body))) > 10_000
+
+
+def test_how_full_the_context_is(task: Task, chat_server: Server) -> None:
+    appended = task.append(user("Hello"))
+    usage = task.context_usage()
+    assert (usage.messages, usage.counter, usage.calibration) == (1, "fitted", 1.0)
+    assert usage.pressure == appended.pressure and usage.tools_tokens == 0
+    with_tools = task.context_usage(tools=TOOLS)
+    assert with_tools.tools_tokens > 0 and with_tools.pressure.tokens > usage.pressure.tokens
+
+    async def work(other: AsyncTask) -> int:
+        return (await other.context_usage(tools=TOOLS)).tools_tokens
+
+    assert in_async(chat_server, work) == with_tools.tools_tokens

@@ -25,6 +25,7 @@ export {
 export type {
   AppendMessageResponse,
   AppendMessagesResponse,
+  GetContextUsageResponse,
   GetServerInfoResponse,
   GetTaskResponse,
   WatchTaskResponse,

@@ -4,13 +4,14 @@ import { durationMs } from "@bufbuild/protobuf/wkt";
 import type { Client as RpcClient } from "@connectrpc/connect";
 import { type AppendInput, Pipeline } from "./append.js";
 import type { Attempt, Caller, CallOptions, MutationOptions } from "./calls.js";
-import { type ChatEvent, type ChatOptions, Models, type RequestOptions } from "./chat.js";
+import { type ChatEvent, type ChatOptions, Models, type RequestOptions, toolsJson } from "./chat.js";
 import { NotFoundError } from "./errors.js";
 import type {
   AppendMessageResponse,
   AppendMessagesResponse,
   AppendPlanResponse,
   ContextStore,
+  GetContextUsageResponse,
   GetTaskResponse,
   RecordToolCallResponse,
   RecordUsageResponse,
@@ -118,6 +119,17 @@ export class Task {
   /** The task as it is now, and how full its context is. */
   async get(options: CallOptions = {}): Promise<GetTaskResponse> {
     return await this.#read(options, (attempt) => this.#wire.rpc.getTask({ taskUuid: this.uuid }, attempt));
+  }
+
+  /**
+   * How full the context is, as every append answers it, and how that is counted; with tools that are to be sent. It
+   * takes the same time however long the context is.
+   */
+  async contextUsage(
+    options: CallOptions & Pick<ChatOptions, "tools"> = {},
+  ): Promise<GetContextUsageResponse> {
+    const request = { taskUuid: this.uuid, toolsJson: toolsJson(options.tools) };
+    return await this.#read(options, (attempt) => this.#wire.rpc.getContextUsage(request, attempt));
   }
 
   // Its life

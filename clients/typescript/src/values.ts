@@ -35,6 +35,8 @@ export interface ConfigInput {
   readonly model?: string;
   /** Tokens the model takes. */
   readonly contextLength?: Count;
+  /** How tokens are counted. */
+  readonly tokenCounter?: "fitted" | "heuristic" | "o200k" | "cl100k" | (string & {});
   readonly durability?: "group" | "each" | "process" | (string & {});
   readonly compression?: {
     readonly auto?: boolean;

@@ -179,3 +179,12 @@ test("the body of a request", async () => {
   });
   await assert.rejects(collect(task.request("openai")), InvalidRequestError);
 });
+
+test("how full the context is", async () => {
+  const task = await client.startTask({ config: { tokenCounter: "heuristic" } });
+  const { pressure } = await task.append(user("Hello"));
+  const usage = await task.contextUsage();
+  assert.deepEqual([usage.messages, usage.counter, usage.toolsTokens], [1n, "heuristic", 0n]);
+  assert.equal(usage.pressure?.tokens, pressure?.tokens);
+  assert.ok((await task.contextUsage({ tools: TOOLS })).toolsTokens > 0n);
+});

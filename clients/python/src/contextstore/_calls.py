@@ -22,6 +22,7 @@ from .errors import ContextStoreError, PlanNotFound, SummaryNotFound, TaskNotFou
 from .types import (
     Appended,
     ChatMessage,
+    ContextUsage,
     NewMessage,
     Plan,
     PlanAppended,
@@ -36,6 +37,7 @@ from .types import (
     TaskState,
     TaskStatistics,
     ToolCallRecorded,
+    Tools,
 )
 from .v1 import context_store_pb2 as pb
 from .v1 import task_pb2
@@ -84,6 +86,11 @@ def message_json(message: ChatMessage) -> str:
     if isinstance(message, Mapping):
         return dump(dict(message))
     raise TypeError(f"message: an OpenAI chat message as a mapping or as JSON, not {type(message).__name__}")
+
+
+def tools_json(tools: Tools | None) -> str:
+    """Tools as they are sent."""
+    return "" if tools is None else dump(list(tools))
 
 
 def appended(response: pb.AppendMessageResponse | pb.AppendMessagesResponse) -> Appended:
@@ -232,6 +239,10 @@ class TaskCalls:
     def get(self) -> Call[TaskState]:
         request = pb.GetTaskRequest(task_uuid=self.task_uuid)
         return Call("GetTask", request, lambda response: response, reads=True)
+
+    def context_usage(self, tools: Tools | None) -> Call[ContextUsage]:
+        request = pb.GetContextUsageRequest(task_uuid=self.task_uuid, tools_json=tools_json(tools))
+        return Call("GetContextUsage", request, lambda response: response, reads=True)
 
     def get_message(self, seq: int) -> Call[StoredMessage]:
         request = pb.GetMessageRequest(task_uuid=self.task_uuid, seq=seq)

@@ -12,7 +12,7 @@ from typing import Any, Generic, TypeVar
 
 from google.protobuf.message import Message
 
-from ._calls import TaskCalls, dump, message_json, new_request_id
+from ._calls import TaskCalls, dump, message_json, new_request_id, tools_json
 from .types import (
     ChatDone,
     ChatEvent,
@@ -81,11 +81,6 @@ def request(
         max_bytes=max_bytes,
     )
     return Streamed("StreamRequest", wanted, _data)
-
-
-def tools_json(tools: Tools | None) -> str:
-    """Tools as they are sent."""
-    return "" if tools is None else dump(list(tools))
 
 
 def _params(params: Mapping[str, Any] | None) -> str:

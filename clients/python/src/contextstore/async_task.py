@@ -17,6 +17,7 @@ from .types import (
     Appended,
     ChatEvent,
     ChatMessage,
+    ContextUsage,
     Event,
     NewMessage,
     NewMessages,
@@ -68,6 +69,15 @@ class AsyncTask(TaskBase):
     async def get(self, *, timeout: float | None = None) -> TaskState:
         """The task as it is now (`task`), and how full its context is (`pressure`)."""
         return await self.client._run(self._calls.get(), timeout)
+
+    async def context_usage(
+        self, *, tools: Tools | None = None, timeout: float | None = None
+    ) -> ContextUsage:
+        """How full the context is, as every append answers it, and how that is counted; with tools that are to be sent.
+
+        It takes the same time however long the context is.
+        """
+        return await self.client._run(self._calls.context_usage(tools), timeout)
 
     # Messages
 

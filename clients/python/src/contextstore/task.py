@@ -16,6 +16,7 @@ from .types import (
     Appended,
     ChatEvent,
     ChatMessage,
+    ContextUsage,
     Event,
     NewMessage,
     NewMessages,
@@ -56,6 +57,13 @@ class Task(TaskBase):
     def get(self, *, timeout: float | None = None) -> TaskState:
         """The task as it is now (`task`), and how full its context is (`pressure`)."""
         return self.client._run(self._calls.get(), timeout)
+
+    def context_usage(self, *, tools: Tools | None = None, timeout: float | None = None) -> ContextUsage:
+        """How full the context is, as every append answers it, and how that is counted; with tools that are to be sent.
+
+        It takes the same time however long the context is.
+        """
+        return self.client._run(self._calls.context_usage(tools), timeout)
 
     # Messages
 

@@ -24,6 +24,8 @@ TaskState: TypeAlias = pb.GetTaskResponse
 """A task as it is now (`task`), and how full its context is (`pressure`)."""
 Pressure: TypeAlias = message_pb2.Pressure
 """How full a context is."""
+ContextUsage: TypeAlias = pb.GetContextUsageResponse
+"""How full a context is (`pressure`), and how that is counted."""
 Summary: TypeAlias = message_pb2.Summary
 """A summary that stands in the view for the messages it covers."""
 ServerInfo: TypeAlias = pb.GetServerInfoResponse
