@@ -7,9 +7,9 @@ use serde_json::{Map, Value};
 
 use crate::context::Strategy;
 use crate::model::{
-    Durability, Holder, InstanceId, InvalidField, Json, JsonKind, NewMessage, OutputRef, RequestId, Role,
-    Status, TaskConfig, TaskFilter, TaskId, TaskKey, TaskOrder, TokenCounter, ToolCall, ToolStatus, fields,
-    plain_text,
+    Durability, Event, Holder, InstanceId, InvalidField, Json, JsonKind, NewMessage, OutputRef, RequestId,
+    Role, Status, TaskConfig, TaskFilter, TaskId, TaskKey, TaskOrder, TokenCounter, ToolCall, ToolStatus,
+    fields, plain_text,
 };
 use crate::store::{Append, Caller};
 
@@ -272,6 +272,17 @@ fn one(message: Option<NewMessage>, pinned: bool, output_ref: &str, caller: Call
     message.pinned = pinned;
     message.output_ref = some_ref(output_ref)?;
     Ok(Append { message, caller })
+}
+
+pub(super) fn usage(request: &pb::RecordUsageRequest) -> Parsed<Event> {
+    Ok(Event::Usage {
+        input_tokens: number("input_tokens", request.input_tokens)?,
+        output_tokens: number("output_tokens", request.output_tokens)?,
+        cache_creation_tokens: number("cache_creation_tokens", request.cache_creation_tokens)?,
+        cache_read_tokens: number("cache_read_tokens", request.cache_read_tokens)?,
+        // The store counts.
+        counted_tokens: None,
+    })
 }
 
 pub(super) fn some_ref(text: &str) -> Parsed<Option<OutputRef>> {

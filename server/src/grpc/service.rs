@@ -453,13 +453,7 @@ impl ContextStore for Service {
     ) -> Answer<pb::RecordUsageResponse> {
         let request = request.into_inner();
         let who = (&*request.task_uuid, &*request.request_id, request.lease_generation);
-        let event = Event::Usage {
-            input_tokens: convert::number("input_tokens", request.input_tokens)?,
-            output_tokens: convert::number("output_tokens", request.output_tokens)?,
-            cache_creation_tokens: convert::number("cache_creation_tokens", request.cache_creation_tokens)?,
-            cache_read_tokens: convert::number("cache_read_tokens", request.cache_read_tokens)?,
-            counted_tokens: None,
-        };
+        let event = convert::usage(&request)?;
         let (id, ()) = self.change(who, |store, id, caller| store.append_event(id, &event, caller)).await?;
         let pressure = answer::pressure(&self.serving.with(|store| store.pressure(id)).await?);
         Ok(Response::new(pb::RecordUsageResponse { pressure: Some(pressure) }))
