@@ -61,7 +61,9 @@ fn seqs(ack: &pb::AppendMessagesResponse) -> Vec<u64> {
 /// The contents of a task's messages, as they stand in its log.
 fn contents(server: &TestServer, work: &Work) -> Vec<String> {
     let log = fs::read_to_string(server.running(&work.uuid).join("messages.jsonl")).unwrap();
-    let lines = log.lines().map(|line| serde_json::from_str::<Value>(line).unwrap());
+    // The last line may be being written.
+    let whole = log.rfind('\n').map_or(0, |end| end + 1);
+    let lines = log[..whole].lines().map(|line| serde_json::from_str::<Value>(line).unwrap());
     lines.filter_map(|line| Some(line.get("content")?.as_str().unwrap().to_owned())).collect()
 }
 
