@@ -30,7 +30,7 @@ from serving import REPOSITORY, Server
 from typing_extensions import NotRequired, Required, TypedDict, get_type_hints, is_typeddict
 
 SEED = int(os.environ.get("SEED", 0))
-COUNT = int(os.environ.get("HISTORIES", 100))
+COUNT = int(os.environ.get("HISTORIES", 200))
 PROGRAM = REPOSITORY / "target/debug/histories"
 TOOLS = [
     {
