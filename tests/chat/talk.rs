@@ -97,7 +97,7 @@ async fn thoughts_go_back_to_the_provider_they_came_from() {
         let params = if provider == "anthropic" {
             r#"{"max_tokens":4000,"thinking":{"type":"enabled","budget_tokens":2000}}"#
         } else {
-            ""
+            r#"{"reasoning":{"effort":"low"}}"#
         };
         let with = |request: pb::ChatRequest| pb::ChatRequest {
             tools_json: TOOLS.to_owned(),

@@ -42,6 +42,8 @@ pub struct Answer {
     began: Instant,
     deadline: Instant,
     outcome: Option<&'static str>,
+    /// Why it broke off, while what arrived before that is told.
+    broke: Option<Failure>,
 }
 
 /// The answer to one try.
@@ -84,6 +86,7 @@ impl Answer {
             began,
             deadline,
             outcome: None,
+            broke: None,
         }
     }
 
@@ -95,13 +98,16 @@ impl Answer {
                 self.told |= !matches!(event, Event::Usage(_));
                 return Ok(Some(event));
             }
+            if let Some(failure) = self.broke.take() {
+                self.again(failure).await?;
+            }
             if self.ended {
                 return Ok(None);
             }
             if let Err(failure) = self.step().await {
                 self.stream = None;
-                self.ready.clear();
-                self.again(failure).await?;
+                // What arrived before it is told first, and then nothing is sent again.
+                self.broke = Some(failure);
             }
         }
     }
@@ -264,15 +270,20 @@ impl Answer {
     }
 
     fn broken(&self, broken: Broken, key: Option<&ApiKey>) -> Failure {
+        let exposed = key.map(ApiKey::expose);
         match broken {
             Broken::Said { kind, message } => {
-                let exposed = key.map(ApiKey::expose);
+                // The same request would be answered the same.
+                let passes = !matches!(
+                    kind.as_str(),
+                    "invalid_request_error" | "context_length_exceeded" | "insufficient_quota"
+                );
                 let kind =
                     if kind.is_empty() { String::new() } else { format!(" ({})", told(&kind, exposed)) };
-                self.failed(format!("it gave up{kind}: {}", told(&message, exposed)))
+                Failure { passes, ..self.failed(format!("it gave up{kind}: {}", told(&message, exposed))) }
             }
             Broken::Malformed(problem) => {
-                self.failed(format!("what it sent cannot be read: {}", told(&problem, None)))
+                self.failed(format!("what it sent cannot be read: {}", told(&problem, exposed)))
             }
         }
     }

@@ -80,8 +80,8 @@ impl Gateway {
     }
 
     /// The parameters of a request with what streaming and the configuration add to them.
-    pub fn params(&self, provider: Provider, params_json: &str) -> Result<String, InvalidField> {
-        params::complete(provider, self.config.of(provider), params_json)
+    pub fn params(&self, provider: Provider, model: &str, params_json: &str) -> Result<String, InvalidField> {
+        params::complete(provider, self.config.of(provider), model, params_json)
     }
 
     /// Sends a request. Nothing happens before the answer is asked for its first event.

@@ -17,6 +17,7 @@ const OURS: [(&str, &str); 4] = [
 pub(super) fn complete(
     provider: Provider,
     config: &ProviderConfig,
+    model: &str,
     params_json: &str,
 ) -> Result<String, InvalidField> {
     let wrong = |problem: String| InvalidField::new("params_json", problem);
@@ -47,7 +48,9 @@ pub(super) fn complete(
             add("max_output_tokens", most.map(|most| most.to_string()));
             // The context is here, not there; what the model thought comes along, to be sent back.
             add("store", Some("false".to_owned()));
-            add("include", Some(r#"["reasoning.encrypted_content"]"#.to_owned()));
+            // Models that do not think refuse to be asked for it.
+            let thinks = has("reasoning") || thinks(model);
+            add("include", thinks.then(|| r#"["reasoning.encrypted_content"]"#.to_owned()));
         }
         Provider::Anthropic => add("max_tokens", most.map(|most| most.to_string())),
         Provider::Ollama => {
@@ -66,6 +69,16 @@ pub(super) fn complete(
     }
     let replaced: Vec<_> = replaced.iter().map(|options| ("options", options.as_str())).collect();
     Ok(joined(given.as_str(), &added, &replaced))
+}
+
+/// Whether a model of OpenAI thinks before it answers, as far as its name tells.
+fn thinks(model: &str) -> bool {
+    let name = model.rsplit('/').next().unwrap_or(model);
+    let numbered = |prefix: &str| {
+        name.strip_prefix(prefix).is_some_and(|rest| rest.starts_with(|first: char| first.is_ascii_digit()))
+    };
+    let newer = name.strip_prefix("gpt-").and_then(|rest| rest.chars().next()?.to_digit(10));
+    numbered("o") || (newer.is_some_and(|major| major >= 5) && !name.contains("chat"))
 }
 
 /// An object with some values replaced and some fields more.
@@ -108,7 +121,7 @@ mod tests {
             context_length: Some(9),
             timeout: Duration::ZERO,
         };
-        complete(provider, &config, params).map(|params| serde_json::from_str(&params).unwrap())
+        complete(provider, &config, "gpt-5-mini", params).map(|params| serde_json::from_str(&params).unwrap())
     }
 
     #[test]
@@ -145,6 +158,16 @@ mod tests {
         }
     }
 
+    #[test]
+    fn thoughts_are_asked_for_where_there_are_any() {
+        for model in ["o1", "o3-mini", "o4-mini-2025-04-16", "gpt-5", "gpt-5.1-codex", "openai/gpt-5"] {
+            assert!(thinks(model), "{model}");
+        }
+        for model in ["gpt-4o", "gpt-4.1", "gpt-5-chat-latest", "omni", "llama3", ""] {
+            assert!(!thinks(model), "{model}");
+        }
+    }
+
     /// A model fills in the fields of a schema in the order in which they stand.
     #[test]
     fn what_the_caller_gives_keeps_its_order_and_its_words() {
@@ -158,7 +181,7 @@ mod tests {
             timeout: Duration::ZERO,
         };
         let given = r#"{ "z": {"b":1e2, "a":1.50}, "a": [1] }"#;
-        let completed = complete(Provider::Anthropic, &config, given).unwrap();
+        let completed = complete(Provider::Anthropic, &config, "m", given).unwrap();
         assert_eq!(completed, r#"{"z":{"b":1e2,"a":1.50},"a":[1],"stream":true}"#);
     }
 

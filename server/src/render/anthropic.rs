@@ -12,7 +12,7 @@ use crate::model::json::field;
 use crate::model::{JsonKind, Role};
 
 /// What it wants to be told, if the parameters do not say it: the most that all of its models take.
-const MAX_TOKENS: &str = "4096";
+const MAX_TOKENS: u64 = 4096;
 /// Most bytes of an image in base64.
 const MAX_IMAGE_BYTES: usize = 5 << 20;
 
@@ -50,11 +50,14 @@ impl Body for Messages {
 
     fn head(&mut self, options: &RenderOptions, out: &mut Vec<u8>) {
         push_constants(options, out);
-        if !options.has_param("max_tokens") {
-            out.extend_from_slice(format!("\"max_tokens\":{MAX_TOKENS},").as_bytes());
-        }
         let thinking = field(options.params().as_str(), "thinking");
         let thinking = thinking.filter(|thinking| JsonKind::of(thinking) == JsonKind::Object);
+        if !options.has_param("max_tokens") {
+            // What the model may think comes on top, or the request would be refused.
+            let budget = thinking.and_then(|thinking| field(thinking, "budget_tokens")?.parse::<u64>().ok());
+            let most = MAX_TOKENS.saturating_add(budget.unwrap_or(0));
+            out.extend_from_slice(format!("\"max_tokens\":{most},").as_bytes());
+        }
         self.thinking = thinking.and_then(|thinking| field(thinking, "type")) == Some("\"enabled\"");
         let before = out.len();
         tools::push(out, options.tools(), Provider::Anthropic);

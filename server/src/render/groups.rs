@@ -81,7 +81,7 @@ impl Groups {
 
     fn open_calls(&mut self, line: u64, calls: &mut [Call<'_>]) {
         if !self.rule.once {
-            self.seen = Seen::default();
+            self.seen = Seen::few();
         }
         for (index, call) in calls.iter_mut().enumerate() {
             let asked = call.raw_id.map(decode).unwrap_or_default();
@@ -118,25 +118,38 @@ fn orphan(message: &mut Message<'_>) {
 
 /// Ids that were given out, in bounded memory: as long as they are few they are all known; beyond that a new one may
 /// be taken for an old one, which then gets another id.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(super) struct Seen {
     bits: Vec<u64>,
+    words: usize,
 }
 
 /// 1 MiB: of a million ids one in fifty is mistaken for another.
 const SEEN_WORDS: usize = 1 << 17;
+/// 8 KiB, for those of one message.
+const FEW_WORDS: usize = 1 << 10;
+
+impl Default for Seen {
+    fn default() -> Self {
+        Self { bits: Vec::new(), words: SEEN_WORDS }
+    }
+}
 
 impl Seen {
+    fn few() -> Self {
+        Self { bits: Vec::new(), words: FEW_WORDS }
+    }
+
     /// Remembers an id; false if it was there.
     pub(super) fn is_new(&mut self, id: &str) -> bool {
         if self.bits.is_empty() {
-            self.bits = vec![0; SEEN_WORDS];
+            self.bits = vec![0; self.words];
         }
         let hash = blake3::hash(id.as_bytes());
         let mut new = false;
         for four in hash.as_bytes().chunks_exact(4).take(4) {
             let bit = four.iter().fold(0_usize, |bits, byte| bits << 8 | usize::from(*byte));
-            let (word, mask) = (bit / 64 % SEEN_WORDS, 1 << (bit % 64));
+            let (word, mask) = (bit / 64 % self.words, 1 << (bit % 64));
             new |= self.bits[word] & mask == 0;
             self.bits[word] |= mask;
         }

@@ -13,7 +13,6 @@ use contextstore_proto::v1 as pb;
 use futures_util::Stream;
 use futures_util::stream::unfold;
 use prost::Message as _;
-use serde_json::Value;
 use tokio::sync::{Mutex as Turnstile, OwnedMutexGuard, mpsc, watch};
 use tokio::time::timeout;
 use tonic::Status;
@@ -21,6 +20,7 @@ use tonic::Status;
 use super::serving::Serving;
 use super::status::Refusal;
 use super::{answer, append, convert};
+use crate::context::CompressionPolicy;
 use crate::model::json::field;
 use crate::model::{InvalidField, Json, NewMessage, Provider, RequestId, StoreError, TaskConfig, TaskId};
 use crate::render::{self, RenderOptions};
@@ -133,7 +133,7 @@ pub(super) async fn begin(
     let model = [request.model.as_str(), config.model.as_str()].into_iter().find(|model| !model.is_empty());
     let model = model.or(serving.gateway.default_model(asked));
     serving.gateway.check(asked, model).map_err(Refusal::Provider)?;
-    let params = serving.gateway.params(asked, &request.params_json)?;
+    let params = serving.gateway.params(asked, model.unwrap_or_default(), &request.params_json)?;
     let max_bytes = max_request_bytes(&config);
     let options =
         RenderOptions::new(form(asked), model.unwrap_or_default(), &params, &request.tools_json, max_bytes)?;
@@ -180,8 +180,7 @@ fn form(provider: Provider) -> render::Provider {
 
 /// What the task allows; the server's own limit is for images and files, which are left out before it is passed.
 fn max_request_bytes(config: &TaskConfig) -> u64 {
-    let own = config.other.get("compression").and_then(|own| own.get("max_request_bytes"));
-    own.or_else(|| config.other.get("max_request_bytes")).and_then(Value::as_u64).unwrap_or(0)
+    CompressionPolicy::default().request_budget(config).unwrap_or(0)
 }
 
 /// Appends the new messages; answers their numbers when they are durable.

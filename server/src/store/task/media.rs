@@ -45,7 +45,7 @@ impl Task {
     pub(super) fn is_shedding_due(&self, inner: &Inner, message: &NewMessage) -> bool {
         let has_parts = message.content.as_ref().is_some_and(|content| content.kind() == JsonKind::Array);
         let Some(budget) = self.request_budget(inner).filter(|_| has_parts) else { return false };
-        let bytes = inner.view.as_ref().map_or(0, |view| view.state().len);
+        let bytes = inner.view.as_ref().map_or(0, |view| view.state().len + view.state().extra_len);
         bytes > budget && !inner.was_looked_through(bytes, budget)
     }
 
@@ -90,7 +90,8 @@ impl Task {
             last_seq: inner.state.last_seq,
             closed: view.is_some_and(|view| view.state().open_calls.is_empty()),
             pins: inner.state.pins.clone(),
-            view_bytes: view.map_or(0, |view| view.state().len),
+            // What is beside the view is sent too, to providers that take it.
+            view_bytes: view.map_or(0, |view| view.state().len + view.state().extra_len),
             lease: inner.state.lease.as_ref().map_or(0, |lease| lease.generation),
             counter: self.counter.get(),
         })
@@ -237,6 +238,11 @@ fn kind_of_media(part: &str) -> Option<&'static str> {
         }
         "\"input_audio\"" => field(inner("input_audio")?, "data").map(|_| "audio"),
         "\"file\"" => field(inner("file")?, "file_data").map(|_| "file"),
+        // As Anthropic and OpenAI's Responses have them.
+        "\"image\"" => field(inner("source")?, "data").map(|_| "image"),
+        "\"document\"" => field(inner("source")?, "data").map(|_| "file"),
+        "\"input_image\"" => field(part, "image_url")?.starts_with("\"data:").then_some("image"),
+        "\"input_file\"" => field(part, "file_data").map(|_| "file"),
         _ => None,
     }
 }

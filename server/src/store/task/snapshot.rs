@@ -91,6 +91,10 @@ impl Unread {
         };
         line.extend_from_slice(&self.bytes[self.from..self.from + end]);
         self.from += end + 1;
+        if self.from == self.bytes.len() {
+            self.bytes.clear();
+            self.from = 0;
+        }
         true
     }
 }
