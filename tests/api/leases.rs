@@ -172,7 +172,7 @@ async fn the_times_of_a_lease_are_told() {
     assert_eq!(micros(first.expire_time) - renewed, 30_000_000);
     // Reading renews nothing; a renewal and an accepted change do, a refused one does not.
     let looked = lease(&mut api, &work).await;
-    assert!((micros(looked.renewed_time) - renewed).abs() < 1000, "{looked:?} {first:?}");
+    assert!((micros(looked.renewed_time) - renewed).abs() < 10_000, "{looked:?} {first:?}");
     let mut last = renewed;
     for change in ["renew", "append"] {
         let later = || {
@@ -193,7 +193,7 @@ async fn the_times_of_a_lease_are_told() {
     }
     let stale = Work { lease: 9, ..work.clone() };
     assert_eq!(reason(api.append_message(stale.say("no")).await), ErrorReason::StaleLease);
-    assert!((micros(lease(&mut api, &work).await.renewed_time) - last).abs() < 1000);
+    assert!((micros(lease(&mut api, &work).await.renewed_time) - last).abs() < 10_000);
 }
 
 #[tokio::test(flavor = "multi_thread")]

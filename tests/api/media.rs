@@ -131,3 +131,27 @@ async fn without_a_budget_and_without_media_nothing_is_done() {
         assert_eq!(rewound.generation, 1);
     }
 }
+
+#[tokio::test(flavor = "multi_thread")]
+async fn images_that_only_some_providers_take_count_too() {
+    let server = TestServer::start().await;
+    let mut api = api(&server).await;
+    let work = start(&mut api, BUDGET).await;
+    // In a tool's result, OpenAI takes none: it stands beside the view, for those that do.
+    let source = json!({"type": "base64", "media_type": "image/png", "data": "iVBO".repeat(IMAGE / 4)});
+    for number in 0..8 {
+        let id = format!("call-{number}");
+        let call = json!({"id": id, "type": "function", "function": {"name": "look", "arguments": "{}"}});
+        append(&mut api, &work, &json!({"role": "assistant", "content": null, "tool_calls": [call]})).await;
+        let image = [json!({"type": "image", "source": source})];
+        append(&mut api, &work, &json!({"role": "tool", "tool_call_id": id, "content": image})).await;
+    }
+    append(&mut api, &work, &json!({"role": "assistant", "content": "seen"})).await;
+    append(&mut api, &work, &json!({"role": "user", "content": [{"type": "text", "text": "Go on."}]})).await;
+    let shed = async || (view_generation(&mut api.clone(), &work).await > 0).then_some(());
+    eventually(DEADLINE, shed).await;
+    let beside = fs::metadata(server.running(&work.uuid).join("current.extra.jsonl")).unwrap().len();
+    assert!(beside <= BUDGET, "{beside} bytes beside the view");
+    let first = &current(&mut api, &work).await[1]["content"];
+    assert!(first.to_string().contains("image left out"), "{first}");
+}
