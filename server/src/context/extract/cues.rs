@@ -39,6 +39,8 @@ impl Cues {
     pub(super) const MOVED: Self = Self(1 << 12);
     /// Not the end of it: still, not yet.
     pub(super) const STILL: Self = Self(1 << 13);
+    /// What somebody is going to do.
+    pub(super) const PLAN: Self = Self(1 << 15);
     /// The assistant agrees to what it was told.
     pub(super) const AGREED: Self = Self(1 << 14);
 
@@ -149,19 +151,19 @@ const WORDS: &[(Cues, &str)] = &[
          に変更, へ変更, 変更になり, 変更となり, 変更します, 変更して, 変更しま, 変更があ, 変わりま, 変わった, 変えて, 変えま, \
          変更, に切り替え, へ切り替え, 切り替え, 切替, 取り消, 撤回, 廃止, 今後は, これからは, 以降は, もう使, 不要にな, 訂正, \
          修正します。, やはり, やっぱり, 改めて, 見直, 置き換え, 差し替え, 移行しま, に移行, へ移行, 移動しま, に移動, に移しま, \
-         に移り, 無効, 古い, 旧, 前言, さっきの, 先ほどの, 以前の, 間違い, 誤り, 中止, 延期, 繰り上げ, 引き上げ, 引き下げ, \
+         に移り, 無効, 古い, 旧, 前言, さっきの, 先ほどの, 以前の, 間違い, 誤り, 中止, 延期, 延び, 延長, 早まり, 前倒し, 繰り上げ, 引き上げ, 引き下げ, \
          になりました, となりました, にします",
     ),
     (
         Cues::DECISION,
         "decid*, decision*, chose, chosen, choose, choosing, settled, settle on, agreed, we'll use, we will use, i'll \
          use, i will use, going with, go with, went with, opted, opt for, let's use, let's go, let's keep, let's stick, \
-         stick with, sticking with, adopt*, approach:, plan:, the plan is, conclusion, conclude*, verdict, picked, pick, \
+         stick with, sticking with, adopt*, approach, the plan, plan for, plan:, our plan, conclusion, conclude*, verdict, picked, pick, \
          selected, approved, rejected, ruled out, trade-off, tradeoff, design:, we keep, will be stored, will live, is \
          the way, resolution:, resolved to, instead of, rather than, in favour of, in favor of, finali*, strategy, \
          we're using, we are using, final answer, standardi*, prefer*, \
          決定, 決め, 決まり, 採用, ことにし, ことにな, ことにす, 方針, 選択, 選定, 選び, 選ん, 結論, 合意, 却下, 見送, で行き, \
-         でいき, 進めま, 代わりに, ではなく, 設計, 確定, とします, にします, とする, 承認, 判断",
+         でいき, 進めま, 代わりに, ではなく, 設計, 計画, 確定, とします, にします, とする, 承認, 判断",
     ),
     (
         Cues::MADE,
@@ -197,7 +199,7 @@ const WORDS: &[(Cues, &str)] = &[
          regression, timed out, timeout error, refused, rejected with, denied, aborted, segfault, traceback, stack trace, \
          deadlock, corrupt*, leak, leaks, flaky, unexpected, not found, cannot, conflict, hangs, returned 4, returned 5, \
          exit code, status code, \
-         エラー, 失敗, 例外, 落ち, クラッシュ, 不具合, バグ, 異常, 拒否, タイムアウト, 見つかりません, 壊れ, 停止しま, 障害",
+         エラー, 失敗, 例外, 落ち, クラッシュ, 不具合, バグ, 異常, 拒否, タイムアウトし, タイムアウトが, タイムアウトエラー, 見つかりません, 壊れ, 停止しま, 障害",
     ),
     (
         Cues::FOUND,
@@ -226,12 +228,18 @@ const WORDS: &[(Cues, &str)] = &[
     ),
     (
         Cues::NARRATION,
-        "^let me, ^i'll, ^i will, ^now i, ^now let, ^now+ i, ^looking at, ^checking, ^reading, ^opening, ^next+ i, ^first+ \
+        "^let me, ^i'll look, ^i'll check, ^i'll read, ^i'll run, ^i'll search, ^i'll start, ^i'll take a, ^i'll go, ^i'll see, \
+         ^i'll try, ^i'll continue, ^i'll have a, ^i'll now, ^i'll first, ^i'll open, ^i'll begin, ^i'll get, ^i'll inspect, \
+         ^i'll examine, ^i will look, ^i will check, ^i will now, ^i will start, ^now i, ^now let, ^now+ i, ^looking at, ^checking, ^reading, ^opening, ^next+ i, ^first+ \
          i, ^first+ let, ^ok+, ^okay+, ^alright, ^sure, ^going to, ^i'm going to, ^i am going to, ^running, ^one moment, \
          ^i can see, ^i see, ^here is, ^here's, ^let's look, ^let's see, ^let's check, ^time to, ^searching, ^i need to \
          look, ^on it, ^will do, ^working on it, ^nothing unusual, ^as expected, ^that looks, ^this looks, ^moving on, \
          見てみま, 見ていきま, 確認します, 調べます, 調べてみ, 読みます, 読んでみ, 開きます, 実行します, 検索します, 見ます, \
          進めます, 続けます, 始めます, 取りかかりま, 少々お待ち, チェックします, 探します",
+    ),
+    (
+        Cues::PLAN,
+        "^i'll, ^i will, ^we'll, ^we will, ^i'm going with, ^i would, ^we should, ^we can, ^i plan, ^we plan, ます。, ましょう",
     ),
     (
         Cues::MOVED,

@@ -121,6 +121,11 @@ impl Outputs {
             return;
         }
         let mut first = None;
+        if line.len() <= LONGEST && setting(line.trim()).is_some() {
+            self.facts += 1;
+            fact(pool, line, 0, source, 160);
+            return;
+        }
         tokens(line, |kind, range| {
             if matches!(kind, Kind::Id | Kind::Url) {
                 first.get_or_insert(range.start);

@@ -166,8 +166,7 @@ impl Pool {
                 let of_user = matches!(section, Section::Constraints | Section::Goal);
                 let firm = section == Section::Goal || of_user && old.cues.any(Cues::RULE);
                 let open = matches!(section, Section::Pending | Section::Errors);
-                open && new.settles(old)
-                    || section != Section::Errors && (rules || !firm) && new.replaces(old, firm)
+                open && new.settles(old) || item.source == 0 && (rules || !firm) && new.replaces(old, firm)
             });
             let gone: Vec<u64> = gone.map(|(id, _)| *id).collect();
             for item in gone.into_iter().filter_map(|id| shelf.remove(id)) {

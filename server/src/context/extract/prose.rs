@@ -201,6 +201,8 @@ fn of_assistant(text: &str, statement: &Statement) -> Option<(Section, u32)> {
         (Section::Changes, 270)
     } else if cues.any(Cues::CHANGE | Cues::RULE) {
         (Section::Facts, 300)
+    } else if cues.any(Cues::PLAN) && !cues.any(Cues::NARRATION | Cues::AGREED) {
+        (Section::Decisions, 320)
     } else if cues.any(Cues::FOUND) {
         (Section::Facts, 240)
     } else if named > 0 {

@@ -32,10 +32,22 @@ const STEM: usize = 6;
 impl Statement {
     pub(super) fn of(text: &str) -> Self {
         let mut found = Self { cues: Cues::of(text), ..Self::default() };
+        let mut number = 0..0;
         tokens(text, |kind, range| {
-            if found.words.len() < MOST && found.values.len() < MOST {
-                found.take(kind, &text[range]);
+            if found.words.len() >= MOST || found.values.len() >= MOST {
+                return;
             }
+            // A date is one value.
+            if kind == Kind::Number && number.end > 0 && is_date(&text[number.end..range.start]) {
+                found.values.pop();
+                number.end = range.end;
+                found.values.push(hash(&text[number.clone()]));
+                return;
+            }
+            if kind == Kind::Number {
+                number = range.clone();
+            }
+            found.take(kind, &text[range]);
         });
         for list in [&mut found.words, &mut found.values, &mut found.rare] {
             list.sort_unstable();
@@ -142,6 +154,7 @@ impl Statement {
         }
         let shared = common(&self.words, &open.words);
         shared >= 2 && shared * 10 >= open.words.len() * 6
+            || shared >= 3 && shared * 10 >= open.words.len() * 4
             || shared >= 1 && open.words.len() <= 2
             || common(&self.rare, &open.rare) > 0
     }
@@ -155,6 +168,11 @@ impl Statement {
     pub(super) fn has_any(&self, values: &[u32]) -> bool {
         values.iter().any(|value| self.values.binary_search(value).is_ok())
     }
+}
+
+/// Whether what stands between two numbers makes them one date.
+fn is_date(between: &str) -> bool {
+    matches!(between, "年" | "月")
 }
 
 /// How many are in both; both are sorted.
