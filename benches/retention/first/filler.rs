@@ -5,7 +5,9 @@ use fastrand::Rng;
 /// Makes filler of one session. Names that it gave once are not given again.
 pub(crate) struct Filler {
     rng: Rng,
+    japanese: bool,
     components: Vec<&'static str>,
+    spoken: Vec<String>,
     used: Vec<String>,
     paths: Vec<String>,
 }
@@ -24,6 +26,13 @@ const FOLDERS: &[&str] = &["src", "lib", "app", "core", "internal", "pkg", "serv
 const AREAS: &[&str] = &[
     "billing", "ledger", "orders", "catalog", "search", "session", "profile", "report", "export", "import", "queue", "mailer",
     "audit", "pricing", "shipping", "tax", "notify", "upload", "render", "schedule",
+];
+const AREAS_JA: &[&str] = &[
+    "請求", "台帳", "注文", "商品", "検索", "会員", "帳票", "出力", "取込", "通知", "監査", "料金", "配送", "税率", "予約", "添付", "描画", "在庫",
+];
+const STEMS_JA: &[&str] = &[
+    "ハンドラー", "モデル", "ストア", "クライアント", "ルーター", "ワーカー", "スキーマ", "キャッシュ", "インデックス", "ローダー", "アダプター", "ポリシー",
+    "バッファ", "カーソル", "プランナー", "フィルター",
 ];
 const STEMS: &[&str] = &[
     "handler", "model", "store", "client", "router", "worker", "schema", "parser", "cache", "index", "loader", "writer",
@@ -45,8 +54,8 @@ const NOUNS: &[&str] = &[
 const MONTHS: &[&str] = &["January", "February", "March", "April", "May", "June", "July", "September", "October", "November"];
 
 impl Filler {
-    pub(crate) fn new(rng: &mut Rng, components: &[&'static str]) -> Self {
-        Self { rng: rng.fork(), components: components.to_vec(), used: Vec::new(), paths: Vec::new() }
+    pub(crate) fn new(rng: &mut Rng, components: &[&'static str], japanese: bool) -> Self {
+        Self { rng: rng.fork(), japanese, components: components.to_vec(), spoken: Vec::new(), used: Vec::new(), paths: Vec::new() }
     }
 
     fn pick(&mut self, list: &[&'static str]) -> &'static str {
@@ -66,11 +75,15 @@ impl Filler {
 
     /// New names.
     pub(crate) fn names(&mut self) -> Names {
-        // Each component is spoken of by one fact only, as long as they last.
+        // Some are spoken of again and again.
+        let again = !self.spoken.is_empty() && self.rng.u8(..3) == 0;
         let component = match self.components.len() {
-            0 => self.fresh(|this| format!("the {} {}", this.pick(WORDS), this.pick(STEMS))),
+            _ if again => self.rng.choice(&self.spoken).unwrap().clone(),
+            0 if self.japanese => self.fresh(|this| format!("{}{}", this.pick(AREAS_JA), this.pick(STEMS_JA))),
+            0 => self.fresh(|this| format!("the {} {}", this.pick(AREAS), this.pick(STEMS))),
             count => self.components.remove(self.rng.usize(..count)).to_owned(),
         };
+        self.spoken.push(component.clone());
         let mut tools: Vec<&str> = TOOLS.to_vec();
         self.rng.shuffle(&mut tools);
         let number = |this: &mut Self| this.rng.u32(12..980).to_string();

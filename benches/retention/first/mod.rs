@@ -84,7 +84,7 @@ struct Event {
 
 fn session(language: &Language, topic: &Topic, round: u64, seed: u64) -> Session {
     let mut rng = Rng::with_seed(0x5eed_0000 + seed);
-    let mut filler = Filler::new(&mut rng, topic.components);
+    let mut filler = Filler::new(&mut rng, topic.components, language.code == "ja");
     let mut session = Session::new(format!("{}-{}-{round}", language.code, topic.name), topic.system);
     let steps = rng.usize(STEPS);
     let events = plan(language, &mut session, &mut filler, steps, &mut rng);

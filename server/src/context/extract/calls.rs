@@ -45,10 +45,9 @@ pub(super) fn take(pool: &mut Pool, call: &Call<'_>) -> Source {
         }
     }
     files += patched(pool, call.arguments);
-    if files == 0 {
+    if files == 0 && !source.listing {
         let text = format!("{} {}", call.name, arguments.short());
-        let weight = if source.listing { 70 } else { 170 };
-        pool.add(Item::new(Section::Commands, clean(&text, LONGEST_ARGUMENTS, 0), weight));
+        pool.add(Item::new(Section::Commands, clean(&text, LONGEST_ARGUMENTS, 0), 170));
     }
     source
 }
@@ -229,7 +228,7 @@ fn command(pool: &mut Pool, command: &str, listing: bool) {
     let mut paths = Vec::new();
     let head = &command[..command.floor_char_boundary(LONGEST_VALUE)];
     tokens(head, |kind, range| {
-        if kind == Kind::Path {
+        if kind == Kind::Path && !head[range.clone()].ends_with('/') {
             paths.push(&head[range]);
         }
     });

@@ -39,6 +39,8 @@ impl Cues {
     pub(super) const MOVED: Self = Self(1 << 12);
     /// Not the end of it: still, not yet.
     pub(super) const STILL: Self = Self(1 << 13);
+    /// Something no longer holds at all.
+    pub(super) const VOID: Self = Self(1 << 16);
     /// What somebody is going to do.
     pub(super) const PLAN: Self = Self(1 << 15);
     /// The assistant agrees to what it was told.
@@ -127,15 +129,17 @@ const WORDS: &[(Cues, &str)] = &[
     ),
     (
         Cues::WISH,
-        "please, should, want, wants, would like, i'd like, prefer*, need, needs, use, let's, we'll, we will, go with, \
-         follow, expect*, as long as, stick with, stick to, rather, implement, add, fix, write, create, update, change, \
-         move, rename, remove, build, make, support, run, deploy, port, migrate, refactor, test, \
+        "please, should, want, wants, would like, i'd like, prefer*, need, needs, ^use, let's, we'll, we will, go with, \
+         ^follow, expect*, as long as, stick with, stick to, rather, ^implement, ^add, ^fix, ^write, ^rewrite, ^create, \
+         ^update, ^change, ^move, ^rename, ^remove, ^build, ^make, ^support, ^run, ^deploy, ^port, ^migrate, ^refactor, \
+         ^test, ^cap, ^set, ^ask, ^tell, ^start, ^stop, ^check, ^look, ^put, ^leave, ^find, ^replace, ^drop, ^switch, ^go, \
+         ^give, ^show, ^treat, ^assume, ^have, can you, could you, would you, \
          ください, 下さい, お願い, ほしい, 欲しい, してほしい, たい, 使って, 使う, にして, こと。, すること, べき, 希望, 優先, \
          で行, してね, しましょう, でいこう, でお願い",
     ),
     (
         Cues::CHANGE,
-        "instead of, instead, no longer, rather than, not anymore, anymore, any more, changed to, changed from, change \
+        "instead of, instead, no longer, not anymore, anymore, any more, changed to, changed from, change \
          it to, changed my mind, changes to, change of plan, change of plans, change the, switch to, switch from, switch \
          the, switched, switching, moved to, moving to, moves to, replaced, replaces, replacing, replace, supersede*, \
          scratch that, forget, on second thought, second thoughts, actually, correction, corrected, from now on, as of \
@@ -143,7 +147,7 @@ const WORDS: &[(Cues, &str)] = &[
          now, now uses, now use, now runs, now lives, now on, now at, now called, bump*, renamed, rename, ignore the, \
          ignore what, overrul*, reconsider*, turns out, was wrong, is wrong, were wrong, obsolete, outdated, deprecated, \
          out of date, abandon*, discard*, we're not, we are not, not going, go with, going with, raised to, lowered to, \
-         raise the, lower the, relax*, lifted, extended to, pushed to, postponed, new one, the new, superseded, stale, \
+         raise the, lower the, relax*, lifted, extended to, pushed to, postponed, superseded, stale, \
          withdrawn, undo, undone, disregard, in place of, not valid, void, migrated to, moved from, has moved, have \
          moved, got moved, was moved, became, becomes, take back, earlier i said, i said, previously, used to be, \
          no more, reversed, revised, revise, amend*, rotated, reassigned, swapped, swap, \
@@ -220,7 +224,7 @@ const WORDS: &[(Cues, &str)] = &[
     (
         Cues::CHAT,
         "thanks, thank you, thx, great, nice, cool, awesome, perfect, hello, hi, hey, good morning, good job, good work, \
-         looks good, lgtm, sounds good, ok, okay, sure, got it, no problem, you're welcome, cheers, take your time, how \
+         looks good, lgtm, sounds good, ok, okay, sure, got it, no problem, no hurry, no rush, no worries, you're welcome, cheers, take your time, how \
          is it going, how's it going, carry on, go ahead, keep going, go on, continue, well done, haha, lol, yes, yep, \
          interesting, makes sense, fair enough, my pleasure, happy to help, weekend, coffee, lunch, \
          ありがとう, お疲れ, おつかれ, こんにちは, おはよう, よろしく, いいね, いいですね, 了解, 承知, わかりました, OKです, \
@@ -236,6 +240,12 @@ const WORDS: &[(Cues, &str)] = &[
          look, ^on it, ^will do, ^working on it, ^nothing unusual, ^as expected, ^that looks, ^this looks, ^moving on, \
          見てみま, 見ていきま, 確認します, 調べます, 調べてみ, 読みます, 読んでみ, 開きます, 実行します, 検索します, 見ます, \
          進めます, 続けます, 始めます, 取りかかりま, 少々お待ち, チェックします, 探します",
+    ),
+    (
+        Cues::VOID,
+        "no longer, forget, drop the, dropped, cancel*, obsolete, outdated, scratch that, ignore, disregard, withdrawn, void, \
+         not valid, abandon*, lifted, take back, undo, undone, revert*, anymore, any more, deprecated, not needed, \
+         取り消, 撤回, 廃止, 不要, 無効, 中止, やめ, 取りやめ, 忘れて",
     ),
     (
         Cues::PLAN,

@@ -10,6 +10,9 @@ use crate::model::TokenCounter;
 const LEAST: u64 = 16;
 /// What weighs less says nothing.
 const LEAST_WEIGHT: u32 = 60;
+/// What weighs less is told only if there is room, and so many lines of it in a section at most.
+const LIGHT: u32 = 100;
+const MOST_LIGHT: u32 = 20;
 /// Tokens around a line: its mark and its end.
 const AROUND: u64 = 2;
 
@@ -43,14 +46,18 @@ pub(super) fn fill(items: Vec<Item>, now: u64, budget: u64, counter: TokenCounte
     for section in Section::ALL {
         let mut share = budget * section.share() / 100;
         for &at in &ranked {
-            if lines[at].item.section == section {
+            if lines[at].item.section == section && lines[at].item.weight >= LIGHT {
                 choice.take(&mut lines[at], &mut share);
             }
         }
     }
     let mut rest = u64::MAX;
+    let mut light = [0; Section::COUNT];
     for &at in &ranked {
-        if !lines[at].chosen {
+        let item = &lines[at].item;
+        let (is_light, count) = (item.weight < LIGHT, &mut light[item.section as usize]);
+        if !lines[at].chosen && (!is_light || *count < MOST_LIGHT) {
+            *count += u32::from(is_light);
             choice.take(&mut lines[at], &mut rest);
         }
     }

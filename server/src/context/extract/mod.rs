@@ -15,6 +15,7 @@ mod split;
 mod statement;
 #[cfg(test)]
 mod tests;
+mod words;
 
 use std::collections::VecDeque;
 
@@ -113,7 +114,13 @@ impl Extractor {
                     let name = line.split(' ').next().unwrap_or_default();
                     pool.add(Item::new(section, line.to_owned(), 600).named(name));
                 }
-                _ => prose::recall(pool, section, line),
+                Section::Goal
+                | Section::Constraints
+                | Section::Decisions
+                | Section::Changes
+                | Section::Errors
+                | Section::Facts
+                | Section::Pending => prose::recall(pool, section, line),
             }
         });
         if !ours {

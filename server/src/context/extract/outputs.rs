@@ -153,7 +153,8 @@ impl Outputs {
 
     fn files(&mut self, pool: &mut Pool, line: &str, weight: u32) {
         tokens(line, |kind, range| {
-            if kind == Kind::Path && self.files < MOST_FILES {
+            // A bare name in a listing says nothing.
+            if kind == Kind::Path && self.files < MOST_FILES && line[range.clone()].contains('/') {
                 self.files += 1;
                 file(pool, &line[range], weight, None);
             }

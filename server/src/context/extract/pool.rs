@@ -84,6 +84,9 @@ impl Shelf {
     }
 }
 
+/// What an error weighs whose command has succeeded since.
+const WEIGHT_OF_OLD_ERROR: u32 = 140;
+
 /// What has been found so far.
 #[derive(Debug)]
 pub(super) struct Pool {
@@ -112,7 +115,7 @@ impl Pool {
         self.now += 1;
         (item.order, item.message) = (self.now, self.message);
         if let Some(statement) = item.statement.take() {
-            self.supersede(&statement, item.section);
+            self.supersede(&statement, item.section, u64::MAX);
             item.statement = Some(statement);
         }
         let shelf = &mut self.shelves[item.section as usize];
@@ -150,13 +153,18 @@ impl Pool {
     pub(super) fn succeeded(&mut self, source: u64) {
         for item in self.shelves[Section::Errors as usize].items.values_mut() {
             if item.source == source {
-                item.weight = item.weight * 2 / 5;
+                item.weight = item.weight.min(WEIGHT_OF_OLD_ERROR);
             }
         }
     }
 
-    /// Drops what a new statement makes untrue, and what only that stood for.
-    fn supersede(&mut self, new: &Statement, by: Section) {
+    /// A change that is told in several sentences of the message that was begun last.
+    pub(super) fn change(&mut self, new: &Statement) {
+        self.supersede(new, Section::Constraints, self.message);
+    }
+
+    /// Drops what a new statement makes untrue, and what only that stood for; of one message nothing.
+    fn supersede(&mut self, new: &Statement, by: Section, except: u64) {
         let mut lost = Vec::new();
         let rules = by == Section::Constraints || by == Section::Goal;
         for section in Section::SAID {
@@ -166,7 +174,11 @@ impl Pool {
                 let of_user = matches!(section, Section::Constraints | Section::Goal);
                 let firm = section == Section::Goal || of_user && old.cues.any(Cues::RULE);
                 let open = matches!(section, Section::Pending | Section::Errors);
-                open && new.settles(old) || item.source == 0 && (rules || !firm) && new.replaces(old, firm)
+                open && new.settles(old)
+                    || item.source == 0
+                        && item.message != except
+                        && (rules || !firm)
+                        && new.replaces(old, firm)
             });
             let gone: Vec<u64> = gone.map(|(id, _)| *id).collect();
             for item in gone.into_iter().filter_map(|id| shelf.remove(id)) {

@@ -30,12 +30,20 @@ const GOAL_SENTENCES: usize = 3;
 pub(super) fn take(pool: &mut Pool, text: &str, voice: Voice, goal: bool) {
     let mut goals = if goal { GOAL_SENTENCES } else { 0 };
     let mut outputs = Outputs::default();
+    let mut announced = None;
     units(text, |unit| match unit {
-        Unit::Sentence(text) => {
-            let statement = Statement::of(text);
+        Unit::Sentence(sentence) => {
+            let statement = Statement::of(sentence);
+            // A change is often announced in one sentence and made in the next.
+            let start = sentence.as_ptr().addr() - text.as_ptr().addr();
+            if let Some(before) = announced.take() {
+                pool.change(&Statement::of(&text[before..start + sentence.len()]));
+            }
+            announced = statement.announces().then_some(start);
+            let text = sentence;
             let Some((mut section, mut weight)) = judge(text, &statement, voice) else { return };
             let is_rule = statement.cues.any(Cues::RULE) && goals < GOAL_SENTENCES;
-            if goals > 0 && !is_rule && !matches!(section, Section::Errors | Section::Pending) {
+            if goals > 0 && !is_rule && section != Section::Pending {
                 (section, weight) = (Section::Goal, 900);
                 goals -= 1;
             }
@@ -59,7 +67,7 @@ pub(super) fn recall(pool: &mut Pool, section: Section, line: &str) {
             Section::Decisions => 540,
             Section::Pending => 420,
             Section::Errors => 360,
-            _ => 240,
+            Section::Changes | Section::Files | Section::Commands | Section::Facts | Section::Refs => 240,
         };
         say(pool, section, text, judged.max(least), voice, statement);
     });
@@ -162,6 +170,9 @@ fn of_user(text: &str, statement: &Statement) -> Option<(Section, u32)> {
     ] {
         weight += if cues.any(cue) { more } else { 0 };
     }
+    if statement.weight() < 2 {
+        weight /= 2;
+    }
     if is_question(text) && !cues.any(Cues::RULE) {
         weight = weight * 3 / 5;
     }
@@ -169,7 +180,7 @@ fn of_user(text: &str, statement: &Statement) -> Option<(Section, u32)> {
         Section::Constraints
     } else if cues.any(Cues::DECISION) {
         Section::Decisions
-    } else if cues.any(Cues::WRONG) && !cues.any(Cues::WISH) {
+    } else if cues.any(Cues::WRONG) && !cues.any(Cues::WISH | Cues::CHANGE) && statement.names > 0 {
         Section::Errors
     } else if cues.any(Cues::OPEN) && !cues.any(Cues::CHANGE) {
         Section::Pending
@@ -215,7 +226,7 @@ fn of_assistant(text: &str, statement: &Statement) -> Option<(Section, u32)> {
         weight = weight * 3 / 5;
     }
     if is_question(text) {
-        weight = weight / 2;
+        weight /= 2;
     }
     Some((section, weight))
 }
