@@ -87,7 +87,7 @@ pub(crate) static ENGLISH: Language = Language {
     ],
     decisions: &[
         ("After comparing both I went for {tool} in {component}: the other one cannot stream.", "I went for {tool} in {component}"),
-        ("Decision: {component} keeps amounts as whole numbers.", "{component} keeps amounts as whole numbers"),
+        ("Decision: {component} keeps amounts as whole numbers.", "keeps amounts as whole numbers"),
         ("I'll keep {component} synchronous and put the slow part into a queue.", "keep {component} synchronous"),
         ("As agreed, {component} gets a schema of its own, named {name}.", "a schema of its own, named {name}"),
         ("We settled on {tool} for {component}, one file per day.", "settled on {tool} for {component}"),
@@ -97,7 +97,7 @@ pub(crate) static ENGLISH: Language = Language {
         ("I chose to split {component} by tenant rather than by date.", "split {component} by tenant"),
         ("Let's go with feature flag {name} for {component}.", "feature flag {name}"),
         ("For {component} we prefer a plain table scan to an index; it is read once a day.", "prefer a plain table scan"),
-        ("The approach for {component}: compute on read, never store.", "{component}: compute on read"),
+        ("The approach for {component}: compute on read, never store.", "compute on read, never store"),
     ],
     user_facts: &[
         (Kind::Id, "The ticket for {component} is {ticket}.", "{ticket}"),

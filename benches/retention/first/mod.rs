@@ -109,7 +109,7 @@ fn plan(language: &Language, session: &mut Session, filler: &mut Filler, steps: 
     let mut plant = |session: &mut Session, kind, by, entry: (&str, &str), filler: &mut Filler, rng: &mut Rng| {
         let names = filler.names();
         session.fact(kind, names.fill(entry.1));
-        events[rng.usize(1..end)].push(Event { by, text: names.fill(entry.0) });
+        events[rng.usize(1..end)].push(Event { by, text: sentence(&names.fill(entry.0), by) });
     };
     for entry in some(language.constraints, 7, rng) {
         plant(session, Kind::Constraint, By::User, *entry, filler, rng);
@@ -138,10 +138,18 @@ fn plan(language: &Language, session: &mut Session, filler: &mut Filler, steps: 
         let first = rng.usize(1..end / 2);
         let second = rng.usize(first + 8..end);
         for (at, (by, text, _)) in [(first, &change.old), (second, &change.new)] {
-            events[at].push(Event { by: *by, text: names.fill(text) });
+            events[at].push(Event { by: *by, text: sentence(&names.fill(text), *by) });
         }
     }
     events
+}
+
+/// With a capital, if somebody says it.
+fn sentence(text: &str, by: By) -> String {
+    match text.strip_prefix("the ") {
+        Some(rest) if by != By::Tool => format!("The {rest}"),
+        _ => text.to_owned(),
+    }
 }
 
 /// Some of a list, in a random order.

@@ -119,13 +119,13 @@ const WORDS: &[(Cues, &str)] = &[
          circumstances, required, requirement*, constraint*, mandatory, no matter what, at most, at least, no more than, \
          no less than, not exceed, no longer than, no later than, only use, only ever, may only, can only, off limits, \
          off-limits, hands off, without, avoid, make sure, ensure, important, critical, non-negotiable, \
-         hard limit, hard requirement, deadline, keep in mind, remember, rule, policy, shall, stay under, stay below, \
+         hard limit, hard requirement, whatever you do, untouched, unchanged, intact, as it is, as they are, stay as, stays as, deadline, keep in mind, remember, rule, policy, shall, stay under, stay below, \
          stay within, is fixed, cannot, can't, won't, shouldn't, should not, may not, read-only, has to, have to, needs \
          to, ^no, ^only, ^keep, limit*, nothing in, nobody, \
          必ず, 絶対, 禁止, してはいけ, してはなら, しないで, ないでください, しないこと, ないこと, 厳守, 必須, 以内, 以下に, \
          以上に, 以上は, 未満, までに, のみ, だけ, 限り, 避けて, 守って, 条件, 制約, 注意, 重要, ルール, 方針, 触らない, \
          触れない, 変更しない, 変えない, 使わない, ダメ, 駄目, べきでは, 厳禁, 不可, 忘れず, 忘れない, 期限, 締め切り, \
-         締切, 上限, 下限, 保って, 維持し, ようにして",
+         締切, 上限, 下限, 保って, 維持し, ようにして, そのまま, 必要があり",
     ),
     (
         Cues::WISH,
@@ -161,7 +161,7 @@ const WORDS: &[(Cues, &str)] = &[
     (
         Cues::DECISION,
         "decid*, decision*, chose, chosen, choose, choosing, settled, settle on, agreed, we'll use, we will use, i'll \
-         use, i will use, going with, go with, went with, opted, opt for, let's use, let's go, let's keep, let's stick, \
+         use, i will use, going with, go with, went with, went for, go for, going for, opted, opt for, let's use, let's go, let's keep, let's stick, \
          stick with, sticking with, adopt*, approach, the plan, plan for, plan:, our plan, conclusion, conclude*, verdict, picked, pick, \
          selected, approved, rejected, ruled out, trade-off, tradeoff, design:, we keep, will be stored, will live, is \
          the way, resolution:, resolved to, instead of, rather than, in favour of, in favor of, finali*, strategy, \
@@ -184,7 +184,7 @@ const WORDS: &[(Cues, &str)] = &[
          pass, passing now, is gone, are gone, no longer fails, no longer fail, no longer occurs, no longer happens, no \
          longer reproduces, works now, now works, went away, all green, is green, merged, landed, shipped, [x], took \
          care of, taken care of, sorted out, cleared, is in place, \
-         完了, 済み, 済です, 終わりま, 終わった, 終了しま, 解決, 解消, 直りま, 直しま, 修正済, 対応済, 成功しま, 通りま, \
+         完了し, 完了です, 完了。, 完了：, 完了:, 済み, 済です, 終わりま, 終わった, 終了しま, 解決しま, 解決済, 解決でき, 解消しま, 解消され, 直りま, 直しま, 修正済, 対応済, 成功しま, 通りま, \
          通るよう, マージしま, クローズ, 実装しま, 修正しま, 対応しま, なくなりま",
     ),
     (
@@ -201,7 +201,7 @@ const WORDS: &[(Cues, &str)] = &[
         Cues::WRONG,
         "error, errors, fail, fails, failed, failing, failure, exception, panic*, crash*, fatal, broken, breaks, bug, \
          regression, timed out, timeout error, refused, rejected with, denied, aborted, segfault, traceback, stack trace, \
-         deadlock, corrupt*, leak, leaks, flaky, unexpected, not found, cannot, conflict, hangs, returned 4, returned 5, \
+         deadlock, corrupt*, leak, leaks, flaky, unexpected, not found, conflict, hangs, returned 4, returned 5, \
          exit code, status code, \
          エラー, 失敗, 例外, 落ち, クラッシュ, 不具合, バグ, 異常, 拒否, タイムアウトし, タイムアウトが, タイムアウトエラー, 見つかりません, 壊れ, 停止しま, 障害",
     ),
@@ -212,8 +212,8 @@ const WORDS: &[(Cues, &str)] = &[
          keep in mind, for reference, fyi, by the way, summary:, result:, results:, conclusion:, learned, measured, the \
          value is, is set to, lives in, is in, is at, is on, located, listens on, points to, owned by, owner is, assigned \
          to, tracked in, tracked as, ticket, reference, recorded, contact, \
-         原因, 判明, 分かりま, わかりま, 見つかりま, 発見, 確認しま, 確認でき, 理由, 結果, なお, 参考, ちなみに, まとめ, 担当, \
-         番号, チケット, 記録, にあります, です。, 問題は",
+         原因, 判明, 分かりま, わかりま, 見つかりま, 発見, 確認しました, 確認できました, 理由, 結果, なお, 参考, ちなみに, まとめ, 担当, \
+         番号, チケット, 記録, にあります, 問題は",
     ),
     (
         Cues::GOAL,
@@ -249,7 +249,7 @@ const WORDS: &[(Cues, &str)] = &[
     ),
     (
         Cues::PLAN,
-        "^i'll, ^i will, ^we'll, ^we will, ^i'm going with, ^i would, ^we should, ^we can, ^i plan, ^we plan, ます。, ましょう",
+        "^i'll, ^i will, ^we'll, ^we will, ^i'm going with, ^i would, ^we should, ^we can, ^i plan, ^we plan, 予定です, つもり, 用意します, 置きます, 持たせます, いきます, 行います",
     ),
     (
         Cues::MOVED,

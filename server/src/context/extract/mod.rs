@@ -109,7 +109,7 @@ impl Extractor {
                     Some((path, done)) => prose::file(pool, path, 420, Some(done)),
                     None => prose::file(pool, line, 300, None),
                 },
-                Section::Commands => pool.add(Item::new(section, line.to_owned(), 200)),
+                Section::Commands => calls::recall(pool, line),
                 Section::Refs => {
                     let name = line.split(' ').next().unwrap_or_default();
                     pool.add(Item::new(section, line.to_owned(), 600).named(name));

@@ -141,6 +141,12 @@ impl Pool {
         shelf.items.get_mut(id)
     }
 
+    /// The newest item of a section, if it comes from a call.
+    pub(super) fn last_from(&mut self, section: Section, call: u64) -> Option<&mut Item> {
+        let newest = self.shelves[section as usize].items.last_entry()?.into_mut();
+        (call != 0 && newest.source == call).then_some(newest)
+    }
+
     /// Removes the item of a section with a name.
     pub(super) fn remove(&mut self, section: Section, name: &str) {
         let shelf = &mut self.shelves[section as usize];

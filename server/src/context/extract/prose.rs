@@ -49,7 +49,7 @@ pub(super) fn take(pool: &mut Pool, text: &str, voice: Voice, goal: bool) {
             }
             say(pool, section, text, weight, voice, statement);
         }
-        Unit::Code(line) => outputs.line(pool, line, &Source::pasted(voice == Voice::User)),
+        Unit::Code(line) => outputs.line(pool, line, 0, &Source::pasted(voice == Voice::User)),
     });
 }
 
@@ -158,6 +158,9 @@ fn of_user(text: &str, statement: &Statement) -> Option<(Section, u32)> {
     if cues.any(Cues::CHAT) && !named && (!telling && text.chars().count() < 80 || statement.weight() <= 2) {
         return None;
     }
+    if statement.weight() < 2 && !telling && !named {
+        return None;
+    }
     let mut weight = 400 + names(statement, 50);
     for (cue, more) in [
         (Cues::RULE, 320),
@@ -218,8 +221,10 @@ fn of_assistant(text: &str, statement: &Statement) -> Option<(Section, u32)> {
         (Section::Facts, 240)
     } else if named > 0 {
         (Section::Facts, 170)
-    } else {
+    } else if statement.weight() >= 4 {
         (Section::Facts, 70)
+    } else {
+        return None;
     };
     let mut weight = weight + named;
     if cues.any(Cues::AGREED | Cues::NARRATION) {
