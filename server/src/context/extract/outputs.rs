@@ -86,6 +86,8 @@ pub(super) struct Outputs {
     bytes: usize,
     errors: u32,
     files: u32,
+    /// Lines in which the place of the last error may be told.
+    near_error: u32,
     /// How many lines looked like this, by a hash of their shape.
     shapes: Shapes,
     /// How often words were there, by a hash.
@@ -128,6 +130,10 @@ impl Outputs {
         if let Some(wrong) = error_at(line) {
             self.error(pool, line, wrong, seen, source);
             return;
+        }
+        if self.near_error > 0 {
+            self.near_error -= 1;
+            self.files(pool, line, if source.listing { 60 } else { 200 });
         }
         if source.listing {
             if self.files < MOST_FILES {
@@ -175,6 +181,7 @@ impl Outputs {
             return;
         }
         self.errors += 1;
+        self.near_error = 3;
         let statement = Statement::of(line);
         let weight = if source.listing { 90 } else { 330 };
         let weight: u32 = weight + 35 * statement.names.min(3) + 15 * statement.numbers.min(2);

@@ -112,6 +112,9 @@ impl Pool {
 
     /// Takes a line, in the place of an equal one and of those that it supersedes.
     pub(super) fn add(&mut self, mut item: Item) {
+        if item.text.is_empty() {
+            return;
+        }
         self.now += 1;
         (item.order, item.message) = (self.now, self.message);
         if let Some(statement) = item.statement.take() {
@@ -141,10 +144,11 @@ impl Pool {
         shelf.items.get_mut(id)
     }
 
-    /// The newest item of a section, if it comes from a call.
+    /// The newest item of a section that comes from a call.
     pub(super) fn last_from(&mut self, section: Section, call: u64) -> Option<&mut Item> {
-        let newest = self.shelves[section as usize].items.last_entry()?.into_mut();
-        (call != 0 && newest.source == call).then_some(newest)
+        const FAR: usize = 64;
+        let newest = self.shelves[section as usize].items.values_mut().rev().take(FAR);
+        newest.into_iter().find(|item| call != 0 && item.source == call)
     }
 
     /// Removes the item of a section with a name.
@@ -213,6 +217,12 @@ impl Pool {
                 shelf.remove(id);
             }
         }
+    }
+
+    /// What is held.
+    #[cfg(test)]
+    pub(super) fn bytes(&self) -> usize {
+        self.shelves.iter().map(|shelf| shelf.bytes).sum()
     }
 
     /// Everything, in the order in which it was said.
