@@ -171,6 +171,10 @@ impl Statement {
         }
         let subject = old.words.len();
         let shared = common(&old.words, &self.words);
+        // Every rule but one needs it, and most pairs end here.
+        if shared == 0 && !self.cues.any(Cues::VOID) {
+            return false;
+        }
         let same_values = common(&self.values, &old.values);
         let same_names = common(&self.proper, &old.proper);
         let gone = old.values.len() > same_values || old.proper.len() > same_names;
@@ -247,12 +251,22 @@ fn is_date(between: &str) -> bool {
 
 /// How many are in both; both are sorted.
 fn common(one: &[u32], other: &[u32]) -> usize {
-    one.iter().filter(|hash| other.binary_search(hash).is_ok()).count()
+    let (mut at, mut behind, mut count) = (0, 0, 0);
+    while let (Some(first), Some(second)) = (one.get(at), other.get(behind)) {
+        count += usize::from(first == second);
+        at += usize::from(first <= second);
+        behind += usize::from(second <= first);
+    }
+    count
 }
 
 /// FNV-1a: the same in every run, so that the same history gives the same summary.
 pub(super) fn hash(text: &str) -> u32 {
-    let long = long_hash(text);
+    short(long_hash(text))
+}
+
+/// The short form of a long hash.
+pub(super) fn short(long: u64) -> u32 {
     (long ^ long >> 32) as u32
 }
 
