@@ -17,6 +17,7 @@ mod request;
 mod service;
 mod serving;
 mod status;
+mod streams;
 mod token;
 
 use std::sync::Arc;

@@ -9,17 +9,16 @@ use futures_util::Stream;
 use tokio::sync::OwnedSemaphorePermit;
 use tonic::{Request, Response, Status, Streaming};
 
-use super::follow::{self, History};
+use super::follow;
 use super::paced::Items;
 use super::peer::{Connection, Peer};
-use super::read::{Batches, CHUNK_BYTES, Chunks, Kinds, LogRecords};
 use super::serving::Serving;
 use super::status::Refusal;
 use super::token::Place;
-use super::{answer, append, chat, convert, info, request};
+use super::{answer, append, chat, convert, info, request, streams};
 use crate::infra::metrics;
 use crate::model::{Event, InvalidField, Plan, StoreError, TaskId, TaskOrder};
-use crate::store::{Caller, CurrentReader, StartTask, Store};
+use crate::store::{Caller, StartTask, Store};
 
 /// The service.
 #[derive(Clone)]
@@ -298,27 +297,7 @@ impl ContextStore for Service {
         &self,
         request: Request<pb::StreamCurrentRequest>,
     ) -> Answer<Self::StreamCurrentStream> {
-        let asked = request.get_ref();
-        let id = TaskId::parse(&asked.task_uuid)?;
-        let chunk_bytes = match asked.chunk_bytes as usize {
-            0 => CHUNK_BYTES,
-            size if size > CurrentReader::MAX_CHUNK_BYTES => {
-                let problem = format!("is {size}; at most {} is allowed", CurrentReader::MAX_CHUNK_BYTES);
-                return Err(InvalidField::new("chunk_bytes", problem).into());
-            }
-            size => size,
-        };
-        self.stream(&request, async {
-            let as_of = Some(asked.as_of_seq).filter(|seq| *seq > 0);
-            let mut reader = self.serving.with(|store| store.current(id, as_of)).await?;
-            let (given, newest) = (asked.generation, reader.generation);
-            if given != newest && (given > 0 || asked.offset > 0) {
-                return Err(StoreError::StaleView { id, given, newest }.into());
-            }
-            reader.skip_to(asked.offset)?;
-            Ok(Chunks::new(reader, chunk_bytes))
-        })
-        .await
+        self.stream(&request, streams::current(&self.serving, request.get_ref())).await
     }
 
     type StreamMessagesStream = Items<pb::StreamMessagesResponse>;
@@ -327,25 +306,7 @@ impl ContextStore for Service {
         &self,
         request: Request<pb::StreamMessagesRequest>,
     ) -> Answer<Self::StreamMessagesStream> {
-        let asked = request.get_ref();
-        let id = TaskId::parse(&asked.task_uuid)?;
-        let (from, to) = (asked.from_seq, convert::last(asked.from_seq, "to_seq", asked.to_seq)?);
-        let kinds = Kinds::parse(&asked.kinds)?;
-        if asked.follow && asked.to_seq > 0 {
-            return Err(InvalidField::new("to_seq", "cannot stand beside follow").into());
-        }
-        self.stream(&request, async {
-            if asked.follow {
-                self.serving.with(|store| store.log_ends(id)).await?;
-                let history = History { from, limit: asked.limit, kinds };
-                let events = follow::history(Arc::clone(&self.serving), id, history);
-                return Ok(Box::pin(events) as Self::StreamMessagesStream);
-            }
-            let lines = self.serving.with(|store| store.lines(id, from, to)).await?;
-            let wrap = |records| pb::StreamMessagesResponse { records };
-            Ok(Box::pin(Batches::new(LogRecords { lines, kinds }, asked.limit, "StreamMessages", wrap)))
-        })
-        .await
+        self.stream(&request, streams::messages(&self.serving, request.get_ref())).await
     }
 
     async fn record_tool_call(
@@ -366,16 +327,7 @@ impl ContextStore for Service {
         &self,
         request: Request<pb::StreamToolCallsRequest>,
     ) -> Answer<Self::StreamToolCallsStream> {
-        let asked = request.get_ref();
-        let id = TaskId::parse(&asked.task_uuid)?;
-        let (from, to) = (asked.from_seq, convert::last(asked.from_seq, "to_seq", asked.to_seq)?);
-        self.stream(&request, async {
-            let lines = self.serving.with(|store| store.tool_calls(id, from, to)).await?;
-            let records = LogRecords { lines, kinds: Kinds::default() };
-            let wrap = |records| pb::StreamToolCallsResponse { records };
-            Ok(Batches::new(records, asked.limit, "StreamToolCalls", wrap))
-        })
-        .await
+        self.stream(&request, streams::tool_calls(&self.serving, request.get_ref())).await
     }
 
     async fn append_plan(&self, request: Request<pb::AppendPlanRequest>) -> Answer<pb::AppendPlanResponse> {
@@ -409,16 +361,7 @@ impl ContextStore for Service {
         &self,
         request: Request<pb::StreamPlansRequest>,
     ) -> Answer<Self::StreamPlansStream> {
-        let asked = request.get_ref();
-        let id = TaskId::parse(&asked.task_uuid)?;
-        let (from, to) = (asked.from_id, convert::last(asked.from_id, "to_id", asked.to_id)?);
-        self.stream(&request, async {
-            let lines = self.serving.with(|store| store.plans(id, from, to)).await?;
-            let records = LogRecords { lines, kinds: Kinds::default() };
-            let wrap = |records| pb::StreamPlansResponse { records };
-            Ok(Batches::new(records, asked.limit, "StreamPlans", wrap))
-        })
-        .await
+        self.stream(&request, streams::plans(&self.serving, request.get_ref())).await
     }
 
     async fn get_latest_summary(
@@ -437,14 +380,7 @@ impl ContextStore for Service {
         &self,
         request: Request<pb::StreamSummariesRequest>,
     ) -> Answer<Self::StreamSummariesStream> {
-        let asked = request.get_ref();
-        let id = TaskId::parse(&asked.task_uuid)?;
-        self.stream(&request, async {
-            let lines = self.serving.with(|store| store.summary_lines(id)).await?;
-            let wrap = |records| pb::StreamSummariesResponse { records };
-            Ok(Batches::new(lines, asked.limit, "StreamSummaries", wrap))
-        })
-        .await
+        self.stream(&request, streams::summaries(&self.serving, request.get_ref())).await
     }
 
     async fn record_usage(
