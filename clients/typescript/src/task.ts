@@ -299,7 +299,7 @@ export class Task {
   }
 
   /**
-   * What the model sees as the body of a request to a provider (`openai`, `openai_responses`, `anthropic`, `ollama`),
+   * What the model sees as the body of a request to a provider (`openai`, `openai_responses`, `anthropic`, `ollama`, `lmstudio`),
    * for an HTTP client of one's own: `fetch(url, { method: "POST", body: ReadableStream.from(…), duplex: "half" })`. It
    * is valid whatever happened to the task. A connection that breaks after the first byte ends it: ask again.
    */
