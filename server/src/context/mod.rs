@@ -1,11 +1,17 @@
 //! Pure policy about contexts: how many tokens a message has, how full a context is. No I/O.
 
 mod exact;
+pub mod extract;
 pub mod fitted;
+mod policy;
 mod pressure;
 mod text;
 mod tokens;
 
 pub use exact::is_ready;
+pub use policy::{
+    CompressionSettings, InheritanceSettings, Policy, PruneSettings, Scoring, Settings, Summarizer,
+    WindowSettings,
+};
 pub use pressure::{CompressionPolicy, LimitSource, Pressure, Stage, Strategy};
 pub use tokens::{IMAGE_TOKENS, count_json, count_text, count_tokens};

@@ -27,6 +27,7 @@ pub(super) fn pressure(pressure: &Pressure) -> pb::Pressure {
         ratio: pressure.ratio,
         stage: pressure.stage.as_str().to_owned(),
         should_compress: pressure.should_compress,
+        ..pb::Pressure::default()
     }
 }
 
@@ -80,6 +81,7 @@ fn config(config: &TaskConfig) -> pb::TaskConfig {
         threshold: own.get("threshold").and_then(Value::as_f64),
         token_threshold: own.get("token_threshold").and_then(Value::as_u64),
         max_request_bytes: own.get("max_request_bytes").and_then(Value::as_u64),
+        ..pb::CompressionConfig::default()
     });
     let token_counter = TokenCounter::of(config).map_or("", TokenCounter::as_str).to_owned();
     if !token_counter.is_empty() {
@@ -93,6 +95,7 @@ fn config(config: &TaskConfig) -> pb::TaskConfig {
         compression,
         extra_json: if other.is_empty() { String::new() } else { Value::from(other).to_string() },
         token_counter,
+        ..pb::TaskConfig::default()
     }
 }
 
@@ -191,5 +194,6 @@ pub(super) fn summary(record: SummaryRecord) -> pb::Summary {
         create_time: Some(timestamp(record.timestamp)),
         tokens_saved: record.tokens_saved,
         ratio: record.ratio,
+        ..pb::Summary::default()
     }
 }

@@ -104,7 +104,8 @@ pub(super) fn config(config: pb::TaskConfig) -> Parsed<TaskConfig> {
 }
 
 fn compression_value(compression: pb::CompressionConfig) -> Parsed<Value> {
-    let pb::CompressionConfig { auto, strategy, threshold, token_threshold, max_request_bytes } = compression;
+    let pb::CompressionConfig { auto, strategy, threshold, token_threshold, max_request_bytes, .. } =
+        compression;
     let mut value = Map::new();
     if let Some(auto) = auto {
         value.insert("auto".to_owned(), auto.into());

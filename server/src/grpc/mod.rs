@@ -3,10 +3,12 @@
 mod answer;
 mod append;
 mod chat;
+mod compress;
 mod convert;
 mod follow;
 mod gate;
 mod info;
+mod inherit;
 mod intake;
 mod metered;
 mod methods;

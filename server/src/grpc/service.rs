@@ -15,7 +15,7 @@ use super::peer::{Connection, Peer};
 use super::serving::Serving;
 use super::status::Refusal;
 use super::token::Place;
-use super::{answer, append, chat, convert, info, request, streams};
+use super::{answer, append, chat, compress, convert, info, inherit, request, streams};
 use crate::infra::metrics;
 use crate::model::{Event, InvalidField, Plan, StoreError, TaskId, TaskOrder};
 use crate::store::{Caller, StartTask, Store};
@@ -23,10 +23,10 @@ use crate::store::{Caller, StartTask, Store};
 /// The service.
 #[derive(Clone)]
 pub(crate) struct Service {
-    serving: Arc<Serving>,
+    pub(super) serving: Arc<Serving>,
 }
 
-type Answer<T> = Result<Response<T>, Status>;
+pub(super) type Answer<T> = Result<Response<T>, Status>;
 
 impl Service {
     pub(crate) fn new(serving: Arc<Serving>) -> Self {
@@ -101,6 +101,7 @@ impl ContextStore for Service {
             lease_generation: started.lease_generation,
             created: started.created,
             lease_ttl: Some(answer::duration(self.serving.lease_ttl())),
+            ..pb::StartTaskResponse::default()
         }))
     }
 
@@ -410,6 +411,60 @@ impl ContextStore for Service {
         let (id, ()) = self.change(who, |store, id, caller| store.append_event(id, &event, caller)).await?;
         let statistics = answer::statistics(&self.serving.info(id).await?);
         Ok(Response::new(pb::UpdateStatisticsResponse { statistics: Some(statistics) }))
+    }
+
+    type CompressStream = Items<pb::CompressResponse>;
+
+    async fn compress(&self, request: Request<pb::CompressRequest>) -> Answer<Self::CompressStream> {
+        compress::compress(self, request).await
+    }
+
+    type BeginCompactionStream = Items<pb::BeginCompactionResponse>;
+
+    async fn begin_compaction(
+        &self,
+        request: Request<pb::BeginCompactionRequest>,
+    ) -> Answer<Self::BeginCompactionStream> {
+        compress::begin(self, request).await
+    }
+
+    async fn commit_compaction(
+        &self,
+        request: Request<pb::CommitCompactionRequest>,
+    ) -> Answer<pb::CommitCompactionResponse> {
+        compress::commit(self, request.into_inner()).await
+    }
+
+    async fn abort_compaction(
+        &self,
+        request: Request<pb::AbortCompactionRequest>,
+    ) -> Answer<pb::AbortCompactionResponse> {
+        compress::abort(self, &request.into_inner()).await
+    }
+
+    async fn undo_compaction(
+        &self,
+        request: Request<pb::UndoCompactionRequest>,
+    ) -> Answer<pb::UndoCompactionResponse> {
+        compress::undo(self, &request.into_inner()).await
+    }
+
+    async fn fork_task(&self, request: Request<pb::ForkTaskRequest>) -> Answer<pb::ForkTaskResponse> {
+        inherit::fork(self, request.into_inner()).await
+    }
+
+    async fn find_previous_contexts(
+        &self,
+        request: Request<pb::FindPreviousContextsRequest>,
+    ) -> Answer<pb::FindPreviousContextsResponse> {
+        inherit::find(self, request.into_inner()).await
+    }
+
+    async fn get_inheritance_context(
+        &self,
+        request: Request<pb::GetInheritanceContextRequest>,
+    ) -> Answer<pb::GetInheritanceContextResponse> {
+        inherit::context(self, &request.into_inner()).await
     }
 
     type WatchTaskStream = Items<pb::WatchTaskResponse>;
