@@ -1,4 +1,5 @@
-//! Pure policy about contexts: how many tokens a message has, how full a context is. No I/O.
+//! Pure policy about contexts: how many tokens a message has, how full a context is, what a summary of
+//! messages keeps ([`extract`]). No I/O.
 
 mod exact;
 pub mod extract;

@@ -1,0 +1,177 @@
+//! Which of the lines that were found go into the summary: each section has a share of the budget, and what one leaves
+//! goes to whatever matters most.
+
+use super::pool::Item;
+use super::sections::{Section, Sections};
+use crate::context::count_text;
+use crate::model::TokenCounter;
+
+/// Below this nothing can be said.
+const LEAST: u64 = 16;
+/// What weighs less says nothing.
+const LEAST_WEIGHT: u32 = 60;
+/// Tokens around a line: its mark and its end.
+const AROUND: u64 = 2;
+
+struct Line {
+    item: Item,
+    cost: u64,
+    rank: f64,
+    chosen: bool,
+}
+
+/// The best lines within a budget, in the order of their sections and of time.
+pub(super) fn fill(items: Vec<Item>, now: u64, budget: u64, counter: TokenCounter) -> Sections {
+    if budget < LEAST {
+        return Sections::default();
+    }
+    let mut lines: Vec<Line> = items
+        .into_iter()
+        .filter(|item| item.weight >= LEAST_WEIGHT)
+        .map(|item| {
+            let cost = count_text(counter, &item.text) + AROUND;
+            #[expect(clippy::cast_precision_loss, reason = "scores and costs are far below 2^52")]
+            let rank = item.score(now) as f64 / ((cost + 10) as f64).sqrt();
+            Line { item, cost, rank, chosen: false }
+        })
+        .collect();
+    shorten_goal(&mut lines, budget, counter);
+    let mut ranked: Vec<usize> = (0..lines.len()).collect();
+    ranked.sort_by(|a, b| lines[*b].rank.total_cmp(&lines[*a].rank).then(a.cmp(b)));
+
+    let mut choice = Choice { left: budget, headed: [false; Section::COUNT], text: String::new(), counter };
+    for section in Section::ALL {
+        let mut share = budget * section.share() / 100;
+        for &at in &ranked {
+            if lines[at].item.section == section {
+                choice.take(&mut lines[at], &mut share);
+            }
+        }
+    }
+    let mut rest = u64::MAX;
+    for &at in &ranked {
+        if !lines[at].chosen {
+            choice.take(&mut lines[at], &mut rest);
+        }
+    }
+    within(&mut lines, &ranked, budget, counter)
+}
+
+/// What has been chosen so far.
+struct Choice {
+    left: u64,
+    headed: [bool; Section::COUNT],
+    /// All of it, to see what has been said.
+    text: String,
+    counter: TokenCounter,
+}
+
+impl Choice {
+    fn take(&mut self, line: &mut Line, share: &mut u64) {
+        let section = line.item.section;
+        let heading = count_text(self.counter, section.heading()) + AROUND;
+        let cost = line.cost + if self.headed[section as usize] { 0 } else { heading };
+        // A path that a sentence names need not be listed again.
+        let said = section == Section::Files && self.text.contains(&line.item.text);
+        if cost > self.left || cost > *share || said {
+            return;
+        }
+        self.left -= cost;
+        *share -= cost;
+        self.headed[section as usize] = true;
+        self.text.push_str(&line.item.text);
+        self.text.push('\n');
+        line.chosen = true;
+    }
+}
+
+/// The first request is told even if all of it has no room.
+fn shorten_goal(lines: &mut [Line], budget: u64, counter: TokenCounter) {
+    let room = (budget / 5).max(LEAST / 2);
+    let first = lines.iter_mut().find(|line| line.item.section == Section::Goal);
+    if let Some(line) = first.filter(|line| line.cost > room) {
+        line.item.text = cut(&line.item.text, room, counter);
+        line.cost = count_text(counter, &line.item.text) + AROUND;
+    }
+}
+
+/// The beginning of a text that has at most so many tokens.
+fn cut(text: &str, tokens: u64, counter: TokenCounter) -> String {
+    let shortened = |length: usize| format!("{}…", text[..text.floor_char_boundary(length)].trim_end());
+    if count_text(counter, text) <= tokens {
+        return text.to_owned();
+    }
+    let (mut fits, mut over) = (0, text.len());
+    while over - fits > 1 {
+        let middle = usize::midpoint(fits, over);
+        if count_text(counter, &shortened(middle)) <= tokens { fits = middle } else { over = middle }
+    }
+    shortened(fits)
+}
+
+/// Leaves out what matters least until the finished text fits.
+fn within(lines: &mut [Line], ranked: &[usize], budget: u64, counter: TokenCounter) -> Sections {
+    loop {
+        let sections = told(lines);
+        let tokens = count_text(counter, &sections.to_text());
+        if tokens <= budget && tokens > 0 {
+            return sections;
+        }
+        let mut over = tokens.saturating_sub(budget);
+        let before = over;
+        for &at in ranked.iter().rev().filter(|_| tokens > 0) {
+            if over == 0 {
+                break;
+            }
+            if lines[at].chosen {
+                lines[at].chosen = false;
+                over = over.saturating_sub(lines[at].cost);
+            }
+        }
+        if tokens == 0 || over == before || !lines.iter().any(|line| line.chosen) {
+            return best(lines, ranked, budget, counter);
+        }
+    }
+}
+
+/// The one line that matters most, cut to the budget; nothing if there is none.
+fn best(lines: &[Line], ranked: &[usize], budget: u64, counter: TokenCounter) -> Sections {
+    let mut sections = Sections::default();
+    let Some(best) = ranked.first().map(|at| &lines[*at].item) else { return sections };
+    let mut room = budget;
+    loop {
+        *sections.of_mut(best.section) = vec![cut(&best.text, room, counter)];
+        if room == 0 || count_text(counter, &sections.to_text()) <= budget {
+            return sections;
+        }
+        room -= 1;
+    }
+}
+
+/// The chosen lines; sentences of one message that follow each other are one.
+fn told(lines: &[Line]) -> Sections {
+    let mut sections = Sections::default();
+    let mut last: Option<&Item> = None;
+    for Line { item, .. } in lines.iter().filter(|line| line.chosen) {
+        let told = sections.of_mut(item.section);
+        let follows = last.is_some_and(|last| {
+            last.section == item.section && last.message == item.message && item.statement.is_some()
+        });
+        match told.last_mut() {
+            Some(before) if follows && is_ended(before) && item.source == 0 => {
+                if !before.ends_with(['。', '！', '？']) {
+                    before.push(' ');
+                }
+                before.push_str(&item.text);
+            }
+            _ => told.push(item.text.clone()),
+        }
+        last = Some(item);
+    }
+    sections
+}
+
+/// Whether the end of a sentence is seen, so that it can be told from what follows when it is read back.
+fn is_ended(text: &str) -> bool {
+    text.ends_with(['.', '!', '?', '。', '！', '？'])
+}

@@ -1,0 +1,386 @@
+//! What tools put out: the lines that tell of errors, and those with names in them that nothing else in the output looks
+//! like. Listings of files are somebody else's text, and count little.
+
+use std::sync::LazyLock;
+
+use aho_corasick::AhoCorasick;
+
+use super::line::clean;
+use super::pool::{Item, Pool};
+use super::prose::file;
+use super::scan::{Kind, tokens};
+use super::sections::Section;
+use super::split::line_of;
+use super::statement::{Statement, long_hash};
+
+/// Where an output comes from.
+#[derive(Debug, Clone, Default)]
+pub(super) struct Source {
+    /// The tool.
+    pub(super) tool: String,
+    /// The same for the same call.
+    pub(super) call: u64,
+    /// It shows what is in files: errors in it are not ours.
+    pub(super) listing: bool,
+}
+
+impl Source {
+    /// Lines between fences in a message.
+    pub(super) fn pasted(by_user: bool) -> Self {
+        Self { listing: !by_user, ..Self::default() }
+    }
+}
+
+/// Characters of a line that are kept.
+const LONGEST: usize = 240;
+/// An output of so few bytes is told whole.
+const SHORT: usize = 320;
+/// An output of so few is told by lines.
+const MEDIUM: usize = 2000;
+/// Lines of one output that are told, by kind.
+const MOST_ERRORS: u32 = 96;
+const MOST_FACTS: u32 = 48;
+const MOST_FILES: u32 = 32;
+
+/// Takes the output of a tool.
+pub(super) fn take(pool: &mut Pool, text: &str, source: &Source) {
+    let text = text.trim();
+    if text.is_empty() || text.starts_with("[tool output trimmed") {
+        return;
+    }
+    let mut outputs = Outputs { bytes: text.len(), ..Outputs::default() };
+    if text.len() <= SHORT && !source.listing && !is_error(text) {
+        outputs.whole(pool, text, source);
+        return;
+    }
+    let mut rest = text;
+    let mut last = "";
+    while !rest.is_empty() {
+        let line;
+        (line, rest) = line_of(rest);
+        outputs.line(pool, line, source);
+        if !line.trim().is_empty() {
+            last = line;
+        }
+    }
+    if outputs.errors == 0 && source.call != 0 && is_success(last) {
+        pool.succeeded(source.call);
+    }
+    if !source.listing && outputs.bytes > MEDIUM {
+        let statement = Statement::of(last);
+        if statement.names + statement.numbers > 0 {
+            fact(pool, last, 0, source, 140);
+        }
+    }
+}
+
+/// What is known of an output while it is read.
+#[derive(Debug, Default)]
+pub(super) struct Outputs {
+    bytes: usize,
+    errors: u32,
+    facts: u32,
+    files: u32,
+    /// How many lines looked like this, by a hash of their shape.
+    shapes: Shapes,
+}
+
+impl Outputs {
+    /// A short output.
+    fn whole(&mut self, pool: &mut Pool, text: &str, source: &Source) {
+        let statement = Statement::of(text);
+        if is_success(text) && source.call != 0 {
+            pool.succeeded(source.call);
+        }
+        let (names, numbers) = (statement.names.min(3), statement.numbers.min(2));
+        if statement.weight() < 2 || names + numbers == 0 {
+            return;
+        }
+        self.files(pool, text, 120);
+        fact(pool, text, 0, source, 130 + 40 * names + 20 * numbers);
+    }
+
+    /// One line.
+    pub(super) fn line(&mut self, pool: &mut Pool, line: &str, source: &Source) {
+        if line.len() < 4 {
+            return;
+        }
+        let seen = self.shapes.count(line);
+        if let Some(at) = error_at(line) {
+            self.error(pool, line, at, seen, source);
+            return;
+        }
+        if source.listing {
+            if self.files < MOST_FILES {
+                self.files(pool, line, 60);
+            }
+            return;
+        }
+        let small = self.bytes <= MEDIUM;
+        if self.facts >= MOST_FACTS || seen > if small { 8 } else { 2 } {
+            return;
+        }
+        let mut first = None;
+        tokens(line, |kind, range| {
+            if matches!(kind, Kind::Id | Kind::Url) {
+                first.get_or_insert(range.start);
+            }
+        });
+        if let Some(at) = first {
+            self.facts += 1;
+            fact(pool, line, at, source, if small { 130 } else { 80 });
+        }
+    }
+
+    fn error(&mut self, pool: &mut Pool, line: &str, at: usize, seen: u32, source: &Source) {
+        if self.errors >= MOST_ERRORS || is_code(line) {
+            return;
+        }
+        self.errors += 1;
+        let statement = Statement::of(line);
+        let weight = if source.listing { 90 } else { 330 };
+        let weight: u32 = weight + 35 * statement.names.min(3) + 15 * statement.numbers.min(2);
+        self.files(pool, line, if source.listing { 60 } else { 200 });
+        let item =
+            Item::new(Section::Errors, clean(line, LONGEST, at), weight.saturating_sub(25 * seen.min(8)));
+        pool.add(item.saying(statement).from(source.call));
+    }
+
+    fn files(&mut self, pool: &mut Pool, line: &str, weight: u32) {
+        tokens(line, |kind, range| {
+            if kind == Kind::Path && self.files < MOST_FILES {
+                self.files += 1;
+                file(pool, &line[range], weight, None);
+            }
+        });
+    }
+}
+
+/// A line that says something of a name.
+fn fact(pool: &mut Pool, line: &str, focus: usize, source: &Source, weight: u32) {
+    let text = clean(line, LONGEST, focus);
+    match setting(&text) {
+        Some(name) => {
+            let name = format!("{name}=");
+            pool.add(Item::new(Section::Facts, text, weight).named(&name));
+        }
+        None if source.tool.is_empty() => pool.add(Item::new(Section::Facts, text, weight)),
+        None => pool.add(Item::new(Section::Facts, format!("{}: {text}", source.tool), weight)),
+    }
+}
+
+/// The name in `name=value` and `name: value`, if it looks like that of a setting.
+fn setting(line: &str) -> Option<&str> {
+    let at = line.find(['=', ':'])?;
+    let name = line[..at].trim_start_matches("export ").trim().trim_matches('"');
+    let value = line[at + 1..].trim().trim_end_matches([',', ';']);
+    let plain = |byte: u8| byte.is_ascii_alphanumeric() || matches!(byte, b'_' | b'.' | b'-');
+    let telling = name.contains(['_', '.', '-']) && (5..=60).contains(&name.len()) && name.bytes().all(plain);
+    (telling && !value.is_empty() && !value.contains(' ')).then_some(name)
+}
+
+/// How often shapes were seen, roughly: letters and digits are all the same, and so are runs of them.
+#[derive(Debug)]
+struct Shapes([u8; 512]);
+
+impl Default for Shapes {
+    fn default() -> Self {
+        Self([0; 512])
+    }
+}
+
+impl Shapes {
+    fn count(&mut self, line: &str) -> u32 {
+        let mut hash = 0xcbf2_9ce4_8422_2325_u64;
+        let mut last = 0;
+        for &byte in line.as_bytes().iter().take(LONGEST) {
+            let class = match byte {
+                b'0'..=b'9' => b'0',
+                b'a'..=b'z' | b'A'..=b'Z' | b'_' | 0x80.. => b'a',
+                other => other,
+            };
+            if class != last {
+                hash = (hash ^ u64::from(class)).wrapping_mul(0x0100_0000_01b3);
+                last = class;
+            }
+        }
+        let count = &mut self.0[(hash >> 32) as usize % 512];
+        *count = count.saturating_add(1);
+        u32::from(*count)
+    }
+}
+
+fn is_error(text: &str) -> bool {
+    error_at(text).is_some()
+}
+
+/// Where a line says that something went wrong.
+fn error_at(line: &str) -> Option<usize> {
+    let found = WRONG.find(line)?;
+    let nothing = [
+        "0 failed",
+        "0 errors",
+        "no errors",
+        "0 failures",
+        "exit code 0",
+        "exit code: 0",
+        "errors: 0",
+        "エラーなし",
+        "失敗 0",
+    ];
+    let fine = nothing.iter().any(|nothing| line.contains(nothing));
+    (!fine).then_some(found.start())
+}
+
+static WRONG: LazyLock<AhoCorasick> = LazyLock::new(|| {
+    automaton(&[
+        "error:",
+        "error[",
+        "error ",
+        " error",
+        "ERROR",
+        "Error:",
+        "Error ",
+        "rror(",
+        "FATAL",
+        "fatal",
+        "FAILED",
+        "FAIL ",
+        "FAIL:",
+        "--- FAIL",
+        "failed",
+        "Failed",
+        "failure",
+        "Failure",
+        "panicked at",
+        "panic:",
+        "Traceback",
+        "xception",
+        "exit code",
+        "exit status",
+        "exited with",
+        "Segmentation fault",
+        "segfault",
+        "refused",
+        "denied",
+        "timed out",
+        "imeout exceeded",
+        "SQLSTATE",
+        "ORA-",
+        "npm ERR!",
+        "npm error",
+        "undefined reference",
+        "not found",
+        "cannot ",
+        "Cannot ",
+        "CRITICAL",
+        "CRIT ",
+        "SEVERE",
+        "unreachable",
+        "HTTP 4",
+        "HTTP 5",
+        "HTTP/1.1 4",
+        "HTTP/1.1 5",
+        "status 4",
+        "status 5",
+        "status=4",
+        "status=5",
+        "status code 4",
+        "status code 5",
+        "errno",
+        "rejected",
+        "aborted",
+        "deadlock",
+        "violates",
+        "out of memory",
+        "OOMKilled",
+        "CrashLoop",
+        "code=E",
+        "ERR_",
+        "ERR-",
+        "AssertionError",
+        "assertion",
+        "unexpected",
+        "invalid",
+        "conflict",
+        "エラー",
+        "失敗",
+        "例外",
+        "異常",
+        "拒否",
+        "見つかりません",
+        "タイムアウト",
+        "障害",
+    ])
+});
+
+fn is_success(text: &str) -> bool {
+    SUCCESS.is_match(text)
+}
+
+static SUCCESS: LazyLock<AhoCorasick> = LazyLock::new(|| {
+    automaton(&[
+        "passed",
+        "0 failed",
+        "success",
+        "Success",
+        "SUCCESS",
+        "Finished",
+        "exit code 0",
+        "all tests",
+        "All tests",
+        "up to date",
+        "成功",
+        "完了",
+        "合格",
+        "ok.",
+    ])
+});
+
+fn automaton(words: &[&str]) -> AhoCorasick {
+    #[expect(clippy::expect_used, reason = "the tables are constants, and a test builds them")]
+    AhoCorasick::new(words).expect("a table of a few dozen words")
+}
+
+/// Whether a line is of a program rather than of a report.
+fn is_code(line: &str) -> bool {
+    let line = line.trim();
+    let starts = [
+        "//", "if ", "return", "throw ", "raise ", "import ", "use ", "fn ", "def ", "const ", "let ", "} ",
+        "except ", "catch",
+    ];
+    line.ends_with(['{', ';', '(', '}']) && !line.contains(": ")
+        || starts.iter().any(|start| line.starts_with(start))
+}
+
+/// The same for the same call.
+pub(super) fn call_hash(name: &str, arguments: &str) -> u64 {
+    long_hash(name) ^ long_hash(arguments).rotate_left(1) | 1
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn errors_are_told_from_reports_that_all_is_well() {
+        for (line, there) in [
+            ("error[E0308]: mismatched types", true),
+            ("2026-01-01 12:00:00 ERROR payment gateway said no", true),
+            ("test result: ok. 12 passed; 0 failed; 0 ignored", false),
+            ("接続エラーが発生しました", true),
+            ("all fine", false),
+        ] {
+            assert_eq!(is_error(line), there, "{line}");
+        }
+        assert!(is_success("12 passed"));
+    }
+
+    #[test]
+    fn settings_are_known_by_their_names() {
+        assert_eq!(setting("MAX_RETRIES=5"), Some("MAX_RETRIES"));
+        assert_eq!(setting("db.port: 5432,"), Some("db.port"));
+        assert_eq!(setting("id: 5"), None);
+        assert_eq!(setting("this_is: a sentence of words"), None);
+    }
+}

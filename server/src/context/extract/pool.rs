@@ -1,0 +1,220 @@
+//! What has been found so far and may go into the summary: bounded by the budget, without repetitions, and without
+//! what was superseded.
+
+use std::collections::{BTreeMap, HashMap};
+
+use super::cues::Cues;
+use super::sections::Section;
+use super::statement::{Statement, long_hash};
+
+/// One line of a summary, perhaps.
+#[derive(Debug)]
+pub(super) struct Item {
+    pub(super) section: Section,
+    pub(super) text: String,
+    /// How much it matters, up to about 1000.
+    pub(super) weight: u32,
+    /// When it was said.
+    pub(super) order: u64,
+    /// The message it is from, so that its sentences stay together.
+    pub(super) message: u64,
+    /// What a sentence says; lines of outputs and files have none.
+    pub(super) statement: Option<Box<Statement>>,
+    /// Of which command it is the result; 0: of none.
+    pub(super) source: u64,
+    /// How often it was found.
+    hits: u32,
+    key: u64,
+}
+
+impl Item {
+    pub(super) fn new(section: Section, text: String, weight: u32) -> Self {
+        let key = long_hash(&folded(&text));
+        Self { section, text, weight, order: 0, message: 0, statement: None, source: 0, hits: 1, key }
+    }
+
+    /// The same name means the same thing: the newer one takes the place of the older.
+    pub(super) fn named(mut self, name: &str) -> Self {
+        self.key = long_hash(name);
+        self
+    }
+
+    pub(super) fn saying(mut self, statement: Statement) -> Self {
+        self.statement = Some(Box::new(statement));
+        self
+    }
+
+    pub(super) fn from(mut self, source: u64) -> Self {
+        self.source = source;
+        self
+    }
+
+    /// How much it matters at the end: what was said last counts a little more, and what was said often.
+    pub(super) fn score(&self, now: u64) -> u64 {
+        let again = 15 * u64::from(self.hits.min(7) - 1);
+        (u64::from(self.weight) + again) * (850 + 150 * self.order / now.max(1))
+    }
+
+    fn bytes(&self) -> usize {
+        const AROUND: usize = 200;
+        self.text.len() + AROUND
+    }
+}
+
+/// Without what does not make two lines different.
+fn folded(text: &str) -> String {
+    let kept = text.chars().filter(|c| c.is_alphanumeric() || matches!(c, '/' | '_' | '-' | '.'));
+    kept.flat_map(char::to_lowercase).collect::<String>().trim_end_matches('.').to_owned()
+}
+
+/// The lines of one section.
+#[derive(Debug, Default)]
+struct Shelf {
+    items: BTreeMap<u64, Item>,
+    keys: HashMap<u64, u64>,
+    bytes: usize,
+}
+
+impl Shelf {
+    fn remove(&mut self, id: u64) -> Option<Item> {
+        let item = self.items.remove(&id)?;
+        self.keys.remove(&item.key);
+        self.bytes -= item.bytes();
+        Some(item)
+    }
+}
+
+/// What has been found so far.
+#[derive(Debug)]
+pub(super) struct Pool {
+    shelves: [Shelf; Section::COUNT],
+    /// Bytes that a section may have after it was thinned out.
+    room: usize,
+    /// Counts what was said.
+    pub(super) now: u64,
+    message: u64,
+    next: u64,
+}
+
+impl Pool {
+    /// `room`: bytes of each section, about.
+    pub(super) fn new(room: usize) -> Self {
+        Self { shelves: Default::default(), room, now: 0, message: 0, next: 0 }
+    }
+
+    /// What follows is from another message.
+    pub(super) fn next_message(&mut self) {
+        self.message += 1;
+    }
+
+    /// Takes a line, in the place of an equal one and of those that it supersedes.
+    pub(super) fn add(&mut self, mut item: Item) {
+        self.now += 1;
+        (item.order, item.message) = (self.now, self.message);
+        if let Some(statement) = item.statement.take() {
+            self.supersede(&statement, item.section);
+            item.statement = Some(statement);
+        }
+        let shelf = &mut self.shelves[item.section as usize];
+        if let Some(id) = shelf.keys.get(&item.key).copied()
+            && let Some(old) = shelf.remove(id)
+        {
+            item.hits = old.hits.saturating_add(1);
+            item.weight = item.weight.max(old.weight);
+        }
+        self.next += 1;
+        shelf.bytes += item.bytes();
+        shelf.keys.insert(item.key, self.next);
+        shelf.items.insert(self.next, item);
+        if shelf.bytes > 2 * self.room {
+            thin_out(shelf, self.room, self.now);
+        }
+    }
+
+    /// The item of a section with a name, to be changed.
+    pub(super) fn named(&mut self, section: Section, name: &str) -> Option<&mut Item> {
+        let shelf = &mut self.shelves[section as usize];
+        let id = shelf.keys.get(&long_hash(name))?;
+        shelf.items.get_mut(id)
+    }
+
+    /// Removes the item of a section with a name.
+    pub(super) fn remove(&mut self, section: Section, name: &str) {
+        let shelf = &mut self.shelves[section as usize];
+        if let Some(id) = shelf.keys.get(&long_hash(name)).copied() {
+            shelf.remove(id);
+        }
+    }
+
+    /// The results of a command matter less once it has succeeded.
+    pub(super) fn succeeded(&mut self, source: u64) {
+        for item in self.shelves[Section::Errors as usize].items.values_mut() {
+            if item.source == source {
+                item.weight = item.weight * 2 / 5;
+            }
+        }
+    }
+
+    /// Drops what a new statement makes untrue, and what only that stood for.
+    fn supersede(&mut self, new: &Statement, by: Section) {
+        let mut lost = Vec::new();
+        let rules = by == Section::Constraints || by == Section::Goal;
+        for section in Section::SAID {
+            let shelf = &mut self.shelves[section as usize];
+            let gone = shelf.items.iter().filter(|(_, item)| {
+                let Some(old) = item.statement.as_deref() else { return false };
+                let of_user = matches!(section, Section::Constraints | Section::Goal);
+                let firm = section == Section::Goal || of_user && old.cues.any(Cues::RULE);
+                let open = matches!(section, Section::Pending | Section::Errors);
+                open && new.settles(old)
+                    || section != Section::Errors && (rules || !firm) && new.replaces(old, firm)
+            });
+            let gone: Vec<u64> = gone.map(|(id, _)| *id).collect();
+            for item in gone.into_iter().filter_map(|id| shelf.remove(id)) {
+                if let Some(old) = item.statement
+                    && section != Section::Errors
+                {
+                    lost.extend(old.lost(new));
+                }
+            }
+        }
+        if !lost.is_empty() {
+            self.forget(&lost);
+        }
+    }
+
+    /// Drops what names values that nothing stands for any more.
+    fn forget(&mut self, lost: &[u32]) {
+        for section in [Section::Files, Section::Commands, Section::Facts] {
+            let shelf = &mut self.shelves[section as usize];
+            let gone = shelf.items.iter().filter(|(_, item)| match &item.statement {
+                Some(statement) => statement.has_any(lost),
+                None => Statement::of(&item.text).has_any(lost),
+            });
+            let gone: Vec<u64> = gone.map(|(id, _)| *id).collect();
+            for id in gone {
+                shelf.remove(id);
+            }
+        }
+    }
+
+    /// Everything, in the order in which it was said.
+    pub(super) fn into_items(self) -> Vec<Item> {
+        let items = self.shelves.into_iter().flat_map(|shelf| shelf.items.into_values());
+        let mut items: Vec<Item> = items.collect();
+        items.sort_by_key(|item| (item.section, item.order));
+        items
+    }
+}
+
+/// Drops what matters least until the rest has room.
+fn thin_out(shelf: &mut Shelf, room: usize, now: u64) {
+    let mut ranked: Vec<(u64, u64)> = shelf.items.iter().map(|(id, item)| (item.score(now), *id)).collect();
+    ranked.sort_unstable();
+    for (_, id) in ranked {
+        if shelf.bytes <= room {
+            return;
+        }
+        shelf.remove(id);
+    }
+}

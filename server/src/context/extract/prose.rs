@@ -1,0 +1,219 @@
+//! What people and models say: which sentences matter, how much, and in which section they are told.
+
+use super::cues::Cues;
+use super::line::clean;
+use super::outputs::{Outputs, Source};
+use super::pool::{Item, Pool};
+use super::scan::{Kind, tokens};
+use super::sections::Section;
+use super::split::{Unit, units};
+use super::statement::Statement;
+
+/// Who speaks.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Voice {
+    /// The person, or who wrote the system prompt.
+    User,
+    /// The model.
+    Assistant,
+    /// A summary that somebody else has made.
+    Summary,
+}
+
+/// Characters of a sentence that are kept; of a user's words more.
+const LONGEST: usize = 400;
+const LONGEST_OF_USER: usize = 700;
+/// Sentences of the first request that tell the goal.
+const GOAL_SENTENCES: usize = 3;
+
+/// Takes a message. `goal`: it is the first request.
+pub(super) fn take(pool: &mut Pool, text: &str, voice: Voice, goal: bool) {
+    let mut goals = if goal { GOAL_SENTENCES } else { 0 };
+    let mut outputs = Outputs::default();
+    units(text, |unit| match unit {
+        Unit::Sentence(text) => {
+            let statement = Statement::of(text);
+            let Some((mut section, mut weight)) = judge(text, &statement, voice) else { return };
+            let is_rule = statement.cues.any(Cues::RULE) && goals < GOAL_SENTENCES;
+            if goals > 0 && !is_rule && !matches!(section, Section::Errors | Section::Pending) {
+                (section, weight) = (Section::Goal, 900);
+                goals -= 1;
+            }
+            say(pool, section, text, weight, voice, statement);
+        }
+        Unit::Code(line) => outputs.line(pool, line, &Source::pasted(voice == Voice::User)),
+    });
+}
+
+/// Takes a line of an earlier summary of ours.
+pub(super) fn recall(pool: &mut Pool, section: Section, line: &str) {
+    let user = matches!(section, Section::Goal | Section::Constraints);
+    let voice = if user { Voice::User } else { Voice::Assistant };
+    super::split::sentences(line, |text| {
+        let statement = Statement::of(text);
+        let judged = judge(text, &statement, voice).map_or(0, |(_, weight)| weight);
+        // It was found worth keeping once.
+        let least = match section {
+            Section::Goal => 900,
+            Section::Constraints => 480,
+            Section::Decisions => 540,
+            Section::Pending => 420,
+            Section::Errors => 360,
+            _ => 240,
+        };
+        say(pool, section, text, judged.max(least), voice, statement);
+    });
+}
+
+fn say(pool: &mut Pool, section: Section, text: &str, weight: u32, voice: Voice, statement: Statement) {
+    let most = if voice == Voice::Assistant { LONGEST } else { LONGEST_OF_USER };
+    if statement.names > 0 {
+        mention(pool, text, &statement, if voice == Voice::Assistant { 260 } else { 440 });
+    }
+    pool.add(Item::new(section, clean(text, most, 0), weight).saying(statement));
+}
+
+/// The files that a sentence names.
+fn mention(pool: &mut Pool, text: &str, statement: &Statement, weight: u32) {
+    let mut moved = statement.cues.any(Cues::MOVED).then_some(());
+    tokens(text, |kind, range| {
+        if kind != Kind::Path {
+            return;
+        }
+        let path = &text[range.clone()];
+        // "renamed a to b": the first is no longer there. But "moved the helper from a to b" leaves both.
+        if moved.take().is_some() && is_object(&text[..range.start], &text[range.end..]) {
+            pool.remove(Section::Files, path);
+        } else {
+            file(pool, path, weight, None);
+        }
+    });
+}
+
+fn is_object(before: &str, behind: &str) -> bool {
+    let before = before.trim_end_matches(['`', '"', '\'', ' ', '「']);
+    let verbs = ["renamed", "rename", "moved", "move", "moving", "relocated", "file"];
+    let behind = behind.trim_start_matches(['`', '"', '\'', '」']);
+    verbs.iter().any(|verb| before.ends_with(verb)) && behind.contains(" to ") || behind.starts_with('を')
+}
+
+/// A file, and what was done to it.
+pub(super) fn file(pool: &mut Pool, path: &str, weight: u32, done: Option<&str>) {
+    const LONGEST_PATH: usize = 240;
+    if path.len() > LONGEST_PATH || path == "/dev/null" {
+        return;
+    }
+    let weight = if GENERATED.iter().any(|folder| path.contains(folder)) { weight / 3 } else { weight };
+    let name = clean(path, LONGEST_PATH, 0);
+    let known = pool.named(Section::Files, &name).map(|item| item.text.clone());
+    let text = match (done, known) {
+        (Some("changed"), Some(known)) if known.ends_with("(created)") => known,
+        (Some(done), _) => format!("{name} ({done})"),
+        (None, Some(known)) => known,
+        (None, None) => name.clone(),
+    };
+    pool.add(Item::new(Section::Files, text, weight).named(&name));
+}
+
+/// Folders of what tools make by themselves.
+const GENERATED: &[&str] =
+    &["node_modules/", "target/debug/", "target/release/", ".git/", "site-packages/", "__pycache__"];
+
+/// Where a sentence is told and how much it matters; none if it says nothing.
+fn judge(text: &str, statement: &Statement, voice: Voice) -> Option<(Section, u32)> {
+    if statement.weight() == 0 {
+        return None;
+    }
+    match voice {
+        Voice::User => of_user(text, statement),
+        Voice::Assistant => of_assistant(text, statement),
+        Voice::Summary => {
+            let (section, weight) = of_user(text, statement).unwrap_or((Section::Facts, 0));
+            Some((section, weight.max(600)))
+        }
+    }
+}
+
+fn names(statement: &Statement, each: u32) -> u32 {
+    each * statement.names.min(3) + each / 2 * statement.numbers.min(2)
+}
+
+fn is_question(text: &str) -> bool {
+    text.ends_with(['?', '？']) || text.ends_with("か。") || text.ends_with("か")
+}
+
+fn of_user(text: &str, statement: &Statement) -> Option<(Section, u32)> {
+    let cues = statement.cues;
+    let telling =
+        cues.any(Cues::RULE | Cues::CHANGE | Cues::DECISION | Cues::OPEN | Cues::GOAL | Cues::FOUND);
+    let named = statement.names + statement.numbers > 0;
+    if cues.any(Cues::CHAT) && !named && (!telling && text.chars().count() < 80 || statement.weight() <= 2) {
+        return None;
+    }
+    let mut weight = 400 + names(statement, 50);
+    for (cue, more) in [
+        (Cues::RULE, 320),
+        (Cues::CHANGE, 120),
+        (Cues::DECISION, 120),
+        (Cues::GOAL, 100),
+        (Cues::WISH, 80),
+        (Cues::OPEN, 40),
+        (Cues::FOUND, 40),
+    ] {
+        weight += if cues.any(cue) { more } else { 0 };
+    }
+    if is_question(text) && !cues.any(Cues::RULE) {
+        weight = weight * 3 / 5;
+    }
+    let section = if cues.any(Cues::RULE) {
+        Section::Constraints
+    } else if cues.any(Cues::DECISION) {
+        Section::Decisions
+    } else if cues.any(Cues::WRONG) && !cues.any(Cues::WISH) {
+        Section::Errors
+    } else if cues.any(Cues::OPEN) && !cues.any(Cues::CHANGE) {
+        Section::Pending
+    } else if !cues.any(Cues::WISH | Cues::CHANGE) && named {
+        Section::Facts
+    } else {
+        Section::Constraints
+    };
+    Some((section, weight.min(950)))
+}
+
+fn of_assistant(text: &str, statement: &Statement) -> Option<(Section, u32)> {
+    let cues = statement.cues;
+    let telling =
+        Cues::DECISION | Cues::FOUND | Cues::OPEN | Cues::WRONG | Cues::DONE | Cues::MADE | Cues::CHANGE;
+    let named = names(statement, 40);
+    if cues.any(Cues::NARRATION | Cues::AGREED | Cues::CHAT) && !cues.any(telling) && named == 0 {
+        return None;
+    }
+    let (section, weight) = if cues.any(Cues::DECISION) {
+        (Section::Decisions, 500)
+    } else if cues.any(Cues::OPEN) && !cues.any(Cues::DONE) {
+        (Section::Pending, 380)
+    } else if cues.any(Cues::WRONG) && cues.any(Cues::FOUND) {
+        (Section::Facts, 380)
+    } else if cues.any(Cues::WRONG) && !cues.any(Cues::DONE) {
+        (Section::Errors, 300)
+    } else if cues.any(Cues::DONE | Cues::MADE) {
+        (Section::Changes, 270)
+    } else if cues.any(Cues::CHANGE | Cues::RULE) {
+        (Section::Facts, 300)
+    } else if cues.any(Cues::FOUND) {
+        (Section::Facts, 240)
+    } else if named > 0 {
+        (Section::Facts, 170)
+    } else {
+        (Section::Facts, 70)
+    };
+    let mut weight = weight + named;
+    if cues.any(Cues::AGREED | Cues::NARRATION) {
+        weight = weight * 3 / 5;
+    }
+    if is_question(text) {
+        weight = weight / 2;
+    }
+    Some((section, weight))
+}
