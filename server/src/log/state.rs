@@ -55,6 +55,9 @@ pub struct RewriteMark {
     pub covers: u64,
     /// What undo goes back to.
     pub parent: Option<u64>,
+    /// Tokens of all messages of the log when the view was last compressed, or that taken back; 0 if it never was.
+    #[serde(default)]
+    pub compressed_at: u64,
 }
 
 /// Counters.
@@ -311,6 +314,11 @@ impl LogState {
             offset,
             covers: rewrite.covers,
             parent: rewrite.parent,
+            compressed_at: if rewrite.is_compaction() || rewrite.strategy == "undo" {
+                self.tally.message_tokens
+            } else {
+                self.rewrite.as_ref().map_or(0, |mark| mark.compressed_at)
+            },
         });
         Ok(())
     }

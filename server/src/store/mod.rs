@@ -5,6 +5,7 @@
 
 mod chat;
 mod checkpoint;
+mod compress;
 pub mod doctor;
 mod env;
 mod files;
@@ -28,13 +29,15 @@ use crate::model::{
     TaskKey, TaskOrder, ToolCall,
 };
 
-pub use crate::log::{Head, Line, LogKind};
+pub use crate::log::{Head, Line, LogKind, Seen};
+pub use compress::WorkFile;
 pub use env::StoreOptions;
 pub use open::Ground;
 pub use recover::Recovered;
 pub use task::{
-    Append, AppendOutcome, Caller, ContextUsage, CurrentReader, FilePart, LineReader, LogEnds, NewRewrite,
-    Pending, RawLines, RequestFile, Subscription, TaskHandle, TaskInfo, ViewLines, ViewSnapshot,
+    Append, AppendOutcome, Caller, Compressed, ContextUsage, CurrentReader, FilePart, LineReader, LogEnds,
+    NewRewrite, NewView, Outline, Part, Pending, RawLines, RequestFile, Subscription, TaskHandle, TaskInfo,
+    ViewLines, ViewSnapshot,
 };
 
 use env::Env;

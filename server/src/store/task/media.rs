@@ -8,25 +8,12 @@ use crate::log::{Head, MessageBody};
 use crate::model::json::{Json, JsonKind, field, items};
 use crate::model::{NewMessage, Rewrite, Role, Segment, StoreError, TokenCounter};
 
-use super::{Caller, Inner, NewRewrite, Task};
+use super::{Caller, Inner, NewRewrite, Outline, Task};
 
 /// So that the next image does not make it too large again, as each rewrite breaks prompt caches.
 const LEAVE: (u64, u64) = (3, 4);
 /// What a rewrite has to save, as a part of the budget.
 const WORTH: u64 = 10;
-
-/// What is looked through, without the lock.
-struct Look {
-    source: crate::log::Source,
-    generation: u64,
-    newest: Option<Rewrite>,
-    last_seq: u64,
-    closed: bool,
-    pins: std::collections::BTreeSet<u64>,
-    view_bytes: u64,
-    lease: u64,
-    counter: TokenCounter,
-}
 
 /// A message whose media become notes.
 struct Shed {
@@ -57,7 +44,7 @@ impl Task {
             let mut inner = self.lock();
             self.ensure_view(&mut inner);
             let Some(budget) = self.request_budget(&inner) else { return Ok(None) };
-            let look = self.look(&mut inner)?;
+            let look = self.outline_locked(&mut inner)?;
             if look.view_bytes <= budget || inner.was_looked_through(look.view_bytes, budget) {
                 return Ok(None);
             }
@@ -80,22 +67,6 @@ impl Task {
         };
         self.rewrite(&rewrite, &Caller { request_id: None, lease_generation: look.lease }).map(Some)
     }
-
-    fn look(&self, inner: &mut Inner) -> Result<Look, StoreError> {
-        let view = inner.view.as_ref();
-        Ok(Look {
-            source: inner.source_to(inner.log.len()),
-            generation: inner.state.view_generation(),
-            newest: inner.newest_rewrite()?,
-            last_seq: inner.state.last_seq,
-            closed: view.is_some_and(|view| view.state().open_calls.is_empty()),
-            pins: inner.state.pins.clone(),
-            // What is beside the view is sent too, to providers that take it.
-            view_bytes: view.map_or(0, |view| view.state().len + view.state().extra_len),
-            lease: inner.state.lease.as_ref().map_or(0, |lease| lease.generation),
-            counter: self.counter.get(),
-        })
-    }
 }
 
 impl Inner {
@@ -105,11 +76,7 @@ impl Inner {
     }
 }
 
-impl Look {
-    fn covered(&self) -> u64 {
-        self.newest.as_ref().map_or(0, |newest| newest.covers)
-    }
-
+impl Outline {
     /// Media of the oldest messages that save so many bytes, and the last message of which a rewrite may speak.
     fn oldest_media(&self, goal: u64) -> Result<(BTreeMap<u64, Shed>, u64), StoreError> {
         let mut ranges: Vec<(u64, u64)> = Vec::new();

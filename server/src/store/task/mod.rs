@@ -5,11 +5,13 @@
 //! that is made again.
 
 mod append;
+mod compress;
 mod counting;
 mod follow;
 mod lifecycle;
 mod media;
 mod open;
+mod outline;
 mod read;
 mod records;
 mod request;
@@ -32,16 +34,19 @@ use crate::model::{Durability, Event, Metadata, RequestId, StoreError, TaskConfi
 use super::checkpoint::{Checkpoint, RecordMark, ViewMark};
 use super::env::{Env, lock};
 use super::layout::{self, Folder};
+use compress::Tried;
 use counting::Chosen;
 use records::Records;
 use shown::Mark;
 use view::View;
 
 pub use append::{Append, AppendOutcome};
+pub use compress::{Compressed, NewView};
 pub use counting::ContextUsage;
 pub use follow::{LogEnds, Subscription};
 pub(crate) use lifecycle::Lifecycle;
 pub(crate) use open::{Mode, create, read_metadata};
+pub use outline::{Outline, Part};
 pub use read::{CurrentReader, FilePart, LineReader, RawLines};
 pub use request::RequestFile;
 pub use rewrite::NewRewrite;
@@ -95,6 +100,8 @@ struct Inner {
     rewriting: bool,
     /// Bytes of the view when its media were last looked through.
     shed_at: u64,
+    /// What the last try to compress has found.
+    tried: Tried,
     /// Length of the log at the last checkpoint.
     checkpoint_at: u64,
     /// Why nothing can be written, if that is so.
