@@ -15,8 +15,9 @@ use std::path::{Path, PathBuf};
 const LAYERS: &[(&str, &[&str])] = &[
     ("main", &["cli"]),
     ("cli", &["serve", "config", "store", "model", "infra"]),
-    ("serve", &["grpc", "http", "llm", "config", "store", "context", "model", "infra"]),
-    ("grpc", &["llm", "config", "store", "render", "context", "model", "infra"]),
+    ("serve", &["grpc", "compress", "http", "llm", "config", "store", "context", "model", "infra"]),
+    ("grpc", &["compress", "llm", "config", "store", "render", "context", "model", "infra"]),
+    ("compress", &["llm", "config", "store", "render", "context", "model", "infra"]),
     ("llm", &["config", "model", "infra"]),
     ("config", &["model", "infra"]),
     ("http", &["infra"]),

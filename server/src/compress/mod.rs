@@ -1,0 +1,7 @@
+//! Keeping contexts small: who is asked for a summary, what they are given, and what becomes of their answers.
+
+mod material;
+#[cfg(test)]
+mod testing;
+
+pub(crate) use material::Material;
