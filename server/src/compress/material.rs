@@ -20,13 +20,24 @@ const NAME: &str = "to_summarize.jsonl";
 #[derive(Debug, Clone)]
 pub(crate) struct Material {
     file: Arc<dyn File>,
+    from: u64,
     len: u64,
 }
 
 impl Material {
     /// A file of lines, and how much of it counts.
     pub(crate) fn new(file: Arc<dyn File>, len: u64) -> Self {
-        Self { file, len }
+        Self { file, from: 0, len }
+    }
+
+    /// Some of its lines, by where they stand in it.
+    pub(crate) fn part(&self, bytes: std::ops::Range<u64>) -> Self {
+        Self { file: Arc::clone(&self.file), from: self.from + bytes.start, len: self.from + bytes.end }
+    }
+
+    /// The file, and where in it the lines stand.
+    pub(crate) fn contents(&self) -> (Arc<dyn File>, std::ops::Range<u64>) {
+        (Arc::clone(&self.file), self.from..self.len)
     }
 
     /// Calls `take` with each message in order. Blocks; can be called as often as need be. A message at a time is in
@@ -35,7 +46,7 @@ impl Material {
         &self,
         take: &mut dyn FnMut(&Piece<'_>) -> Result<(), StoreError>,
     ) -> Result<(), StoreError> {
-        let mut lines = Lines { material: self, buffer: Vec::new(), start: 0, at: 0 };
+        let mut lines = Lines { material: self, buffer: Vec::new(), start: 0, at: self.from };
         while let Some((offset, line)) = lines.next()? {
             let damaged = |problem: &str| StoreError::Damaged {
                 path: NAME.to_owned(),

@@ -6,6 +6,7 @@ pub mod extract;
 pub mod fitted;
 mod policy;
 mod pressure;
+mod strategy;
 mod text;
 mod tokens;
 
@@ -15,4 +16,6 @@ pub use policy::{
     WindowSettings,
 };
 pub use pressure::{CompressionPolicy, LimitSource, Pressure, Stage, Strategy};
+pub use strategy::{Choice, Choose, Gone, Group, Keywords, Whole, chooser};
+pub use text::plain_text;
 pub use tokens::{IMAGE_TOKENS, count_json, count_text, count_tokens};

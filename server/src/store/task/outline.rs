@@ -60,7 +60,7 @@ impl Outline {
     }
 
     /// The last message that the newest rewrite speaks for.
-    pub(super) fn covered(&self) -> u64 {
+    pub fn covered(&self) -> u64 {
         self.newest.as_ref().map_or(0, |newest| newest.covers)
     }
 }
@@ -186,7 +186,9 @@ pub(super) fn assemble(
     newest: Option<&Rewrite>,
     last_seq: u64,
 ) -> (Vec<Segment>, u64) {
-    let places = Places::of(newest, last_seq);
+    let covers = newest.map_or(covers, |newest| newest.covers.max(covers));
+    // What comes behind it stands in the view by itself.
+    let places = Places::of(newest, last_seq.min(covers));
     let mut segments = Vec::new();
     for part in parts {
         match part {
@@ -203,5 +205,5 @@ pub(super) fn assemble(
     }
     // What a trim speaks for beyond that stays as it made it.
     places.take(&(seen..places.rest.0.max(seen)), false, &mut segments);
-    (segments, newest.map_or(covers, |newest| newest.covers.max(covers)))
+    (segments, covers)
 }
