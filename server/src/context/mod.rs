@@ -4,18 +4,20 @@
 mod exact;
 pub mod extract;
 pub mod fitted;
+mod models;
 mod policy;
 mod pressure;
 mod strategy;
+mod settings;
 mod text;
 mod tokens;
+mod words;
 
 pub use exact::is_ready;
-pub use policy::{
-    CompressionSettings, InheritanceSettings, Policy, PruneSettings, Scoring, Settings, Summarizer,
-    WindowSettings,
-};
-pub use pressure::{CompressionPolicy, LimitSource, Pressure, Stage, Strategy};
 pub use strategy::{Choice, Choose, Gone, Group, Keywords, Whole, chooser};
 pub use text::plain_text;
+pub use policy::{Policy, Scoring, ServerPolicy};
+pub use pressure::{LimitSource, Pressure, Stage, Strategy};
+pub use settings::{CompressionSettings, InheritanceSettings, PruneSettings, Settings, WindowSettings};
 pub use tokens::{IMAGE_TOKENS, count_json, count_text, count_tokens};
+pub use words::{Complexity, Preset, Summarizer};

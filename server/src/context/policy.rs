@@ -1,83 +1,13 @@
 //! How the context of a task is kept small: what the call, the task and the server say, put together.
 //!
-//! [`Settings`] is what one of them says; everything in it may be left out. [`Policy`] is what holds then, with nothing left
-//! out.
+//! Of the three the nearest wins: the call, then the task, then the server. When it is time is one question that can be
+//! answered in several forms (`token_threshold`, `threshold`, `complexity`, `preset`, the strategy's own share, in this
+//! order): the nearest that answers it in any form wins over all that are farther.
 
-use serde::{Deserialize, Serialize};
+use std::sync::Arc;
 
-use super::{LimitSource, Strategy};
-use crate::model::Provider;
-
-/// What somebody says about keeping contexts small.
-#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
-#[serde(default)]
-pub struct Settings {
-    /// See `CompressionConfig` of the API.
-    pub compression: CompressionSettings,
-    /// See `PruneConfig`.
-    pub prune: PruneSettings,
-    /// See `WindowConfig`.
-    pub window: WindowSettings,
-    /// See `InheritanceConfig`.
-    pub inheritance: InheritanceSettings,
-}
-
-/// The keys `compression.*`.
-#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
-#[serde(default)]
-#[expect(missing_docs, reason = "each field is the key of its name")]
-pub struct CompressionSettings {
-    pub enabled: Option<bool>,
-    pub auto: Option<bool>,
-    pub strategy: Option<String>,
-    pub threshold: Option<f64>,
-    pub token_threshold: Option<u64>,
-    pub keep_recent_messages: Option<u64>,
-    pub min_messages: Option<u64>,
-    pub complexity: Option<String>,
-    pub preset: Option<String>,
-    pub summarizer: Option<String>,
-    pub provider: Option<String>,
-    pub model: Option<String>,
-    pub summary_prompt: Option<String>,
-    pub final_summary_prompt: Option<String>,
-    pub summary_directives: Option<Vec<String>>,
-    pub retain_prompt: Option<String>,
-    pub retain_directives: Option<Vec<String>>,
-    pub retain_last_turns: Option<u64>,
-    pub structured: Option<bool>,
-    pub keep_plan: Option<bool>,
-    pub summary_tokens: Option<u64>,
-}
-
-/// The keys `prune.*`.
-#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
-#[serde(default)]
-#[expect(missing_docs, reason = "each field is the key of its name")]
-pub struct PruneSettings {
-    pub target: Option<f64>,
-    pub recency_weight: Option<f64>,
-    pub role_weight: Option<f64>,
-    pub content_weight: Option<f64>,
-}
-
-/// The keys `window.*`.
-#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
-#[serde(default)]
-#[expect(missing_docs, reason = "each field is the key of its name")]
-pub struct WindowSettings {
-    pub messages: Option<u64>,
-    pub tokens: Option<u64>,
-}
-
-/// The keys `inheritance.*`.
-#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
-#[serde(default)]
-#[expect(missing_docs, reason = "each field is the key of its name")]
-pub struct InheritanceSettings {
-    pub enabled: Option<bool>,
-    pub max_summary_tokens: Option<u64>,
-}
+use super::{Complexity, LimitSource, Preset, Settings, Strategy, Summarizer};
+use crate::model::{Provider, TaskConfig};
 
 /// How `prune` scores, as only the server says it.
 #[derive(Debug, Clone, PartialEq)]
@@ -98,18 +28,6 @@ pub struct Scoring {
     pub gap_max_tokens: u64,
     /// How freely the LLM writes it.
     pub gap_temperature: f64,
-}
-
-/// Who summarises.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub enum Summarizer {
-    /// The LLM if there is one, else the built-in one.
-    #[default]
-    Auto,
-    /// The LLM.
-    Llm,
-    /// The built-in one.
-    Extractive,
 }
 
 /// How a context is kept small.
@@ -160,7 +78,7 @@ pub struct Policy {
     /// What recency, role and content count with `prune`.
     pub prune_weights: [f64; 3],
     /// How it scores.
-    pub scoring: Scoring,
+    pub scoring: Arc<Scoring>,
     /// Messages that `window` keeps.
     pub window_messages: Option<u64>,
     /// Tokens that `window` keeps.
@@ -169,6 +87,238 @@ pub struct Policy {
     pub inherits: bool,
     /// Most tokens of what it takes over.
     pub max_inherited_tokens: u64,
+    /// Bytes that a request to a provider may have; 0: no limit.
+    pub max_request_bytes: u64,
     /// Tokens that the view is to have afterwards, if a call says so.
     pub target_tokens: Option<u64>,
 }
+
+/// What the server says, for tasks that say nothing else.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub struct ServerPolicy {
+    /// What tasks and calls can say too.
+    pub settings: Settings,
+    /// How `prune` scores.
+    pub scoring: Arc<Scoring>,
+    /// Who is asked for tasks that do not say; none: nobody.
+    pub provider: Option<Provider>,
+    /// Tokens that the models of a provider take, by its place in [`Provider::ALL`].
+    pub context_lengths: [Option<u64>; 5],
+    /// The models that they are asked for if a task names none, likewise.
+    pub provider_models: [Option<String>; 5],
+    /// Tokens that models take, by name, or by the start of a name and `*`.
+    pub models: Vec<(String, u64)>,
+}
+
+impl Default for Scoring {
+    fn default() -> Self {
+        Self {
+            roles: [1.0, 0.5, 0.5, 0.3, 0.5],
+            keywords: Self::KEYWORDS.map(str::to_owned).to_vec(),
+            short_length: 20,
+            short_penalty: 0.7,
+            min_gap_for_summary: 5,
+            gap_message_chars: 200,
+            gap_max_tokens: 150,
+            gap_temperature: 0.3,
+        }
+    }
+}
+
+impl Scoring {
+    /// Words that make a message count more, if nothing else is configured.
+    pub const KEYWORDS: [&str; 19] = [
+        "error",
+        "success",
+        "plan",
+        "task",
+        "duck_call",
+        "approval",
+        "denied",
+        "completed",
+        "failed",
+        "warning",
+        "エラー",
+        "成功",
+        "計画",
+        "タスク",
+        "承認",
+        "拒否",
+        "完了",
+        "失敗",
+        "警告",
+    ];
+}
+
+impl Policy {
+    /// What holds for a task, and for one call of it if that says anything. `target_tokens` is the call's.
+    pub fn resolve(
+        call: Option<(&Settings, Option<u64>)>,
+        config: &TaskConfig,
+        server: &ServerPolicy,
+    ) -> Self {
+        let task = Settings::of(config);
+        let sources: Vec<&Settings> =
+            call.map(|(call, _)| call).into_iter().chain([&task, &server.settings]).collect();
+        let said = Said { sources: &sources, config, server };
+        let (limit, limit_source) = said.limit();
+        let strategy = said.first(|said| strategy(said)).unwrap_or_default();
+        let (summarizer, provider) = said.who();
+        Self {
+            enabled: said.first(|said| said.compression.enabled).unwrap_or(true),
+            auto: said.first(|said| said.compression.auto).unwrap_or(true),
+            strategy,
+            limit,
+            limit_source,
+            threshold_tokens: said.threshold_tokens(strategy, limit),
+            keep_recent_messages: said.first(|said| said.compression.keep_recent_messages).unwrap_or(5),
+            min_messages: said.first(|said| said.compression.min_messages).unwrap_or(5),
+            summarizer,
+            provider,
+            model: said.model(provider),
+            summary_prompt: said.first(|said| said.compression.summary_prompt.clone()),
+            final_summary_prompt: said.first(|said| said.compression.final_summary_prompt.clone()),
+            summary_directives: said
+                .first(|said| said.compression.summary_directives.clone())
+                .unwrap_or_default(),
+            retain_prompt: said.first(|said| said.compression.retain_prompt.clone()),
+            retain_directives: said
+                .first(|said| said.compression.retain_directives.clone())
+                .unwrap_or_default(),
+            retain_last_turns: said.first(|said| said.compression.retain_last_turns).unwrap_or(1),
+            structured: said.first(|said| said.compression.structured).unwrap_or(false),
+            keep_plan: said.first(|said| said.compression.keep_plan).unwrap_or(false),
+            summary_tokens: said.first(|said| said.compression.summary_tokens),
+            prune_target: said.prune_target(),
+            prune_weights: [
+                said.first(|said| said.prune.recency_weight).unwrap_or(0.3),
+                said.first(|said| said.prune.role_weight).unwrap_or(0.3),
+                said.first(|said| said.prune.content_weight).unwrap_or(0.4),
+            ],
+            scoring: Arc::clone(&server.scoring),
+            window_messages: said.first(|said| said.window.messages),
+            window_tokens: said.first(|said| said.window.tokens),
+            inherits: said.first(|said| said.inheritance.enabled).unwrap_or(true),
+            max_inherited_tokens: said.first(|said| said.inheritance.max_summary_tokens).unwrap_or(4000),
+            max_request_bytes: said.first(|said| said.compression.max_request_bytes).unwrap_or(0),
+            target_tokens: call.and_then(|(_, target)| target),
+        }
+    }
+
+    /// The bytes that a request may have; none: no limit.
+    pub fn request_budget(&self) -> Option<u64> {
+        Some(self.max_request_bytes).filter(|bytes| *bytes > 0)
+    }
+}
+
+/// Everybody who says something, the nearest first.
+struct Said<'a> {
+    sources: &'a [&'a Settings],
+    config: &'a TaskConfig,
+    server: &'a ServerPolicy,
+}
+
+impl Said<'_> {
+    fn first<T>(&self, get: impl Fn(&Settings) -> Option<T>) -> Option<T> {
+        self.sources.iter().find_map(|said| get(said))
+    }
+
+    fn threshold_tokens(&self, strategy: Strategy, limit: u64) -> u64 {
+        let due = self.first(|said| {
+            let compression = &said.compression;
+            let share = |share: f64| least_tokens(share, limit);
+            let fixed = compression.token_threshold.filter(|tokens| *tokens > 0);
+            let complexity = || compression.complexity.as_deref().and_then(Complexity::parse);
+            fixed
+                .or_else(|| compression.threshold.filter(is_share).map(share))
+                .or_else(|| complexity().map(|complexity| share(complexity.threshold())))
+                .or_else(|| preset(said).map(|preset| share(preset.values().1)))
+                .or_else(|| self::strategy(said).map(|own| share(own.threshold())))
+        });
+        // Over the limit the model refuses, whatever is configured.
+        due.unwrap_or_else(|| least_tokens(strategy.threshold(), limit)).min(limit)
+    }
+
+    fn prune_target(&self) -> f64 {
+        let target = self.first(|said| {
+            said.prune.target.filter(is_share).or_else(|| preset(said).map(|preset| preset.values().2))
+        });
+        target.unwrap_or(0.7)
+    }
+
+    /// What the model takes. A preset is for what nobody gives, and never more than is known of the model.
+    fn limit(&self) -> (u64, LimitSource) {
+        if let Some(limit) = self.config.context_length.filter(|limit| *limit > 0) {
+            return (limit, LimitSource::Task);
+        }
+        let known = self.server.limit(self.config);
+        let Some(preset) = self.first(preset) else { return known };
+        let limit = preset.values().0;
+        if known.1 != LimitSource::Default && known.0 <= limit {
+            return known;
+        }
+        let others = &self.sources[..self.sources.len() - 1];
+        let is_servers = others.iter().all(|said| self::preset(said).is_none());
+        (limit, if is_servers { LimitSource::Server } else { LimitSource::Task })
+    }
+
+    fn asked(&self) -> Option<Provider> {
+        Provider::parse(&self.config.llm_provider)
+    }
+
+    /// Who summarises. A task that names its own provider does not by that ask the server to talk to it: that is up to
+    /// who configures the server, or to a task that asks for `llm`.
+    fn who(&self) -> (Summarizer, Option<Provider>) {
+        let word = self.first(|said| said.compression.summarizer.as_deref().and_then(Summarizer::parse));
+        let summarizer = word.unwrap_or_default();
+        let named = self.first(|said| said.compression.provider.as_deref().and_then(Provider::parse));
+        let allowed = self.server.provider.is_some() || summarizer == Summarizer::Llm;
+        let own = self.asked().filter(|_| allowed);
+        (summarizer, named.or(own).or(self.server.provider))
+    }
+
+    /// The model that summarises: what is said with the provider, or nearer than it; the task's own, if it is the
+    /// same provider's.
+    fn model(&self, provider: Option<Provider>) -> Option<String> {
+        for said in self.sources {
+            if let Some(model) = said.compression.model.as_ref() {
+                return Some(model.clone());
+            }
+            if said.compression.provider.is_some() {
+                break;
+            }
+        }
+        let of_task = if self.config.llm_provider.is_empty() { self.server.provider } else { self.asked() };
+        let own = provider.is_some() && of_task == provider && !self.config.model.is_empty();
+        own.then(|| self.config.model.clone())
+    }
+}
+
+fn strategy(said: &Settings) -> Option<Strategy> {
+    said.compression.strategy.as_deref().and_then(|word| Strategy::parse(word).ok())
+}
+
+fn preset(said: &Settings) -> Option<Preset> {
+    said.compression.preset.as_deref().and_then(Preset::parse)
+}
+
+fn is_share(share: &f64) -> bool {
+    *share > 0.0 && *share <= 1.0
+}
+
+/// The fewest tokens that are at least this share of a limit.
+#[expect(
+    clippy::cast_precision_loss,
+    clippy::cast_possible_truncation,
+    clippy::cast_sign_loss,
+    reason = "a share needs no more digits than an f64 has, and is positive"
+)]
+fn least_tokens(share: f64, limit: u64) -> u64 {
+    let tokens = (share * limit as f64).ceil() as u64;
+    let is_one_too_many = tokens > 0 && (tokens - 1) as f64 / limit as f64 >= share;
+    tokens - u64::from(is_one_too_many)
+}
+
+#[cfg(test)]
+#[path = "policy_tests.rs"]
+mod tests;

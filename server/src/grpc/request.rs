@@ -11,7 +11,7 @@ use tonic::Status;
 
 use super::read::CHUNK_BYTES;
 use super::serving::Serving;
-use crate::context::CompressionPolicy;
+use crate::context::Settings;
 use crate::infra::metrics;
 use crate::model::{InvalidField, StoreError, TaskId};
 use crate::render::{Provider, RenderOptions, Rendering, measure};
@@ -28,7 +28,7 @@ pub(super) async fn pieces(serving: &Serving, asked: &pb::StreamRequestRequest) 
         let model = if asked.model.is_empty() { &view.config.model } else { &asked.model };
         let max_bytes = match asked.max_bytes {
             // The server's own limit is for what is left out of views, not for what may be asked for.
-            0 => CompressionPolicy::default().request_budget(&view.config).unwrap_or(0),
+            0 => Settings::of(&view.config).compression.max_request_bytes.unwrap_or(0),
             given => given,
         };
         let options = RenderOptions::new(provider, model, &asked.params_json, &asked.tools_json, max_bytes)?;

@@ -16,7 +16,7 @@ use tonic_health::ServingStatus;
 use tonic_health::server::HealthReporter;
 
 use crate::config::{Config, TcpAuth};
-use crate::context::{CompressionPolicy, Strategy};
+use crate::context::{ServerPolicy, Settings};
 use crate::grpc::{self, Access, Gate, InFlight, Serving};
 use crate::http::{self, AdminState};
 use crate::infra::clock::SystemClock;
@@ -76,7 +76,7 @@ pub async fn run(config: Config, stop: impl Future<Output = ()>) -> Result<(), S
     }
 
     // Before anything is bound: who holds the directory is said before who holds a port.
-    let options = options(&config)?;
+    let options = options(&config);
     let (store, recovered) = Store::open(&config.data_dir, options.clone())?;
     if !recovered.is_empty() {
         tracing::info!(findings = recovered.len(), "recovered");
@@ -227,9 +227,13 @@ async fn bind_admin(
     Ok((listener, metrics))
 }
 
-fn options(config: &Config) -> Result<StoreOptions, ServeError> {
-    let strategy = Strategy::parse(&config.compression.strategy);
-    Ok(StoreOptions {
+fn options(config: &Config) -> StoreOptions {
+    let mut settings = Settings::default();
+    settings.compression.strategy = Some(config.compression.strategy.clone());
+    settings.compression.threshold = config.compression.threshold;
+    settings.compression.token_threshold = config.compression.token_threshold;
+    settings.compression.max_request_bytes = Some(config.compression.max_request_bytes);
+    StoreOptions {
         durability: config.durability,
         lease_ttl: config.lease.ttl,
         max_open_tasks: config.limits.open_tasks,
@@ -238,15 +242,14 @@ fn options(config: &Config) -> Result<StoreOptions, ServeError> {
         catalog_retries: config.catalog.retries,
         max_task_bytes: config.limits.task_bytes,
         max_store_bytes: config.limits.store_bytes,
-        compression: CompressionPolicy {
-            strategy: strategy.map_err(|error| ServeError::Start(error.to_string()))?,
-            threshold: config.compression.threshold,
-            token_threshold: config.compression.token_threshold,
-            max_request_bytes: config.compression.max_request_bytes,
+        compression: ServerPolicy {
+            settings,
             provider: config.llm.provider,
             context_lengths: Provider::ALL.map(|provider| config.llm.of(provider).context_length),
+            provider_models: Provider::ALL.map(|provider| config.llm.of(provider).model.clone()),
+            ..ServerPolicy::default()
         },
         token_counter: config.tokens.counter,
         ..StoreOptions::default()
-    })
+    }
 }

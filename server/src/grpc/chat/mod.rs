@@ -20,7 +20,7 @@ use tonic::Status;
 use super::serving::Serving;
 use super::status::Refusal;
 use super::{answer, append, convert};
-use crate::context::CompressionPolicy;
+use crate::context::Settings;
 use crate::model::json::field;
 use crate::model::{InvalidField, Json, NewMessage, Provider, RequestId, StoreError, TaskConfig, TaskId};
 use crate::render::RenderOptions;
@@ -170,7 +170,7 @@ fn provider(field: &'static str, word: &str) -> Result<Provider, InvalidField> {
 
 /// What the task allows; the server's own limit is for images and files, which are left out before it is passed.
 fn max_request_bytes(config: &TaskConfig) -> u64 {
-    CompressionPolicy::default().request_budget(config).unwrap_or(0)
+    Settings::of(config).compression.max_request_bytes.unwrap_or(0)
 }
 
 /// Appends the new messages; answers their numbers when they are durable.

@@ -25,7 +25,7 @@ struct Shed {
 impl Task {
     /// The bytes that a request for this task may have; none: as many as it likes.
     pub(super) fn request_budget(&self, inner: &Inner) -> Option<u64> {
-        self.env.options.compression.request_budget(self.config(inner))
+        inner.policy.request_budget()
     }
 
     /// Whether a message that was just written makes it worth a try.

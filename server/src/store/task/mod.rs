@@ -12,6 +12,7 @@ mod lifecycle;
 mod media;
 mod open;
 mod outline;
+mod policy;
 mod read;
 mod records;
 mod request;
@@ -26,7 +27,7 @@ use std::collections::VecDeque;
 use std::io;
 use std::sync::{Arc, Mutex, MutexGuard};
 
-use crate::context::Pressure;
+use crate::context::{Policy, Pressure};
 use crate::infra::fs::StorePath;
 use crate::log::{Digest, Index, LogState, LogWriter, Signal, Source};
 use crate::model::{Durability, Event, Metadata, RequestId, StoreError, TaskConfig, TaskId};
@@ -83,6 +84,8 @@ struct Inner {
     folder: Folder,
     log: LogWriter,
     state: LogState,
+    /// What follows from the configuration, written or not yet durable.
+    policy: Arc<Policy>,
     /// Missing only where nothing can be written.
     index: Option<Index>,
     tools: Records,
@@ -289,7 +292,7 @@ impl Task {
     fn pressure(&self, inner: &mut Inner) -> Pressure {
         let tokens = inner.view_tokens();
         let tokens = inner.state.tally.calibration.apply(tokens);
-        Pressure::of(tokens, self.config(inner), &self.env.options.compression)
+        Pressure::of(tokens, &inner.policy)
     }
 
     /// Refuses what would make the task or the store larger than it may be. What is in the view is there twice.

@@ -12,6 +12,7 @@ use crate::log::{
 use crate::model::{Event, Holder, LeaseReason, Metadata, RequestId, StoreError, TaskId};
 
 use super::counting::{Chosen, chosen};
+use super::policy::resolved;
 use super::records::Records;
 use super::{Digest, Frozen, Inner, Mark, Task};
 use crate::store::checkpoint::{Checkpoint, RecordMark};
@@ -79,6 +80,7 @@ impl Task {
         let mut inner = Inner {
             folder,
             log,
+            policy: resolved(env, state.config.as_ref().unwrap_or(&metadata.config)),
             state,
             index,
             tools,
@@ -130,6 +132,7 @@ pub(crate) fn create(
     let file = fs.open(&making.join(layout::MESSAGES), Open::New).map_err(failed)?;
     let index = fs.open(&making.join(layout::INDEX), Open::New).and_then(Index::create).map_err(failed)?;
     let signal = env.signal(id);
+    let policy = resolved(env, &metadata.config);
     let task = Task {
         id,
         counter: Chosen::new(chosen(env, &metadata.config)),
@@ -141,6 +144,7 @@ pub(crate) fn create(
             folder: Folder::Running,
             log: LogWriter::new(LogKind::Messages, file, 0, Arc::clone(&signal)),
             state: LogState::default(),
+            policy,
             index: Some(index),
             tools: Records::new(LogKind::Tools, &signal),
             plans: Records::new(LogKind::Plans, &signal),
