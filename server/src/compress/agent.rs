@@ -7,11 +7,12 @@ use tokio::task::block_in_place;
 use uuid::Uuid;
 
 use super::apart::Apart;
+use super::prompt::{Purpose, Wanted};
 use super::run::{self, Done, Looked, Made, Order, new_view, publish, take_summary};
 use super::squeeze::Squeezed;
 use super::summarize::Summed;
-use super::{Compressor, UnderWay, gate, prompt};
-use crate::context::{Gone, Strategy};
+use super::{Compressor, Material, UnderWay, gate};
+use crate::context::{Gone, Policy, Strategy};
 use crate::model::{StoreError, TaskId};
 use crate::store::{Caller, Store};
 
@@ -42,7 +43,7 @@ pub(crate) struct Told {
     pub(crate) prompt: String,
     pub(crate) previous: Option<String>,
     /// Its messages are in a file that lives as long as this.
-    pub(crate) apart: Arc<Apart>,
+    apart: Arc<Apart>,
 }
 
 /// A summary by an agent.
@@ -55,6 +56,18 @@ pub(crate) struct Commit {
     pub(crate) caller: Caller,
     /// What was asked, to know a repeated call by.
     pub(crate) asked: String,
+}
+
+impl Told {
+    /// The messages, as lines.
+    pub(crate) fn material(&self) -> Material {
+        self.apart.material.clone()
+    }
+
+    /// Outputs that the summary has to name.
+    pub(crate) fn refs(&self) -> &[String] {
+        &self.apart.refs
+    }
 }
 
 impl Begun {
@@ -103,7 +116,7 @@ impl Compressor {
             messages: apart.messages,
             tokens: apart.tokens,
             budget,
-            prompt: prompt::for_agent(&begun.order.policy, retain, budget),
+            prompt: words_for(&begun.order.policy, retain, budget, &apart.refs),
             previous: apart.previous.clone(),
             apart,
         };
@@ -165,5 +178,15 @@ impl Compressor {
             }
             None => Err(StoreError::CompactionNotFound { id }),
         }
+    }
+}
+
+/// What a model would be asked to write.
+fn words_for(policy: &Policy, retain: bool, budget: u64, refs: &[String]) -> String {
+    let purpose = Purpose::Compaction { retain };
+    let wanted = Wanted { purpose, policy, budget, refs, refused: None };
+    match wanted.retain() {
+        Some(retain) => format!("{}\n\nBeside it (`retain`): {retain}", wanted.task()),
+        None => wanted.task(),
     }
 }

@@ -35,9 +35,15 @@ impl Material {
         Self { file: Arc::clone(&self.file), from: self.from + bytes.start, len: self.from + bytes.end }
     }
 
-    /// The file, and where in it the lines stand.
-    pub(crate) fn contents(&self) -> (Arc<dyn File>, std::ops::Range<u64>) {
-        (Arc::clone(&self.file), self.from..self.len)
+    /// Some of its bytes, as they are; none at the end.
+    pub(crate) fn read(&self, at: u64, most: usize) -> Result<Vec<u8>, StoreError> {
+        let from = self.from.saturating_add(at);
+        let left = usize::try_from(self.len.saturating_sub(from)).unwrap_or(usize::MAX);
+        let mut bytes = vec![0; left.min(most)];
+        let failed = |error| StoreError::io(format!("reading {NAME}"), error);
+        let read = if bytes.is_empty() { 0 } else { self.file.read_at(&mut bytes, from).map_err(failed)? };
+        bytes.truncate(read);
+        Ok(bytes)
     }
 
     /// Calls `take` with each message in order. Blocks; can be called as often as need be. A message at a time is in

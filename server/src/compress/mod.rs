@@ -7,13 +7,11 @@
 mod agent;
 mod apart;
 mod ask;
-mod breaker;
 mod flatten;
 mod gate;
 mod material;
 mod plan;
-mod prompt;
-mod reply;
+pub(crate) mod prompt;
 mod run;
 mod squeeze;
 mod summarize;
@@ -29,11 +27,12 @@ use tokio::sync::{Semaphore, watch};
 use tokio::task::block_in_place;
 use tokio::time::timeout;
 
+pub(crate) use agent::Told;
 pub(crate) use agent::{Begun, Commit};
-pub(crate) use breaker::{BreakerConfig, Breakers};
 pub(crate) use material::Material;
 pub(crate) use run::{Done, Order, Step};
 
+use crate::context::Breakers;
 use crate::infra::metrics;
 use crate::llm::Gateway;
 use crate::model::{Provider, StoreError, TaskId};
@@ -50,14 +49,12 @@ pub(crate) struct CompressorConfig {
     pub(crate) at_once: usize,
     /// How long an agent may take for a summary.
     pub(crate) agent_ttl: Duration,
-    /// When models are not asked any more.
-    pub(crate) breaker: BreakerConfig,
 }
 
 /// What is done about contexts that grow.
 pub(crate) struct Compressor {
     gateway: Arc<Gateway>,
-    breakers: Breakers,
+    breakers: Arc<Breakers>,
     agent_ttl: Duration,
     /// Places for compressions that nobody asked for.
     places: Semaphore,
@@ -76,10 +73,10 @@ enum UnderWay {
 }
 
 impl Compressor {
-    pub(crate) fn new(gateway: Arc<Gateway>, config: CompressorConfig) -> Arc<Self> {
+    pub(crate) fn new(gateway: Arc<Gateway>, breakers: Arc<Breakers>, config: CompressorConfig) -> Arc<Self> {
         Arc::new(Self {
             gateway,
-            breakers: Breakers::new(config.breaker),
+            breakers,
             agent_ttl: config.agent_ttl,
             places: Semaphore::new(config.at_once),
             under_way: Mutex::default(),
@@ -221,11 +218,6 @@ impl Compressor {
     /// Providers that are not asked now, as they failed too often.
     pub(crate) fn open_breakers(&self) -> Vec<Provider> {
         self.breakers.open(Instant::now())
-    }
-
-    /// Whether a provider is not asked now.
-    pub(crate) fn is_breaker_open(&self, provider: Provider) -> bool {
-        self.breakers.is_open(provider, Instant::now())
     }
 
     /// Cuts off what goes on, and returns when it has cleaned up.

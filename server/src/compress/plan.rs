@@ -2,9 +2,7 @@
 
 use std::ops::Range;
 
-use crate::context::{
-    Choose, Gone, Group, Keywords, Policy, Strategy, Whole, chooser, plain_text,
-};
+use crate::context::{Choose, Gone, Group, Keywords, Policy, Strategy, Whole, chooser, plain_text};
 use crate::model::{LiteralKind, Role, StoreError};
 use crate::store::{Outline, Seen};
 
@@ -148,7 +146,8 @@ impl Plan {
     pub(super) fn keep_too(&mut self, groups: &[(Range<u64>, u64)], room: u64) -> u64 {
         let mut used = 0;
         for (places, tokens) in groups {
-            let known = self.stays().iter().any(|stays| stays.start <= places.start && places.end <= stays.end);
+            let known =
+                self.stays().iter().any(|stays| stays.start <= places.start && places.end <= stays.end);
             if !known && used + tokens <= room {
                 used += tokens;
                 self.fixed.push(Stays { why: Fixed::Pinned, places: places.clone(), tokens: *tokens });
@@ -191,7 +190,9 @@ impl Looker<'_> {
         let (place, before) = (self.place, self.last_seq);
         self.place += 1;
         self.last_seq = self.last_seq.max(shown.seq);
-        if let Some(current) = self.current.as_mut().filter(|current| current.calls && shown.role == Role::Tool) {
+        if let Some(current) =
+            self.current.as_mut().filter(|current| current.calls && shown.role == Role::Tool)
+        {
             current.group.messages += 1;
             current.group.tokens = current.group.tokens.saturating_add(shown.tokens);
             current.group.content = current.group.content.max(content);

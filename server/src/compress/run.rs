@@ -1,5 +1,6 @@
 //! One compression, from looking at the view to putting the new one in its place. Appends and reads go on meanwhile.
 
+use std::borrow::Cow;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -12,8 +13,9 @@ use super::plan::{Fixed, Plan};
 use super::squeeze::Squeezed;
 use super::summarize::{Asker, EXTRACTIVE, Summed, Wanted};
 use super::words;
-use crate::context::{Gone, Policy, Pressure, Stage, Strategy, extract::Extractor};
-use crate::model::{Literal, StoreError, SummaryRecord, TaskId};
+use crate::context::extract::Extractor;
+use crate::context::{Gone, Policy, Pressure, Stage, Strategy, plain_text};
+use crate::model::{JsonKind, Literal, StoreError, SummaryRecord, TaskId};
 use crate::store::{Caller, Compressed, NewView, Outline, Part, Store};
 
 /// What a summary and the line above it take at least; below it there is no point.
@@ -160,7 +162,8 @@ impl Made {
     }
 
     fn tokens(&self) -> u64 {
-        let single = self.summary.iter().map(|(literal, _)| literal).chain(&self.retain).chain(&self.plan_note);
+        let single =
+            self.summary.iter().map(|(literal, _)| literal).chain(&self.retain).chain(&self.plan_note);
         single.chain(self.gaps.iter().map(|(_, literal)| literal)).map(|literal| literal.tokens).sum()
     }
 
@@ -314,7 +317,12 @@ fn plan_note(
 ) -> Result<Option<Literal>, StoreError> {
     let wanted = order.policy.keep_plan && looked.plan.gone == Gone::Summary;
     let plan = if wanted { store.latest_plan(id)? } else { None };
-    Ok(plan.map(|(_, plan, _)| words::plan(plan.content.as_str(), looked.outline.counter)))
+    Ok(plan.map(|(_, plan, _)| words::plan(&plan_text(plan.plan_content.as_str()), looked.outline.counter)))
+}
+
+/// A plan as text: a text as it is, anything else as JSON.
+fn plan_text(json: &str) -> Cow<'_, str> {
+    if JsonKind::of(json) == JsonKind::Text { plain_text(json) } else { Cow::Borrowed(json) }
 }
 
 /// Takes a summary over, with what it wants to be kept.
@@ -453,7 +461,9 @@ pub(super) async fn publish(
                 sleep(Duration::from_millis(50)).await;
             }
             // The task was taken over, which is nothing to us.
-            Err(StoreError::StaleLease { newest, .. }) if order.automatic && caller.lease_generation != newest => {
+            Err(StoreError::StaleLease { newest, .. })
+                if order.automatic && caller.lease_generation != newest =>
+            {
                 caller.lease_generation = newest;
             }
             published => return published,

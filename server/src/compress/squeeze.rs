@@ -78,7 +78,8 @@ impl Squeezed {
             if seen.shown.tokens <= most || trimmed.binary_search(&place).is_ok() {
                 return;
             }
-            if let Some((text, tokens)) = shorten(seen, most, counter).filter(|(text, _)| text.len() <= bytes) {
+            if let Some((text, tokens)) = shorten(seen, most, counter).filter(|(text, _)| text.len() <= bytes)
+            {
                 bytes -= text.len();
                 *saved += seen.shown.tokens - tokens;
                 cut.insert(place, (text, tokens));

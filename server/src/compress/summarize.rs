@@ -9,10 +9,9 @@ use tokio::task::block_in_place;
 
 use super::apart::Apart;
 use super::ask::{self, Purpose, Question, Reply};
-use super::breaker::Breakers;
 use super::{gate, run::Step};
 use crate::context::extract::Extractor;
-use crate::context::{Policy, Strategy, Summarizer};
+use crate::context::{Breakers, Policy, Strategy, Summarizer};
 use crate::llm::Gateway;
 use crate::model::{Provider, StoreError, TaskId, TokenCounter};
 use crate::store::Store;
@@ -67,7 +66,11 @@ impl Asker<'_> {
                 }
                 Err(why) => {
                     if self.breakers.failed(provider, Instant::now()) {
-                        tracing::warn!(provider = provider.as_str(), why, "a model is not asked for summaries for a while");
+                        tracing::warn!(
+                            provider = provider.as_str(),
+                            why,
+                            "a model is not asked for summaries for a while"
+                        );
                     }
                     Some(why)
                 }

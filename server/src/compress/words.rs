@@ -1,8 +1,8 @@
 //! The words of what is put into a view: each begins with a line in brackets that says what it is.
 
-use crate::model::{Json, Literal, LiteralKind, Role, TokenCounter};
-use crate::context::{count_tokens};
+use crate::context::count_tokens;
 use crate::model::NewMessage;
+use crate::model::{Json, Literal, LiteralKind, Role, TokenCounter};
 
 const RETAINED: &str = "[Kept information]";
 const PLAN: &str = "[Current plan]";
@@ -45,7 +45,12 @@ pub(super) fn gap(messages: u64, counter: TokenCounter) -> Literal {
 }
 
 /// Messages that are left out, with what they said in short.
-pub(super) fn gap_summary((first, last): (u64, u64), messages: u64, text: &str, counter: TokenCounter) -> Literal {
+pub(super) fn gap_summary(
+    (first, last): (u64, u64),
+    messages: u64,
+    text: &str,
+    counter: TokenCounter,
+) -> Literal {
     let head = format!("[{messages} messages omitted: summary of messages {first}–{last}]");
     literal(LiteralKind::Gap, &format!("{head}\n{}", text.trim()), counter)
 }

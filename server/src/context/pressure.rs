@@ -125,6 +125,12 @@ pub struct Pressure {
     pub stage: Stage,
     /// Whether the threshold is reached.
     pub should_compress: bool,
+    /// Whether it is to be compressed now, without being asked.
+    pub due: bool,
+    /// Whether what has to stay is too large by itself, as the last try has found.
+    pub over: bool,
+    /// If a model summarises: whether it is not asked for now, as it failed too often.
+    pub breaker_open: Option<bool>,
 }
 
 impl Pressure {
@@ -139,6 +145,9 @@ impl Pressure {
             ratio,
             stage: Stage::of(ratio),
             should_compress: tokens >= policy.threshold_tokens,
+            due: false,
+            over: false,
+            breaker_open: None,
         }
     }
 }

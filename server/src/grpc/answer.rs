@@ -27,7 +27,8 @@ pub(super) fn pressure(pressure: &Pressure) -> pb::Pressure {
         ratio: pressure.ratio,
         stage: pressure.stage.as_str().to_owned(),
         should_compress: pressure.should_compress,
-        ..pb::Pressure::default()
+        over: pressure.over,
+        breaker: pressure.breaker_open.map_or("", |open| if open { "open" } else { "closed" }).to_owned(),
     }
 }
 
@@ -194,6 +195,6 @@ pub(super) fn summary(record: SummaryRecord) -> pb::Summary {
         create_time: Some(timestamp(record.timestamp)),
         tokens_saved: record.tokens_saved,
         ratio: record.ratio,
-        ..pb::Summary::default()
+        sections_json: record.sections.map(|sections| sections.to_string()).unwrap_or_default(),
     }
 }

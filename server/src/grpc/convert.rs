@@ -454,3 +454,12 @@ mod tests {
         }
     }
 }
+
+/// What a call says of its own about keeping a context small.
+pub(super) fn settings(
+    _: Option<&pb::CompressionConfig>,
+    _: Option<&pb::PruneConfig>,
+    _: Option<&pb::WindowConfig>,
+) -> Parsed<crate::context::Settings> {
+    Ok(crate::context::Settings::default())
+}

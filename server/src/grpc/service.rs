@@ -34,7 +34,7 @@ impl Service {
     }
 
     /// Changes a task.
-    async fn change<T>(
+    pub(super) async fn change<T>(
         &self,
         (task_uuid, request_id, lease_generation): (&str, &str, u64),
         act: impl FnOnce(&Store, TaskId, &Caller) -> Result<T, StoreError>,
@@ -45,7 +45,7 @@ impl Service {
     }
 
     /// Gives a stream to its reader, at the reader's pace.
-    async fn stream<T, S, R>(
+    pub(super) async fn stream<T, S, R>(
         &self,
         request: &Request<R>,
         make: impl Future<Output = Result<S, Status>> + Send,
@@ -392,8 +392,9 @@ impl ContextStore for Service {
         let who = (&*request.task_uuid, &*request.request_id, request.lease_generation);
         let event = convert::usage(&request)?;
         let (id, ()) = self.change(who, |store, id, caller| store.append_event(id, &event, caller)).await?;
-        let pressure = answer::pressure(&self.serving.with(|store| store.pressure(id)).await?);
-        Ok(Response::new(pb::RecordUsageResponse { pressure: Some(pressure) }))
+        let pressure = self.serving.with(|store| store.pressure(id)).await?;
+        self.serving.keep_small(id, &pressure);
+        Ok(Response::new(pb::RecordUsageResponse { pressure: Some(answer::pressure(&pressure)) }))
     }
 
     async fn update_statistics(

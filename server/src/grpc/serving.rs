@@ -11,7 +11,9 @@ use tonic::Status;
 use super::chat::Chats;
 use super::paced::Pace;
 use super::request;
+use crate::compress::Compressor;
 use crate::config::Limits;
+use crate::context::Pressure;
 use crate::infra::clock::Clock;
 use crate::llm::Gateway;
 use crate::model::{StoreError, TaskId};
@@ -31,6 +33,7 @@ pub(crate) struct Serving {
     pub(crate) pace: Arc<Pace>,
     pub(super) gateway: Arc<Gateway>,
     pub(crate) chats: Chats,
+    pub(crate) compressor: Arc<Compressor>,
     /// Places for calls that are in the store at once.
     places: Semaphore,
     stopping: watch::Receiver<bool>,
@@ -43,13 +46,26 @@ impl Serving {
         limits: Limits,
         data_dir: String,
         gateway: Arc<Gateway>,
+        compressor: Arc<Compressor>,
         stopping: watch::Receiver<bool>,
     ) -> Arc<Self> {
         let pace = Pace::new(limits.read_idle, limits.read_streams);
         let started_at = clock.now();
         let (store, places) = (RwLock::new(store), Semaphore::new(AT_ONCE));
         let chats = Chats::default();
-        Arc::new(Self { store, clock, limits, data_dir, started_at, pace, gateway, chats, places, stopping })
+        Arc::new(Self {
+            store,
+            clock,
+            limits,
+            data_dir,
+            started_at,
+            pace,
+            gateway,
+            chats,
+            compressor,
+            places,
+            stopping,
+        })
     }
 
     /// The store as it is now.
@@ -77,6 +93,13 @@ impl Serving {
     pub(super) fn shed(&self, id: TaskId) {
         let store = self.store();
         spawn_blocking(move || request::shed(&store, id));
+    }
+
+    /// Compresses a view in the background, if it is time to.
+    pub(super) fn keep_small(&self, id: TaskId, pressure: &Pressure) {
+        if pressure.due {
+            self.compressor.soon(&self.store(), id);
+        }
     }
 
     pub(super) async fn info(&self, id: TaskId) -> Result<TaskInfo, Status> {

@@ -15,6 +15,7 @@ use tonic::transport::Server;
 use tonic_health::ServingStatus;
 use tonic_health::server::HealthReporter;
 
+use crate::compress::{Compressor, CompressorConfig};
 use crate::config::{Config, TcpAuth};
 use crate::context::{ServerPolicy, Settings};
 use crate::grpc::{self, Access, Gate, InFlight, Serving};
@@ -105,7 +106,12 @@ pub async fn run(config: Config, stop: impl Future<Output = ()>) -> Result<(), S
     let data_dir = config.data_dir.display().to_string();
     let gateway = Gateway::new(config.llm.clone());
     let clock = SystemClock::shared();
-    let serving = Serving::new(store, clock, limits.clone(), data_dir, gateway, stopped.clone());
+    let compressor = Compressor::new(
+        Arc::clone(&gateway),
+        Arc::clone(&store.options().breakers),
+        CompressorConfig { at_once: 2, agent_ttl: Duration::from_secs(600) },
+    );
+    let serving = Serving::new(store, clock, limits.clone(), data_dir, gateway, compressor, stopped.clone());
     let in_flight = InFlight::new(limits.bytes_in_flight as u64, limits.message_bytes as u64);
     let start = |error: &dyn std::error::Error| ServeError::Start(error.to_string());
     let (routes, health) = grpc::routes(Arc::clone(&serving)).map_err(|error| start(&error))?;
@@ -167,6 +173,7 @@ pub async fn run(config: Config, stop: impl Future<Output = ()>) -> Result<(), S
         // Their callers are told.
         let _ = tokio::time::timeout(TOLD, &mut server).await;
     }
+    serving.compressor.end_all().await;
     // It must have let go of the store.
     let _ = upkeep.await;
     if let Some(admin) = admin {

@@ -1,5 +1,7 @@
 //! What compressing a view needs of the store: the view at one moment, files to work with, and a new view in its place.
 
+use std::sync::Arc;
+
 use super::task::{Caller, Compressed, NewView, Outline, RequestFile};
 use super::{Store, StoreError, layout};
 use crate::log::Digest;
@@ -42,6 +44,21 @@ impl Store {
         asked: &str,
     ) -> Result<Compressed, StoreError> {
         self.task(id)?.compress(new, caller, Digest::of(&["compress", asked]))
+    }
+
+    /// The generation of the view that a call with the same id made, if there was one.
+    pub fn compressed_before(
+        &self,
+        id: TaskId,
+        caller: &Caller,
+        asked: &str,
+    ) -> Result<Option<u64>, StoreError> {
+        self.task(id)?.compressed_before(caller, Digest::of(&["compress", asked]))
+    }
+
+    /// `task_source` of a task's key, for those who count.
+    pub fn source_of(&self, id: TaskId) -> Arc<str> {
+        self.task(id).map_or_else(|_| Arc::from(""), |task| task.source())
     }
 
     /// Remembers that compressing a view was tried and brought nothing; `over`: as what has to stay is too large alone.

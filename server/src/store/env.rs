@@ -8,7 +8,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 use std::time::Duration;
 
 use crate::catalog::Catalog;
-use crate::context::ServerPolicy;
+use crate::context::{BreakerConfig, Breakers, ServerPolicy};
 use crate::infra::clock::Clock;
 use crate::infra::fs::Fs;
 use crate::infra::in_place::InPlace;
@@ -45,6 +45,8 @@ pub struct StoreOptions {
     pub compression: ServerPolicy,
     /// How tokens are counted, for tasks that say nothing else.
     pub token_counter: TokenCounter,
+    /// Models that summarise and fail.
+    pub breakers: Arc<Breakers>,
 }
 
 impl Default for StoreOptions {
@@ -62,6 +64,7 @@ impl Default for StoreOptions {
             max_store_bytes: 0,
             compression: ServerPolicy::default(),
             token_counter: TokenCounter::default(),
+            breakers: Arc::new(Breakers::new(BreakerConfig::default())),
         }
     }
 }

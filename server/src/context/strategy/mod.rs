@@ -92,6 +92,3 @@ pub fn chooser(policy: &Policy, strategy: Strategy, whole: Whole) -> Box<dyn Cho
         Strategy::Window => Box::new(window::Window::new(policy, whole)),
     }
 }
-
-#[cfg(test)]
-mod tests;

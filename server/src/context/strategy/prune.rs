@@ -103,7 +103,8 @@ impl Prune {
         #[expect(clippy::cast_precision_loss, reason = "a share needs no more digits than an f64 has")]
         let recency = group.first as f64 / self.messages.saturating_sub(1).max(1) as f64;
         let [by_recency, by_role, by_content] = self.weights;
-        (recency.min(1.0) * by_recency + self.roles[role] * by_role + group.content * by_content).clamp(0.0, 1.0)
+        (recency.min(1.0) * by_recency + self.roles[role] * by_role + group.content * by_content)
+            .clamp(0.0, 1.0)
     }
 
     fn shrink(&mut self, most: u64) {
@@ -119,7 +120,11 @@ impl Choose for Prune {
         #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "a score is from 0 to 1")]
         let score = (self.score(group) * 1e9) as u64;
         let places = group.places();
-        self.best.push(Reverse(Candidate { score, places: (places.start, places.end), tokens: group.tokens }));
+        self.best.push(Reverse(Candidate {
+            score,
+            places: (places.start, places.end),
+            tokens: group.tokens,
+        }));
         self.tokens = self.tokens.saturating_add(group.tokens);
         self.shrink(self.goal);
     }

@@ -1,10 +1,11 @@
 //! Compressing: whether it is time, and putting a new view in the place of the old one.
 
 use std::cell::Cell;
+use std::time::Instant;
 
-use crate::context::{Policy, Pressure, Stage};
+use crate::context::{Policy, Pressure, Stage, Summarizer};
 use crate::log::Digest;
-use crate::model::{Rewrite, Status, StoreError, SummaryRecord};
+use crate::model::{Durability, Rewrite, Status, StoreError, SummaryRecord};
 
 use super::outline::{Part, assemble};
 use super::{Caller, Inner, NewRewrite, Task};
@@ -98,8 +99,38 @@ impl Task {
         inner.tried = Tried { at: Some(inner.state.tally.message_tokens), over };
     }
 
+    /// How full the context is, and what is done about it.
+    pub(super) fn whole_pressure(&self, inner: &Inner, tokens: u64, policy: &Policy) -> Pressure {
+        let mut pressure = Pressure::of(tokens, policy);
+        pressure.over = inner.tried.over && pressure.should_compress;
+        pressure.due = self.is_compression_due(inner, policy, &pressure);
+        let asked = policy.provider.filter(|_| policy.summarizer != Summarizer::Extractive);
+        pressure.breaker_open =
+            asked.map(|provider| self.env.options.breakers.is_open(provider, Instant::now()));
+        pressure
+    }
+
+    /// `task_source` of its key.
+    pub(crate) fn source(&self) -> std::sync::Arc<str> {
+        std::sync::Arc::clone(&self.source)
+    }
+
+    /// What a call with the same id was told, if there was one.
+    pub(crate) fn compressed_before(
+        &self,
+        caller: &Caller,
+        digest: Digest,
+    ) -> Result<Option<u64>, StoreError> {
+        let inner = self.lock();
+        let Some((generation, end)) = self.seen_before(&inner, caller.request_id.as_ref(), digest)? else {
+            return Ok(None);
+        };
+        drop(inner);
+        self.wait_durable(end, Durability::Group).map(|()| Some(generation))
+    }
+
     /// Whether it is time to compress without being asked.
-    pub(super) fn is_compression_due(&self, inner: &Inner, policy: &Policy, pressure: &Pressure) -> bool {
+    fn is_compression_due(&self, inner: &Inner, policy: &Policy, pressure: &Pressure) -> bool {
         let asked_for = policy.enabled && policy.auto && pressure.should_compress;
         if !asked_for || inner.state.status != Status::Running || inner.rewriting {
             return false;
@@ -112,12 +143,5 @@ impl Task {
         let grown = inner.state.tally.message_tokens.saturating_sub(since);
         let needed = if pressure.stage == Stage::Emergency { WORTH_IN_NEED } else { WORTH };
         grown > 0 && grown >= pressure.limit / needed
-    }
-}
-
-impl Inner {
-    /// Whether what has to stay in the view is too large by itself, as far as is known.
-    pub(super) fn is_over(&self) -> bool {
-        self.tried.over
     }
 }

@@ -292,7 +292,7 @@ impl Task {
     fn pressure(&self, inner: &mut Inner) -> Pressure {
         let tokens = inner.view_tokens();
         let tokens = inner.state.tally.calibration.apply(tokens);
-        Pressure::of(tokens, &inner.policy)
+        self.whole_pressure(inner, tokens, &inner.policy)
     }
 
     /// Refuses what would make the task or the store larger than it may be. What is in the view is there twice.

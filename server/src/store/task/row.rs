@@ -117,7 +117,7 @@ impl Task {
     fn shown_pressure(&self, inner: &Inner) -> Pressure {
         let shown = &inner.shown;
         let tokens = shown.tally.calibration.apply(shown.view_tokens);
-        Pressure::of(tokens, &self.shown_policy(inner))
+        self.whole_pressure(inner, tokens, &self.shown_policy(inner))
     }
 
     /// The row as it follows from the logs, as far as readers may see them.

@@ -7,13 +7,13 @@ use crate::model::Provider;
 
 /// When a breaker opens, and for how long.
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct BreakerConfig {
+pub struct BreakerConfig {
     /// Failures in a row that open it.
-    pub(crate) failures: u32,
+    pub failures: u32,
     /// How long it stays open first.
-    pub(crate) pause: Duration,
+    pub pause: Duration,
     /// How long at most.
-    pub(crate) longest: Duration,
+    pub longest: Duration,
 }
 
 #[derive(Debug, Clone, Copy, Default)]
@@ -24,34 +24,42 @@ struct State {
     until: Option<Instant>,
 }
 
+impl Default for BreakerConfig {
+    fn default() -> Self {
+        Self { failures: 3, pause: Duration::from_secs(30), longest: Duration::from_secs(600) }
+    }
+}
+
 /// One for each provider.
 #[derive(Debug)]
-pub(crate) struct Breakers {
+pub struct Breakers {
     config: BreakerConfig,
     states: Mutex<[State; 5]>,
 }
 
 impl Breakers {
-    pub(crate) fn new(config: BreakerConfig) -> Self {
+    /// All closed.
+    pub fn new(config: BreakerConfig) -> Self {
         Self { config, states: Mutex::default() }
     }
 
     /// Whether a provider is not to be asked now. When the pause is over, one more failure opens it again.
-    pub(crate) fn is_open(&self, provider: Provider, now: Instant) -> bool {
+    pub fn is_open(&self, provider: Provider, now: Instant) -> bool {
         self.with(provider, |state, _| state.until.is_some_and(|until| now < until))
     }
 
     /// Whether any is open.
-    pub(crate) fn open(&self, now: Instant) -> Vec<Provider> {
+    pub fn open(&self, now: Instant) -> Vec<Provider> {
         Provider::ALL.into_iter().filter(|provider| self.is_open(*provider, now)).collect()
     }
 
-    pub(super) fn succeeded(&self, provider: Provider) {
+    /// A provider has done what it was asked.
+    pub fn succeeded(&self, provider: Provider) {
         self.with(provider, |state, _| *state = State::default());
     }
 
-    /// Answers whether that opened it.
-    pub(super) fn failed(&self, provider: Provider, now: Instant) -> bool {
+    /// A provider has failed; answers whether that opened its breaker.
+    pub fn failed(&self, provider: Provider, now: Instant) -> bool {
         self.with(provider, |state, config| {
             state.failures = state.failures.saturating_add(1);
             if state.failures < config.failures {
