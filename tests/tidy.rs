@@ -19,7 +19,7 @@ const LAYERS: &[(&str, &[&str])] = &[
     ("grpc", &["compress", "llm", "config", "store", "render", "context", "model", "infra"]),
     ("compress", &["llm", "config", "store", "render", "context", "model", "infra"]),
     ("llm", &["config", "model", "infra"]),
-    ("config", &["model", "infra"]),
+    ("config", &["context", "model", "infra"]),
     ("http", &["infra"]),
     ("store", &["log", "catalog", "render", "context", "model", "infra"]),
     ("log", &["model", "infra"]),

@@ -18,7 +18,9 @@ pub use breaker::{BreakerConfig, Breakers};
 pub use exact::is_ready;
 pub use policy::{Policy, Scoring, ServerPolicy};
 pub use pressure::{LimitSource, Pressure, Stage, Strategy};
-pub use settings::{CompressionSettings, InheritanceSettings, PruneSettings, Settings, WindowSettings};
+pub use settings::{
+    CompressionSettings, InheritanceSettings, PruneSettings, Settings, WindowSettings, limits,
+};
 pub use strategy::{Choice, Choose, Gone, Group, Keywords, Whole, chooser};
 pub use text::plain_text;
 pub use tokens::{IMAGE_TOKENS, count_json, count_text, count_tokens};

@@ -7,6 +7,20 @@ use serde_json::{Map, Value};
 
 use crate::model::TaskConfig;
 
+/// What values may be at most, wherever they come from.
+pub mod limits {
+    /// Bytes of a prompt.
+    pub const MAX_PROMPT_BYTES: usize = 16 << 10;
+    /// Directives of one kind.
+    pub const MAX_DIRECTIVES: usize = 64;
+    /// Bytes of a directive.
+    pub const MAX_DIRECTIVE_BYTES: usize = 1 << 10;
+    /// Messages, and tokens of what is taken over.
+    pub const MAX_MESSAGES: u64 = 1_000_000;
+    /// Turns.
+    pub const MAX_TURNS: u64 = 1000;
+}
+
 /// What somebody says about keeping contexts small.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]

@@ -17,7 +17,7 @@ use tonic_health::server::HealthReporter;
 
 use crate::compress::{Compressor, CompressorConfig};
 use crate::config::{Config, TcpAuth};
-use crate::context::{ServerPolicy, Settings};
+use crate::context::ServerPolicy;
 use crate::grpc::{self, Access, Gate, InFlight, Serving};
 use crate::http::{self, AdminState};
 use crate::infra::clock::SystemClock;
@@ -235,11 +235,6 @@ async fn bind_admin(
 }
 
 fn options(config: &Config) -> StoreOptions {
-    let mut settings = Settings::default();
-    settings.compression.strategy = Some(config.compression.strategy.clone());
-    settings.compression.threshold = config.compression.threshold;
-    settings.compression.token_threshold = config.compression.token_threshold;
-    settings.compression.max_request_bytes = Some(config.compression.max_request_bytes);
     StoreOptions {
         durability: config.durability,
         lease_ttl: config.lease.ttl,
@@ -250,11 +245,12 @@ fn options(config: &Config) -> StoreOptions {
         max_task_bytes: config.limits.task_bytes,
         max_store_bytes: config.limits.store_bytes,
         compression: ServerPolicy {
-            settings,
+            settings: config.context.clone(),
+            scoring: Arc::new(config.scoring.clone()),
+            models: config.models.clone(),
             provider: config.llm.provider,
             context_lengths: Provider::ALL.map(|provider| config.llm.of(provider).context_length),
             provider_models: Provider::ALL.map(|provider| config.llm.of(provider).model.clone()),
-            ..ServerPolicy::default()
         },
         token_counter: config.tokens.counter,
         ..StoreOptions::default()

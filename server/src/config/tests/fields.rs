@@ -2,10 +2,13 @@
 
 use super::super::keys::KEYS;
 use super::*;
-use crate::model::Provider;
+use crate::context::{
+    CompressionSettings, InheritanceSettings, Policy, PruneSettings, ServerPolicy, WindowSettings,
+};
+use crate::model::{Provider, TaskConfig};
 
 /// A file with another value than the default for every key.
-const OTHERWISE: &str = "
+const OTHERWISE: &str = r#"
 data_dir: /srv/agent contexts
 listen:
   - unix:/run/contextstore/s.sock
@@ -14,6 +17,10 @@ listen:
 admin_listen: localhost:9464
 tcp_auth: none
 durability: each
+models:
+  own-model: 4096
+  gpt-4.1: 5000
+  "x*": 6
 limits:
   message_bytes: 64 KiB
   bytes_in_flight: 1048576
@@ -34,15 +41,67 @@ server:
   keepalive_interval: 21s
   keepalive_timeout: 11s
 compression:
+  enabled: false
+  auto: false
   strategy: prune
   threshold: 0.25
   token_threshold: 8000
   max_request_bytes: 5MiB
+  keep_recent_messages: 6
+  min_messages: 7
+  complexity: complex
+  preset: aggressive
+  summarizer: extractive
+  provider: ollama
+  model: small
+  summary_prompt: |
+    Sum it up:
+    "all" of it
+  final_summary_prompt: The end
+  summary_directives: [one, "two: 2"]
+  retain_prompt: Keep
+  retain_directives: [three]
+  retain_last_turns: 2
+  structured: true
+  keep_plan: true
+  summary_tokens: 900
+  summary_timeout: 1m
+  max_at_once: 3
+  agent_ttl: 5m
+  breaker:
+    failures: 4
+    pause: 1s
+    longest: 2s
+prune:
+  target: 0.5
+  weights: {recency: 0.1, role: 0.2, content: 0.6}
+  roles: {user: 0.9, assistant: 0.8, tool: 0.6, system: 0.4, other: 0}
+  keywords: [Alarm, 警報]
+  short_length: 21
+  short_penalty: 0.6
+  min_gap_for_summary: 8
+  gap: {message_chars: 201, max_tokens: 151, temperature: 1.5}
+window:
+  messages: 11
+  tokens: 12
+inheritance:
+  enabled: false
+  max_summary_tokens: 4001
 tokens:
   counter: cl100k
 log:
   format: json
   level: warn,contextstore=debug
+hooks:
+  started: {command: [/bin/a, "b c"], url: http://host/started?key=1}
+  resumed: {command: [/bin/b], url: http://host/resumed}
+  paused: {command: [/bin/c], url: http://host/paused}
+  completed: {command: [/bin/d], url: http://host/completed}
+  failed: {command: [/bin/e], url: http://host/failed}
+  compressed: {command: [/bin/f], url: http://host/compressed}
+  timeout: 1s
+  retries: 0
+  queue: 5
 llm:
   provider: anthropic
   connect_timeout: 1s
@@ -91,7 +150,7 @@ llm:
       max_output_tokens: 14
       context_length: 104
       timeout: 24s
-";
+"#;
 
 fn otherwise() -> Config {
     Config {
@@ -122,11 +181,34 @@ fn otherwise() -> Config {
             keepalive_interval: Duration::from_secs(21),
             keepalive_timeout: Duration::from_secs(11),
         },
+        models: vec![("gpt-4.1".to_owned(), 5000), ("own-model".to_owned(), 4096), ("x*".to_owned(), 6)],
+        context: context(),
+        scoring: Scoring {
+            roles: [0.9, 0.8, 0.6, 0.4, 0.0],
+            keywords: vec!["alarm".to_owned(), "警報".to_owned()],
+            short_length: 21,
+            short_penalty: 0.6,
+            min_gap_for_summary: 8,
+            gap_message_chars: 201,
+            gap_max_tokens: 151,
+            gap_temperature: 1.5,
+        },
         compression: Compression {
-            strategy: "prune".to_owned(),
-            threshold: Some(0.25),
-            token_threshold: Some(8000),
-            max_request_bytes: 5 << 20,
+            summary_timeout: Duration::from_secs(60),
+            max_at_once: 3,
+            agent_ttl: Duration::from_secs(300),
+            breaker: Breaker { failures: 4, pause: Duration::from_secs(1), longest: Duration::from_secs(2) },
+        },
+        hooks: Hooks {
+            started: hook(&["/bin/a", "b c"], "started?key=1"),
+            resumed: hook(&["/bin/b"], "resumed"),
+            paused: hook(&["/bin/c"], "paused"),
+            completed: hook(&["/bin/d"], "completed"),
+            failed: hook(&["/bin/e"], "failed"),
+            compressed: hook(&["/bin/f"], "compressed"),
+            timeout: Duration::from_secs(1),
+            retries: 0,
+            queue: 5,
         },
         tokens: Tokens { counter: TokenCounter::Cl100k },
         log: Log { format: LogFormat::Json, level: "warn,contextstore=debug".to_owned() },
@@ -148,6 +230,67 @@ fn otherwise() -> Config {
             }),
         },
     }
+}
+
+fn hook(command: &[&str], path: &str) -> HookConfig {
+    HookConfig {
+        command: command.iter().map(ToString::to_string).collect(),
+        url: Some(format!("http://host/{path}")),
+    }
+}
+
+fn context() -> Settings {
+    let text = |text: &str| Some(text.to_owned());
+    Settings {
+        compression: CompressionSettings {
+            enabled: Some(false),
+            auto: Some(false),
+            strategy: text("prune"),
+            threshold: Some(0.25),
+            token_threshold: Some(8000),
+            max_request_bytes: Some(5 << 20),
+            keep_recent_messages: Some(6),
+            min_messages: Some(7),
+            complexity: text("complex"),
+            preset: text("aggressive"),
+            summarizer: text("extractive"),
+            provider: text("ollama"),
+            model: text("small"),
+            summary_prompt: text("Sum it up:\n\"all\" of it\n"),
+            final_summary_prompt: text("The end"),
+            summary_directives: Some(vec!["one".to_owned(), "two: 2".to_owned()]),
+            retain_prompt: text("Keep"),
+            retain_directives: Some(vec!["three".to_owned()]),
+            retain_last_turns: Some(2),
+            structured: Some(true),
+            keep_plan: Some(true),
+            summary_tokens: Some(900),
+        },
+        prune: PruneSettings {
+            target: Some(0.5),
+            recency_weight: Some(0.1),
+            role_weight: Some(0.2),
+            content_weight: Some(0.6),
+        },
+        window: WindowSettings { messages: Some(11), tokens: Some(12) },
+        inheritance: InheritanceSettings { enabled: Some(false), max_summary_tokens: Some(4001) },
+    }
+}
+
+/// The tables have the same defaults as the code that uses the values.
+#[test]
+fn nothing_said_of_contexts_is_as_if_nothing_could_be_said() {
+    let config = defaults();
+    let policy = |server: &ServerPolicy| Policy::resolve(None, &TaskConfig::default(), server);
+    let server = ServerPolicy {
+        settings: config.context,
+        scoring: config.scoring.into(),
+        models: config.models,
+        ..ServerPolicy::default()
+    };
+    let mut plain = policy(&ServerPolicy::default());
+    plain.max_request_bytes = 28 << 20;
+    assert_eq!(policy(&server), plain);
 }
 
 #[test]
@@ -175,9 +318,14 @@ fn nothing_said_gives_the_defaults() {
     assert_eq!(config.server.keepalive_timeout, Duration::from_secs(10));
     assert_eq!(config.tokens.counter, TokenCounter::Fitted);
     assert_eq!(config.log, Log { format: LogFormat::Text, level: "info".to_owned() });
-    let Compression { strategy, threshold, token_threshold, max_request_bytes } = config.compression;
-    assert_eq!((strategy.as_str(), threshold, token_threshold), ("summarize", None, None));
-    assert_eq!(max_request_bytes, 28 << 20);
+    let Compression { summary_timeout, max_at_once, agent_ttl, breaker } = config.compression;
+    assert_eq!((summary_timeout, max_at_once), (Duration::from_secs(120), 2));
+    assert_eq!(agent_ttl, Duration::from_secs(600));
+    let (pause, longest) = (Duration::from_secs(30), Duration::from_secs(600));
+    assert_eq!(breaker, Breaker { failures: 3, pause, longest });
+    assert_eq!((config.models.len(), config.hooks.started.command.len()), (0, 0));
+    assert_eq!((config.hooks.timeout, config.hooks.retries), (Duration::from_secs(10), 3));
+    assert_eq!((config.hooks.queue, config.hooks.failed.url), (1024, None));
     assert_eq!(config.llm.provider, None);
     let urls: Vec<_> = Provider::ALL.iter().map(|who| config.llm.of(*who).base_url.as_str()).collect();
     assert_eq!(urls[0], "https://api.openai.com/v1");
@@ -200,7 +348,9 @@ fn every_key_of_the_environment_reaches_its_field() {
     let plain = |Setting { value, .. }: &Setting| {
         let text = |json: &serde_json::Value| json.as_str().map_or_else(|| json.to_string(), str::to_owned);
         let list = value.json.as_array().map(|items| items.iter().map(text).collect::<Vec<_>>().join(", "));
-        list.unwrap_or_else(|| text(&value.json))
+        let pair = |(name, value): (&String, &serde_json::Value)| format!("{name}={value}");
+        let map = value.json.as_object().map(|map| map.iter().map(pair).collect::<Vec<_>>().join(","));
+        list.or(map).unwrap_or_else(|| text(&value.json))
     };
     let variables: Vec<_> =
         settings.iter().map(|setting| (names::variable(setting.key), plain(setting))).collect();

@@ -1,6 +1,7 @@
 //! What is refused, and the words for it.
 
-use super::super::keys::{GONE, KEYS, RENAMED};
+use super::super::keys::KEYS;
+use super::super::older::{GONE, RENAMED};
 use super::*;
 
 /// A key that stands where its variable or its address should is refused, and told to nobody.
@@ -66,8 +67,12 @@ fn names_of_older_designs_are_refused_with_the_name_of_today() {
     let words = wrong_in_file("compression:\n  keep_recent: 10");
     assert_eq!(
         words,
-        ":2: compression.keep_recent is not a setting here: this version has nothing that it would set"
+        ":2: compression.keep_recent has another name here: use compression.keep_recent_messages"
     );
+    let words = wrong_in_file("prune:\n  recency_weight: 0.3");
+    assert_eq!(words, ":2: prune.recency_weight has another name here: use prune.weights.recency");
+    let words = wrong_in_file("retention_days: 5");
+    assert_eq!(words, ":1: retention_days is not a setting here: this version has nothing that it would set");
     for (old, now) in RENAMED {
         assert!(names::find(now).is_some(), "{old} is sent to {now}, which is no key");
     }
@@ -114,6 +119,38 @@ fn values_out_of_range_are_refused_with_the_range() {
         (
             "compression: {strategy: zip}",
             "compression.strategy must be `summarize`, `compact`, `prune` or `window`, not \"zip\"",
+        ),
+        ("compression: {auto: maybe}", "compression.auto must be `true` or `false`"),
+        (
+            "compression: {keep_recent_messages: 1000001}",
+            "compression.keep_recent_messages must be a number from 0 to 1000000",
+        ),
+        (
+            "compression: {complexity: hard}",
+            "compression.complexity must be `none`, `simple`, `medium` or `complex`, not \"hard\"",
+        ),
+        (
+            "compression: {summary_prompt: ' '}",
+            "compression.summary_prompt must be text of at most 16KiB, or `none`",
+        ),
+        (
+            "compression: {summary_directives: [a, '']}",
+            "compression.summary_directives must be a list of at most 64 texts of at most 1KiB each",
+        ),
+        ("prune: {weights: {role: 1.5}}", "prune.weights.role must be a number from 0 to 1"),
+        ("prune: {weights: {role: NaN}}", "prune.weights.role must be a number from 0 to 1"),
+        ("prune: {roles: 5}", "prune.roles is a section: its keys stand below it, indented"),
+        ("models: {a: 0}", "models has \"a=0\", whose number is not a whole one from 1"),
+        ("models: {a: [1]}", "models has \"a\" without one value"),
+        ("models: [a]", "models has \"a\", which is no NAME=NUMBER"),
+        ("models: 'a=1,a=2'", "models has \"a\" twice"),
+        (
+            "hooks: {failed: {url: 'https://me:secret@host'}}",
+            "hooks.failed.url must be `http://HOST` or `https://HOST`, with a path and a query, without a user, or `none`",
+        ),
+        (
+            "compression: {breaker: {longest: 1s}}",
+            "compression.breaker.longest must be at least compression.breaker.pause",
         ),
         ("tcp_auth: maybe", "tcp_auth must be `token` or `none`, not \"maybe\""),
         ("data_dir: 007", "data_dir must be text: write it in quotes if 7 is meant"),
