@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use super::keys::{DAY, GIB, HOUR, Key, SHORT, size, small};
 use super::kind::Kind;
+use crate::context::BreakerConfig;
 use crate::context::limits::{
     MAX_DIRECTIVE_BYTES, MAX_DIRECTIVES, MAX_MESSAGES, MAX_PROMPT_BYTES, MAX_TURNS,
 };
@@ -18,24 +19,13 @@ pub struct Compression {
     /// How long the token of BeginCompaction is good.
     pub agent_ttl: Duration,
     /// When an LLM that fails is not asked for a while.
-    pub breaker: Breaker,
-}
-
-/// When an LLM that fails is not asked for a while.
-#[derive(Debug, Clone, PartialEq)]
-pub struct Breaker {
-    /// Failures in a row.
-    pub failures: u32,
-    /// How long, at first.
-    pub pause: Duration,
-    /// How long, at most.
-    pub longest: Duration,
+    pub breaker: BreakerConfig,
 }
 
 impl Compression {
     /// Before anything is read.
     pub(super) fn blank() -> Self {
-        let breaker = Breaker { failures: 0, pause: Duration::ZERO, longest: Duration::ZERO };
+        let breaker = BreakerConfig { failures: 0, pause: Duration::ZERO, longest: Duration::ZERO };
         Self { summary_timeout: Duration::ZERO, max_at_once: 0, agent_ttl: Duration::ZERO, breaker }
     }
 }

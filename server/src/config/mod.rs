@@ -31,7 +31,7 @@ use crate::context::{Scoring, Settings};
 use crate::model::{Durability, TokenCounter};
 
 pub use crate::infra::telemetry::LogFormat;
-pub use compression::{Breaker, Compression};
+pub use compression::Compression;
 pub use error::{ConfigError, Origin, Problem};
 pub use hooks::{HookConfig, Hooks};
 pub use listen::{BadListen, Listen, MAX_SOCKET_PATH, loopback};

@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 use crate::model::Provider;
 
 /// When a breaker opens, and for how long.
-#[derive(Debug, Clone, Copy)]
+#[derive(Debug, Clone, Copy, PartialEq)]
 pub struct BreakerConfig {
     /// Failures in a row that open it.
     pub failures: u32,

@@ -5,6 +5,7 @@
 //! order): the nearest that answers it in any form wins over all that are farther.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use super::{Complexity, LimitSource, Preset, Settings, Strategy, Summarizer};
 use crate::model::{Provider, TaskConfig};
@@ -73,6 +74,8 @@ pub struct Policy {
     pub keep_plan: bool,
     /// Most tokens of a summary; none: a third of what it stands for, at most a tenth of the limit.
     pub summary_tokens: Option<u64>,
+    /// How long a model may take for one summary.
+    pub summary_timeout: Duration,
     /// The share of the limit that `prune` leaves.
     pub prune_target: f64,
     /// What recency, role and content count with `prune`.
@@ -94,12 +97,14 @@ pub struct Policy {
 }
 
 /// What the server says, for tasks that say nothing else.
-#[derive(Debug, Clone, Default, PartialEq)]
+#[derive(Debug, Clone, PartialEq)]
 pub struct ServerPolicy {
     /// What tasks and calls can say too.
     pub settings: Settings,
     /// How `prune` scores.
     pub scoring: Arc<Scoring>,
+    /// How long a model may take for one summary.
+    pub summary_timeout: Duration,
     /// Who is asked for tasks that do not say; none: nobody.
     pub provider: Option<Provider>,
     /// Tokens that the models of a provider take, by its place in [`Provider::ALL`].
@@ -108,6 +113,20 @@ pub struct ServerPolicy {
     pub provider_models: [Option<String>; 5],
     /// Tokens that models take, by name, or by the start of a name and `*`.
     pub models: Vec<(String, u64)>,
+}
+
+impl Default for ServerPolicy {
+    fn default() -> Self {
+        Self {
+            settings: Settings::default(),
+            scoring: Arc::default(),
+            summary_timeout: Duration::from_secs(120),
+            provider: None,
+            context_lengths: [None; 5],
+            provider_models: [const { None }; 5],
+            models: Vec::new(),
+        }
+    }
 }
 
 impl Default for Scoring {
@@ -189,6 +208,7 @@ impl Policy {
             structured: said.first(|said| said.compression.structured).unwrap_or(false),
             keep_plan: said.first(|said| said.compression.keep_plan).unwrap_or(false),
             summary_tokens: said.first(|said| said.compression.summary_tokens),
+            summary_timeout: server.summary_timeout,
             prune_target: said.prune_target(),
             prune_weights: [
                 said.first(|said| said.prune.recency_weight).unwrap_or(0.3),

@@ -7,6 +7,7 @@ use contextstore_proto::v1 as pb;
 use prost_types::Timestamp;
 use serde_json::Value;
 
+use super::settings;
 use crate::context::Pressure;
 use crate::model::{Durability, Holder, SummaryRecord, TaskConfig, TaskKey, TaskRow, TokenCounter};
 use crate::store::{AppendOutcome, ContextUsage, TaskInfo};
@@ -76,14 +77,7 @@ fn holder(holder: &Holder) -> pb::Holder {
 
 fn config(config: &TaskConfig) -> pb::TaskConfig {
     let mut other = config.other.clone();
-    let compression = other.remove("compression").map(|own| pb::CompressionConfig {
-        auto: own.get("auto").and_then(Value::as_bool),
-        strategy: own.get("strategy").and_then(Value::as_str).unwrap_or_default().to_owned(),
-        threshold: own.get("threshold").and_then(Value::as_f64),
-        token_threshold: own.get("token_threshold").and_then(Value::as_u64),
-        max_request_bytes: own.get("max_request_bytes").and_then(Value::as_u64),
-        ..pb::CompressionConfig::default()
-    });
+    let settings = settings::told(config, &mut other);
     let token_counter = TokenCounter::of(config).map_or("", TokenCounter::as_str).to_owned();
     if !token_counter.is_empty() {
         other.remove(TokenCounter::KEY);
@@ -93,10 +87,9 @@ fn config(config: &TaskConfig) -> pb::TaskConfig {
         model: config.model.clone(),
         context_length: config.context_length,
         durability: config.durability.map_or("", durability_word).to_owned(),
-        compression,
         extra_json: if other.is_empty() { String::new() } else { Value::from(other).to_string() },
         token_counter,
-        ..pb::TaskConfig::default()
+        ..settings
     }
 }
 

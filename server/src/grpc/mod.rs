@@ -18,6 +18,7 @@ mod read;
 mod request;
 mod service;
 mod serving;
+mod settings;
 mod status;
 mod streams;
 mod token;

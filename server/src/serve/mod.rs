@@ -17,7 +17,7 @@ use tonic_health::server::HealthReporter;
 
 use crate::compress::{Compressor, CompressorConfig};
 use crate::config::{Config, TcpAuth};
-use crate::context::ServerPolicy;
+use crate::context::{Breakers, ServerPolicy};
 use crate::grpc::{self, Access, Gate, InFlight, Serving};
 use crate::http::{self, AdminState};
 use crate::infra::clock::SystemClock;
@@ -109,7 +109,7 @@ pub async fn run(config: Config, stop: impl Future<Output = ()>) -> Result<(), S
     let compressor = Compressor::new(
         Arc::clone(&gateway),
         Arc::clone(&store.options().breakers),
-        CompressorConfig { at_once: 2, agent_ttl: Duration::from_secs(600) },
+        CompressorConfig { at_once: config.compression.max_at_once, agent_ttl: config.compression.agent_ttl },
     );
     let serving = Serving::new(store, clock, limits.clone(), data_dir, gateway, compressor, stopped.clone());
     let in_flight = InFlight::new(limits.bytes_in_flight as u64, limits.message_bytes as u64);
@@ -246,12 +246,14 @@ fn options(config: &Config) -> StoreOptions {
         max_store_bytes: config.limits.store_bytes,
         compression: ServerPolicy {
             settings: config.context.clone(),
+            summary_timeout: config.compression.summary_timeout,
             scoring: Arc::new(config.scoring.clone()),
             models: config.models.clone(),
             provider: config.llm.provider,
             context_lengths: Provider::ALL.map(|provider| config.llm.of(provider).context_length),
             provider_models: Provider::ALL.map(|provider| config.llm.of(provider).model.clone()),
         },
+        breakers: Arc::new(Breakers::new(config.compression.breaker)),
         token_counter: config.tokens.counter,
         ..StoreOptions::default()
     }

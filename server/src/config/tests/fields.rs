@@ -3,7 +3,8 @@
 use super::super::keys::KEYS;
 use super::*;
 use crate::context::{
-    CompressionSettings, InheritanceSettings, Policy, PruneSettings, ServerPolicy, WindowSettings,
+    BreakerConfig, CompressionSettings, InheritanceSettings, Policy, PruneSettings, ServerPolicy,
+    WindowSettings,
 };
 use crate::model::{Provider, TaskConfig};
 
@@ -197,7 +198,11 @@ fn otherwise() -> Config {
             summary_timeout: Duration::from_secs(60),
             max_at_once: 3,
             agent_ttl: Duration::from_secs(300),
-            breaker: Breaker { failures: 4, pause: Duration::from_secs(1), longest: Duration::from_secs(2) },
+            breaker: BreakerConfig {
+                failures: 4,
+                pause: Duration::from_secs(1),
+                longest: Duration::from_secs(2),
+            },
         },
         hooks: Hooks {
             started: hook(&["/bin/a", "b c"], "started?key=1"),
@@ -322,7 +327,7 @@ fn nothing_said_gives_the_defaults() {
     assert_eq!((summary_timeout, max_at_once), (Duration::from_secs(120), 2));
     assert_eq!(agent_ttl, Duration::from_secs(600));
     let (pause, longest) = (Duration::from_secs(30), Duration::from_secs(600));
-    assert_eq!(breaker, Breaker { failures: 3, pause, longest });
+    assert_eq!(breaker, BreakerConfig { failures: 3, pause, longest });
     assert_eq!((config.models.len(), config.hooks.started.command.len()), (0, 0));
     assert_eq!((config.hooks.timeout, config.hooks.retries), (Duration::from_secs(10), 3));
     assert_eq!((config.hooks.queue, config.hooks.failed.url), (1024, None));
