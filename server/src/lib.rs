@@ -19,7 +19,7 @@ pub use chrono;
 
 pub mod catalog;
 pub mod cli;
-#[allow(dead_code, reason = "its callers come with the next commits")]
+#[allow(dead_code, unused_imports, reason = "its callers come with the next commits")]
 mod compress;
 pub mod config;
 pub mod context;

@@ -99,22 +99,20 @@ pub const OUTPUTS: Name = Name::fixed("outputs");
 
 /// What is being sent to a provider; a second one at the same time has a number behind its name.
 pub const REQUEST: Name = Name::fixed("request.json");
+/// The same of a request for a summary.
+pub const SUMMARY_REQUEST: Name = Name::fixed("summary_request.json");
 
 /// What a name becomes while its file is being made.
 pub const NEXT: &str = ".next";
 
 /// Whether a file of a task directory is only there while something is going on.
 pub fn is_transient(name: &Name) -> bool {
-    const TRANSIENT: [&str; 5] = [
-        "to_summarize.jsonl",
-        "unsummarized.jsonl",
-        "all_messages.jsonl",
-        "summary_request.json",
-        "request.jsonl",
-    ];
+    const TRANSIENT: [&str; 4] =
+        ["to_summarize.jsonl", "unsummarized.jsonl", "all_messages.jsonl", "request.jsonl"];
     let name = name.as_str();
-    let is_request =
-        name.strip_prefix(REQUEST.as_str()).is_some_and(|rest| rest.is_empty() || rest.starts_with('.'));
+    let is_request = [REQUEST, SUMMARY_REQUEST].iter().any(|request| {
+        name.strip_prefix(request.as_str()).is_some_and(|rest| rest.is_empty() || rest.starts_with('.'))
+    });
     is_request || name.ends_with(NEXT) || name.ends_with(".tmp") || TRANSIENT.contains(&name)
 }
 

@@ -1,4 +1,4 @@
-//! `request.json`: what is being sent to a provider. It is there as long as it is used.
+//! `request.json` and `summary_request.json`: what is being sent to a provider. They are there as long as they are used.
 
 use std::io;
 use std::sync::Arc;
@@ -7,7 +7,7 @@ use crate::infra::fs::{File, Name, Open};
 use crate::model::{StoreError, TaskId};
 
 use super::Task;
-use crate::store::{Store, files, layout};
+use crate::store::{Store, files};
 
 /// A request that is being made or sent. Its file is removed when this is dropped; what a crash leaves is removed
 /// when the task is opened again.
@@ -22,8 +22,8 @@ pub struct RequestFile {
 }
 
 impl RequestFile {
-    pub(crate) fn new(store: &Store, task: &Task) -> Result<Self, StoreError> {
-        let (name, file) = task.make_request()?;
+    pub(crate) fn new(store: &Store, task: &Task, name: Name) -> Result<Self, StoreError> {
+        let (name, file) = task.make_request(name)?;
         Ok(Self { store: store.clone(), id: task.id, name, file, len: 0 })
     }
 
@@ -52,22 +52,22 @@ impl Drop for RequestFile {
 
 impl Task {
     /// Makes a file under a name that nobody else uses.
-    fn make_request(&self) -> Result<(Name, Arc<dyn File>), StoreError> {
+    fn make_request(&self, first: Name) -> Result<(Name, Arc<dyn File>), StoreError> {
         let inner = self.lock();
         self.check_writable(&inner)?;
-        let mut name = layout::REQUEST;
+        let mut name = first.clone();
         for number in 2_u64.. {
             let path = inner.path(self.id, name.clone());
             match self.env.fs.open(&path, Open::New) {
                 Ok(file) => return Ok((name, file)),
                 // Another request of this task is under way.
                 Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {
-                    name = layout::REQUEST.numbered(number);
+                    name = first.numbered(number);
                 }
                 Err(error) => return Err(StoreError::io(format!("making {path}"), error)),
             }
         }
-        Err(StoreError::io("making request.json", io::ErrorKind::AlreadyExists.into()))
+        Err(StoreError::io(format!("making {first}"), io::ErrorKind::AlreadyExists.into()))
     }
 
     fn remove_request(&self, name: &Name) {
