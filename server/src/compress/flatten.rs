@@ -49,7 +49,7 @@ pub(super) fn check(stop: &AtomicBool) -> Result<(), StoreError> {
 }
 
 /// Tokens of a text, or about as many.
-fn cost(text: &str) -> u64 {
+pub(super) fn cost(text: &str) -> u64 {
     let len = text.len() as u64;
     let tokens = if text.len() <= COUNTED_BYTES {
         count_text(TokenCounter::Fitted, text)

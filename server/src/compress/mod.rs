@@ -12,6 +12,7 @@ mod gate;
 mod material;
 mod plan;
 pub(crate) mod prompt;
+mod reply;
 mod run;
 mod squeeze;
 mod summarize;

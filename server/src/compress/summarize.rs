@@ -8,7 +8,8 @@ use serde_json::Value;
 use tokio::task::block_in_place;
 
 use super::apart::Apart;
-use super::ask::{self, Purpose, Question, Reply};
+use super::ask::{self, Question, Reply};
+use super::prompt::Purpose;
 use super::{gate, run::Step};
 use crate::context::extract::Extractor;
 use crate::context::{Breakers, Policy, Strategy, Summarizer};
@@ -134,6 +135,8 @@ impl Asker<'_> {
                 policy: wanted.policy,
                 provider,
                 model,
+                window: wanted.policy.summarizer_window,
+                timeout: wanted.policy.summary_timeout,
                 refused: refused.as_deref(),
             };
             let heard = |tokens| progress(wanted.step(attempt, tokens));

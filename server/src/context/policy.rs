@@ -56,6 +56,8 @@ pub struct Policy {
     pub provider: Option<Provider>,
     /// The model that summarises; none: the provider's.
     pub model: Option<String>,
+    /// Tokens that this model takes.
+    pub summarizer_window: u64,
     /// What the summariser is asked, if not the built-in words.
     pub summary_prompt: Option<String>,
     /// The same at the end of a task.
@@ -194,6 +196,7 @@ impl Policy {
             min_messages: said.first(|said| said.compression.min_messages).unwrap_or(5),
             summarizer,
             provider,
+            summarizer_window: said.window_of(provider, said.model(provider).as_deref()),
             model: said.model(provider),
             summary_prompt: said.first(|said| said.compression.summary_prompt.clone()),
             final_summary_prompt: said.first(|said| said.compression.final_summary_prompt.clone()),
@@ -295,6 +298,21 @@ impl Said<'_> {
         let allowed = self.server.provider.is_some() || summarizer == Summarizer::Llm;
         let own = self.asked().filter(|_| allowed);
         (summarizer, named.or(own).or(self.server.provider))
+    }
+
+    /// What the model that summarises takes: the task's limit, if it is the task's own model.
+    fn window_of(&self, provider: Option<Provider>, model: Option<&str>) -> u64 {
+        let own = self.asked().or(self.server.provider) == provider
+            && model.is_none_or(|model| model == self.config.model);
+        if own {
+            return self.limit().0;
+        }
+        let other = TaskConfig {
+            llm_provider: provider.map_or_else(String::new, |provider| provider.as_str().to_owned()),
+            model: model.unwrap_or_default().to_owned(),
+            ..TaskConfig::default()
+        };
+        self.server.limit(&other).0
     }
 
     /// The model that summarises: what is said with the provider, or nearer than it; the task's own, if it is the

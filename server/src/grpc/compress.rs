@@ -15,7 +15,7 @@ use super::paced::Items;
 use super::read::CHUNK_BYTES;
 use super::service::{Answer, Service};
 use super::serving::Serving;
-use super::{answer, convert};
+use super::{answer, convert, settings};
 use crate::compress::{Commit, Done, Material, Order, Step, Told};
 use crate::context::{LimitSource, Policy, Strategy};
 use crate::model::{InvalidField, StoreError, TaskId};
@@ -38,7 +38,7 @@ pub(super) async fn compress(
     let id = TaskId::parse(&asked.task_uuid)?;
     let caller = convert::caller(&asked.request_id, asked.lease_generation)?;
     let strategy = strategy("strategy", &asked.strategy)?;
-    let settings = convert::settings(asked.overrides.as_ref(), asked.prune.as_ref(), asked.window.as_ref())?;
+    let settings = settings::of_call(asked.overrides.as_ref(), asked.prune.as_ref(), asked.window.as_ref())?;
     let target = target(asked.target_tokens)?;
     // What was asked, whoever asked for it and how often.
     let mut plain = asked.clone();
@@ -143,7 +143,7 @@ pub(super) async fn begin(
     if matches!(wanted, Some(Strategy::Prune | Strategy::Window)) {
         return Err(InvalidField::new("strategy", "makes no summary; use summarize or compact").into());
     }
-    let settings = convert::settings(asked.overrides.as_ref(), None, None)?;
+    let settings = settings::of_call(asked.overrides.as_ref(), None, None)?;
     let target = target(asked.target_tokens)?;
     let serving = Arc::clone(&service.serving);
     let begin = async {

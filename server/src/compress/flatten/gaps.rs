@@ -12,10 +12,11 @@ use crate::model::StoreError;
 /// Most characters of a message, whatever is configured.
 const MAX_CHARS: usize = 10_000;
 
-/// Flattens the messages of gaps, of which `gaps` has the counts, in order. Of each message `chars` characters are told, and
-/// of each gap as much as fits: messages in its middle are left out first.
+/// Flattens the messages of gaps, of which `gaps` has the counts, in order, behind `skip` others. Of each message `chars`
+/// characters are told, and of each gap as much as fits: messages in its middle are left out first.
 pub(in super::super) fn flatten_gaps(
     material: &Material,
+    skip: u64,
     gaps: &[u64],
     chars: u64,
     room: u64,
@@ -23,12 +24,17 @@ pub(in super::super) fn flatten_gaps(
 ) -> Result<Flat, StoreError> {
     let room = room.clamp(MIN_TOKENS, MAX_TOKENS) / (gaps.len() as u64).max(1);
     let chars = usize::try_from(chars).unwrap_or(MAX_CHARS).clamp(1, MAX_CHARS);
+    let mut skip = skip;
     let mut hasher = blake3::Hasher::new();
     let mut text = String::new();
     let mut rest = gaps.iter().copied().enumerate().filter(|(_, messages)| *messages > 0);
     let mut gap = rest.next().map(|(at, messages)| Gap::new(at, messages, room));
     material.each(&mut |piece| {
         check(stop)?;
+        if skip > 0 {
+            skip -= 1;
+            return Ok(());
+        }
         let Some(open) = &mut gap else { return Ok(()) };
         let line = line(piece, chars);
         hasher.update(line.as_bytes());
