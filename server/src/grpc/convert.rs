@@ -29,6 +29,14 @@ pub(super) fn caller(request_id: &str, lease_generation: u64) -> Parsed<Caller> 
     Ok(Caller { request_id, lease_generation })
 }
 
+/// The id of a task in some field; none if it is empty.
+pub(super) fn some_id(field: &'static str, text: &str) -> Parsed<Option<TaskId>> {
+    if text.is_empty() {
+        return Ok(None);
+    }
+    TaskId::parse(text).map(Some).map_err(|bad| InvalidField::new(field, bad.problem))
+}
+
 pub(super) fn number(field: &'static str, value: u64) -> Parsed<u64> {
     if value > MAX_NUMBER {
         return Err(InvalidField::new(field, format!("is {value}; at most {MAX_NUMBER} is allowed")));

@@ -66,7 +66,7 @@ impl Service {
     }
 
     /// A task that was changed. What fails here does not undo that: then only its id is told.
-    async fn changed(&self, id: TaskId) -> Option<pb::Task> {
+    pub(super) async fn changed(&self, id: TaskId) -> Option<pb::Task> {
         let told = self.serving.info(id).await;
         let told = told.map(|info| answer::task(&info, self.serving.lease_ttl(), self.serving.clock.now()));
         Some(told.unwrap_or_else(|_| pb::Task { uuid: id.to_string(), ..pb::Task::default() }))

@@ -281,9 +281,20 @@ impl LogState {
             Event::Pin { seq, pinned: false } => {
                 self.pins.remove(&seq);
             }
-            Event::Forked { .. } | Event::Erased { .. } => {}
+            Event::Forked { .. } => self.begin_again(),
+            Event::Erased { .. } => {}
         }
         self.note_request(line, &[], outcome, end)
+    }
+
+    /// The lines before are another task's: how that stood, and what its callers asked for, is not taken over.
+    fn begin_again(&mut self) {
+        self.status = Status::Running;
+        self.lease = None;
+        self.completed_at = None;
+        self.error_message = None;
+        self.final_summary_at = None;
+        self.requests = Requests::default();
     }
 
     fn apply_rewrite(&mut self, rewrite: &Rewrite, offset: u64) -> Result<(), String> {

@@ -9,6 +9,7 @@ mod compress;
 pub mod doctor;
 mod env;
 mod files;
+mod fork;
 mod handles;
 pub mod layout;
 mod lease;
@@ -32,6 +33,7 @@ use crate::model::{
 pub use crate::log::{Head, Line, LogKind, Seen};
 pub use compress::WorkFile;
 pub use env::StoreOptions;
+pub use fork::ForkTask;
 pub use open::Ground;
 pub use recover::Recovered;
 pub use task::{
