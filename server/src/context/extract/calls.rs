@@ -20,6 +20,9 @@ const LONGEST_COMMAND: usize = 200;
 /// Characters of the arguments of another call.
 const LONGEST_ARGUMENTS: usize = 140;
 
+/// Stands between a command and its result.
+const RESULT: &str = " → ";
+
 /// Takes a call, and tells what its result will be.
 pub(super) fn take(pool: &mut Pool, call: &Call<'_>) -> Source {
     let call_hash = call_hash(call.name, call.arguments);
@@ -29,7 +32,7 @@ pub(super) fn take(pool: &mut Pool, call: &Call<'_>) -> Source {
     if let Some(command) = arguments.command(call.name) {
         source.listing = shows_files(&command);
         source.tool = clean(&command, 60, 0);
-        self::command(pool, &command, source.listing);
+        self::command(pool, &command, source.listing, call_hash);
         return source;
     }
     let done = what_is_done(call.name);
@@ -45,12 +48,25 @@ pub(super) fn take(pool: &mut Pool, call: &Call<'_>) -> Source {
         }
     }
     files += patched(pool, call.arguments);
-    if files == 0 {
+    if files == 0 && !source.listing {
         let text = format!("{} {}", call.name, arguments.short());
-        let weight = if source.listing { 70 } else { 170 };
-        pool.add(Item::new(Section::Commands, clean(&text, LONGEST_ARGUMENTS, 0), weight));
+        pool.add(Item::new(Section::Commands, clean(&text, LONGEST_ARGUMENTS, 0), 170));
     }
     source
+}
+
+/// What a command came to, behind the command.
+pub(super) fn result(pool: &mut Pool, source: &Source, result: &str) {
+    if let Some(item) = pool.last_from(Section::Commands, source.call) {
+        let command = item.text.split(RESULT).next().unwrap_or_default();
+        item.text = format!("{command}{RESULT}{result}");
+    }
+}
+
+/// A command of an earlier summary.
+pub(super) fn recall(pool: &mut Pool, line: &str) {
+    let command = line.split(RESULT).next().unwrap_or_default();
+    pool.add(Item::new(Section::Commands, line.to_owned(), 180).named(command));
 }
 
 /// The line that names a stored output.
@@ -225,11 +241,11 @@ fn patched(pool: &mut Pool, arguments: &str) -> usize {
     files
 }
 
-fn command(pool: &mut Pool, command: &str, listing: bool) {
+fn command(pool: &mut Pool, command: &str, listing: bool, call: u64) {
     let mut paths = Vec::new();
     let head = &command[..command.floor_char_boundary(LONGEST_VALUE)];
     tokens(head, |kind, range| {
-        if kind == Kind::Path {
+        if kind == Kind::Path && !head[range.clone()].ends_with('/') {
             paths.push(&head[range]);
         }
     });
@@ -246,11 +262,10 @@ fn command(pool: &mut Pool, command: &str, listing: bool) {
         "rm" => paths.iter().for_each(|path| pool.remove(Section::Files, path)),
         _ => paths.iter().take(16).for_each(|path| file(pool, path, if listing { 140 } else { 190 }, None)),
     }
-    pool.add(Item::new(
-        Section::Commands,
-        clean(command, LONGEST_COMMAND, 0),
-        if listing { 75 } else { 230 },
-    ));
+    if !listing {
+        let text = clean(command, LONGEST_COMMAND, 0);
+        pool.add(Item::new(Section::Commands, text.clone(), 200).named(&text).from(call));
+    }
 }
 
 /// Whether a command line only shows files.

@@ -39,6 +39,10 @@ impl Cues {
     pub(super) const MOVED: Self = Self(1 << 12);
     /// Not the end of it: still, not yet.
     pub(super) const STILL: Self = Self(1 << 13);
+    /// Something no longer holds at all.
+    pub(super) const VOID: Self = Self(1 << 16);
+    /// What somebody is going to do.
+    pub(super) const PLAN: Self = Self(1 << 15);
     /// The assistant agrees to what it was told.
     pub(super) const AGREED: Self = Self(1 << 14);
 
@@ -115,25 +119,27 @@ const WORDS: &[(Cues, &str)] = &[
          circumstances, required, requirement*, constraint*, mandatory, no matter what, at most, at least, no more than, \
          no less than, not exceed, no longer than, no later than, only use, only ever, may only, can only, off limits, \
          off-limits, hands off, without, avoid, make sure, ensure, important, critical, non-negotiable, \
-         hard limit, hard requirement, deadline, keep in mind, remember, rule, policy, shall, stay under, stay below, \
+         hard limit, hard requirement, whatever you do, untouched, unchanged, intact, as it is, as they are, stay as, stays as, deadline, keep in mind, remember, rule, policy, shall, stay under, stay below, \
          stay within, is fixed, cannot, can't, won't, shouldn't, should not, may not, read-only, has to, have to, needs \
          to, ^no, ^only, ^keep, limit*, nothing in, nobody, \
          必ず, 絶対, 禁止, してはいけ, してはなら, しないで, ないでください, しないこと, ないこと, 厳守, 必須, 以内, 以下に, \
          以上に, 以上は, 未満, までに, のみ, だけ, 限り, 避けて, 守って, 条件, 制約, 注意, 重要, ルール, 方針, 触らない, \
          触れない, 変更しない, 変えない, 使わない, ダメ, 駄目, べきでは, 厳禁, 不可, 忘れず, 忘れない, 期限, 締め切り, \
-         締切, 上限, 下限, 保って, 維持し, ようにして",
+         締切, 上限, 下限, 保って, 維持し, ようにして, そのまま, 必要があり",
     ),
     (
         Cues::WISH,
-        "please, should, want, wants, would like, i'd like, prefer*, need, needs, use, let's, we'll, we will, go with, \
-         follow, expect*, as long as, stick with, stick to, rather, implement, add, fix, write, create, update, change, \
-         move, rename, remove, build, make, support, run, deploy, port, migrate, refactor, test, \
+        "please, should, want, wants, would like, i'd like, prefer*, need, needs, ^use, let's, we'll, we will, go with, \
+         ^follow, expect*, as long as, stick with, stick to, rather, ^implement, ^add, ^fix, ^write, ^rewrite, ^create, \
+         ^update, ^change, ^move, ^rename, ^remove, ^build, ^make, ^support, ^run, ^deploy, ^port, ^migrate, ^refactor, \
+         ^test, ^cap, ^set, ^ask, ^tell, ^start, ^stop, ^check, ^look, ^put, ^leave, ^find, ^replace, ^drop, ^switch, ^go, \
+         ^give, ^show, ^treat, ^assume, ^have, can you, could you, would you, \
          ください, 下さい, お願い, ほしい, 欲しい, してほしい, たい, 使って, 使う, にして, こと。, すること, べき, 希望, 優先, \
          で行, してね, しましょう, でいこう, でお願い",
     ),
     (
         Cues::CHANGE,
-        "instead of, instead, no longer, rather than, not anymore, anymore, any more, changed to, changed from, change \
+        "instead of, instead, no longer, not anymore, anymore, any more, changed to, changed from, change \
          it to, changed my mind, changes to, change of plan, change of plans, change the, switch to, switch from, switch \
          the, switched, switching, moved to, moving to, moves to, replaced, replaces, replacing, replace, supersede*, \
          scratch that, forget, on second thought, second thoughts, actually, correction, corrected, from now on, as of \
@@ -141,7 +147,7 @@ const WORDS: &[(Cues, &str)] = &[
          now, now uses, now use, now runs, now lives, now on, now at, now called, bump*, renamed, rename, ignore the, \
          ignore what, overrul*, reconsider*, turns out, was wrong, is wrong, were wrong, obsolete, outdated, deprecated, \
          out of date, abandon*, discard*, we're not, we are not, not going, go with, going with, raised to, lowered to, \
-         raise the, lower the, relax*, lifted, extended to, pushed to, postponed, new one, the new, superseded, stale, \
+         raise the, lower the, relax*, lifted, extended to, pushed to, postponed, superseded, stale, \
          withdrawn, undo, undone, disregard, in place of, not valid, void, migrated to, moved from, has moved, have \
          moved, got moved, was moved, became, becomes, take back, earlier i said, i said, previously, used to be, \
          no more, reversed, revised, revise, amend*, rotated, reassigned, swapped, swap, \
@@ -149,19 +155,19 @@ const WORDS: &[(Cues, &str)] = &[
          に変更, へ変更, 変更になり, 変更となり, 変更します, 変更して, 変更しま, 変更があ, 変わりま, 変わった, 変えて, 変えま, \
          変更, に切り替え, へ切り替え, 切り替え, 切替, 取り消, 撤回, 廃止, 今後は, これからは, 以降は, もう使, 不要にな, 訂正, \
          修正します。, やはり, やっぱり, 改めて, 見直, 置き換え, 差し替え, 移行しま, に移行, へ移行, 移動しま, に移動, に移しま, \
-         に移り, 無効, 古い, 旧, 前言, さっきの, 先ほどの, 以前の, 間違い, 誤り, 中止, 延期, 繰り上げ, 引き上げ, 引き下げ, \
+         に移り, 無効, 古い, 旧, 前言, さっきの, 先ほどの, 以前の, 間違い, 誤り, 中止, 延期, 延び, 延長, 早まり, 前倒し, 繰り上げ, 引き上げ, 引き下げ, \
          になりました, となりました, にします",
     ),
     (
         Cues::DECISION,
         "decid*, decision*, chose, chosen, choose, choosing, settled, settle on, agreed, we'll use, we will use, i'll \
-         use, i will use, going with, go with, went with, opted, opt for, let's use, let's go, let's keep, let's stick, \
-         stick with, sticking with, adopt*, approach:, plan:, the plan is, conclusion, conclude*, verdict, picked, pick, \
+         use, i will use, going with, go with, went with, went for, go for, going for, opted, opt for, let's use, let's go, let's keep, let's stick, \
+         stick with, sticking with, adopt*, approach, the plan, plan for, plan:, our plan, conclusion, conclude*, verdict, picked, pick, \
          selected, approved, rejected, ruled out, trade-off, tradeoff, design:, we keep, will be stored, will live, is \
          the way, resolution:, resolved to, instead of, rather than, in favour of, in favor of, finali*, strategy, \
          we're using, we are using, final answer, standardi*, prefer*, \
          決定, 決め, 決まり, 採用, ことにし, ことにな, ことにす, 方針, 選択, 選定, 選び, 選ん, 結論, 合意, 却下, 見送, で行き, \
-         でいき, 進めま, 代わりに, ではなく, 設計, 確定, とします, にします, とする, 承認, 判断",
+         でいき, 進めま, 代わりに, ではなく, 設計, 計画, 確定, とします, にします, とする, 承認, 判断",
     ),
     (
         Cues::MADE,
@@ -178,7 +184,7 @@ const WORDS: &[(Cues, &str)] = &[
          pass, passing now, is gone, are gone, no longer fails, no longer fail, no longer occurs, no longer happens, no \
          longer reproduces, works now, now works, went away, all green, is green, merged, landed, shipped, [x], took \
          care of, taken care of, sorted out, cleared, is in place, \
-         完了, 済み, 済です, 終わりま, 終わった, 終了しま, 解決, 解消, 直りま, 直しま, 修正済, 対応済, 成功しま, 通りま, \
+         完了し, 完了です, 完了。, 完了：, 完了:, 済み, 済です, 終わりま, 終わった, 終了しま, 解決しま, 解決済, 解決でき, 解消しま, 解消され, 直りま, 直しま, 修正済, 対応済, 成功しま, 通りま, \
          通るよう, マージしま, クローズ, 実装しま, 修正しま, 対応しま, なくなりま",
     ),
     (
@@ -195,9 +201,9 @@ const WORDS: &[(Cues, &str)] = &[
         Cues::WRONG,
         "error, errors, fail, fails, failed, failing, failure, exception, panic*, crash*, fatal, broken, breaks, bug, \
          regression, timed out, timeout error, refused, rejected with, denied, aborted, segfault, traceback, stack trace, \
-         deadlock, corrupt*, leak, leaks, flaky, unexpected, not found, cannot, conflict, hangs, returned 4, returned 5, \
+         deadlock, corrupt*, leak, leaks, flaky, unexpected, not found, conflict, hangs, returned 4, returned 5, \
          exit code, status code, \
-         エラー, 失敗, 例外, 落ち, クラッシュ, 不具合, バグ, 異常, 拒否, タイムアウト, 見つかりません, 壊れ, 停止しま, 障害",
+         エラー, 失敗, 例外, 落ち, クラッシュ, 不具合, バグ, 異常, 拒否, タイムアウトし, タイムアウトが, タイムアウトエラー, 見つかりません, 壊れ, 停止しま, 障害",
     ),
     (
         Cues::FOUND,
@@ -206,8 +212,8 @@ const WORDS: &[(Cues, &str)] = &[
          keep in mind, for reference, fyi, by the way, summary:, result:, results:, conclusion:, learned, measured, the \
          value is, is set to, lives in, is in, is at, is on, located, listens on, points to, owned by, owner is, assigned \
          to, tracked in, tracked as, ticket, reference, recorded, contact, \
-         原因, 判明, 分かりま, わかりま, 見つかりま, 発見, 確認しま, 確認でき, 理由, 結果, なお, 参考, ちなみに, まとめ, 担当, \
-         番号, チケット, 記録, にあります, です。, 問題は",
+         原因, 判明, 分かりま, わかりま, 見つかりま, 発見, 確認しました, 確認できました, 理由, 結果, なお, 参考, ちなみに, まとめ, 担当, \
+         番号, チケット, 記録, にあります, 問題は",
     ),
     (
         Cues::GOAL,
@@ -218,7 +224,7 @@ const WORDS: &[(Cues, &str)] = &[
     (
         Cues::CHAT,
         "thanks, thank you, thx, great, nice, cool, awesome, perfect, hello, hi, hey, good morning, good job, good work, \
-         looks good, lgtm, sounds good, ok, okay, sure, got it, no problem, you're welcome, cheers, take your time, how \
+         looks good, lgtm, sounds good, ok, okay, sure, got it, no problem, no hurry, no rush, no worries, you're welcome, cheers, take your time, how \
          is it going, how's it going, carry on, go ahead, keep going, go on, continue, well done, haha, lol, yes, yep, \
          interesting, makes sense, fair enough, my pleasure, happy to help, weekend, coffee, lunch, \
          ありがとう, お疲れ, おつかれ, こんにちは, おはよう, よろしく, いいね, いいですね, 了解, 承知, わかりました, OKです, \
@@ -226,12 +232,24 @@ const WORDS: &[(Cues, &str)] = &[
     ),
     (
         Cues::NARRATION,
-        "^let me, ^i'll, ^i will, ^now i, ^now let, ^now+ i, ^looking at, ^checking, ^reading, ^opening, ^next+ i, ^first+ \
+        "^let me, ^i'll look, ^i'll check, ^i'll read, ^i'll run, ^i'll search, ^i'll start, ^i'll take a, ^i'll go, ^i'll see, \
+         ^i'll try, ^i'll continue, ^i'll have a, ^i'll now, ^i'll first, ^i'll open, ^i'll begin, ^i'll get, ^i'll inspect, \
+         ^i'll examine, ^i will look, ^i will check, ^i will now, ^i will start, ^now i, ^now let, ^now+ i, ^looking at, ^checking, ^reading, ^opening, ^next+ i, ^first+ \
          i, ^first+ let, ^ok+, ^okay+, ^alright, ^sure, ^going to, ^i'm going to, ^i am going to, ^running, ^one moment, \
          ^i can see, ^i see, ^here is, ^here's, ^let's look, ^let's see, ^let's check, ^time to, ^searching, ^i need to \
          look, ^on it, ^will do, ^working on it, ^nothing unusual, ^as expected, ^that looks, ^this looks, ^moving on, \
          見てみま, 見ていきま, 確認します, 調べます, 調べてみ, 読みます, 読んでみ, 開きます, 実行します, 検索します, 見ます, \
          進めます, 続けます, 始めます, 取りかかりま, 少々お待ち, チェックします, 探します",
+    ),
+    (
+        Cues::VOID,
+        "no longer, forget, drop the, dropped, cancel*, obsolete, outdated, scratch that, ignore, disregard, withdrawn, void, \
+         not valid, abandon*, lifted, take back, undo, undone, revert*, anymore, any more, deprecated, not needed, \
+         取り消, 撤回, 廃止, 不要, 無効, 中止, やめ, 取りやめ, 忘れて",
+    ),
+    (
+        Cues::PLAN,
+        "^i'll, ^i will, ^we'll, ^we will, ^i'm going with, ^i would, ^we should, ^we can, ^i plan, ^we plan, 予定です, つもり, 用意します, 置きます, 持たせます, いきます, 行います",
     ),
     (
         Cues::MOVED,

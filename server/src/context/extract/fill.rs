@@ -10,6 +10,13 @@ use crate::model::TokenCounter;
 const LEAST: u64 = 16;
 /// What weighs less says nothing.
 const LEAST_WEIGHT: u32 = 60;
+/// What weighs less is told only if there is room, and so many lines of it in a section at most: one for so many tokens
+/// of the budget, and a few.
+const LIGHT: u32 = 100;
+const TOKENS_FOR_LIGHT: u64 = 200;
+const FEW: u64 = 10;
+/// More commands tell no more.
+const MOST_COMMANDS: u64 = 15;
 /// Tokens around a line: its mark and its end.
 const AROUND: u64 = 2;
 
@@ -39,18 +46,23 @@ pub(super) fn fill(items: Vec<Item>, now: u64, budget: u64, counter: TokenCounte
     let mut ranked: Vec<usize> = (0..lines.len()).collect();
     ranked.sort_by(|a, b| lines[*b].rank.total_cmp(&lines[*a].rank).then(a.cmp(b)));
 
-    let mut choice = Choice { left: budget, headed: [false; Section::COUNT], text: String::new(), counter };
+    let mut choice = Choice { left: budget, lines: [0; Section::COUNT], text: String::new(), counter };
     for section in Section::ALL {
         let mut share = budget * section.share() / 100;
         for &at in &ranked {
-            if lines[at].item.section == section {
+            if lines[at].item.section == section && lines[at].item.weight >= LIGHT {
                 choice.take(&mut lines[at], &mut share);
             }
         }
     }
     let mut rest = u64::MAX;
+    let mut light = [0; Section::COUNT];
+    let most = FEW + budget / TOKENS_FOR_LIGHT;
     for &at in &ranked {
-        if !lines[at].chosen {
+        let item = &lines[at].item;
+        let (is_light, count) = (item.weight < LIGHT, &mut light[item.section as usize]);
+        if !lines[at].chosen && (!is_light || *count < most) {
+            *count += u64::from(is_light);
             choice.take(&mut lines[at], &mut rest);
         }
     }
@@ -60,7 +72,7 @@ pub(super) fn fill(items: Vec<Item>, now: u64, budget: u64, counter: TokenCounte
 /// What has been chosen so far.
 struct Choice {
     left: u64,
-    headed: [bool; Section::COUNT],
+    lines: [u64; Section::COUNT],
     /// All of it, to see what has been said.
     text: String,
     counter: TokenCounter,
@@ -70,15 +82,17 @@ impl Choice {
     fn take(&mut self, line: &mut Line, share: &mut u64) {
         let section = line.item.section;
         let heading = count_text(self.counter, section.heading()) + AROUND;
-        let cost = line.cost + if self.headed[section as usize] { 0 } else { heading };
+        let lines = &mut self.lines[section as usize];
+        let cost = line.cost + if *lines > 0 { 0 } else { heading };
         // A path that a sentence names need not be listed again.
         let said = section == Section::Files && self.text.contains(&line.item.text);
-        if cost > self.left || cost > *share || said {
+        let enough = section == Section::Commands && *lines >= MOST_COMMANDS;
+        if cost > self.left || cost > *share || said || enough {
             return;
         }
         self.left -= cost;
         *share -= cost;
-        self.headed[section as usize] = true;
+        *lines += 1;
         self.text.push_str(&line.item.text);
         self.text.push('\n');
         line.chosen = true;

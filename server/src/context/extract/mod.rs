@@ -15,6 +15,7 @@ mod split;
 mod statement;
 #[cfg(test)]
 mod tests;
+mod words;
 
 use std::collections::VecDeque;
 
@@ -108,12 +109,18 @@ impl Extractor {
                     Some((path, done)) => prose::file(pool, path, 420, Some(done)),
                     None => prose::file(pool, line, 300, None),
                 },
-                Section::Commands => pool.add(Item::new(section, line.to_owned(), 200)),
+                Section::Commands => calls::recall(pool, line),
                 Section::Refs => {
                     let name = line.split(' ').next().unwrap_or_default();
                     pool.add(Item::new(section, line.to_owned(), 600).named(name));
                 }
-                _ => prose::recall(pool, section, line),
+                Section::Goal
+                | Section::Constraints
+                | Section::Decisions
+                | Section::Changes
+                | Section::Errors
+                | Section::Facts
+                | Section::Pending => prose::recall(pool, section, line),
             }
         });
         if !ours {

@@ -1,17 +1,20 @@
 //! What tools put out: the lines that tell of errors, and those with names in them that nothing else in the output looks
 //! like. Listings of files are somebody else's text, and count little.
 
+use std::cmp::Reverse;
+use std::ops::Range;
 use std::sync::LazyLock;
 
 use aho_corasick::AhoCorasick;
 
+use super::calls;
 use super::line::clean;
 use super::pool::{Item, Pool};
 use super::prose::file;
 use super::scan::{Kind, tokens};
 use super::sections::Section;
 use super::split::line_of;
-use super::statement::{Statement, long_hash};
+use super::statement::{Statement, hash, long_hash};
 
 /// Where an output comes from.
 #[derive(Debug, Clone, Default)]
@@ -37,9 +40,12 @@ const LONGEST: usize = 240;
 const SHORT: usize = 320;
 /// An output of so few is told by lines.
 const MEDIUM: usize = 2000;
+/// Bytes of a line that is the result of a command.
+const LONGEST_RESULT: usize = 120;
 /// Lines of one output that are told, by kind.
 const MOST_ERRORS: u32 = 96;
-const MOST_FACTS: u32 = 48;
+const MOST_FACTS: usize = 4;
+const MOST_KEPT: usize = 64;
 const MOST_FILES: u32 = 32;
 
 /// Takes the output of a tool.
@@ -57,8 +63,9 @@ pub(super) fn take(pool: &mut Pool, text: &str, source: &Source) {
     let mut last = "";
     while !rest.is_empty() {
         let line;
+        let at = text.len() - rest.len();
         (line, rest) = line_of(rest);
-        outputs.line(pool, line, source);
+        outputs.line(pool, line, at, source);
         if !line.trim().is_empty() {
             last = line;
         }
@@ -66,11 +73,10 @@ pub(super) fn take(pool: &mut Pool, text: &str, source: &Source) {
     if outputs.errors == 0 && source.call != 0 && is_success(last) {
         pool.succeeded(source.call);
     }
-    if !source.listing && outputs.bytes > MEDIUM {
-        let statement = Statement::of(last);
-        if statement.names + statement.numbers > 0 {
-            fact(pool, last, 0, source, 140);
-        }
+    outputs.tell_kept(pool, text, source);
+    // The last line is often the result of it all.
+    if !source.listing && last.len() <= LONGEST_RESULT && Statement::of(last).numbers > 0 {
+        calls::result(pool, source, &clean(last, LONGEST_RESULT, 0));
     }
 }
 
@@ -79,10 +85,23 @@ pub(super) fn take(pool: &mut Pool, text: &str, source: &Source) {
 pub(super) struct Outputs {
     bytes: usize,
     errors: u32,
-    facts: u32,
     files: u32,
     /// How many lines looked like this, by a hash of their shape.
     shapes: Shapes,
+    /// How often words were there, by a hash.
+    words: Words,
+    /// Lines with a name in them that may turn out to be like no other.
+    kept: Vec<Kept>,
+}
+
+/// A line of an output.
+#[derive(Debug)]
+struct Kept {
+    place: Range<usize>,
+    /// Where its shape is counted.
+    shape: usize,
+    /// How many of its words were new.
+    new: usize,
 }
 
 impl Outputs {
@@ -100,14 +119,14 @@ impl Outputs {
         fact(pool, text, 0, source, 130 + 40 * names + 20 * numbers);
     }
 
-    /// One line.
-    pub(super) fn line(&mut self, pool: &mut Pool, line: &str, source: &Source) {
+    /// One line, which begins at a byte of the output.
+    pub(super) fn line(&mut self, pool: &mut Pool, line: &str, at: usize, source: &Source) {
         if line.len() < 4 {
             return;
         }
-        let seen = self.shapes.count(line);
-        if let Some(at) = error_at(line) {
-            self.error(pool, line, at, seen, source);
+        let (shape, seen) = self.shapes.count(line);
+        if let Some(wrong) = error_at(line) {
+            self.error(pool, line, wrong, seen, source);
             return;
         }
         if source.listing {
@@ -116,19 +135,38 @@ impl Outputs {
             }
             return;
         }
-        let small = self.bytes <= MEDIUM;
-        if self.facts >= MOST_FACTS || seen > if small { 8 } else { 2 } {
+        if line.len() <= LONGEST && setting(line.trim()).is_some() {
+            fact(pool, line, 0, source, 160);
             return;
         }
-        let mut first = None;
-        tokens(line, |kind, range| {
-            if matches!(kind, Kind::Id | Kind::Url) {
-                first.get_or_insert(range.start);
-            }
+        let new = self.words.count(line);
+        if new == 0 && seen > 1 || name_at(line).is_none() {
+            return;
+        }
+        if self.kept.len() >= MOST_KEPT {
+            let least = self.kept.iter().enumerate().min_by_key(|(_, kept)| kept.new);
+            match least {
+                Some((place, kept)) if kept.new < new => self.kept.swap_remove(place),
+                _ => return,
+            };
+        }
+        self.kept.push(Kept { place: at..at + line.len(), shape, new });
+    }
+
+    /// The lines that nothing else looks like.
+    fn tell_kept(&mut self, pool: &mut Pool, text: &str, source: &Source) {
+        let weight = if self.bytes <= MEDIUM { 120 } else { 85 };
+        let mut kept = std::mem::take(&mut self.kept);
+        kept.sort_by_key(|kept| {
+            let once = self.words.once(&text[kept.place.clone()]);
+            (Reverse(once + usize::from(self.shapes.0[kept.shape] == 1)), kept.place.start)
         });
-        if let Some(at) = first {
-            self.facts += 1;
-            fact(pool, line, at, source, if small { 130 } else { 80 });
+        kept.truncate(MOST_FACTS);
+        kept.retain(|kept| self.shapes.0[kept.shape] == 1 || self.words.once(&text[kept.place.clone()]) >= 2);
+        kept.sort_by_key(|kept| kept.place.start);
+        for kept in kept {
+            let line = &text[kept.place];
+            fact(pool, line, name_at(line).unwrap_or(0), source, weight);
         }
     }
 
@@ -148,12 +186,32 @@ impl Outputs {
 
     fn files(&mut self, pool: &mut Pool, line: &str, weight: u32) {
         tokens(line, |kind, range| {
-            if kind == Kind::Path && self.files < MOST_FILES {
+            // A bare name in a listing says nothing.
+            if kind == Kind::Path && self.files < MOST_FILES && line[range.clone()].contains('/') {
                 self.files += 1;
                 file(pool, &line[range], weight, None);
             }
         });
     }
+}
+
+/// Where a line has an id or an address that is not a time or a version.
+fn name_at(line: &str) -> Option<usize> {
+    let mut first = None;
+    tokens(line, |kind, range| {
+        let is_name = match kind {
+            Kind::Id => {
+                let letters = line[range.clone()].bytes().filter(u8::is_ascii_alphabetic).count();
+                letters >= 2 || range.len() >= 8 && !line[range.clone()].contains([':', '.'])
+            }
+            Kind::Url => true,
+            Kind::Word | Kind::Run | Kind::Number | Kind::Name | Kind::Path | Kind::Quoted => false,
+        };
+        if is_name {
+            first.get_or_insert(range.start);
+        }
+    });
+    first
 }
 
 /// A line that says something of a name.
@@ -190,7 +248,8 @@ impl Default for Shapes {
 }
 
 impl Shapes {
-    fn count(&mut self, line: &str) -> u32 {
+    /// Where it is counted, and how many there are.
+    fn count(&mut self, line: &str) -> (usize, u32) {
         let mut hash = 0xcbf2_9ce4_8422_2325_u64;
         let mut last = 0;
         for &byte in line.as_bytes().iter().take(LONGEST) {
@@ -204,10 +263,48 @@ impl Shapes {
                 last = class;
             }
         }
-        let count = &mut self.0[(hash >> 32) as usize % 512];
-        *count = count.saturating_add(1);
-        u32::from(*count)
+        let place = (hash >> 32) as usize % self.0.len();
+        self.0[place] = self.0[place].saturating_add(1);
+        (place, u32::from(self.0[place]))
     }
+}
+
+/// How often words were there, roughly.
+#[derive(Debug)]
+struct Words(Box<[u8; 4096]>);
+
+impl Default for Words {
+    fn default() -> Self {
+        Self(Box::new([0; 4096]))
+    }
+}
+
+impl Words {
+    /// Counts the words of a line, and tells how many of them are new.
+    fn count(&mut self, line: &str) -> usize {
+        let mut new = 0;
+        each_word(line, |place| {
+            let count = &mut self.0[place];
+            new += usize::from(*count == 0);
+            *count = count.saturating_add(1);
+        });
+        new
+    }
+
+    /// How many words of a line are in no other.
+    fn once(&self, line: &str) -> usize {
+        let mut once = 0;
+        each_word(line, |place| once += usize::from(self.0[place] == 1));
+        once
+    }
+}
+
+fn each_word(line: &str, mut tell: impl FnMut(usize)) {
+    tokens(line, |kind, range| {
+        if matches!(kind, Kind::Word | Kind::Run | Kind::Name) {
+            tell(hash(&line[range]) as usize % 4096);
+        }
+    });
 }
 
 fn is_error(text: &str) -> bool {

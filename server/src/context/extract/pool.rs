@@ -84,6 +84,9 @@ impl Shelf {
     }
 }
 
+/// What an error weighs whose command has succeeded since.
+const WEIGHT_OF_OLD_ERROR: u32 = 140;
+
 /// What has been found so far.
 #[derive(Debug)]
 pub(super) struct Pool {
@@ -112,7 +115,7 @@ impl Pool {
         self.now += 1;
         (item.order, item.message) = (self.now, self.message);
         if let Some(statement) = item.statement.take() {
-            self.supersede(&statement, item.section);
+            self.supersede(&statement, item.section, u64::MAX);
             item.statement = Some(statement);
         }
         let shelf = &mut self.shelves[item.section as usize];
@@ -138,6 +141,12 @@ impl Pool {
         shelf.items.get_mut(id)
     }
 
+    /// The newest item of a section, if it comes from a call.
+    pub(super) fn last_from(&mut self, section: Section, call: u64) -> Option<&mut Item> {
+        let newest = self.shelves[section as usize].items.last_entry()?.into_mut();
+        (call != 0 && newest.source == call).then_some(newest)
+    }
+
     /// Removes the item of a section with a name.
     pub(super) fn remove(&mut self, section: Section, name: &str) {
         let shelf = &mut self.shelves[section as usize];
@@ -150,13 +159,18 @@ impl Pool {
     pub(super) fn succeeded(&mut self, source: u64) {
         for item in self.shelves[Section::Errors as usize].items.values_mut() {
             if item.source == source {
-                item.weight = item.weight * 2 / 5;
+                item.weight = item.weight.min(WEIGHT_OF_OLD_ERROR);
             }
         }
     }
 
-    /// Drops what a new statement makes untrue, and what only that stood for.
-    fn supersede(&mut self, new: &Statement, by: Section) {
+    /// A change that is told in several sentences of the message that was begun last.
+    pub(super) fn change(&mut self, new: &Statement) {
+        self.supersede(new, Section::Constraints, self.message);
+    }
+
+    /// Drops what a new statement makes untrue, and what only that stood for; of one message nothing.
+    fn supersede(&mut self, new: &Statement, by: Section, except: u64) {
         let mut lost = Vec::new();
         let rules = by == Section::Constraints || by == Section::Goal;
         for section in Section::SAID {
@@ -167,7 +181,10 @@ impl Pool {
                 let firm = section == Section::Goal || of_user && old.cues.any(Cues::RULE);
                 let open = matches!(section, Section::Pending | Section::Errors);
                 open && new.settles(old)
-                    || section != Section::Errors && (rules || !firm) && new.replaces(old, firm)
+                    || item.source == 0
+                        && item.message != except
+                        && (rules || !firm)
+                        && new.replaces(old, firm)
             });
             let gone: Vec<u64> = gone.map(|(id, _)| *id).collect();
             for item in gone.into_iter().filter_map(|id| shelf.remove(id)) {

@@ -30,18 +30,26 @@ const GOAL_SENTENCES: usize = 3;
 pub(super) fn take(pool: &mut Pool, text: &str, voice: Voice, goal: bool) {
     let mut goals = if goal { GOAL_SENTENCES } else { 0 };
     let mut outputs = Outputs::default();
+    let mut announced = None;
     units(text, |unit| match unit {
-        Unit::Sentence(text) => {
-            let statement = Statement::of(text);
+        Unit::Sentence(sentence) => {
+            let statement = Statement::of(sentence);
+            // A change is often announced in one sentence and made in the next.
+            let start = sentence.as_ptr().addr() - text.as_ptr().addr();
+            if let Some(before) = announced.take() {
+                pool.change(&Statement::of(&text[before..start + sentence.len()]));
+            }
+            announced = statement.announces().then_some(start);
+            let text = sentence;
             let Some((mut section, mut weight)) = judge(text, &statement, voice) else { return };
             let is_rule = statement.cues.any(Cues::RULE) && goals < GOAL_SENTENCES;
-            if goals > 0 && !is_rule && !matches!(section, Section::Errors | Section::Pending) {
+            if goals > 0 && !is_rule && section != Section::Pending {
                 (section, weight) = (Section::Goal, 900);
                 goals -= 1;
             }
             say(pool, section, text, weight, voice, statement);
         }
-        Unit::Code(line) => outputs.line(pool, line, &Source::pasted(voice == Voice::User)),
+        Unit::Code(line) => outputs.line(pool, line, 0, &Source::pasted(voice == Voice::User)),
     });
 }
 
@@ -59,7 +67,7 @@ pub(super) fn recall(pool: &mut Pool, section: Section, line: &str) {
             Section::Decisions => 540,
             Section::Pending => 420,
             Section::Errors => 360,
-            _ => 240,
+            Section::Changes | Section::Files | Section::Commands | Section::Facts | Section::Refs => 240,
         };
         say(pool, section, text, judged.max(least), voice, statement);
     });
@@ -150,6 +158,9 @@ fn of_user(text: &str, statement: &Statement) -> Option<(Section, u32)> {
     if cues.any(Cues::CHAT) && !named && (!telling && text.chars().count() < 80 || statement.weight() <= 2) {
         return None;
     }
+    if statement.weight() < 2 && !telling && !named {
+        return None;
+    }
     let mut weight = 400 + names(statement, 50);
     for (cue, more) in [
         (Cues::RULE, 320),
@@ -162,6 +173,9 @@ fn of_user(text: &str, statement: &Statement) -> Option<(Section, u32)> {
     ] {
         weight += if cues.any(cue) { more } else { 0 };
     }
+    if statement.weight() < 2 {
+        weight /= 2;
+    }
     if is_question(text) && !cues.any(Cues::RULE) {
         weight = weight * 3 / 5;
     }
@@ -169,7 +183,7 @@ fn of_user(text: &str, statement: &Statement) -> Option<(Section, u32)> {
         Section::Constraints
     } else if cues.any(Cues::DECISION) {
         Section::Decisions
-    } else if cues.any(Cues::WRONG) && !cues.any(Cues::WISH) {
+    } else if cues.any(Cues::WRONG) && !cues.any(Cues::WISH | Cues::CHANGE) && statement.names > 0 {
         Section::Errors
     } else if cues.any(Cues::OPEN) && !cues.any(Cues::CHANGE) {
         Section::Pending
@@ -201,19 +215,23 @@ fn of_assistant(text: &str, statement: &Statement) -> Option<(Section, u32)> {
         (Section::Changes, 270)
     } else if cues.any(Cues::CHANGE | Cues::RULE) {
         (Section::Facts, 300)
+    } else if cues.any(Cues::PLAN) && !cues.any(Cues::NARRATION | Cues::AGREED) {
+        (Section::Decisions, 320)
     } else if cues.any(Cues::FOUND) {
         (Section::Facts, 240)
     } else if named > 0 {
         (Section::Facts, 170)
-    } else {
+    } else if statement.weight() >= 4 {
         (Section::Facts, 70)
+    } else {
+        return None;
     };
     let mut weight = weight + named;
     if cues.any(Cues::AGREED | Cues::NARRATION) {
         weight = weight * 3 / 5;
     }
     if is_question(text) {
-        weight = weight / 2;
+        weight /= 2;
     }
     Some((section, weight))
 }

@@ -5,18 +5,25 @@
 
 use super::cues::Cues;
 use super::scan::{Kind, tokens};
+use super::words::{is_small, is_small_run};
 
-/// A sentence, taken apart.
+/// A sentence, taken apart. Words and values are hashes, sorted.
 #[derive(Debug, Clone, Default)]
 pub(super) struct Statement {
     pub(super) cues: Cues,
-    /// What it speaks about: hashes, sorted.
+    /// What it speaks about.
     words: Vec<u32>,
-    /// Numbers, names and quotations: hashes, sorted.
+    /// Names of things: they are words too, but what is said rather than what it is said of.
+    proper: Vec<u32>,
+    /// Numbers, ids, paths and quotations.
     values: Vec<u32>,
     /// Of the values those that are unlikely to mean something else elsewhere.
     rare: Vec<u32>,
-    /// One bit for each word and value, so that most pairs are told apart at once.
+    /// The words right before numbers: port, limit.
+    near: Vec<u32>,
+    /// The kinds of values there are, as bits.
+    kinds: u8,
+    /// One bit for each word, name and value, so that most pairs are told apart at once.
     bits: u64,
     /// How many ids, names, paths and addresses there are.
     pub(super) names: u32,
@@ -32,22 +39,47 @@ const STEM: usize = 6;
 impl Statement {
     pub(super) fn of(text: &str) -> Self {
         let mut found = Self { cues: Cues::of(text), ..Self::default() };
+        let mut number = 0..0;
+        // Latin letters among others are names.
+        let foreign = text.bytes().filter(|byte| *byte >= 0x80).count() * 3 > text.len();
         tokens(text, |kind, range| {
-            if found.words.len() < MOST && found.values.len() < MOST {
-                found.take(kind, &text[range]);
+            if found.words.len() >= MOST || found.values.len() >= MOST {
+                return;
             }
+            // A date is one value.
+            if kind == Kind::Number && number.end > 0 && is_date(&text[number.end..range.start]) {
+                found.values.pop();
+                number.end = range.end;
+                found.values.push(hash(&text[number.clone()]));
+                return;
+            }
+            if kind == Kind::Number {
+                number = range.clone();
+            }
+            let capital =
+                range.start > 0 && text[range.clone()].starts_with(|c: char| c.is_ascii_uppercase());
+            found.take(kind, &text[range], foreign || capital);
         });
-        for list in [&mut found.words, &mut found.values, &mut found.rare] {
+        for list in [&mut found.words, &mut found.proper, &mut found.values, &mut found.rare, &mut found.near]
+        {
             list.sort_unstable();
             list.dedup();
         }
-        found.bits = found.words.iter().chain(&found.values).fold(0, |bits, hash| bits | 1 << (hash % 64));
+        let all = found.words.iter().chain(&found.values).chain(&found.proper);
+        found.bits = all.fold(0, |bits, hash| bits | 1 << (hash % 64));
         found
     }
 
-    fn take(&mut self, kind: Kind, token: &str) {
+    fn take(&mut self, kind: Kind, token: &str, proper: bool) {
+        self.kinds |= match kind {
+            Kind::Number => 1,
+            Kind::Id => 2,
+            Kind::Path => 4,
+            Kind::Url => 8,
+            Kind::Word | Kind::Run | Kind::Name | Kind::Quoted => 0,
+        };
         match kind {
-            Kind::Word => self.word(token),
+            Kind::Word => self.word(token, proper),
             Kind::Run => self.run(token),
             Kind::Number => {
                 self.numbers += 1;
@@ -56,16 +88,18 @@ impl Statement {
                 if digits.len() >= 4 {
                     self.rare.push(hash(digits));
                 }
-                self.word(&token[digits.len()..]);
+                self.near.extend(self.words.last());
+                self.word(&token[digits.len()..], false);
             }
             Kind::Id | Kind::Path | Kind::Url => {
                 self.names += 1;
                 self.values.push(hash(token));
                 self.rare.push(hash(token));
+                self.near.extend(self.words.last());
             }
             Kind::Name => {
                 self.names += 1;
-                self.words.push(hash(token));
+                self.proper.push(hash(token));
             }
             Kind::Quoted => {
                 self.values.push(hash(token));
@@ -76,11 +110,12 @@ impl Statement {
         }
     }
 
-    fn word(&mut self, token: &str) {
+    fn word(&mut self, token: &str, proper: bool) {
         for part in token.split(['-', '/', '.', '_', ':']).filter(|part| part.len() >= 2) {
             if !is_small(part) {
                 let stem = &part[..part.floor_char_boundary(STEM)];
-                self.words.push(hash(&stem.trim_end_matches('s').to_lowercase()));
+                let list = if proper { &mut self.proper } else { &mut self.words };
+                list.push(hash(&stem.trim_end_matches('s').to_lowercase()));
             }
         }
     }
@@ -93,19 +128,27 @@ impl Statement {
             }
             return;
         }
+        if run.chars().nth(1).is_none() && !is_small_run(run) {
+            self.words.push(hash(run));
+        }
         let mut ends: Vec<usize> = run.char_indices().map(|(at, _)| at).take(MOST).collect();
         ends.push(run.len());
         for pair in ends.windows(3) {
             let pair = &run[pair[0]..pair[2]];
-            if !SMALL_RUNS.contains(&pair) {
+            if !is_small_run(pair) {
                 self.words.push(hash(pair));
             }
         }
     }
 
+    /// Whether it announces a change and does not say to what.
+    pub(super) fn announces(&self) -> bool {
+        self.cues.any(Cues::CHANGE | Cues::VOID) && self.values.is_empty() && self.weight() > 0
+    }
+
     /// How many words it has that say something.
     pub(super) fn weight(&self) -> usize {
-        self.words.len() + self.values.len()
+        self.words.len() + self.proper.len() + self.values.len()
     }
 
     /// Whether an older statement no longer holds, now that this one was made. `firm` is a rule of the user's, which
@@ -114,25 +157,37 @@ impl Statement {
         if self.bits & old.bits == 0 {
             return false;
         }
-        let shared = common(&self.words, &old.words);
+        let subject = old.words.len();
+        let shared = common(&old.words, &self.words);
         let same_values = common(&self.values, &old.values);
-        let gone = old.values.len() > same_values;
-        let come = self.values.len() > same_values;
-        let least = self.words.len().min(old.words.len());
-        let all = self.words.len() + old.words.len() - shared;
+        let same_names = common(&self.proper, &old.proper);
+        let gone = old.values.len() > same_values || old.proper.len() > same_names;
+        let come = self.values.len() > same_values || self.proper.len() > same_names;
         if self.cues.any(Cues::CHANGE) {
-            let of_old = shared * 10 >= old.words.len() * if firm { 6 } else { 5 };
-            let named = same_values > 0 && shared > 0 && shared * 4 >= old.words.len();
-            let changed = gone && come && shared > 0 && shared * 2 >= least;
-            return named && (gone || come || !firm)
-                || changed && (shared >= 2 || least <= 2)
-                || shared >= 2 && of_old
-                || shared >= 3 && shared * 2 >= least && !firm;
+            let alike = shared * 10 >= subject * 7
+                && (shared >= 2 || shared == 1 && self.words.len() <= 3 && (gone || come));
+            let named = same_values + same_names > 0
+                && shared > 0
+                && shared * 10 >= subject * if firm { 6 } else { 4 };
+            let is_near = |near: &[u32], words: &[u32]| !near.is_empty() && common(near, words) == near.len();
+            let same_kind = self.kinds & old.kinds != 0;
+            let changed = gone
+                && come
+                && same_kind
+                && is_near(&self.near, &old.words)
+                && is_near(&old.near, &self.words);
+            // What is said of one value is not changed by a sentence that has none, unless it takes it back.
+            let alike = alike
+                && (old.values.is_empty() && old.proper.is_empty()
+                    || come
+                    || self.cues.any(Cues::VOID | Cues::MOVED));
+            return alike || named || changed && shared * 2 >= subject.min(self.words.len());
         }
         // The same said of the same thing with another value. Two values that both differ are of another thing.
-        let one_differs =
-            gone && come && (same_values > 0 || self.values.len() == 1 && old.values.len() == 1);
-        one_differs && shared > 0 && shared * 10 >= all * 7
+        let one = |values: usize, names: usize| values + names == 1;
+        let one_each = one(self.values.len(), self.proper.len()) && one(old.values.len(), old.proper.len());
+        let all = self.words.len() + subject - shared;
+        gone && come && (same_values > 0 || one_each) && shared > 0 && shared * 10 >= all * 8
     }
 
     /// Whether this one says that something open, or an error, is over.
@@ -141,8 +196,9 @@ impl Statement {
             return false;
         }
         let shared = common(&self.words, &open.words);
-        shared >= 2 && shared * 10 >= open.words.len() * 6
-            || shared >= 1 && open.words.len() <= 2
+        shared >= 2 && shared * 2 >= open.words.len()
+            || shared >= 3 && shared * 10 >= open.words.len() * 4
+            || shared >= 1 && open.words.len() == 1 && self.words.len() <= 3
             || common(&self.rare, &open.rare) > 0
     }
 
@@ -155,6 +211,11 @@ impl Statement {
     pub(super) fn has_any(&self, values: &[u32]) -> bool {
         values.iter().any(|value| self.values.binary_search(value).is_ok())
     }
+}
+
+/// Whether what stands between two numbers makes them one date.
+fn is_date(between: &str) -> bool {
+    matches!(between, "年" | "月")
 }
 
 /// How many are in both; both are sorted.
@@ -174,241 +235,12 @@ pub(super) fn long_hash(text: &str) -> u64 {
         .fold(0xcbf2_9ce4_8422_2325, |hash, byte| (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3))
 }
 
-/// Whether a word says nothing about what a sentence speaks of.
-fn is_small(word: &str) -> bool {
-    if word.len() > 9 {
-        return false;
-    }
-    let mut lower = [0; 9];
-    let lower = &mut lower[..word.len()];
-    lower.copy_from_slice(word.as_bytes());
-    lower.make_ascii_lowercase();
-    SMALL.binary_search_by(|small| small.as_bytes().cmp(lower)).is_ok()
-}
-
-/// In order. With the verbs that stand in every second instruction.
-const SMALL: &[&str] = &[
-    "about",
-    "above",
-    "actually",
-    "add",
-    "added",
-    "after",
-    "again",
-    "all",
-    "already",
-    "also",
-    "always",
-    "am",
-    "an",
-    "and",
-    "any",
-    "anymore",
-    "are",
-    "as",
-    "at",
-    "back",
-    "be",
-    "because",
-    "been",
-    "before",
-    "being",
-    "but",
-    "by",
-    "can",
-    "cannot",
-    "change",
-    "changed",
-    "complete",
-    "could",
-    "create",
-    "created",
-    "decided",
-    "decision",
-    "did",
-    "do",
-    "does",
-    "doing",
-    "done",
-    "each",
-    "earlier",
-    "either",
-    "else",
-    "even",
-    "ever",
-    "every",
-    "few",
-    "finish",
-    "finished",
-    "first",
-    "fix",
-    "fixed",
-    "for",
-    "forget",
-    "from",
-    "get",
-    "given",
-    "go",
-    "going",
-    "good",
-    "got",
-    "had",
-    "has",
-    "have",
-    "here",
-    "how",
-    "if",
-    "implement",
-    "in",
-    "instead",
-    "into",
-    "is",
-    "it",
-    "item",
-    "items",
-    "its",
-    "just",
-    "keep",
-    "kept",
-    "know",
-    "last",
-    "later",
-    "left",
-    "let",
-    "ll",
-    "longer",
-    "look",
-    "made",
-    "make",
-    "may",
-    "me",
-    "might",
-    "more",
-    "most",
-    "much",
-    "must",
-    "my",
-    "need",
-    "needs",
-    "never",
-    "new",
-    "next",
-    "no",
-    "not",
-    "note",
-    "now",
-    "of",
-    "off",
-    "on",
-    "once",
-    "one",
-    "only",
-    "open",
-    "or",
-    "other",
-    "our",
-    "out",
-    "over",
-    "pending",
-    "please",
-    "put",
-    "rather",
-    "re",
-    "really",
-    "remaining",
-    "remains",
-    "run",
-    "s",
-    "same",
-    "second",
-    "see",
-    "set",
-    "shall",
-    "should",
-    "so",
-    "some",
-    "step",
-    "still",
-    "such",
-    "sure",
-    "switch",
-    "take",
-    "than",
-    "that",
-    "the",
-    "their",
-    "them",
-    "then",
-    "there",
-    "these",
-    "they",
-    "thing",
-    "this",
-    "those",
-    "thought",
-    "through",
-    "to",
-    "todo",
-    "too",
-    "two",
-    "under",
-    "until",
-    "up",
-    "update",
-    "updated",
-    "us",
-    "use",
-    "used",
-    "uses",
-    "using",
-    "ve",
-    "very",
-    "want",
-    "was",
-    "way",
-    "we",
-    "well",
-    "went",
-    "were",
-    "what",
-    "when",
-    "where",
-    "which",
-    "while",
-    "who",
-    "why",
-    "will",
-    "with",
-    "without",
-    "would",
-    "write",
-    "written",
-    "wrote",
-    "yes",
-    "yet",
-    "you",
-    "your",
-];
-
-/// Pairs of kanji that stand in every second sentence.
-const SMALL_RUNS: &[&str] = &[
-    "変更", "必要", "今後", "以降", "場合", "使用", "利用", "対応", "確認", "修正", "追加", "設定", "作業",
-    "実装", "処理", "以前", "今回", "最初", "最後", "現在", "決定", "採用", "方針", "代替", "絶対", "必須",
-    "禁止", "完了", "お願",
-];
-
 #[cfg(test)]
 mod tests {
     use super::*;
 
     fn replaces(new: &str, old: &str) -> bool {
         Statement::of(new).replaces(&Statement::of(old), false)
-    }
-
-    #[test]
-    fn the_small_words_are_in_order() {
-        assert!(SMALL.is_sorted());
-        assert!(SMALL.iter().all(|word| is_small(word)));
     }
 
     #[test]
