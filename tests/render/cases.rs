@@ -165,6 +165,49 @@ fn ollama() {
     );
 }
 
+/// Others that speak like OpenAI: one text, no role of their own for developers, and functions only.
+#[test]
+fn lmstudio() {
+    let body = rendered(Provider::LmStudio, r#"{"temperature":0.5}"#, TOOLS);
+    let raw = r#"{"_raw":"{\"path\": \"half"}"#;
+    let note = format!("[image omitted: image/png, {} bytes]", PNG.len() / 4 * 3);
+    assert_eq!(
+        body,
+        json!({"model": "claude-opus-5", "temperature": 0.5, "tools": [
+            {"type": "function", "function": {"name": "read", "description": "Reads.", "parameters": {"type": "object", "properties": {"path": {"type": "string"}}}}},
+            {"type": "function", "function": {"name": "patch", "parameters": {"type": "object", "properties": {"input": {"type": "string"}}, "required": ["input"]}}},
+        ], "messages": [
+            {"role": "system", "content": "Be brief."},
+            {"role": "system", "content": "Very."},
+            {"role": "user", "name": "Ann_B", "content": [
+                {"type": "text", "text": "Look:"},
+                {"type": "image_url", "image_url": {"url": format!("data:image/png;base64,{PNG}")}},
+            ]},
+            {"role": "assistant", "content": "", "tool_calls": [
+                {"id": "a.b", "type": "function", "function": {"name": "read", "arguments": "{\"path\": \"x\"}"}},
+                {"id": "c", "type": "function", "function": {"name": "read", "arguments": raw}},
+                {"id": "d", "type": "function", "function": {"name": "patch", "arguments": "{\"input\":\"+x\"}"}},
+            ]},
+            {"role": "tool", "tool_call_id": "a.b", "content": "file"},
+            {"role": "tool", "tool_call_id": "c", "content": note},
+            {"role": "tool", "tool_call_id": "d", "content": MISSING},
+        ]})
+    );
+    let odd = [json!({"role": "user", "content": [
+        {"type": "text", "text": "a"},
+        {"type": "image_url", "image_url": {"url": "https://example.org/a.png"}},
+        {"type": "input_audio", "input_audio": {"data": "UklGRiQAAABXQVZF", "format": "wav"}},
+        {"type": "file", "file": {"file_id": "file-1"}},
+    ]})
+    .to_string()];
+    let body: Value =
+        serde_json::from_slice(&View::of(&odd).render(options(Provider::LmStudio, "", ""))).unwrap();
+    assert_eq!(
+        body["messages"][0]["content"],
+        "a\n[image: https://example.org/a.png]\n[audio omitted: wav, 12 bytes]\n[file omitted: file-1]"
+    );
+}
+
 #[test]
 fn a_view_without_anything_still_asks_for_something() {
     for provider in Provider::ALL {

@@ -3,7 +3,7 @@
 /// A provider.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Provider {
-    /// Chat completions of OpenAI, and everything that speaks like them.
+    /// Chat completions of OpenAI.
     OpenAi,
     /// The Responses API of OpenAI.
     OpenAiResponses,
@@ -11,7 +11,7 @@ pub enum Provider {
     Anthropic,
     /// Ollama's own API.
     Ollama,
-    /// LM Studio: chat completions at another address.
+    /// LM Studio, vLLM and others: chat completions as all who speak like OpenAI take them.
     LmStudio,
 }
 

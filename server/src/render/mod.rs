@@ -8,6 +8,7 @@
 
 mod anthropic;
 mod groups;
+mod lmstudio;
 mod media;
 mod message;
 mod ollama;
@@ -18,6 +19,7 @@ mod tools;
 
 use std::fmt;
 
+pub use crate::model::Provider;
 use crate::model::json::{Json, fields};
 use crate::model::{InvalidField, JsonKind, Role, StoreError};
 use groups::{Groups, IdRule};
@@ -31,39 +33,6 @@ const RENDERED: [&str; 6] = ["model", "messages", "input", "system", "instructio
 
 /// Said for the user where a provider wants the user to have spoken and nobody has, as JSON text.
 const GO_ON: &str = "\"Continue.\"";
-
-/// Whose request it is.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub enum Provider {
-    /// Chat completions of OpenAI, and of everybody else who has that API.
-    OpenAi,
-    /// The Responses API of OpenAI.
-    OpenAiResponses,
-    /// The Messages API of Anthropic.
-    Anthropic,
-    /// The chat API of Ollama.
-    Ollama,
-}
-
-impl Provider {
-    /// All of them.
-    pub const ALL: [Self; 4] = [Self::OpenAi, Self::OpenAiResponses, Self::Anthropic, Self::Ollama];
-
-    /// The word in requests and configurations.
-    pub fn as_str(self) -> &'static str {
-        match self {
-            Self::OpenAi => "openai",
-            Self::OpenAiResponses => "openai_responses",
-            Self::Anthropic => "anthropic",
-            Self::Ollama => "ollama",
-        }
-    }
-
-    /// The reverse of [`Self::as_str`].
-    pub fn parse(text: &str) -> Option<Self> {
-        Self::ALL.into_iter().find(|provider| provider.as_str() == text)
-    }
-}
 
 /// What is to be rendered, beside the view.
 #[derive(Debug, Clone)]
@@ -193,6 +162,7 @@ impl<S: Source> Rendering<S> {
             Provider::OpenAiResponses => Box::new(responses::Responses::default()),
             Provider::Anthropic => Box::new(anthropic::Messages::default()),
             Provider::Ollama => Box::new(ollama::Chat::default()),
+            Provider::LmStudio => Box::new(lmstudio::Chat::default()),
         };
         let groups = Groups::new(body.ids());
         Self { options, source, body, groups, stage: Stage::Head, lines: 0, written: 0 }

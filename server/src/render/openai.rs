@@ -1,4 +1,4 @@
-//! Chat completions of OpenAI, and of LM Studio, vLLM and others that have that API.
+//! Chat completions of OpenAI.
 
 use super::groups::IdRule;
 use super::media::{Place, is_base64};

@@ -23,7 +23,7 @@ use super::{answer, append, convert};
 use crate::context::CompressionPolicy;
 use crate::model::json::field;
 use crate::model::{InvalidField, Json, NewMessage, Provider, RequestId, StoreError, TaskConfig, TaskId};
-use crate::render::{self, RenderOptions};
+use crate::render::RenderOptions;
 use crate::store::{Append, Caller};
 use turn::Turn;
 
@@ -121,7 +121,7 @@ pub(super) async fn begin(
     let messages = std::mem::take(&mut request.messages);
     let appends = append::whole(size > append::INLINE_BYTES, || convert::chat_messages(messages, &caller))?;
     // Texts that no provider would take are refused before it matters who is asked.
-    RenderOptions::new(render::Provider::OpenAi, "-", &request.params_json, &request.tools_json, 0)?;
+    RenderOptions::new(Provider::OpenAi, "-", &request.params_json, &request.tools_json, 0)?;
     let config = serving.with(|store| Ok(store.view_snapshot(id)?.config)).await?;
     let asked = match named {
         Some(named) => named,
@@ -136,7 +136,7 @@ pub(super) async fn begin(
     let params = serving.gateway.params(asked, model.unwrap_or_default(), &request.params_json)?;
     let max_bytes = max_request_bytes(&config);
     let options =
-        RenderOptions::new(form(asked), model.unwrap_or_default(), &params, &request.tools_json, max_bytes)?;
+        RenderOptions::new(asked, model.unwrap_or_default(), &params, &request.tools_json, max_bytes)?;
 
     let guard = match &caller.request_id {
         Some(request_id) => Some(serving.chats.pass((id, request_id.clone())).await),
@@ -166,16 +166,6 @@ fn provider(field: &'static str, word: &str) -> Result<Provider, InvalidField> {
         let words = Provider::ALL.map(Provider::as_str).join(", ");
         InvalidField::new(field, format!("is {word:?}; allowed are {words}"))
     })
-}
-
-/// The form of a provider's requests.
-fn form(provider: Provider) -> render::Provider {
-    match provider {
-        Provider::OpenAi | Provider::LmStudio => render::Provider::OpenAi,
-        Provider::OpenAiResponses => render::Provider::OpenAiResponses,
-        Provider::Anthropic => render::Provider::Anthropic,
-        Provider::Ollama => render::Provider::Ollama,
-    }
 }
 
 /// What the task allows; the server's own limit is for images and files, which are left out before it is passed.

@@ -107,7 +107,7 @@ fn echo(body: &Value, bytes: usize) -> String {
 /// A whole answer.
 pub(crate) fn whole(provider: Provider, reply: &Reply) -> Value {
     match provider {
-        Provider::OpenAi => openai::whole(reply),
+        Provider::OpenAi | Provider::LmStudio => openai::whole(reply),
         Provider::OpenAiResponses => responses::whole(reply),
         Provider::Anthropic => anthropic::whole(reply),
         Provider::Ollama => ollama::whole(reply),
@@ -117,7 +117,7 @@ pub(crate) fn whole(provider: Provider, reply: &Reply) -> Value {
 /// The pieces of a stream.
 pub(crate) fn stream(provider: Provider, reply: &Reply) -> Vec<Bytes> {
     match provider {
-        Provider::OpenAi => openai::stream(reply),
+        Provider::OpenAi | Provider::LmStudio => openai::stream(reply),
         Provider::OpenAiResponses => {
             responses::stream(reply).into_iter().map(|event| named(&event)).collect()
         }
@@ -142,7 +142,9 @@ pub(crate) fn malformed(provider: Provider) -> Bytes {
     match provider {
         Provider::Ollama => Bytes::from_static(b"{\"model\":\n"),
         Provider::Anthropic => Bytes::from_static(b"event: content_block_delta\ndata: {\"type\":\n\n"),
-        Provider::OpenAi | Provider::OpenAiResponses => Bytes::from_static(b"data: {\"id\":\n\n"),
+        Provider::OpenAi | Provider::OpenAiResponses | Provider::LmStudio => {
+            Bytes::from_static(b"data: {\"id\":\n\n")
+        }
     }
 }
 
@@ -150,7 +152,7 @@ pub(crate) fn malformed(provider: Provider) -> Bytes {
 pub(crate) fn failed(provider: Provider) -> Bytes {
     let words = "The server had an error while processing your request. Sorry about that!";
     match provider {
-        Provider::OpenAi => {
+        Provider::OpenAi | Provider::LmStudio => {
             data(&json!({"error": {"message": words, "type": "server_error", "param": null, "code": null}}))
         }
         Provider::OpenAiResponses => named(&json!({

@@ -37,6 +37,7 @@ fn provider(path: &str) -> Option<Provider> {
         "/v1/responses" => Some(Provider::OpenAiResponses),
         "/v1/messages" => Some(Provider::Anthropic),
         "/api/chat" => Some(Provider::Ollama),
+        "/lmstudio/v1/chat/completions" => Some(Provider::LmStudio),
         _ => None,
     }
 }
@@ -231,6 +232,9 @@ impl Door {
                 }
             }
             Provider::Ollama => return Ok(()),
+            // It needs no key, unless its owner wants one.
+            Provider::LmStudio if good(bearer) => {}
+            Provider::LmStudio => return Err(refusal(401, "invalid_request_error", "Invalid API key.")),
         }
         let kind = header(CONTENT_TYPE.as_str());
         if kind.split(';').next().map(str::trim) != Some("application/json") {

@@ -1334,8 +1334,8 @@ class StreamRequestRequest(_message.Message):
     task_uuid: _builtins.str
     """The task."""
     provider: _builtins.str
-    """For whom: `openai` (chat completions, also of LM Studio, vLLM and others), `openai_responses`, `anthropic` or
-    `ollama`. Required.
+    """For whom: `openai` (chat completions), `openai_responses`, `anthropic`, `ollama`, or `lmstudio` (chat completions as
+    LM Studio, vLLM and others that speak like OpenAI take them). Required.
     """
     model: _builtins.str
     """The model. Empty: the task's `config.model`; one of the two is required."""

@@ -1557,8 +1557,8 @@ export type StreamRequestRequest = Message<"contextstore.v1.StreamRequestRequest
   taskUuid: string;
 
   /**
-   * For whom: `openai` (chat completions, also of LM Studio, vLLM and others), `openai_responses`, `anthropic` or
-   * `ollama`. Required.
+   * For whom: `openai` (chat completions), `openai_responses`, `anthropic`, `ollama`, or `lmstudio` (chat completions as
+   * LM Studio, vLLM and others that speak like OpenAI take them). Required.
    *
    * @generated from field: string provider = 2;
    */
