@@ -123,6 +123,51 @@ async fn thoughts_go_back_to_the_provider_they_came_from() {
     }
 }
 
+/// A model that thinks between its calls finds its thoughts where they were: the fake seals their places.
+#[tokio::test(flavor = "multi_thread")]
+async fn thoughts_between_calls_go_back_between_them() {
+    for (provider, params) in [
+        ("anthropic", r#"{"max_tokens":4000,"thinking":{"type":"enabled","budget_tokens":2000}}"#),
+        ("openai_responses", r#"{"reasoning":{"effort":"low"}}"#),
+    ] {
+        let mut scene = Scene::new(&[]).await;
+        let call = |path: &str| {
+            let arguments = json!({"path": path}).to_string();
+            json!({"tool_call": {"name": "read", "arguments": arguments}})
+        };
+        scene.fake.script(&json!({"parts": [
+            {"thinking": "First a."}, {"text": "I look at 「a」. "}, call("a"), {"thinking": ""},
+            {"text": "Now b."}, call("b"), {"thinking": "And c."}, call("c"),
+        ]}));
+        let with = |request: pb::ChatRequest| pb::ChatRequest {
+            tools_json: TOOLS.to_owned(),
+            params_json: params.to_owned(),
+            ..request
+        };
+        let heard = scene.chat(with(scene.ask(provider, "Compare"))).await;
+        assert_eq!(heard.text, "I look at 「a」. Now b.", "{provider}");
+        let log = scene.log().await;
+        assert_eq!(
+            log[1]["extra"]["reasoning_order"],
+            json!(["thought", 15, "call", "thought", 6, "call", "thought", "call"]),
+            "{provider}: {}",
+            log[1]
+        );
+        let result = |id: &str| json!({"role": "tool", "tool_call_id": id, "content": "x"});
+        let results: Vec<Value> = heard.calls.iter().map(|(id, _, _)| result(id)).collect();
+        assert_eq!(results.len(), 3);
+        scene.chat(with(scene.ask_with(provider, &results))).await.whole();
+        assert_eq!(scene.verdicts(), ["ok", "ok"], "{provider}");
+        // Others get the text and the calls.
+        scene.chat(with_tools(scene.ask("openai", "And you?"))).await.whole();
+        assert_eq!(scene.verdicts().last().unwrap(), "ok");
+    }
+}
+
+fn with_tools(request: pb::ChatRequest) -> pb::ChatRequest {
+    pb::ChatRequest { tools_json: TOOLS.to_owned(), ..request }
+}
+
 /// Who and what is asked: the call says, else the task, else the server.
 #[tokio::test(flavor = "multi_thread")]
 async fn the_task_and_the_server_say_who_is_asked_if_the_call_does_not() {

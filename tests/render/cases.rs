@@ -165,6 +165,73 @@ fn ollama() {
     );
 }
 
+/// Thoughts stand where they stood; where that is not known, in front.
+#[test]
+fn thoughts_go_back_to_their_places() {
+    let call =
+        |id: &str| json!({"id": id, "type": "function", "function": {"name": "read", "arguments": "{}"}});
+    let thought = |text: &str| json!({"type": "thinking", "thinking": text, "signature": "s"});
+    let item = |id: &str| json!({"type": "reasoning", "id": id, "summary": [], "encrypted_content": "e"});
+    let said = |order: Value| {
+        let messages = [
+            json!({"role": "user", "content": "Go"}),
+            json!({
+                "role": "assistant", "content": "aé→b", "tool_calls": [call("1"), call("2")],
+                "thinking_blocks": [thought("x"), thought(""), thought("z")],
+                "reasoning_items": [item("rs_1"), item("rs_2"), item("rs_3")],
+                "reasoning_order": order,
+            }),
+        ];
+        View::of(&messages.map(|message| message.to_string()))
+    };
+    let blocks = |view: &View| -> Vec<String> {
+        let body: Value =
+            serde_json::from_slice(&view.render(options(Provider::Anthropic, "", TOOLS))).unwrap();
+        let word = |block: &Value| match block["type"].as_str().unwrap() {
+            "thinking" => format!("({})", block["thinking"].as_str().unwrap()),
+            "text" => block["text"].as_str().unwrap().to_owned(),
+            _ => format!("call {}", block["id"].as_str().unwrap()),
+        };
+        body["messages"][1]["content"].as_array().unwrap().iter().map(word).collect()
+    };
+    let items = |view: &View| -> Vec<String> {
+        let body: Value =
+            serde_json::from_slice(&view.render(options(Provider::OpenAiResponses, "", TOOLS))).unwrap();
+        let word = |item: &Value| match item["type"].as_str().unwrap_or("message") {
+            "reasoning" => item["id"].as_str().unwrap().to_owned(),
+            "message" => item["content"].as_str().unwrap().to_owned(),
+            "function_call" => format!("call {}", item["call_id"].as_str().unwrap()),
+            _ => "output".to_owned(),
+        };
+        body["input"].as_array().unwrap()[1..].iter().map(word).collect()
+    };
+    let known = said(json!(["thought", 3, "call", "thought", 1, "thought", "call"]));
+    assert_eq!(blocks(&known), ["(x)", "aé→", "call 1", "()", "b", "(z)", "call 2"]);
+    let outputs = ["output", "output"];
+    let expected = ["rs_1", "aé→", "call 1", "rs_2", "b", "rs_3", "call 2"];
+    assert_eq!(items(&known), [&expected[..], &outputs].concat());
+    for other in [
+        json!(null),
+        json!([]),
+        json!(["thought", 3, "call", "thought", 1, "thought"]),
+        json!(["thought", 2, "call", "thought", 1, "thought", "call"]),
+        json!(["thought", 9, "call", "thought", 1, "thought", "call"]),
+        json!(["thought", 4, "call", "thought", "thought", "thought", "call"]),
+        json!(["thought", 4, "call", "thought", -0.5, "thought", "call"]),
+    ] {
+        let unknown = said(other.clone());
+        assert_eq!(blocks(&unknown), ["(x)", "()", "(z)", "aé→b", "call 1", "call 2"], "{other}");
+        let expected = ["rs_1", "rs_2", "rs_3", "aé→b", "call 1", "call 2"];
+        assert_eq!(items(&unknown), [&expected[..], &outputs].concat(), "{other}");
+    }
+    // Others get one text and all calls.
+    let body: Value = serde_json::from_slice(&known.render(options(Provider::OpenAi, "", TOOLS))).unwrap();
+    assert_eq!(body["messages"][1]["content"], "aé→b");
+    // A thought that nothing follows is not sent.
+    let last = said(json!(["thought", 3, "call", "call", "thought", 1, "thought"]));
+    assert_eq!(blocks(&last), ["(x)", "aé→", "call 1", "call 2", "()", "b"]);
+}
+
 /// Others that speak like OpenAI: one text, no role of their own for developers, and functions only.
 #[test]
 fn lmstudio() {

@@ -209,7 +209,7 @@ impl<S: Source> Rendering<S> {
         };
         let text = std::str::from_utf8(entry.line).map_err(damaged)?;
         let extra = entry.extra.map(std::str::from_utf8).transpose().map_err(damaged)?;
-        let mut message = Message::read(text, extra);
+        let mut message = Message::read(text, extra, self.options.provider);
         for call in self.groups.closed_by(&message) {
             self.body.push(&groups::missing(call), out);
         }

@@ -30,7 +30,7 @@
 //! | parts by role | yes | yes | yes | text only | users only |
 //! | images: base64, kind by its first bytes | png, jpeg, gif, webp | the same | the same, as declared, up to 5 MiB of base64, https | png, jpeg, webp, bare base64 | as `openai`, data URLs only |
 //! | names of speakers | `^[^\s<\|\\/>]{1,64}$` | refused | refused | refused* | as `openai` |
-//! | thinking | – | `reasoning` sealed by [`openai_responses::ENCRYPTED`], followed by what it led to, once | signed by [`anthropic::sign`], never last, first in an open loop if thinking is on | `thinking` | – |
+//! | thinking | – | `reasoning` sealed by [`openai_responses::ENCRYPTED`], in the place that is sealed into it, followed by what it led to, once | signed by [`anthropic::sign`], in the place that is sealed into the signature, never last, first in an open loop if thinking is on | `thinking` | – |
 //! | marks for the prompt cache | form | form | form, at most 4 | – | – |
 //!
 //! Rules with * are not the provider's own: it mends the request, passes over it, or only servers of the same API
@@ -47,6 +47,7 @@ pub mod openai;
 pub mod openai_responses;
 mod openai_words;
 mod parse;
+pub mod place;
 mod refusal;
 mod shape;
 
