@@ -232,6 +232,86 @@ fn thoughts_go_back_to_their_places() {
     assert_eq!(blocks(&last), ["(x)", "aé→", "call 1", "call 2", "()", "b"]);
 }
 
+/// OpenAI takes 128 calls in a message: more become several messages, each with its results, in whatever order they came.
+#[test]
+fn many_calls_become_several_messages() {
+    let call = |at: usize| json!({"id": format!("c{at}"), "type": "function", "function": {"name": "read", "arguments": "{}"}});
+    let result = |at: usize, text: &str| {
+        json!({"role": "tool", "tool_call_id": format!("c{at}"), "content": text}).to_string()
+    };
+    let asks = json!({"role": "assistant", "content": "All of them.", "tool_calls": (0..300).map(call).collect::<Vec<_>>()}).to_string();
+    let shape = |provider: Provider, view: &View| -> Vec<String> {
+        let body: Value = serde_json::from_slice(&view.render(options(provider, "", TOOLS))).unwrap();
+        let messages = body["messages"].as_array().unwrap();
+        let mut found: Vec<String> = Vec::new();
+        for message in messages {
+            let calls = message["tool_calls"].as_array().map_or(0, Vec::len);
+            let content = message["content"].as_str().unwrap_or("-");
+            let word = match message["role"].as_str().unwrap() {
+                "assistant" => format!("{content} {calls}"),
+                "tool" if content == MISSING => "missing".to_owned(),
+                "tool" => "result".to_owned(),
+                other => other.to_owned(),
+            };
+            match found.last_mut().filter(|last| last.starts_with(&format!("{word} x"))) {
+                Some(last) => {
+                    let times: usize = last.rsplit('x').next().unwrap().parse().unwrap();
+                    *last = format!("{word} x{}", times + 1);
+                }
+                None => found.push(format!("{word} x1")),
+            }
+        }
+        found
+    };
+    let mut forward: Vec<String> = vec![asks.clone()];
+    forward.extend((0..300).map(|at| result(at, "ok")));
+    let mut backward: Vec<String> = vec![asks.clone()];
+    backward.extend((0..300).rev().map(|at| result(at, "ok")));
+    let expected = ["All of them. 128 x1", "result x128", "- 128 x1", "result x128", "- 44 x1", "result x44"];
+    for messages in [&forward, &backward] {
+        assert_eq!(shape(Provider::OpenAi, &View::of(messages)), expected);
+    }
+    assert_eq!(shape(Provider::LmStudio, &View::of(&forward)), ["All of them. 300 x1", "result x300"]);
+    // One that is missing in the middle, and one that is open at the end.
+    let some: Vec<String> = forward
+        .iter()
+        .enumerate()
+        .filter(|(at, _)| ![6, 300].contains(at))
+        .map(|(_, message)| message.clone())
+        .collect();
+    assert_eq!(
+        shape(Provider::OpenAi, &View::of(&some)),
+        [
+            "All of them. 128 x1",
+            "result x127",
+            "missing x1",
+            "- 128 x1",
+            "result x128",
+            "- 44 x1",
+            "result x43",
+            "missing x1"
+        ]
+    );
+    // What is kept for later has a limit: then nobody waits for the first ones any more.
+    let large = "x".repeat(3 << 20);
+    let mut late = vec![asks];
+    late.extend([result(1, "ok"), result(200, &large), result(201, &large), result(0, "late")]);
+    assert_eq!(
+        shape(Provider::OpenAi, &View::of(&late)),
+        [
+            "All of them. 128 x1",
+            "result x1",
+            "missing x127",
+            "- 128 x1",
+            "result x2",
+            "missing x126",
+            "- 44 x1",
+            "missing x44",
+            "user x1"
+        ]
+    );
+}
+
 /// Others that speak like OpenAI: one text, no role of their own for developers, and functions only.
 #[test]
 fn lmstudio() {

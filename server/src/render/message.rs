@@ -73,6 +73,8 @@ pub(super) struct Call<'a> {
 /// The call that a result answers, as it was sent.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Answered {
+    /// Its place among the calls of its message.
+    pub(super) at: usize,
     pub(super) id: String,
     pub(super) name: String,
     pub(super) custom: bool,

@@ -316,16 +316,20 @@ impl Maker {
             self.events.push("an interrupted batch");
             ids.truncate(self.rng.usize(..ids.len()));
         }
+        let many = ids.len() > 100;
         for id in ids {
-            self.between();
-            let content = content(&mut self.rng, "tool", self.taste);
-            let id = match self.rng.u8(..24) {
+            // What comes between the results of many calls would hardly ever leave them together.
+            if !many || self.rng.u8(..32) == 0 {
+                self.between();
+            }
+            let content = if many { json!("done") } else { content(&mut self.rng, "tool", self.taste) };
+            let id = match self.rng.u16(..if many { 1000 } else { 24 }) {
                 0 => None,
                 1 => Some(odd(&mut self.rng, self.taste)),
                 _ => Some(id),
             };
             self.result(id.clone(), content);
-            if self.rng.u8(..12) == 0 {
+            if self.rng.u16(..if many { 1000 } else { 12 }) == 0 {
                 self.note("a result twice", |maker| maker.result(id, json!("again")));
             }
         }
@@ -333,7 +337,14 @@ impl Maker {
 
     /// An assistant message with calls, and their ids.
     fn calls(&mut self) -> (Map<String, Value>, Vec<String>) {
-        let calls: Vec<_> = (0..self.rng.usize(1..5)).map(|_| self.call()).collect();
+        let many = self.rng.u8(..64) == 0;
+        if many {
+            self.events.push("more calls than OpenAI takes");
+        }
+        let count = if many { self.rng.usize(120..300) } else { self.rng.usize(1..5) };
+        let mut calls: Vec<_> = (0..count).map(|_| self.call()).collect();
+        // Few of so many are large.
+        calls.retain(|(_, call)| !many || call.to_string().len() < 2000);
         let mut message = Map::from_iter([("role".to_owned(), json!("assistant"))]);
         match self.rng.u8(..4) {
             0 => {}
@@ -422,6 +433,7 @@ mod tests {
             "a message again",
             "thoughts between calls",
             "thoughts between texts",
+            "more calls than OpenAI takes",
         ] {
             assert!(all.iter().any(|history| history.events.contains(&event)), "no history has {event}");
         }

@@ -20,6 +20,7 @@
 //! | a call has a result before anything else comes | yes | yes* (else anywhere behind it) | in the next message, first | yes* | yes |
 //! | a result has a call, and a call one result | yes | yes | yes | yes*, by `tool_name` | yes |
 //! | ids of calls | 1–40 characters, unique in a message | 1–64, unique among open ones | `^[a-zA-Z0-9_-]+$`, unique in all | – | as `openai` |
+//! | calls of one message | at most 128 | – | – | – | – |
 //! | names of tools | `^[a-zA-Z0-9_-]{1,64}$` | the same | `^[a-zA-Z0-9_-]{1,128}$` | not empty* | as `openai` |
 //! | arguments | a string, JSON of an object* | a string | an object | an object | a string, JSON of an object |
 //! | custom calls | yes | yes | none | none | none |
