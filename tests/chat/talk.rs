@@ -252,3 +252,34 @@ async fn what_is_appended_meanwhile_stands_before_the_answer() {
     heard.whole();
     assert_eq!(scene.verdicts(), ["ok", "ok"]);
 }
+
+/// Images that leave no room for the tools are left out, and the model is asked all the same.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_request_over_the_budget_of_its_task_is_made_to_fit() {
+    const BUDGET: u64 = 1 << 20;
+    let mut scene = Scene::new(&[]).await;
+    let compression = pb::CompressionConfig { max_request_bytes: Some(BUDGET), ..Default::default() };
+    let config = pb::TaskConfig { compression: Some(compression), ..Default::default() };
+    let request = pb::StartTaskRequest { config: Some(config), ..Default::default() };
+    scene.work = start_as(&mut scene.api, request).await;
+    let url = format!("data:image/png;base64,iVBORw0KGgoAAAANSUhE{}", "AAAA".repeat(50 << 10));
+    let image = json!({"role": "user", "content": [{"type": "image_url", "image_url": {"url": url}}]});
+    for _ in 0..4 {
+        scene.chat(scene.ask_with("openai", std::slice::from_ref(&image))).await.whole();
+    }
+    let tools =
+        json!([{"type": "function", "function": {"name": "f", "description": "d".repeat(400 << 10)}}]);
+    let ask = pb::ChatRequest { tools_json: tools.to_string(), ..scene.ask("openai", "And now?") };
+    scene.chat(ask).await.whole();
+    let last = scene.fake.requests().pop().unwrap();
+    let bytes = last["bytes"].as_u64().unwrap();
+    assert!(bytes <= BUDGET && bytes > BUDGET / 2, "{bytes} bytes");
+    assert_eq!(last["verdict"], "ok");
+    // What cannot be made to fit is refused, with both figures.
+    let tools = json!([{"type": "function", "function": {"name": "f", "description": "d".repeat(2 << 20)}}]);
+    let ask = pb::ChatRequest { tools_json: tools.to_string(), ..scene.ask("openai", "And now?") };
+    let heard = scene.chat(ask).await;
+    let told = crate::wire::why(heard.error.as_ref().unwrap());
+    assert_eq!(told.reason, pb::ErrorReason::RequestTooLarge);
+    assert_eq!(scene.request_files(), [""; 0]);
+}

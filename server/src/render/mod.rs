@@ -105,6 +105,12 @@ impl RenderOptions {
         self.max_bytes
     }
 
+    /// The same without a limit.
+    #[must_use]
+    pub fn unlimited(self) -> Self {
+        Self { max_bytes: None, ..self }
+    }
+
     fn has_param(&self, name: &str) -> bool {
         crate::model::json::field(self.params.as_str(), name).is_some()
     }
