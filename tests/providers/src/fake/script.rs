@@ -30,6 +30,8 @@ pub(crate) struct Script {
     pub(crate) message: Option<String>,
     /// The header `Retry-After` of the error.
     pub(crate) retry_after: Option<String>,
+    /// The answer comes whole, though a stream was asked for.
+    pub(crate) whole: bool,
     /// Milliseconds before each piece of a stream.
     pub(crate) delay_ms: u64,
     /// What goes wrong.
