@@ -92,7 +92,7 @@ impl Serving {
     /// Makes a view small enough for a request, in the background. Should it fail, the view is as it was.
     pub(super) fn shed(&self, id: TaskId) {
         let store = self.store();
-        spawn_blocking(move || request::shed(&store, id));
+        spawn_blocking(move || request::shed(&store, id, None));
     }
 
     /// Compresses a view in the background, if it is time to.

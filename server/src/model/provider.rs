@@ -20,6 +20,19 @@ impl Provider {
     pub const ALL: [Self; 5] =
         [Self::OpenAi, Self::OpenAiResponses, Self::Anthropic, Self::Ollama, Self::LmStudio];
 
+    /// The field of an assistant message that says how thoughts, text and calls followed each other: `"thought"`,
+    /// `"call"`, and numbers of characters of the content. Without it they did so in this order.
+    pub const ORDER: &str = "reasoning_order";
+
+    /// The field of an assistant message that holds what this provider wants back as it was.
+    pub fn thoughts(self) -> Option<&'static str> {
+        match self {
+            Self::Anthropic => Some("thinking_blocks"),
+            Self::OpenAiResponses => Some("reasoning_items"),
+            Self::OpenAi | Self::Ollama | Self::LmStudio => None,
+        }
+    }
+
     /// The word for it.
     pub fn as_str(self) -> &'static str {
         match self {

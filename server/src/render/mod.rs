@@ -14,6 +14,7 @@ mod message;
 mod ollama;
 mod openai;
 mod responses;
+mod split;
 mod text;
 mod tools;
 
@@ -24,6 +25,7 @@ use crate::model::json::{Json, fields};
 use crate::model::{InvalidField, JsonKind, Role, StoreError};
 use groups::{Groups, IdRule};
 use message::Message;
+use split::Splitter;
 
 /// Bytes after which [`Rendering::next`] returns. One message can make it more.
 const PIECE_BYTES: usize = 128 << 10;
@@ -103,6 +105,12 @@ impl RenderOptions {
         self.max_bytes
     }
 
+    /// The same without a limit.
+    #[must_use]
+    pub fn unlimited(self) -> Self {
+        Self { max_bytes: None, ..self }
+    }
+
     fn has_param(&self, name: &str) -> bool {
         crate::model::json::field(self.params.as_str(), name).is_some()
     }
@@ -127,6 +135,10 @@ pub trait Source {
 trait Body: Send + fmt::Debug {
     /// What the provider wants of the ids of calls.
     fn ids(&self) -> IdRule;
+    /// Most calls of one message; none: as many as there are.
+    fn most_calls(&self) -> Option<usize> {
+        None
+    }
     /// Writes what stands before the messages.
     fn head(&mut self, options: &RenderOptions, out: &mut Vec<u8>);
     /// Writes a message. Calls have their ids, and a result has its call.
@@ -149,6 +161,7 @@ pub struct Rendering<S> {
     source: S,
     body: Box<dyn Body>,
     groups: Groups,
+    splitter: Splitter,
     stage: Stage,
     lines: u64,
     written: u64,
@@ -165,7 +178,8 @@ impl<S: Source> Rendering<S> {
             Provider::LmStudio => Box::new(lmstudio::Chat::default()),
         };
         let groups = Groups::new(body.ids());
-        Self { options, source, body, groups, stage: Stage::Head, lines: 0, written: 0 }
+        let splitter = Splitter::new(options.provider, body.most_calls());
+        Self { options, source, body, groups, splitter, stage: Stage::Head, lines: 0, written: 0 }
     }
 
     /// Appends the next piece of the body: some hundred KiB, or one message. False when it is complete. A body over the
@@ -193,9 +207,7 @@ impl<S: Source> Rendering<S> {
 
     fn step(&mut self, out: &mut Vec<u8>) -> Result<(), StoreError> {
         let Some(entry) = self.source.next()? else {
-            for call in self.groups.close() {
-                self.body.push(&groups::missing(call), out);
-            }
+            self.splitter.close(self.groups.close(), self.body.as_mut(), out);
             self.body.end(out);
             self.stage = Stage::Done;
             return Ok(());
@@ -209,12 +221,12 @@ impl<S: Source> Rendering<S> {
         };
         let text = std::str::from_utf8(entry.line).map_err(damaged)?;
         let extra = entry.extra.map(std::str::from_utf8).transpose().map_err(damaged)?;
-        let mut message = Message::read(text, extra);
-        for call in self.groups.closed_by(&message) {
-            self.body.push(&groups::missing(call), out);
+        let mut message = Message::read(text, extra, self.options.provider);
+        if let Some(open) = self.groups.closed_by(&message) {
+            self.splitter.close(open, self.body.as_mut(), out);
         }
         self.groups.take(line, &mut message);
-        self.body.push(&message, out);
+        self.splitter.push((text, extra), message, &mut self.groups, self.body.as_mut(), out);
         Ok(())
     }
 }

@@ -18,6 +18,10 @@ impl Body for Chat {
         IdRule { max: 40, plain: false, once: false }
     }
 
+    fn most_calls(&self) -> Option<usize> {
+        Some(128)
+    }
+
     fn head(&mut self, options: &RenderOptions, out: &mut Vec<u8>) {
         push_constants(options, out);
         tools::push(out, options.tools(), Provider::OpenAi);

@@ -280,8 +280,8 @@ impl Store {
 
     /// Replaces the oldest images and files of a view that is too large for a request; answers the ordinal of the
     /// rewrite, if there was one.
-    pub fn shed_media(&self, id: TaskId) -> Result<Option<u64>, StoreError> {
-        self.task(id)?.shed_media()
+    pub fn shed_media(&self, id: TaskId, rendered: Option<u64>) -> Result<Option<u64>, StoreError> {
+        self.task(id)?.shed_media(rendered)
     }
 
     /// Takes back the newest compaction in force; answers the new ordinal.

@@ -20,6 +20,7 @@
 //! | a call has a result before anything else comes | yes | yes* (else anywhere behind it) | in the next message, first | yes* | yes |
 //! | a result has a call, and a call one result | yes | yes | yes | yes*, by `tool_name` | yes |
 //! | ids of calls | 1–40 characters, unique in a message | 1–64, unique among open ones | `^[a-zA-Z0-9_-]+$`, unique in all | – | as `openai` |
+//! | calls of one message | at most 128 | – | – | – | – |
 //! | names of tools | `^[a-zA-Z0-9_-]{1,64}$` | the same | `^[a-zA-Z0-9_-]{1,128}$` | not empty* | as `openai` |
 //! | arguments | a string, JSON of an object* | a string | an object | an object | a string, JSON of an object |
 //! | custom calls | yes | yes | none | none | none |
@@ -30,7 +31,7 @@
 //! | parts by role | yes | yes | yes | text only | users only |
 //! | images: base64, kind by its first bytes | png, jpeg, gif, webp | the same | the same, as declared, up to 5 MiB of base64, https | png, jpeg, webp, bare base64 | as `openai`, data URLs only |
 //! | names of speakers | `^[^\s<\|\\/>]{1,64}$` | refused | refused | refused* | as `openai` |
-//! | thinking | – | `reasoning` sealed by [`openai_responses::ENCRYPTED`], followed by what it led to, once | signed by [`anthropic::sign`], never last, first in an open loop if thinking is on | `thinking` | – |
+//! | thinking | – | `reasoning` sealed by [`openai_responses::ENCRYPTED`], in the place that is sealed into it, followed by what it led to, once | signed by [`anthropic::sign`], in the place that is sealed into the signature, never last, first in an open loop if thinking is on | `thinking` | – |
 //! | marks for the prompt cache | form | form | form, at most 4 | – | – |
 //!
 //! Rules with * are not the provider's own: it mends the request, passes over it, or only servers of the same API
@@ -47,6 +48,7 @@ pub mod openai;
 pub mod openai_responses;
 mod openai_words;
 mod parse;
+pub mod place;
 mod refusal;
 mod shape;
 

@@ -10,7 +10,7 @@ use crate::openai_words::{
     OpenAi, empty_array, image_url, length, no_json, only_with, range, schema, size as check_size, tool_name,
 };
 use crate::refusal::Refusal;
-use crate::shape::{Field, Kind, Voice as _, list, may, must, null, object, text};
+use crate::shape::{Field, Kind, list, may, must, null, object, text};
 use crate::{Rules, parse};
 
 const BODY: &[Field] = &[

@@ -39,22 +39,27 @@ impl Task {
     /// Replaces the oldest images, sounds and files of the view by notes, if it is too large for a request. Answers
     /// the ordinal of the rewrite; none if there was nothing to do, or not enough to be worth one. What the model
     /// has not answered yet stays, and so do pinned messages.
-    pub(crate) fn shed_media(&self) -> Result<Option<u64>, StoreError> {
+    ///
+    /// `rendered` is the size of a request that was refused, if there was one: it has tools and parameters, which no
+    /// view knows of. Then it is worth a rewrite if the request fits behind it, and only then.
+    pub(crate) fn shed_media(&self, rendered: Option<u64>) -> Result<Option<u64>, StoreError> {
         let (look, budget) = {
             let mut inner = self.lock();
             self.ensure_view(&mut inner);
             let Some(budget) = self.request_budget(&inner) else { return Ok(None) };
             let look = self.outline_locked(&mut inner)?;
-            if look.view_bytes <= budget || inner.was_looked_through(look.view_bytes, budget) {
+            let looked = rendered.is_none() && inner.was_looked_through(look.view_bytes, budget);
+            if rendered.unwrap_or(look.view_bytes) <= budget || looked {
                 return Ok(None);
             }
             inner.shed_at = look.view_bytes;
             (look, budget)
         };
-        let goal = look.view_bytes - budget / LEAVE.1 * LEAVE.0;
+        let size = rendered.unwrap_or(look.view_bytes);
+        let goal = size - budget / LEAVE.1 * LEAVE.0;
         let (found, covers) = look.oldest_media(goal)?;
         let saved: u64 = found.values().map(|shed| shed.saved).sum();
-        if saved < budget / WORTH {
+        if saved < rendered.map_or(budget / WORTH, |size| size - budget) {
             return Ok(None);
         }
         let rewrite = NewRewrite {

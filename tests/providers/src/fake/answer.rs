@@ -9,7 +9,8 @@ use crate::{Provider, Refusal};
 use bytes::Bytes;
 use serde_json::{Value, json};
 
-use crate::fake::script::Script;
+use crate::fake::script::{Call, Part, Script};
+use crate::place;
 
 /// What the model says.
 #[derive(Debug)]
@@ -20,6 +21,8 @@ pub(crate) struct Reply {
     pub(crate) thinking: Option<String>,
     pub(crate) text: String,
     pub(crate) calls: Vec<Called>,
+    /// The same, one after the other.
+    pub(crate) steps: Vec<Step>,
     /// In OpenAI's words.
     pub(crate) finish: String,
     pub(crate) streamed: bool,
@@ -28,6 +31,15 @@ pub(crate) struct Reply {
     pub(crate) input_tokens: u64,
     pub(crate) cached_tokens: u64,
     pub(crate) output_tokens: u64,
+}
+
+/// What the model does next.
+#[derive(Clone, Debug)]
+pub(crate) enum Step {
+    Think(String),
+    Say(String),
+    /// Which of the calls.
+    Call(usize),
 }
 
 /// A call of a tool.
@@ -50,30 +62,51 @@ impl Reply {
     /// The answer to a body; one that was too large to be read is `null` here and asks for a stream.
     pub(crate) fn new(number: u64, provider: Provider, body: &Value, bytes: usize, script: &Script) -> Self {
         let prefix = if provider == Provider::Anthropic { "toolu" } else { "call" };
-        let calls: Vec<_> = script
-            .tool_calls
-            .iter()
-            .enumerate()
-            .map(|(index, call)| Called {
-                id: call.id.clone().unwrap_or_else(|| format!("{prefix}_fake_{number}_{index}")),
-                name: call.name.clone(),
-                arguments: call.arguments.clone(),
-                custom: call.custom,
-            })
-            .collect();
-        let text = script
-            .text
-            .clone()
-            .unwrap_or_else(|| if calls.is_empty() { echo(body, bytes) } else { String::new() });
+        let called = |(index, call): (usize, &Call)| Called {
+            id: call.id.clone().unwrap_or_else(|| format!("{prefix}_fake_{number}_{index}")),
+            name: call.name.clone(),
+            arguments: call.arguments.clone(),
+            custom: call.custom,
+        };
+        let parts = script.parts.iter().filter_map(|part| match part {
+            Part::ToolCall(call) => Some(call),
+            Part::Thinking(_) | Part::Text(_) => None,
+        });
+        let calls: Vec<_> = script.tool_calls.iter().chain(parts).enumerate().map(called).collect();
+        let told = script.text.clone().filter(|_| script.parts.is_empty());
+        let mute = !calls.is_empty() || !script.parts.is_empty();
+        let mut text = told.unwrap_or_else(|| if mute { String::new() } else { echo(body, bytes) });
+        let mut thinking = script.thinking.clone();
+        let mut steps: Vec<Step> = thinking.clone().map(Step::Think).into_iter().collect();
+        steps.extend((!text.is_empty()).then(|| Step::Say(text.clone())));
+        steps.extend((0..script.tool_calls.len()).map(Step::Call));
+        let mut next = script.tool_calls.len();
+        for part in &script.parts {
+            steps.push(match part {
+                Part::Thinking(more) => {
+                    thinking.get_or_insert_default().push_str(more);
+                    Step::Think(more.clone())
+                }
+                Part::Text(more) => {
+                    text.push_str(more);
+                    Step::Say(more.clone())
+                }
+                Part::ToolCall(_) => {
+                    next += 1;
+                    Step::Call(next - 1)
+                }
+            });
+        }
         let finish = if calls.is_empty() { "stop" } else { "tool_calls" };
         let said = text.len() + calls.iter().map(|call| call.arguments.len()).sum::<usize>();
         let input_tokens = bytes as u64 / 4 + 1;
         Self {
             number,
             model: body["model"].as_str().unwrap_or("fake").to_owned(),
-            thinking: script.thinking.clone(),
+            thinking,
             text,
             calls,
+            steps,
             finish: script.finish.clone().unwrap_or_else(|| finish.to_owned()),
             // Ollama streams unless it is told not to.
             streamed: body["stream"].as_bool().unwrap_or(provider == Provider::Ollama || body.is_null()),
@@ -82,6 +115,20 @@ impl Reply {
             cached_tokens: script.cached_tokens.min(input_tokens),
             output_tokens: said as u64 / 4 + 1,
         }
+    }
+
+    /// What each step is to its neighbours.
+    fn tags(&self) -> Vec<String> {
+        let tag = |step: &Step| match step {
+            Step::Think(_) => place::THOUGHT.to_owned(),
+            Step::Say(text) => place::text(text),
+            Step::Call(at) => {
+                let call = &self.calls[*at];
+                let input = if call.custom { json!(call.arguments) } else { call.input() };
+                place::call(&call.name, &input)
+            }
+        };
+        self.steps.iter().map(tag).collect()
     }
 
     /// The text in pieces, as a model's tokens come.

@@ -281,8 +281,10 @@ fn refuse(
 
 fn respond(provider: Provider, reply: &Reply, script: &Script, mut pen: Pen) -> io::Result<Response<Body>> {
     pen.write(|record| record.status = 200);
-    let (kind, pieces) = if !reply.streamed {
-        let answer = json_body(&answer::whole(provider, reply));
+    let (kind, pieces) = if !reply.streamed || script.whole {
+        let answer = answer::whole(provider, reply);
+        // Over many lines, as some write it.
+        let answer = if script.whole { format!("{answer:#}").into() } else { json_body(&answer) };
         if script.fault.is_none() && script.delay_ms == 0 {
             pen.sent();
             return whole(200, answer);

@@ -1372,7 +1372,7 @@ class StreamRequestRequest(_message.Message):
     """
     max_bytes: _builtins.int
     """A larger body is refused with REQUEST_TOO_LARGE. 0: `config.compression.max_request_bytes` of the task, if it has
-    one.
+    one; then the oldest images and files of the view become notes first, if the body fits without them.
     """
     def __init__(
         self,

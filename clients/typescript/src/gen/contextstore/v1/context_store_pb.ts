@@ -1621,7 +1621,7 @@ export type StreamRequestRequest = Message<"contextstore.v1.StreamRequestRequest
 
   /**
    * A larger body is refused with REQUEST_TOO_LARGE. 0: `config.compression.max_request_bytes` of the task, if it has
-   * one.
+   * one; then the oldest images and files of the view become notes first, if the body fits without them.
    *
    * @generated from field: uint64 max_bytes = 6;
    */
