@@ -292,6 +292,7 @@ fn summarize(to: u64, base: u64) -> NewRewrite {
         strategy: "summarize".to_owned(),
         model: "m".to_owned(),
         timestamp: "2026-01-01T00:00:00Z".parse().unwrap(),
+        sections: None,
     };
     NewRewrite {
         strategy: "summarize".to_owned(),

@@ -22,8 +22,6 @@ pub(super) struct Apart {
     pub(super) material: Material,
     /// Messages of the log that go.
     pub(super) messages: u64,
-    /// Messages of the view that go.
-    pub(super) entries: u64,
     /// Their tokens.
     pub(super) tokens: u64,
     /// Tokens of what stays.
@@ -55,6 +53,8 @@ pub(super) struct Gap {
     pub(super) first_seq: u64,
     /// The last one.
     pub(super) last_seq: u64,
+    /// Messages of the material.
+    pub(super) lines: u64,
     /// Where they stand in the material.
     bytes: Range<u64>,
 }
@@ -62,7 +62,7 @@ pub(super) struct Gap {
 impl Gap {
     /// A place where something is said of all that goes.
     pub(super) fn note(places: Range<u64>) -> Self {
-        Self { places, messages: 0, first_seq: 0, last_seq: 0, bytes: 0..0 }
+        Self { places, messages: 0, first_seq: 0, last_seq: 0, lines: 0, bytes: 0..0 }
     }
 }
 
@@ -109,7 +109,6 @@ impl Apart {
         Ok(Self {
             material: Material::new(file, len),
             messages: sorter.messages,
-            entries: sorter.entries,
             tokens: sorter.tokens,
             kept_tokens: sorter.kept_tokens,
             first_seq: sorter.first_seq,
@@ -126,7 +125,6 @@ impl Apart {
 #[derive(Default)]
 struct Sorter {
     messages: u64,
-    entries: u64,
     tokens: u64,
     kept_tokens: u64,
     first_seq: u64,
@@ -150,10 +148,12 @@ impl Sorter {
             gap.messages += messages;
             gap.first_seq = if gap.first_seq == 0 { seq } else { gap.first_seq };
             gap.last_seq = gap.last_seq.max(seq);
+            gap.lines += u64::from(!bytes.is_empty());
             gap.bytes.end = bytes.end;
         } else {
             let places = place..place + 1;
-            self.gaps.push(Gap { places, messages, first_seq: seq, last_seq: seq, bytes });
+            let lines = u64::from(!bytes.is_empty());
+            self.gaps.push(Gap { places, messages, first_seq: seq, last_seq: seq, lines, bytes });
         }
     }
 
@@ -163,7 +163,6 @@ impl Sorter {
             self.kept_tokens = self.kept_tokens.saturating_add(shown.tokens);
             return to.write(seen);
         }
-        self.entries += 1;
         self.tokens = self.tokens.saturating_add(shown.tokens);
         let text = || plain_text(shown.content.unwrap_or_default()).into_owned();
         match seen.kind {

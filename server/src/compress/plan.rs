@@ -32,7 +32,6 @@ pub(super) struct Stays {
 /// What is to become of a view.
 #[derive(Debug)]
 pub(super) struct Plan {
-    pub(super) strategy: Strategy,
     /// Groups that have to stay, in order.
     pub(super) fixed: Vec<Stays>,
     /// What the strategy keeps beside them: places, rising, apart.
@@ -81,7 +80,7 @@ impl Plan {
         }
         let Looker { chooser, place, fixed, .. } = looker;
         let choice = chooser.choose(fixed.iter().map(|stays| stays.tokens).sum());
-        Ok(Self { strategy, fixed, keep: choice.keep, gone: choice.gone, messages: place, open_from, covers })
+        Ok(Self { fixed, keep: choice.keep, gone: choice.gone, messages: place, open_from, covers })
     }
 
     /// Everything that stays: places, rising, apart.

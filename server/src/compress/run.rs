@@ -13,7 +13,6 @@ use super::plan::{Fixed, Plan};
 use super::squeeze::Squeezed;
 use super::summarize::{Asker, EXTRACTIVE, Summed, Wanted};
 use super::words;
-use crate::context::extract::Extractor;
 use crate::context::{Gone, Policy, Pressure, Stage, Strategy, plain_text};
 use crate::model::{JsonKind, Literal, StoreError, SummaryRecord, TaskId};
 use crate::store::{Caller, Compressed, NewView, Outline, Part, Store};
@@ -211,18 +210,18 @@ pub(super) async fn run(
     }
     let mut made = Made::new(squeezed);
     made.plan_note = plan_note;
+    let wanted = Wanted {
+        id,
+        strategy: order.strategy,
+        policy: &order.policy,
+        apart: &apart,
+        budget,
+        counter: looked.outline.counter,
+        may_ask: !looked.is_emergency(),
+    };
     match looked.plan.gone {
         Gone::Summary if too_few => looked.plan.keep_all(),
         Gone::Summary => {
-            let wanted = Wanted {
-                id,
-                strategy: order.strategy,
-                policy: &order.policy,
-                apart: &apart,
-                budget,
-                counter: looked.outline.counter,
-                may_ask: !looked.is_emergency(),
-            };
             let summed = asker.summarize(&wanted, progress).await?;
             block_in_place(|| take_summary(&mut looked, &mut made, &apart, summed, order, kept + noted))?;
         }
@@ -234,7 +233,7 @@ pub(super) async fn run(
                 made.gaps.push((gap, words::gap(messages, looked.outline.counter)));
             }
         }
-        Gone::Gaps => block_in_place(|| fill_gaps(&looked, &mut made, &apart, order))?,
+        Gone::Gaps => fill_gaps(asker, &looked, &mut made, &wanted, progress).await?,
     }
     let after = kept + made.tokens();
     if after >= looked.outline.tokens {
@@ -374,24 +373,32 @@ pub(super) fn take_summary(
 }
 
 /// Notes or summaries where messages are missing.
-fn fill_gaps(looked: &Looked, made: &mut Made, apart: &Apart, order: &Order) -> Result<(), StoreError> {
-    let counter = looked.outline.counter;
-    let scoring = &order.policy.scoring;
-    let summarises = looked.pressure.stage == Stage::Aggressive;
-    for gap in apart.gaps.iter().filter(|gap| gap.messages > 0) {
-        let mut literal = words::gap(gap.messages, counter);
-        if summarises && gap.messages >= scoring.min_gap_for_summary && gap.last_seq > 0 {
-            let mut extractor = Extractor::new(scoring.gap_max_tokens, counter);
-            apart.material_of(gap).each(&mut |piece| {
-                extractor.take(piece);
-                Ok(())
-            })?;
-            let text = extractor.finish().text;
-            if !text.trim().is_empty() {
-                literal = words::gap_summary((gap.first_seq, gap.last_seq), gap.messages, &text, counter);
-                made.summed.by = EXTRACTIVE.to_owned();
-            }
-        }
+async fn fill_gaps(
+    asker: &Asker<'_>,
+    looked: &Looked,
+    made: &mut Made,
+    wanted: &Wanted<'_>,
+    progress: &(dyn Fn(Step) + Sync),
+) -> Result<(), StoreError> {
+    let (counter, scoring) = (wanted.counter, &wanted.policy.scoring);
+    let gaps = &wanted.apart.gaps;
+    let is_long =
+        |gap: &Gap| gap.messages >= scoring.min_gap_for_summary && gap.lines > 0 && gap.last_seq > 0;
+    // Below that there is time to do without, above it there is none.
+    let summarises = looked.pressure.stage == Stage::Aggressive && gaps.iter().any(is_long);
+    let mut summaries = Vec::new();
+    if summarises {
+        summaries = asker.summarize_gaps(wanted, gaps, &is_long, &mut made.summed, progress).await?;
+    }
+    let mut summaries = summaries.into_iter();
+    for gap in gaps {
+        let summary = summaries.next().flatten().filter(|text| is_long(gap) && !text.trim().is_empty());
+        let range = (gap.first_seq, gap.last_seq);
+        let literal = match summary {
+            Some(text) => words::gap_summary(range, gap.messages, &text, counter),
+            None if gap.messages == 0 => continue,
+            None => words::gap(gap.messages, counter),
+        };
         made.gaps.push((gap.clone(), literal));
     }
     Ok(())

@@ -7,7 +7,7 @@ use std::time::Instant;
 use serde_json::Value;
 use tokio::task::block_in_place;
 
-use super::apart::Apart;
+use super::apart::{Apart, Gap};
 use super::ask::{self, Question, Reply};
 use super::prompt::Purpose;
 use super::{gate, run::Step};
@@ -65,27 +65,59 @@ impl Asker<'_> {
                     self.breakers.succeeded(provider);
                     return Ok(summed);
                 }
-                Err(why) => {
-                    if self.breakers.failed(provider, Instant::now()) {
-                        tracing::warn!(
-                            provider = provider.as_str(),
-                            why,
-                            "a model is not asked for summaries for a while"
-                        );
-                    }
-                    Some(why)
-                }
+                Err(why) => Some(self.failed(wanted, provider, &why)),
             },
             Ok(None) => None,
             Err(why) => Some(why),
         };
-        if let Some(why) = &fallback {
-            tracing::warn!(id = %wanted.id, why, "the built-in summariser steps in");
-        }
         progress(wanted.step(if fallback.is_some() { 3 } else { 1 }, 0));
         let mut summed = block_in_place(|| extract(wanted))?;
         summed.fallback = fallback;
         Ok(summed)
+    }
+
+    /// A short summary for each gap, in order; the built-in summariser makes those of gaps that are worth one, if no model
+    /// does.
+    pub(super) async fn summarize_gaps(
+        &self,
+        wanted: &Wanted<'_>,
+        gaps: &[Gap],
+        is_long: &(dyn Fn(&Gap) -> bool + Sync),
+        summed: &mut Summed,
+        progress: &(dyn Fn(Step) + Sync),
+    ) -> Result<Vec<Option<String>>, StoreError> {
+        progress(wanted.step(1, 0));
+        match self.who(wanted) {
+            Ok(Some((provider, model))) => {
+                let budget = wanted.policy.scoring.gap_max_tokens;
+                let question = wanted.question(Purpose::Gaps, provider, &model, budget, None);
+                let lines: Vec<u64> = gaps.iter().map(|gap| gap.lines).collect();
+                let heard = |tokens| progress(wanted.step(1, tokens));
+                match ask::ask_gaps(self.gateway, self.store, wanted.id, &question, &lines, &heard).await {
+                    Ok(reply) => {
+                        self.breakers.succeeded(provider);
+                        (summed.by, summed.model) = (provider.as_str().to_owned(), model);
+                        return Ok(reply.summaries);
+                    }
+                    Err(error) => summed.fallback = Some(self.failed(wanted, provider, &error.to_string())),
+                }
+            }
+            Ok(None) => {}
+            Err(why) => summed.fallback = Some(why),
+        }
+        summed.by = EXTRACTIVE.to_owned();
+        block_in_place(|| {
+            gaps.iter().map(|gap| is_long(gap).then(|| extract_gap(wanted, gap)).transpose()).collect()
+        })
+    }
+
+    /// Notes that a model failed; answers why.
+    fn failed(&self, wanted: &Wanted<'_>, provider: Provider, why: &str) -> String {
+        tracing::warn!(id = %wanted.id, why, "the built-in summariser steps in");
+        if self.breakers.failed(provider, Instant::now()) {
+            tracing::warn!(provider = provider.as_str(), "a model is not asked for summaries for a while");
+        }
+        why.to_owned()
     }
 
     /// The model to be asked; none if the built-in summariser is wanted, an error if the model cannot be asked.
@@ -126,19 +158,8 @@ impl Asker<'_> {
         let mut refused: Option<String> = None;
         for attempt in [1, 2] {
             progress(wanted.step(attempt, 0));
-            let question = Question {
-                purpose: Purpose::Compaction { retain: wanted.strategy == Strategy::Compact },
-                material: &apart.material,
-                previous: apart.previous.as_deref(),
-                budget: wanted.budget,
-                refs: &apart.refs,
-                policy: wanted.policy,
-                provider,
-                model,
-                window: wanted.policy.summarizer_window,
-                timeout: wanted.policy.summary_timeout,
-                refused: refused.as_deref(),
-            };
+            let purpose = Purpose::Compaction { retain: wanted.strategy == Strategy::Compact };
+            let question = wanted.question(purpose, provider, model, wanted.budget, refused.as_deref());
             let heard = |tokens| progress(wanted.step(attempt, tokens));
             let reply: Reply = ask::ask(self.gateway, self.store, wanted.id, &question, &heard)
                 .await
@@ -167,6 +188,29 @@ impl Asker<'_> {
 }
 
 impl Wanted<'_> {
+    fn question<'a>(
+        &'a self,
+        purpose: Purpose,
+        provider: Provider,
+        model: &'a str,
+        budget: u64,
+        refused: Option<&'a str>,
+    ) -> Question<'a> {
+        Question {
+            purpose,
+            material: &self.apart.material,
+            previous: self.apart.previous.as_deref(),
+            budget,
+            refs: &self.apart.refs,
+            policy: self.policy,
+            provider,
+            model,
+            window: self.policy.summarizer_window,
+            timeout: self.policy.summary_timeout,
+            refused,
+        }
+    }
+
     fn step(&self, attempt: u32, summary_tokens: u64) -> Step {
         Step::Summarizing {
             messages: self.apart.messages,
@@ -196,6 +240,16 @@ fn extract(wanted: &Wanted<'_>) -> Result<Summed, StoreError> {
         by: EXTRACTIVE.to_owned(),
         ..Summed::default()
     })
+}
+
+/// What the built-in summariser makes of a gap.
+fn extract_gap(wanted: &Wanted<'_>, gap: &Gap) -> Result<String, StoreError> {
+    let mut extractor = Extractor::new(wanted.policy.scoring.gap_max_tokens, wanted.counter);
+    wanted.apart.material_of(gap).each(&mut |piece| {
+        extractor.take(piece);
+        Ok(())
+    })?;
+    Ok(extractor.finish().text)
 }
 
 /// The built-in summariser, as it is told.

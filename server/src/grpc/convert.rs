@@ -5,7 +5,6 @@ use contextstore_proto::v1 as pb;
 use prost_types::Timestamp;
 use serde_json::{Map, Value};
 
-pub(super) use super::settings::of_call as settings;
 use crate::context::Settings;
 use crate::model::{
     Durability, Event, Holder, InstanceId, InvalidField, Json, JsonKind, NewMessage, OutputRef, RequestId,

@@ -41,6 +41,7 @@ pub(super) async fn pieces(serving: &Serving, asked: &pb::StreamRequestRequest) 
         }
         Ok(Rendering::new(options, view.lines()))
     };
+    serving.fit(id).await?;
     let rendering = serving
         .with(|store| {
             // A view that grew too large just now is not waited for by anybody else.

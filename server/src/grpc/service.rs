@@ -317,8 +317,9 @@ impl ContextStore for Service {
         let request = request.into_inner();
         let who = (&*request.task_uuid.clone(), &*request.request_id.clone(), request.lease_generation);
         let call = convert::tool_call(request)?;
-        let (_, (seq, duplicate)) =
+        let (id, (seq, duplicate)) =
             self.change(who, |store, id, caller| store.record_tool_call(id, &call, caller)).await?;
+        self.serving.keep_small(id, &self.serving.with(|store| store.pressure(id)).await?);
         Ok(Response::new(pb::RecordToolCallResponse { seq, duplicate }))
     }
 

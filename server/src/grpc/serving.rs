@@ -13,7 +13,7 @@ use super::paced::Pace;
 use super::request;
 use crate::compress::Compressor;
 use crate::config::Limits;
-use crate::context::Pressure;
+use crate::context::{Pressure, Stage};
 use crate::infra::clock::Clock;
 use crate::llm::Gateway;
 use crate::model::{StoreError, TaskId};
@@ -100,6 +100,17 @@ impl Serving {
         if pressure.due {
             self.compressor.soon(&self.store(), id);
         }
+    }
+
+    /// Sees to it that a view can be sent: one that is over the limit is compressed first, as it would be refused.
+    pub(super) async fn fit(&self, id: TaskId) -> Result<(), Status> {
+        let pressure = self.with(|store| store.pressure(id)).await?;
+        if pressure.due && pressure.stage == Stage::Emergency {
+            self.compressor.if_due(&self.store(), id).await;
+        } else {
+            self.keep_small(id, &pressure);
+        }
+        Ok(())
     }
 
     pub(super) async fn info(&self, id: TaskId) -> Result<TaskInfo, Status> {

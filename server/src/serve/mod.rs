@@ -135,8 +135,11 @@ pub async fn run(config: Config, stop: impl Future<Output = ()>) -> Result<(), S
     let upkeep = tokio::spawn(upkeep.run(stopped.clone()));
     let admin = admin.map(|(listener, metrics)| {
         let serving = Arc::clone(&serving);
-        let state =
-            AdminState { metrics, health: Arc::new(move || serving.store().read_only().map_or(Ok(()), Err)) };
+        let health = move || match serving.store().read_only() {
+            Some(reason) => Err(reason),
+            None => Ok(serving.compressor.open_breakers().into_iter().map(not_asked).collect()),
+        };
+        let state = AdminState { metrics, health: Arc::new(health) };
         tokio::spawn(http::serve(listener, state, until(stopped.clone())))
     });
     tracing::info!(
@@ -180,6 +183,11 @@ pub async fn run(config: Config, stop: impl Future<Output = ()>) -> Result<(), S
         let _ = admin.await;
     }
     close(&serving).await
+}
+
+/// A model that is not asked for summaries.
+fn not_asked(provider: Provider) -> String {
+    format!("{} failed too often: the built-in summariser is used for a while", provider.as_str())
 }
 
 /// Says that the server does not serve any more. Whoever watches its health is told, and is then not waited for.

@@ -57,6 +57,7 @@ impl Turn {
     }
 
     async fn turn(&self, events: &mpsc::Sender<Item>) -> Result<(), Status> {
+        self.serving.fit(self.id).await?;
         let request = self.render().await?;
         let started = pb::ChatStarted {
             seqs: self.seqs.clone(),
@@ -230,6 +231,7 @@ impl Turn {
         let outcome = self.write(|store| store.append(self.id, &append)).await?;
         metrics::message_appended(&outcome.source, Role::Assistant.as_str());
         metrics::append_took(began.elapsed());
+        self.serving.keep_small(self.id, &outcome.pressure);
         match said.usage() {
             Some(usage) => self.record_usage(Some(usage)).await,
             None => self.record_call().await,
