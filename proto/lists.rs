@@ -11,6 +11,14 @@ const WORDS: usize = 1024;
 /// Messages behind the first one.
 const MORE: usize = 1023;
 
+/// Directives of each kind.
+const DIRECTIVES: usize = 64;
+/// Messages that a summary leaves as they are.
+const KEPT: usize = 256;
+
+/// Lists of numbers: they may stand in one block.
+const NUMBERS: &[&str] = &["keep_seqs"];
+
 /// The lists of a request, by its name.
 pub(crate) fn of(request: &str) -> &'static [List] {
     match request {
@@ -21,6 +29,19 @@ pub(crate) fn of(request: &str) -> &'static [List] {
             (&[8, 1, 5], "more.message.tool_calls", CALLS),
         ],
         "ChatRequest" => &[(&[2], "messages", MORE + 1), (&[2, 1, 5], "messages.message.tool_calls", CALLS)],
+        "StartTaskRequest" => &[
+            (&[4, 5, 16], "config.compression.summary_directives", DIRECTIVES),
+            (&[4, 5, 18], "config.compression.retain_directives", DIRECTIVES),
+        ],
+        "UpdateTaskRequest" => &[
+            (&[2, 5, 16], "config.compression.summary_directives", DIRECTIVES),
+            (&[2, 5, 18], "config.compression.retain_directives", DIRECTIVES),
+        ],
+        "CompressRequest" | "BeginCompactionRequest" => &[
+            (&[3, 16], "overrides.summary_directives", DIRECTIVES),
+            (&[3, 18], "overrides.retain_directives", DIRECTIVES),
+        ],
+        "CommitCompactionRequest" => &[(&[5], "keep_seqs", KEPT)],
         "ListTasksRequest" => &[(&[1, 1], "filter.statuses", WORDS)],
         "StreamMessagesRequest" => &[(&[6], "kinds", WORDS)],
         _ => &[],
@@ -29,13 +50,16 @@ pub(crate) fn of(request: &str) -> &'static [List] {
 
 /// The first list that is too long.
 pub(crate) fn too_long(request: &str, bytes: &[u8]) -> Option<&'static List> {
-    of(request).iter().find(|(path, _, most)| count(bytes, path, *most) > *most)
+    of(request).iter().find(|(path, name, most)| count(bytes, path, *most, NUMBERS.contains(name)) > *most)
 }
 
 /// Elements of a list, but not many more than `most`. Where the bytes are no message, the rest is not counted: it is not
 /// decoded either.
-fn count(mut bytes: &[u8], path: &[u32], most: usize) -> usize {
-    let Some((field, below)) = path.split_first() else { return 1 };
+fn count(mut bytes: &[u8], path: &[u32], most: usize, numbers: bool) -> usize {
+    let Some((field, below)) = path.split_first() else {
+        // Each number of a block ends with the first byte that says so.
+        return if numbers { bytes.iter().filter(|byte| **byte < 0x80).count() } else { 1 };
+    };
     let mut found = 0;
     while found <= most {
         let Some(key) = varint(&mut bytes) else { break };
@@ -47,8 +71,12 @@ fn count(mut bytes: &[u8], path: &[u32], most: usize) -> usize {
             _ => None,
         };
         let Some(value) = value else { break };
-        if key >> 3 == u64::from(*field) && key & 7 == 2 {
-            found += count(value, below, most - found);
+        if key >> 3 == u64::from(*field) {
+            found += match key & 7 {
+                2 => count(value, below, most - found, numbers),
+                0 if numbers && below.is_empty() => 1,
+                _ => 0,
+            };
         }
     }
     found
@@ -78,6 +106,7 @@ mod tests {
     use std::collections::BTreeSet;
 
     use prost::Message as _;
+    use prost_types::field_descriptor_proto::Type;
 
     use super::*;
     use crate::v1;
@@ -102,6 +131,8 @@ mod tests {
                 let name = format!("{name}{dot}{}", field.name());
                 if field.label() == prost_types::field_descriptor_proto::Label::Repeated {
                     there.insert((request, path.clone(), name.clone()));
+                    let is_block = matches!(field.r#type(), Type::String | Type::Bytes | Type::Message);
+                    assert_eq!(NUMBERS.contains(&name.as_str()), !is_block, "{request}: {name}");
                 }
                 if let Some(below) = field.type_name().strip_prefix(".contextstore.v1.") {
                     todo.push((request, below, path, name));
@@ -139,6 +170,15 @@ mod tests {
         assert_eq!(name(&spread.encode_to_vec()), None);
         spread.more.push(v1::NewMessage { body: body(1), ..Default::default() });
         assert_eq!(name(&spread.encode_to_vec()), Some("more.message.tool_calls"));
+        let kept =
+            |keep_seqs| v1::CommitCompactionRequest { keep_seqs, ..Default::default() }.encode_to_vec();
+        let name_of_kept =
+            |bytes: &[u8]| too_long("CommitCompactionRequest", bytes).map(|(_, name, _)| *name);
+        assert_eq!(name_of_kept(&kept(vec![u64::MAX; KEPT])), None);
+        assert_eq!(name_of_kept(&kept(vec![1000; KEPT + 1])), Some("keep_seqs"));
+        // One by one, as an old encoder has them.
+        let alone: Vec<u8> = [5 << 3, 1].repeat(KEPT + 1);
+        assert_eq!((name_of_kept(&alone[2..]), name_of_kept(&alone)), (None, Some("keep_seqs")));
         // What is cut off is for the decoder to say.
         let bytes = request(2, 2).encode_to_vec();
         assert!((0..bytes.len()).all(|end| name(&bytes[..end]).is_none()));

@@ -65,7 +65,11 @@ impl Scene {
         fs::set_permissions(&key, fs::Permissions::from_mode(0o600)).unwrap();
         let mut settings = Vec::new();
         for provider in PROVIDERS {
-            let version = if ["anthropic", "ollama"].contains(&provider) { "" } else { "/v1" };
+            let version = match provider {
+                "anthropic" | "ollama" => "",
+                "lmstudio" => "/lmstudio/v1",
+                _ => "/v1",
+            };
             let of = |name: &str| format!("llm.providers.{provider}.{name}");
             settings.push((of("base_url"), format!("{}{version}", fake.url())));
             settings.push((of("api_key_file"), key.display().to_string()));

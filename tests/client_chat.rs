@@ -38,7 +38,11 @@ async fn scene() -> (FakeLlm, TestServer, Task, TempDir) {
     fs::set_permissions(&key, fs::Permissions::from_mode(0o600)).unwrap();
     let mut keys = vec![("llm.retries".to_owned(), "0".to_owned())];
     for provider in PROVIDERS {
-        let version = if ["anthropic", "ollama"].contains(&provider) { "" } else { "/v1" };
+        let version = match provider {
+            "anthropic" | "ollama" => "",
+            "lmstudio" => "/lmstudio/v1",
+            _ => "/v1",
+        };
         let of = |name: &str| format!("llm.providers.{provider}.{name}");
         keys.push((of("base_url"), format!("{}{version}", fake.url())));
         keys.push((of("api_key_file"), key.display().to_string()));

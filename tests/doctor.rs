@@ -116,6 +116,7 @@ fn busy_task(store: &Store) -> Started {
         strategy: "summarize".to_owned(),
         model: String::new(),
         timestamp: "2026-01-01T00:00:00Z".parse().unwrap(),
+        sections: None,
     };
     let rewrite = NewRewrite {
         strategy: "summarize".to_owned(),

@@ -56,6 +56,7 @@ stories!(
     complete,
     fail,
     delete,
+    fork,
     reopen,
     recover,
     recover_moves,

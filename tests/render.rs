@@ -30,6 +30,7 @@ pub(crate) fn theirs(provider: Provider) -> contextstore_providers::Provider {
         Provider::OpenAiResponses => P::OpenAiResponses,
         Provider::Anthropic => P::Anthropic,
         Provider::Ollama => P::Ollama,
+        Provider::LmStudio => P::LmStudio,
     }
 }
 

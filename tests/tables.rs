@@ -178,6 +178,7 @@ fn summarize(store: &Store, task: &Started, base: u64, covers: u64) -> u64 {
         strategy: "summarize".to_owned(),
         model: "m".to_owned(),
         timestamp: store.task_info(task.id).unwrap().row.created_at,
+        sections: None,
     };
     let rewrite = NewRewrite {
         strategy: "summarize".to_owned(),

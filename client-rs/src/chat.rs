@@ -33,7 +33,7 @@ pub struct Chat {
 /// How the body of a request is made.
 #[derive(Debug, Clone, Default)]
 pub struct RenderRequest {
-    /// For whom: `openai`, `openai_responses`, `anthropic` or `ollama`.
+    /// For whom: `openai`, `openai_responses`, `anthropic`, `ollama` or `lmstudio`.
     pub provider: String,
     /// The model. Empty: the task's.
     pub model: String,

@@ -175,6 +175,7 @@ impl Client {
             holder: Some(self.holder()),
             request_id: named(start.request_id).unwrap_or_else(new_id),
             lease_generation: 0,
+            ..Default::default()
         };
         let started = call!(self, start_task, request)?;
         // The id in its usual form, however it was given.

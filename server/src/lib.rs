@@ -3,6 +3,7 @@
 //! # Layout
 //! - [`cli`]: the command line
 //! - [`serve`]: the server: sockets, the gRPC service, upkeep
+//! - `compress`: keeps contexts small
 //! - [`llm`]: asks models of providers
 //! - [`http`]: metrics and health over HTTP
 //! - [`config`]: the configuration of a server
@@ -18,6 +19,7 @@ pub use chrono;
 
 pub mod catalog;
 pub mod cli;
+mod compress;
 pub mod config;
 pub mod context;
 mod grpc;

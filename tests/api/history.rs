@@ -338,6 +338,7 @@ fn summarised(data: &std::path::Path) -> TaskId {
             strategy: "summarize".to_owned(),
             model: "extractive".to_owned(),
             timestamp: chrono::Utc::now(),
+            sections: None,
         };
         let rewrite = NewRewrite {
             strategy: "summarize".to_owned(),

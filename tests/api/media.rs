@@ -155,3 +155,39 @@ async fn images_that_only_some_providers_take_count_too() {
     let first = &current(&mut api, &work).await[1]["content"];
     assert!(first.to_string().contains("image left out"), "{first}");
 }
+
+/// A view that fits can become a request that does not, as tools and parameters come on top: then its images go, too.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_request_over_the_budget_of_its_task_is_made_to_fit() {
+    let server = TestServer::start().await;
+    let mut api = api(&server).await;
+    let work = start(&mut api, BUDGET).await;
+    let url = format!("data:image/png;base64,iVBORw0KGgoAAAANSUhE{}", "AAAA".repeat(IMAGE / 4));
+    for _ in 0..4 {
+        let image = json!({"role": "user", "content": [{"type": "image_url", "image_url": {"url": url}}]});
+        append(&mut api, &work, &image).await;
+        append(&mut api, &work, &json!({"role": "assistant", "content": "seen"})).await;
+    }
+    append(&mut api, &work, &json!({"role": "user", "content": "And now?"})).await;
+    assert!(task(&mut api, &work).await.statistics.unwrap().view_bytes < BUDGET);
+    let tool = |bytes: usize| {
+        json!([{"type": "function", "function": {"name": "f", "description": "d".repeat(bytes)}}]).to_string()
+    };
+    let asked = |tools: String, max_bytes| pb::StreamRequestRequest {
+        tools_json: tools,
+        max_bytes,
+        ..work.request("openai")
+    };
+    // What cannot be made to fit changes nothing, and neither does a limit of the call's own.
+    let refused = |status: tonic::Status| assert!(status.message().contains("bytes"), "{status:?}");
+    refused(api.stream_request(asked(tool(2 << 20), 0)).await.unwrap_err());
+    refused(api.stream_request(asked(tool(400 << 10), BUDGET)).await.unwrap_err());
+    assert_eq!(view_generation(&mut api, &work).await, 0);
+    let pieces = crate::wire::all(api.stream_request(asked(tool(400 << 10), 0)).await).await.unwrap();
+    let body: Vec<u8> = pieces.iter().flat_map(|piece| piece.data.to_vec()).collect();
+    assert!(body.len() as u64 <= BUDGET, "{} bytes", body.len());
+    let body: Value = serde_json::from_slice(&body).unwrap();
+    assert!(body["messages"][0].to_string().contains("image left out"), "{}", body["messages"][0]);
+    assert!(body["messages"][6].to_string().contains("image_url"), "the newest one stays");
+    assert_eq!(view_generation(&mut api, &work).await, 1);
+}

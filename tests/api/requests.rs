@@ -112,7 +112,7 @@ async fn what_cannot_be_rendered_is_named() {
     let base = || work.request("openai");
     for (asked, field) in [
         (pb::StreamRequestRequest { provider: String::new(), ..base() }, "provider"),
-        (pb::StreamRequestRequest { provider: "lmstudio".to_owned(), ..base() }, "provider"),
+        (pb::StreamRequestRequest { provider: "lm_studio".to_owned(), ..base() }, "provider"),
         (pb::StreamRequestRequest { model: String::new(), ..base() }, "model"),
         (pb::StreamRequestRequest { params_json: "[]".to_owned(), ..base() }, "params_json"),
         (pb::StreamRequestRequest { params_json: r#"{"messages":[]}"#.to_owned(), ..base() }, "params_json"),

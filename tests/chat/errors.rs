@@ -154,3 +154,38 @@ async fn a_request_that_is_wrong_changes_nothing() {
     assert_eq!(scene.log().await.len(), 0);
     assert!(scene.fake.requests().is_empty());
 }
+
+/// A server that does not stream is understood, and so is one that says what is wrong with a status that is fine.
+#[tokio::test(flavor = "multi_thread")]
+async fn an_answer_that_is_no_stream_is_an_answer() {
+    for provider in PROVIDERS {
+        let mut scene = Scene::new(&[("llm.retries", "1")]).await;
+        let call = json!({"name": "read", "arguments": "{\"path\":\"a\"}"});
+        scene
+            .fake
+            .script(&json!({"whole": true, "thinking": "Hm.", "text": "I look.", "tool_calls": [call]}));
+        let ask = pb::ChatRequest { tools_json: crate::TOOLS.to_owned(), ..scene.ask(provider, "Hello") };
+        let heard = scene.chat(ask).await;
+        assert_eq!(heard.whole().finish_reason, "tool_calls", "{provider}");
+        assert_eq!((heard.text.as_str(), heard.reasoning.as_str()), ("I look.", "Hm."), "{provider}");
+        let (_, name, arguments) = &heard.calls[0];
+        let arguments: serde_json::Value = serde_json::from_str(arguments).unwrap();
+        assert_eq!((name.as_str(), arguments), ("read", json!({"path": "a"})), "{provider}");
+        assert!(heard.usage.unwrap().input_tokens > 0, "{provider}");
+        assert_eq!(scene.fake.requests().len(), 1, "{provider}: it was asked again");
+        // The next request has all of it, and is valid.
+        let result = json!({"role": "tool", "tool_call_id": heard.calls[0].0, "content": "x"});
+        let ask =
+            pb::ChatRequest { tools_json: crate::TOOLS.to_owned(), ..scene.ask_with(provider, &[result]) };
+        scene.chat(ask).await.whole();
+        assert_eq!(scene.verdicts(), ["ok", "ok"], "{provider}");
+
+        scene.fake.reset();
+        scene.fake.script(&json!({"status": 200, "message": "the model is not loaded", "times": 2}));
+        let heard = scene.chat(scene.ask(provider, "Hello")).await;
+        let told = why(heard.error.as_ref().unwrap());
+        assert_eq!(told.reason, ErrorReason::ProviderFailed, "{provider}");
+        assert!(told.words.contains("the model is not loaded"), "{provider}: {}", told.words);
+        assert_eq!(scene.fake.requests().len(), 2, "{provider}");
+    }
+}

@@ -123,6 +123,51 @@ async fn thoughts_go_back_to_the_provider_they_came_from() {
     }
 }
 
+/// A model that thinks between its calls finds its thoughts where they were: the fake seals their places.
+#[tokio::test(flavor = "multi_thread")]
+async fn thoughts_between_calls_go_back_between_them() {
+    for (provider, params) in [
+        ("anthropic", r#"{"max_tokens":4000,"thinking":{"type":"enabled","budget_tokens":2000}}"#),
+        ("openai_responses", r#"{"reasoning":{"effort":"low"}}"#),
+    ] {
+        let mut scene = Scene::new(&[]).await;
+        let call = |path: &str| {
+            let arguments = json!({"path": path}).to_string();
+            json!({"tool_call": {"name": "read", "arguments": arguments}})
+        };
+        scene.fake.script(&json!({"parts": [
+            {"thinking": "First a."}, {"text": "I look at 「a」. "}, call("a"), {"thinking": ""},
+            {"text": "Now b."}, call("b"), {"thinking": "And c."}, call("c"),
+        ]}));
+        let with = |request: pb::ChatRequest| pb::ChatRequest {
+            tools_json: TOOLS.to_owned(),
+            params_json: params.to_owned(),
+            ..request
+        };
+        let heard = scene.chat(with(scene.ask(provider, "Compare"))).await;
+        assert_eq!(heard.text, "I look at 「a」. Now b.", "{provider}");
+        let log = scene.log().await;
+        assert_eq!(
+            log[1]["extra"]["reasoning_order"],
+            json!(["thought", 15, "call", "thought", 6, "call", "thought", "call"]),
+            "{provider}: {}",
+            log[1]
+        );
+        let result = |id: &str| json!({"role": "tool", "tool_call_id": id, "content": "x"});
+        let results: Vec<Value> = heard.calls.iter().map(|(id, _, _)| result(id)).collect();
+        assert_eq!(results.len(), 3);
+        scene.chat(with(scene.ask_with(provider, &results))).await.whole();
+        assert_eq!(scene.verdicts(), ["ok", "ok"], "{provider}");
+        // Others get the text and the calls.
+        scene.chat(with_tools(scene.ask("openai", "And you?"))).await.whole();
+        assert_eq!(scene.verdicts().last().unwrap(), "ok");
+    }
+}
+
+fn with_tools(request: pb::ChatRequest) -> pb::ChatRequest {
+    pb::ChatRequest { tools_json: TOOLS.to_owned(), ..request }
+}
+
 /// Who and what is asked: the call says, else the task, else the server.
 #[tokio::test(flavor = "multi_thread")]
 async fn the_task_and_the_server_say_who_is_asked_if_the_call_does_not() {
@@ -206,4 +251,35 @@ async fn what_is_appended_meanwhile_stands_before_the_answer() {
     let heard = scene.chat(scene.ask("anthropic", "Go on")).await;
     heard.whole();
     assert_eq!(scene.verdicts(), ["ok", "ok"]);
+}
+
+/// Images that leave no room for the tools are left out, and the model is asked all the same.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_request_over_the_budget_of_its_task_is_made_to_fit() {
+    const BUDGET: u64 = 1 << 20;
+    let mut scene = Scene::new(&[]).await;
+    let compression = pb::CompressionConfig { max_request_bytes: Some(BUDGET), ..Default::default() };
+    let config = pb::TaskConfig { compression: Some(compression), ..Default::default() };
+    let request = pb::StartTaskRequest { config: Some(config), ..Default::default() };
+    scene.work = start_as(&mut scene.api, request).await;
+    let url = format!("data:image/png;base64,iVBORw0KGgoAAAANSUhE{}", "AAAA".repeat(50 << 10));
+    let image = json!({"role": "user", "content": [{"type": "image_url", "image_url": {"url": url}}]});
+    for _ in 0..4 {
+        scene.chat(scene.ask_with("openai", std::slice::from_ref(&image))).await.whole();
+    }
+    let tools =
+        json!([{"type": "function", "function": {"name": "f", "description": "d".repeat(400 << 10)}}]);
+    let ask = pb::ChatRequest { tools_json: tools.to_string(), ..scene.ask("openai", "And now?") };
+    scene.chat(ask).await.whole();
+    let last = scene.fake.requests().pop().unwrap();
+    let bytes = last["bytes"].as_u64().unwrap();
+    assert!(bytes <= BUDGET && bytes > BUDGET / 2, "{bytes} bytes");
+    assert_eq!(last["verdict"], "ok");
+    // What cannot be made to fit is refused, with both figures.
+    let tools = json!([{"type": "function", "function": {"name": "f", "description": "d".repeat(2 << 20)}}]);
+    let ask = pb::ChatRequest { tools_json: tools.to_string(), ..scene.ask("openai", "And now?") };
+    let heard = scene.chat(ask).await;
+    let told = crate::wire::why(heard.error.as_ref().unwrap());
+    assert_eq!(told.reason, pb::ErrorReason::RequestTooLarge);
+    assert_eq!(scene.request_files(), [""; 0]);
 }

@@ -155,6 +155,10 @@ impl Fs for GateFs {
         self.inner.rename_new(from, to)
     }
 
+    fn hard_link(&self, from: &StorePath, to: &StorePath) -> io::Result<()> {
+        self.inner.hard_link(from, to)
+    }
+
     fn remove_file(&self, path: &StorePath) -> io::Result<()> {
         self.inner.remove_file(path)
     }

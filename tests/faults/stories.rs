@@ -130,6 +130,25 @@ pub(crate) fn delete() -> Story {
     story
 }
 
+/// Forks of a task that has ended, with everything a task can have.
+pub(crate) fn fork() -> Story {
+    let mut before = talk();
+    let more = [Act::Tool("ls"), Act::Plan("first this"), Act::Summarize(5, 0), Act::Complete];
+    before.extend(more.into_iter().map(on));
+    let swept = vec![
+        on_second(Act::Fork(4)),
+        on_second(say("user", "another way")),
+        on_third(Act::Fork(0)),
+        on_third(Act::Undo),
+        on_third(Act::Look),
+    ];
+    let between = Between::Die(|disk| {
+        let [folder, id] = dir_of(disk, 0);
+        disk.write_file(&path(&[&folder, &id, "outputs", "o1"]), b"all of it").unwrap();
+    });
+    Story { name: "fork", before, between, swept, quarantined: &[] }
+}
+
 pub(crate) fn reopen() -> Story {
     let mut story =
         story("close and open", talk(), Between::GoOn, &[Act::Reopen, say("user", "good morning")]);

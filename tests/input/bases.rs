@@ -29,7 +29,7 @@ pub(crate) struct Base {
 pub(crate) fn base(method: &str) -> Base {
     let holder = json!({"instanceId": "a", "processId": 7, "hostname": "here"});
     let request = match method {
-        "StartTask" | "ResumeTask" => json!({"holder": holder}),
+        "StartTask" | "ResumeTask" | "ForkTask" => json!({"holder": holder}),
         "UpdateTask" => json!({"config": {}}),
         "AppendMessage" | "AppendMessages" => json!({"message": {"role": "user"}}),
         "GetMessage" | "PinMessage" | "UnpinMessage" | "RewindTask" => json!({"seq": "1"}),
@@ -53,7 +53,7 @@ pub(crate) fn documented(field: &str) -> &'static [ErrorReason] {
     match field {
         "task_uuid" => &[R::TaskNotFound],
         "lease_generation" => &[R::StaleLease, R::LeaseHeld, R::TaskNotFound],
-        "seq" | "as_of_seq" => &[R::MessageNotFound],
+        "seq" | "as_of_seq" | "at_seq" => &[R::MessageNotFound],
         "generation" => &[R::StaleView],
         "max_bytes" => &[R::RequestTooLarge],
         "provider" | "model" => &[R::ProviderNotConfigured],

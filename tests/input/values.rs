@@ -72,11 +72,21 @@ impl Case {
 }
 
 /// Fields that take a few words only.
-const VOCABULARIES: [&str; 10] = [
+const VOCABULARIES: [&str; 20] = [
     "message.role",
     "message.tool_calls.type",
     "config.durability",
     "config.compression.strategy",
+    "config.compression.complexity",
+    "config.compression.preset",
+    "config.compression.summarizer",
+    "config.compression.provider",
+    "overrides.strategy",
+    "overrides.complexity",
+    "overrides.preset",
+    "overrides.summarizer",
+    "overrides.provider",
+    "strategy",
     "status",
     "order",
     "filter.statuses",

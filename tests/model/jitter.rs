@@ -62,6 +62,10 @@ impl Fs for JitterFs {
         self.around(|fs| fs.rename_new(from, to))
     }
 
+    fn hard_link(&self, from: &StorePath, to: &StorePath) -> io::Result<()> {
+        self.around(|fs| fs.hard_link(from, to))
+    }
+
     fn remove_file(&self, path: &StorePath) -> io::Result<()> {
         self.around(|fs| fs.remove_file(path))
     }

@@ -238,6 +238,7 @@ fn summary(rng: &mut Rng, from: u64, to: u64) -> SummaryRecord {
         strategy: "summarize".to_owned(),
         model: "m".to_owned(),
         timestamp: "2026-01-02T03:04:05.000006Z".parse().unwrap(),
+        sections: None,
     }
 }
 

@@ -165,6 +165,196 @@ fn ollama() {
     );
 }
 
+/// Thoughts stand where they stood; where that is not known, in front.
+#[test]
+fn thoughts_go_back_to_their_places() {
+    let call =
+        |id: &str| json!({"id": id, "type": "function", "function": {"name": "read", "arguments": "{}"}});
+    let thought = |text: &str| json!({"type": "thinking", "thinking": text, "signature": "s"});
+    let item = |id: &str| json!({"type": "reasoning", "id": id, "summary": [], "encrypted_content": "e"});
+    let said = |order: Value| {
+        let messages = [
+            json!({"role": "user", "content": "Go"}),
+            json!({
+                "role": "assistant", "content": "aé→b", "tool_calls": [call("1"), call("2")],
+                "thinking_blocks": [thought("x"), thought(""), thought("z")],
+                "reasoning_items": [item("rs_1"), item("rs_2"), item("rs_3")],
+                "reasoning_order": order,
+            }),
+        ];
+        View::of(&messages.map(|message| message.to_string()))
+    };
+    let blocks = |view: &View| -> Vec<String> {
+        let body: Value =
+            serde_json::from_slice(&view.render(options(Provider::Anthropic, "", TOOLS))).unwrap();
+        let word = |block: &Value| match block["type"].as_str().unwrap() {
+            "thinking" => format!("({})", block["thinking"].as_str().unwrap()),
+            "text" => block["text"].as_str().unwrap().to_owned(),
+            _ => format!("call {}", block["id"].as_str().unwrap()),
+        };
+        body["messages"][1]["content"].as_array().unwrap().iter().map(word).collect()
+    };
+    let items = |view: &View| -> Vec<String> {
+        let body: Value =
+            serde_json::from_slice(&view.render(options(Provider::OpenAiResponses, "", TOOLS))).unwrap();
+        let word = |item: &Value| match item["type"].as_str().unwrap_or("message") {
+            "reasoning" => item["id"].as_str().unwrap().to_owned(),
+            "message" => item["content"].as_str().unwrap().to_owned(),
+            "function_call" => format!("call {}", item["call_id"].as_str().unwrap()),
+            _ => "output".to_owned(),
+        };
+        body["input"].as_array().unwrap()[1..].iter().map(word).collect()
+    };
+    let known = said(json!(["thought", 3, "call", "thought", 1, "thought", "call"]));
+    assert_eq!(blocks(&known), ["(x)", "aé→", "call 1", "()", "b", "(z)", "call 2"]);
+    let outputs = ["output", "output"];
+    let expected = ["rs_1", "aé→", "call 1", "rs_2", "b", "rs_3", "call 2"];
+    assert_eq!(items(&known), [&expected[..], &outputs].concat());
+    for other in [
+        json!(null),
+        json!([]),
+        json!(["thought", 3, "call", "thought", 1, "thought"]),
+        json!(["thought", 2, "call", "thought", 1, "thought", "call"]),
+        json!(["thought", 9, "call", "thought", 1, "thought", "call"]),
+        json!(["thought", 4, "call", "thought", "thought", "thought", "call"]),
+        json!(["thought", 4, "call", "thought", -0.5, "thought", "call"]),
+    ] {
+        let unknown = said(other.clone());
+        assert_eq!(blocks(&unknown), ["(x)", "()", "(z)", "aé→b", "call 1", "call 2"], "{other}");
+        let expected = ["rs_1", "rs_2", "rs_3", "aé→b", "call 1", "call 2"];
+        assert_eq!(items(&unknown), [&expected[..], &outputs].concat(), "{other}");
+    }
+    // Others get one text and all calls.
+    let body: Value = serde_json::from_slice(&known.render(options(Provider::OpenAi, "", TOOLS))).unwrap();
+    assert_eq!(body["messages"][1]["content"], "aé→b");
+    // A thought that nothing follows is not sent.
+    let last = said(json!(["thought", 3, "call", "call", "thought", 1, "thought"]));
+    assert_eq!(blocks(&last), ["(x)", "aé→", "call 1", "call 2", "()", "b"]);
+}
+
+/// OpenAI takes 128 calls in a message: more become several messages, each with its results, in whatever order they came.
+#[test]
+fn many_calls_become_several_messages() {
+    let call = |at: usize| json!({"id": format!("c{at}"), "type": "function", "function": {"name": "read", "arguments": "{}"}});
+    let result = |at: usize, text: &str| {
+        json!({"role": "tool", "tool_call_id": format!("c{at}"), "content": text}).to_string()
+    };
+    let asks = json!({"role": "assistant", "content": "All of them.", "tool_calls": (0..300).map(call).collect::<Vec<_>>()}).to_string();
+    let shape = |provider: Provider, view: &View| -> Vec<String> {
+        let body: Value = serde_json::from_slice(&view.render(options(provider, "", TOOLS))).unwrap();
+        let messages = body["messages"].as_array().unwrap();
+        let mut found: Vec<String> = Vec::new();
+        for message in messages {
+            let calls = message["tool_calls"].as_array().map_or(0, Vec::len);
+            let content = message["content"].as_str().unwrap_or("-");
+            let word = match message["role"].as_str().unwrap() {
+                "assistant" => format!("{content} {calls}"),
+                "tool" if content == MISSING => "missing".to_owned(),
+                "tool" => "result".to_owned(),
+                other => other.to_owned(),
+            };
+            match found.last_mut().filter(|last| last.starts_with(&format!("{word} x"))) {
+                Some(last) => {
+                    let times: usize = last.rsplit('x').next().unwrap().parse().unwrap();
+                    *last = format!("{word} x{}", times + 1);
+                }
+                None => found.push(format!("{word} x1")),
+            }
+        }
+        found
+    };
+    let mut forward: Vec<String> = vec![asks.clone()];
+    forward.extend((0..300).map(|at| result(at, "ok")));
+    let mut backward: Vec<String> = vec![asks.clone()];
+    backward.extend((0..300).rev().map(|at| result(at, "ok")));
+    let expected = ["All of them. 128 x1", "result x128", "- 128 x1", "result x128", "- 44 x1", "result x44"];
+    for messages in [&forward, &backward] {
+        assert_eq!(shape(Provider::OpenAi, &View::of(messages)), expected);
+    }
+    assert_eq!(shape(Provider::LmStudio, &View::of(&forward)), ["All of them. 300 x1", "result x300"]);
+    // One that is missing in the middle, and one that is open at the end.
+    let some: Vec<String> = forward
+        .iter()
+        .enumerate()
+        .filter(|(at, _)| ![6, 300].contains(at))
+        .map(|(_, message)| message.clone())
+        .collect();
+    assert_eq!(
+        shape(Provider::OpenAi, &View::of(&some)),
+        [
+            "All of them. 128 x1",
+            "result x127",
+            "missing x1",
+            "- 128 x1",
+            "result x128",
+            "- 44 x1",
+            "result x43",
+            "missing x1"
+        ]
+    );
+    // What is kept for later has a limit: then nobody waits for the first ones any more.
+    let large = "x".repeat(3 << 20);
+    let mut late = vec![asks];
+    late.extend([result(1, "ok"), result(200, &large), result(201, &large), result(0, "late")]);
+    assert_eq!(
+        shape(Provider::OpenAi, &View::of(&late)),
+        [
+            "All of them. 128 x1",
+            "result x1",
+            "missing x127",
+            "- 128 x1",
+            "result x2",
+            "missing x126",
+            "- 44 x1",
+            "missing x44",
+            "user x1"
+        ]
+    );
+}
+
+/// Others that speak like OpenAI: one text, no role of their own for developers, and functions only.
+#[test]
+fn lmstudio() {
+    let body = rendered(Provider::LmStudio, r#"{"temperature":0.5}"#, TOOLS);
+    let raw = r#"{"_raw":"{\"path\": \"half"}"#;
+    let note = format!("[image omitted: image/png, {} bytes]", PNG.len() / 4 * 3);
+    assert_eq!(
+        body,
+        json!({"model": "claude-opus-5", "temperature": 0.5, "tools": [
+            {"type": "function", "function": {"name": "read", "description": "Reads.", "parameters": {"type": "object", "properties": {"path": {"type": "string"}}}}},
+            {"type": "function", "function": {"name": "patch", "parameters": {"type": "object", "properties": {"input": {"type": "string"}}, "required": ["input"]}}},
+        ], "messages": [
+            {"role": "system", "content": "Be brief."},
+            {"role": "system", "content": "Very."},
+            {"role": "user", "name": "Ann_B", "content": [
+                {"type": "text", "text": "Look:"},
+                {"type": "image_url", "image_url": {"url": format!("data:image/png;base64,{PNG}")}},
+            ]},
+            {"role": "assistant", "content": "", "tool_calls": [
+                {"id": "a.b", "type": "function", "function": {"name": "read", "arguments": "{\"path\": \"x\"}"}},
+                {"id": "c", "type": "function", "function": {"name": "read", "arguments": raw}},
+                {"id": "d", "type": "function", "function": {"name": "patch", "arguments": "{\"input\":\"+x\"}"}},
+            ]},
+            {"role": "tool", "tool_call_id": "a.b", "content": "file"},
+            {"role": "tool", "tool_call_id": "c", "content": note},
+            {"role": "tool", "tool_call_id": "d", "content": MISSING},
+        ]})
+    );
+    let odd = [json!({"role": "user", "content": [
+        {"type": "text", "text": "a"},
+        {"type": "image_url", "image_url": {"url": "https://example.org/a.png"}},
+        {"type": "input_audio", "input_audio": {"data": "UklGRiQAAABXQVZF", "format": "wav"}},
+        {"type": "file", "file": {"file_id": "file-1"}},
+    ]})
+    .to_string()];
+    let body: Value =
+        serde_json::from_slice(&View::of(&odd).render(options(Provider::LmStudio, "", ""))).unwrap();
+    assert_eq!(
+        body["messages"][0]["content"],
+        "a\n[image: https://example.org/a.png]\n[audio omitted: wav, 12 bytes]\n[file omitted: file-1]"
+    );
+}
+
 #[test]
 fn a_view_without_anything_still_asks_for_something() {
     for provider in Provider::ALL {

@@ -121,7 +121,7 @@ fn check_task(
             (_, outcome) => outcome,
         })
     };
-    let started = told(|act| matches!(act, Act::Start));
+    let started = told(|act| matches!(act, Act::Start | Act::Fork(_)));
     let deleted = told(|act| matches!(act, Act::Delete));
     match folders[..] {
         [] if !matches!(started, Outcome::Acked(_)) || deleted != Outcome::Untried => return Ok(()),
@@ -165,6 +165,7 @@ fn check_task(
     if messages
         != log.requests.values().flatten().filter(|at| log.lines[**at].value["event"].is_null()).count()
             as u64
+            + log.copied
     {
         wrong.push("there are messages that nobody sent".to_owned());
     }
@@ -190,10 +191,21 @@ fn check_task(
         }
     }
 
+    if let Some((from, rest)) = &log.forked {
+        wrong.extend(check_fork(fs, from, rest));
+        let outputs = |id: &str, folder: &str| names(fs, &path(&[folder, id, "outputs"]));
+        let source = folders_of(fs, TaskId::parse(from).unwrap());
+        if source.first().is_some_and(|folder| outputs(from, folder) != outputs(&id.to_string(), folders[0]))
+        {
+            wrong.push("its outputs are not those of the task it was forked from".to_owned());
+        }
+    }
+
     // A resume is told by its lease.
     let status = log.lines.iter().rev().find_map(|line| match line.value["event"].as_str() {
         Some("status") => line.value["status"].as_str(),
         Some("lease") if line.value["reason"] == "resume" => Some("running"),
+        Some("forked") => Some("running"),
         _ => None,
     });
     let status = status.unwrap_or("running");
@@ -239,10 +251,22 @@ fn check_task(
     Ok(())
 }
 
+/// What was copied is what stands in the log it came from, to the end of its last message.
+fn check_fork(fs: &dyn Fs, from: &str, copied: &[String]) -> Option<String> {
+    let folder = *folders_of(fs, TaskId::parse(from).unwrap()).first()?;
+    let source = String::from_utf8(read(fs, &path(&[folder, from, "messages.jsonl"]))?).unwrap_or_default();
+    let there: Vec<&str> = source.lines().skip(1).take(copied.len()).collect();
+    (there != *copied).then(|| format!("it was forked from something else: {copied:?}"))
+}
+
 struct Log {
     lines: Vec<LogLine>,
     /// The lines of each request.
     requests: BTreeMap<String, Vec<usize>>,
+    /// Messages that came from another task.
+    copied: u64,
+    /// Which that is, and the lines that came of it but for the first.
+    forked: Option<(String, Vec<String>)>,
 }
 
 struct LogLine {
@@ -253,10 +277,16 @@ struct LogLine {
 impl Log {
     fn read(fs: &dyn Fs, path: &StorePath, wrong: &mut Vec<String>) -> Self {
         let text = String::from_utf8(read(fs, path).unwrap_or_default()).unwrap_or_default();
-        let mut log = Self { lines: Vec::new(), requests: BTreeMap::new() };
+        let mut log = Self { lines: Vec::new(), requests: BTreeMap::new(), copied: 0, forked: None };
         for line in text.lines() {
             match serde_json::from_str::<Value>(line) {
                 Ok(value) => {
+                    if value["event"] == "forked" {
+                        log.copied = value["at_seq"].as_u64().unwrap_or_default();
+                        log.requests.clear();
+                        let copied = log.lines.iter().skip(1).map(|line| line.text.clone()).collect();
+                        log.forked = Some((value["from"].as_str().unwrap_or_default().to_owned(), copied));
+                    }
                     if let Some(request) = value["request_id"].as_str() {
                         log.requests.entry(request.to_owned()).or_default().push(log.lines.len());
                     }
@@ -286,7 +316,7 @@ fn differs(act: &Act, request_id: &str, line: &LogLine, outcome: Outcome) -> Opt
             "seq",
         ),
         Act::Plan(text) => (has(&format!(",\"plan_type\":\"initial\",\"plan_content\":\"{text}\"")), "id"),
-        Act::Start => (line.value["event"] == "lease", "generation"),
+        Act::Start | Act::Fork(_) => (line.value["event"] == "lease", "generation"),
         Act::Usage(tokens) => (line.value["event"] == "usage" && line.value["input_tokens"] == *tokens, ""),
         Act::Config(model) => {
             (line.value["event"] == "config" && line.value["config"]["model"] == *model, "")

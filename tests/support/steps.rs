@@ -9,13 +9,15 @@ use contextstore::model::{
     Event, Literal, LiteralKind, NewMessage, Plan, RequestId, Role, Segment, StoreError, SummaryRecord,
     TaskConfig, TaskId, TaskKey, ToolCall, ToolStatus,
 };
-use contextstore::store::{Append, Caller, NewRewrite, StartTask, Store};
+use contextstore::store::{Append, Caller, ForkTask, NewRewrite, StartTask, Store};
 
 /// What a client can do.
 #[derive(Debug, Clone)]
 pub(crate) enum Act {
     /// Start the task, or take it up again.
     Start,
+    /// Make it of the first task, up to a message; 0: all.
+    Fork(u64),
     /// Append a message.
     Say(Say),
     /// Record a tool call.
@@ -168,7 +170,7 @@ impl Client {
         self.outcomes[at] = Outcome::Acked(told);
         let Step { task, act } = &self.steps[at];
         match act {
-            Act::Start | Act::Resume => self.leases[*task] = told,
+            Act::Start | Act::Fork(_) | Act::Resume => self.leases[*task] = told,
             Act::Pause | Act::Complete | Act::Fail | Act::Delete => self.leases[*task] = 0,
             _ => {}
         }
@@ -192,6 +194,15 @@ impl Client {
                     },
                     user: "u".to_owned(),
                     config: TaskConfig::default(),
+                    holder: crate::support::holder("a"),
+                    request_id: Some(request_id),
+                })
+                .map(|started| started.lease_generation),
+            Act::Fork(at_seq) => store
+                .fork_task(ForkTask {
+                    from: task_id(0),
+                    at_seq: *at_seq,
+                    id: Some(id),
                     holder: crate::support::holder("a"),
                     request_id: Some(request_id),
                 })
@@ -281,6 +292,7 @@ fn summarize(to: u64, base: u64) -> NewRewrite {
         strategy: "summarize".to_owned(),
         model: "m".to_owned(),
         timestamp: "2026-01-01T00:00:00Z".parse().unwrap(),
+        sections: None,
     };
     NewRewrite {
         strategy: "summarize".to_owned(),

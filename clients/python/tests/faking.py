@@ -27,7 +27,8 @@ class FakeLlm:
 
     def base_url(self, provider: str) -> str:
         """Where it is that provider."""
-        return self.url if provider in ("anthropic", "ollama") else f"{self.url}/v1"
+        version = {"anthropic": "", "ollama": "", "lmstudio": "/lmstudio/v1"}.get(provider, "/v1")
+        return self.url + version
 
     def environment(self) -> dict[str, str]:
         """For a server that is to ask it, whoever is meant."""

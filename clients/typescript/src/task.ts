@@ -299,8 +299,8 @@ export class Task {
   }
 
   /**
-   * What the model sees as the body of a request to a provider (`openai`, `openai_responses`, `anthropic`, `ollama`),
-   * for an HTTP client of one's own: `fetch(url, { method: "POST", body: ReadableStream.from(…), duplex: "half" })`. It
+   * What the model sees as the body of a request to a provider (`openai`, `openai_responses`, `anthropic`, `ollama`,
+   * `lmstudio`), for an HTTP client of one's own: `fetch(url, { method: "POST", body: ReadableStream.from(…), duplex: "half" })`. It
    * is valid whatever happened to the task. A connection that breaks after the first byte ends it: ask again.
    */
   request(provider: string, options: RequestOptions = {}): AsyncGenerator<Uint8Array, void, undefined> {

@@ -8,7 +8,7 @@ use serde::de::{Deserialize, Deserializer, Error, MapAccess, SeqAccess, Visitor}
 use serde_saphyr::Spanned;
 
 use super::error::Problem;
-use super::kind::Raw;
+use super::value::Raw;
 
 /// Nobody writes more.
 const MAX_BYTES: u64 = 1 << 20;

@@ -1,9 +1,9 @@
-//! The table of keys, and the names that are none: variables with other uses, and keys of older designs.
+//! The table of keys; those of some sections stand in files of their own. And variables that are no keys.
 
 use std::time::Duration;
 
 use super::kind::Kind;
-use super::{LogFormat, TcpAuth, llm};
+use super::{LogFormat, TcpAuth, compression, hooks, llm, prune};
 use crate::model::{Durability, TokenCounter};
 
 /// One key.
@@ -22,11 +22,11 @@ pub(super) struct Key {
 }
 
 const KIB: u64 = 1 << 10;
-const MIB: u64 = 1 << 20;
-const GIB: u64 = 1 << 30;
-const SHORT: Duration = Duration::from_millis(100);
-const HOUR: Duration = Duration::from_secs(3600);
-const DAY: Duration = Duration::from_secs(24 * 3600);
+pub(super) const MIB: u64 = 1 << 20;
+pub(super) const GIB: u64 = 1 << 30;
+pub(super) const SHORT: Duration = Duration::from_millis(100);
+pub(super) const HOUR: Duration = Duration::from_secs(3600);
+pub(super) const DAY: Duration = Duration::from_secs(24 * 3600);
 
 /// Of what is counted: what fits into every integer it goes to, and is more than a machine can hold.
 const MANY: u64 = 1 << 16;
@@ -34,18 +34,27 @@ const MANY: u64 = 1 << 16;
 /// All keys, in the order in which they are told.
 pub(super) const KEYS: &[Key] = &joined();
 
-const fn joined() -> [Key; OWN.len() + count(&llm::KEYS)] {
-    let mut keys = [OWN[0]; OWN.len() + count(&llm::KEYS)];
-    let mut at = 0;
-    while at < OWN.len() {
-        keys[at] = OWN[at];
-        at += 1;
-    }
-    let mut list = 0;
-    while list < llm::KEYS.len() {
+const LISTS: [&[Key]; 11] = [
+    OWN,
+    &compression::KEYS,
+    &prune::KEYS,
+    LAST,
+    &hooks::KEYS,
+    llm::KEYS[0],
+    llm::KEYS[1],
+    llm::KEYS[2],
+    llm::KEYS[3],
+    llm::KEYS[4],
+    llm::KEYS[5],
+];
+
+const fn joined() -> [Key; count()] {
+    let mut keys = [OWN[0]; count()];
+    let (mut at, mut list) = (0, 0);
+    while list < LISTS.len() {
         let mut from = 0;
-        while from < llm::KEYS[list].len() {
-            keys[at] = llm::KEYS[list][from];
+        while from < LISTS[list].len() {
+            keys[at] = LISTS[list][from];
             at += 1;
             from += 1;
         }
@@ -54,10 +63,10 @@ const fn joined() -> [Key; OWN.len() + count(&llm::KEYS)] {
     keys
 }
 
-const fn count(lists: &[&[Key]]) -> usize {
+const fn count() -> usize {
     let (mut sum, mut at) = (0, 0);
-    while at < lists.len() {
-        sum += lists[at].len();
+    while at < LISTS.len() {
+        sum += LISTS[at].len();
         at += 1;
     }
     sum
@@ -107,6 +116,14 @@ const OWN: &[Key] = &[
         since: "0.1.0",
         about: "When a record is acknowledged: on disk by a shared sync, on disk by a sync of its own, or in the \
                 cache of the system, which a power cut loses. A task may say otherwise",
+    },
+    Key {
+        name: "models",
+        kind: Kind::Table { set: |c, table| c.models = table },
+        default: "none",
+        since: "0.1.0",
+        about: "How many tokens models take, by name, or by the start of a name and `*`: what a task's `context_length` \
+                does not say. Well-known models need not stand here. In a variable: `NAME=TOKENS,…`",
     },
     Key {
         name: "limits.message_bytes",
@@ -225,47 +242,9 @@ const OWN: &[Key] = &[
         since: "0.1.0",
         about: "How long it may take to answer",
     },
-    Key {
-        name: "compression.strategy",
-        kind: Kind::Word {
-            words: &[
-                ("summarize", |c| c.compression.strategy = "summarize".to_owned()),
-                ("compact", |c| c.compression.strategy = "compact".to_owned()),
-                ("prune", |c| c.compression.strategy = "prune".to_owned()),
-                ("window", |c| c.compression.strategy = "window".to_owned()),
-            ],
-        },
-        default: "summarize",
-        since: "0.1.0",
-        about: "How a context is compressed. A task may say otherwise",
-    },
-    Key {
-        name: "compression.threshold",
-        kind: Kind::Share { set: |c, share| c.compression.threshold = share },
-        default: "none",
-        since: "0.1.0",
-        about: "The share of the context limit at which compression is due. None: 0.7, for `compact` and `prune` \
-                0.8. A task may say otherwise",
-    },
-    Key {
-        name: "compression.token_threshold",
-        kind: Kind::Tokens { set: |c, tokens| c.compression.token_threshold = tokens },
-        default: "none",
-        since: "0.1.0",
-        about: "Tokens at which compression is due; wins over the share. A task may say otherwise",
-    },
-    Key {
-        name: "compression.max_request_bytes",
-        kind: Kind::Bytes {
-            least: 0,
-            most: 64 * GIB,
-            set: |c, bytes| c.compression.max_request_bytes = bytes,
-        },
-        default: "28MiB",
-        since: "0.1.0",
-        about: "Bytes that a request to a provider may have: when a view is larger, its oldest images and files become \
-                notes. 0: no limit. A task may say otherwise",
-    },
+];
+
+const LAST: &[Key] = &[
     Key {
         name: "tokens.counter",
         kind: Kind::Word {
@@ -303,11 +282,11 @@ const OWN: &[Key] = &[
 ];
 
 /// The ranges keep counts far below what these hold.
-fn size(number: u64) -> usize {
+pub(super) fn size(number: u64) -> usize {
     usize::try_from(number).unwrap_or(usize::MAX)
 }
 
-fn small(number: u64) -> u32 {
+pub(super) fn small(number: u64) -> u32 {
     u32::try_from(number).unwrap_or(u32::MAX)
 }
 
@@ -319,54 +298,4 @@ pub(super) const OTHER_VARIABLES: &[(&str, &str)] = &[
     ("CONTEXTSTORE_TOKEN", "Clients and commands: the token for TCP"),
     ("CONTEXTSTORE_TOKEN_FILE", "Clients and commands: the file that holds the token"),
     ("CONTEXTSTORE_BIN", "Tests of the clients: the server to run"),
-];
-
-/// Names that older designs of this system gave to what is a key here.
-pub(super) const RENAMED: &[(&str, &str)] = &[
-    ("base_dir", "data_dir"),
-    ("context_dir", "data_dir"),
-    ("db_timeout", "catalog.busy_timeout"),
-    ("max_retries", "catalog.retries"),
-    ("heartbeat_interval", "lease.ttl"),
-    ("compression_threshold", "compression.threshold"),
-    ("thresholdRatio", "compression.threshold"),
-    ("threshold_ratio", "compression.threshold"),
-    ("pruning_threshold", "compression.threshold"),
-];
-
-const LATER: &str = "this version has nothing that it would set";
-const AGENT: &str = "that is the agent's business";
-
-/// Names of older designs for which there is no key, and why.
-pub(super) const GONE: &[(&str, &str)] = &[
-    ("retry_delay", "the pauses between tries grow by themselves (catalog.retries says how many)"),
-    ("process_timeout", "a task may take as long as it wants; a lease that is not renewed ends (lease.ttl)"),
-    ("max_memory_messages", "no messages are held in memory"),
-    ("backend", "there is one file format"),
-    ("max_workers", AGENT),
-    ("enabled", LATER),
-    ("auto", LATER),
-    ("keep_recent", LATER),
-    ("keep_recent_messages", LATER),
-    ("min_to_compress", LATER),
-    ("min_messages_to_summarize", LATER),
-    ("min_messages", LATER),
-    ("target_usage", LATER),
-    ("recency_weight", LATER),
-    ("role_weight", LATER),
-    ("content_weight", LATER),
-    ("important_keywords", LATER),
-    ("min_content_length", LATER),
-    ("short_content_penalty", LATER),
-    ("min_gap_for_summary", LATER),
-    ("max_summary_tokens", LATER),
-    ("retention_days", LATER),
-    ("cleanup_days", LATER),
-    ("threshold_days", LATER),
-    (
-        "api_key",
-        "a key does not stand in a configuration; llm.providers.*.api_key_env names the variable that holds it, api_key_file the file",
-    ),
-    ("endpoint", "each provider has its own: llm.providers.*.base_url"),
-    ("max_token", "each provider has its own: llm.providers.*.max_output_tokens"),
 ];

@@ -4,9 +4,10 @@ use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::time::Duration;
 
-use serde_json::Value;
-
 use super::listen::{self, Listen};
+use super::value::{
+    Raw, Shown, addresses, called, count, none, optional, quoted, scalar, table, text, texts, url,
+};
 use super::{Config, units};
 use crate::infra::telemetry;
 
@@ -61,6 +62,35 @@ pub(super) enum Kind {
     Variable {
         set: fn(&mut Config, Option<String>),
     },
+    /// Yes or no.
+    Truth {
+        set: fn(&mut Config, bool),
+    },
+    /// A number that need not be whole.
+    Number {
+        least: f64,
+        most: f64,
+        set: fn(&mut Config, f64),
+    },
+    /// Text of any kind that need not be given, of at most so many bytes.
+    Text {
+        most: usize,
+        set: fn(&mut Config, Option<String>),
+    },
+    /// A list of texts: at most so many, of at most so many bytes each.
+    Texts {
+        count: usize,
+        each: usize,
+        set: fn(&mut Config, Vec<String>),
+    },
+    /// Names with a number of tokens each.
+    Table {
+        set: fn(&mut Config, Vec<(String, u64)>),
+    },
+    /// What is called over HTTP. It may hold a secret: what is refused is not repeated.
+    Call {
+        set: fn(&mut Config, Option<String>),
+    },
     /// Where something is served over HTTP. What is refused is not repeated: it may hold a password.
     Url {
         set: fn(&mut Config, String),
@@ -69,51 +99,6 @@ pub(super) enum Kind {
 
 /// A word with what it sets.
 type Word = (&'static str, fn(&mut Config));
-
-/// A value as it was given, before its key is asked.
-#[derive(Debug, Clone, PartialEq)]
-pub(super) enum Raw {
-    /// Text: of the environment, or quoted or plain in the file.
-    Text(String),
-    /// A number or a truth value of the file.
-    Plain(String),
-    /// A list of texts.
-    List(Vec<String>),
-    /// A path that may be no text.
-    Path(PathBuf),
-}
-
-/// A value as it is told.
-#[derive(Debug, Clone, PartialEq)]
-pub struct Shown {
-    /// As it could stand in the file.
-    pub yaml: String,
-    /// For programs: sizes as bytes, none as null.
-    pub json: Value,
-}
-
-impl Shown {
-    fn plain(yaml: impl Into<String>, json: impl Into<Value>) -> Self {
-        Self { yaml: yaml.into(), json: json.into() }
-    }
-
-    fn text(text: impl Into<String>) -> Self {
-        let text = text.into();
-        Self { yaml: quoted(&text), json: Value::String(text) }
-    }
-}
-
-/// A text so that the file would give it back: `$` is doubled where it would name a variable.
-fn quoted(text: &str) -> String {
-    let text = text.replace("${", "$${");
-    let is_plain = |c: char| c.is_ascii_alphanumeric() || "_-./:=".contains(c);
-    let safe = text.starts_with(|c: char| c.is_ascii_alphabetic() || c == '/')
-        && text.chars().all(is_plain)
-        && !text.ends_with(':')
-        && !["true", "false", "null", "yes", "no", "on", "off", "y", "n"]
-            .contains(&text.to_lowercase().as_str());
-    if safe { text } else { Value::String(text).to_string() }
-}
 
 impl Kind {
     /// Reads a value into its field; answers how it is told, or what it must be.
@@ -218,6 +203,59 @@ impl Kind {
                 set(config, name);
                 Ok(shown)
             }
+            Self::Truth { set } => {
+                let truth = scalar(raw)?.parse().map_err(|_| format!("must be {}", self.range()))?;
+                set(config, truth);
+                Ok(Shown::plain(truth.to_string(), truth))
+            }
+            Self::Number { least, most, set } => {
+                let wrong = |_| format!("must be {}", self.range());
+                let number = scalar(raw)?.parse::<f64>().map_err(wrong)?;
+                self.within(*least <= number && number <= *most)?;
+                set(config, number);
+                Ok(Shown::plain(number.to_string(), number))
+            }
+            Self::Text { most, set } => {
+                let text = optional(text(raw)?, |text| {
+                    let fits = !text.trim().is_empty() && text.len() <= *most && !text.contains('\0');
+                    fits.then(|| text.to_owned()).ok_or_else(|| format!("must be {}", self.range()))
+                })?;
+                let shown = text.as_ref().map_or_else(none, Shown::text);
+                set(config, text);
+                Ok(shown)
+            }
+            Self::Texts { count, each, set } => {
+                let texts = texts(raw)?;
+                let fits =
+                    |text: &String| !text.trim().is_empty() && text.len() <= *each && !text.contains('\0');
+                self.within(texts.len() <= *count && texts.iter().all(fits))?;
+                let yaml: Vec<_> = texts.iter().map(|text| quoted(text)).collect();
+                let shown = Shown::plain(format!("[{}]", yaml.join(", ")), texts.clone());
+                set(config, texts);
+                Ok(shown)
+            }
+            Self::Table { set } => {
+                let table = table(raw)?;
+                let yaml: Vec<_> =
+                    table.iter().map(|(name, tokens)| format!("{}: {tokens}", quoted(name))).collect();
+                let json: serde_json::Map<_, _> =
+                    table.iter().map(|(name, tokens)| (name.clone(), (*tokens).into())).collect();
+                let shown = if table.is_empty() {
+                    Shown::plain("none", json)
+                } else {
+                    Shown::plain(format!("{{{}}}", yaml.join(", ")), json)
+                };
+                set(config, table);
+                Ok(shown)
+            }
+            Self::Call { set } => {
+                let url = optional(text(raw)?, |text| {
+                    called(text).ok_or_else(|| format!("must be {}", self.range()))
+                })?;
+                let shown = url.as_ref().map_or_else(none, Shown::text);
+                set(config, url);
+                Ok(shown)
+            }
             Self::Url { set } => {
                 let url = url(text(raw)?).ok_or_else(|| format!("must be {}", self.range()))?;
                 let shown = Shown::text(&url);
@@ -257,6 +295,14 @@ impl Kind {
             Self::File { .. } => "a path, or `none`".to_owned(),
             Self::Name { .. } => "a name, or `none`".to_owned(),
             Self::Variable { .. } => "the name of a variable, or `none`".to_owned(),
+            Self::Truth { .. } => "`true` or `false`".to_owned(),
+            Self::Number { least, most, .. } => format!("a number from {least} to {most}"),
+            Self::Text { most, .. } => format!("text of at most {}, or `none`", units::show_bytes(*most as u64)),
+            Self::Texts { count, each, .. } => {
+                format!("a list of at most {count} texts of at most {} each", units::show_bytes(*each as u64))
+            }
+            Self::Table { .. } => "a map of names to numbers from 1, or `none`".to_owned(),
+            Self::Call { .. } => "`http://HOST` or `https://HOST`, with a path and a query, without a user, or `none`".to_owned(),
             Self::Url { .. } => "`http://HOST` or `https://HOST`, with a path, without a user or a query".to_owned(),
         }
     }
@@ -264,63 +310,4 @@ impl Kind {
     fn within(&self, is_within: bool) -> Result<(), String> {
         if is_within { Ok(()) } else { Err(format!("must be {}", self.range())) }
     }
-}
-
-fn none() -> Shown {
-    Shown::plain("none", Value::Null)
-}
-
-fn optional<T>(text: &str, read: impl Fn(&str) -> Result<T, String>) -> Result<Option<T>, String> {
-    if text == "none" { Ok(None) } else { read(text).map(Some) }
-}
-
-fn count(text: &str) -> Result<u64, String> {
-    // `parse` would take a sign.
-    let digits = !text.is_empty() && text.bytes().all(|c| c.is_ascii_digit());
-    text.parse().ok().filter(|_| digits).ok_or_else(|| "must be a whole number".to_owned())
-}
-
-/// The address of a service, without a slash at its end.
-fn url(text: &str) -> Option<String> {
-    let url: http::Uri = text.parse().ok()?;
-    let is_http = matches!(url.scheme_str(), Some("http" | "https"));
-    let host = url.authority().filter(|host| !host.as_str().contains('@') && !host.host().is_empty());
-    let plain = is_http && host.is_some() && url.query().is_none() && !text.contains('#');
-    plain.then(|| text.trim_end_matches('/').to_owned())
-}
-
-/// One value of any type.
-fn scalar(raw: &Raw) -> Result<&str, String> {
-    match raw {
-        Raw::Text(text) | Raw::Plain(text) => Ok(text),
-        Raw::List(_) | Raw::Path(_) => Err("must be one value, not a list".to_owned()),
-    }
-}
-
-/// One value that is text: YAML reads `data_dir: 007` as a number, and what was written is lost.
-fn text(raw: &Raw) -> Result<&str, String> {
-    match raw {
-        Raw::Plain(text) => Err(format!("must be text: write it in quotes if {text} is meant")),
-        Raw::Text(_) | Raw::List(_) | Raw::Path(_) => scalar(raw),
-    }
-}
-
-fn addresses(raw: &Raw) -> Result<Vec<Listen>, String> {
-    let items: Vec<&str> = match raw {
-        Raw::List(items) => items.iter().map(String::as_str).collect(),
-        Raw::Text(_) | Raw::Plain(_) | Raw::Path(_) => {
-            let text = text(raw)?;
-            if text.is_empty() { Vec::new() } else { text.split(',').map(str::trim).collect() }
-        }
-    };
-    let mut list: Vec<Listen> = Vec::new();
-    for item in items {
-        let address = item.parse().map_err(|error| format!("has {item:?}, which {error}"))?;
-        let is_any_port = matches!(address, Listen::Tcp(address) if address.port() == 0);
-        if list.contains(&address) && !is_any_port {
-            return Err(format!("has {address} twice"));
-        }
-        list.push(address);
-    }
-    Ok(list)
 }

@@ -8,8 +8,8 @@ use std::path::{Path, PathBuf};
 use super::error::{ConfigError, Origin, Problem};
 use super::file::{self, Given};
 use super::keys::{KEYS, Key, OTHER_VARIABLES};
-use super::kind::{Raw, Shown};
 use super::listen::Listen;
+use super::value::{Raw, Shown};
 use super::{Config, TcpAuth, names};
 use crate::infra::telemetry::FILTER_VARIABLE;
 
@@ -102,8 +102,17 @@ impl Layers {
             Ok(entries) => entries,
             Err(problem) => return self.problems.push(problem),
         };
+        let mut tables: BTreeMap<usize, (u64, Vec<String>)> = BTreeMap::new();
         for file::Entry { key, line, value } in entries {
             let origin = Origin::File { path: path.to_owned(), line };
+            if let Some((at, name)) = names::find_in_table(&key) {
+                let Given::Value(Raw::Plain(text) | Raw::Text(text)) = value else {
+                    self.wrong(origin, KEYS[at].name, &format!("has {name:?} without one value"));
+                    continue;
+                };
+                tables.entry(at).or_insert((line, Vec::new())).1.push(format!("{name}={text}"));
+                continue;
+            }
             match (names::find(&key), value) {
                 (Some(at), Given::Value(raw)) => self.take_expanded(at, raw, origin),
                 (Some(_), Given::Nothing) => {
@@ -118,6 +127,9 @@ impl Layers {
                     self.problems.push(names::unknown_key(origin, &key));
                 }
             }
+        }
+        for (at, (line, items)) in tables {
+            self.take_expanded(at, Raw::List(items), Origin::File { path: path.to_owned(), line });
         }
     }
 
@@ -204,6 +216,10 @@ impl Layers {
         if self.config.limits.bytes_in_flight < self.config.limits.message_bytes {
             let problem = "must be at least limits.message_bytes: the largest message could never be sent";
             self.wrong_together("limits.bytes_in_flight", problem);
+        }
+        let breaker = &self.config.compression.breaker;
+        if breaker.longest < breaker.pause {
+            self.wrong_together("compression.breaker.longest", "must be at least compression.breaker.pause");
         }
         if self.config.listen.is_empty() {
             for listen in self.config.listeners() {

@@ -4,33 +4,41 @@
 //! anywhere goes through it as text, and comes out as a [`Config`] that is valid as a whole, or as a
 //! [`ConfigError`] that names everything that is wrong.
 
+mod compression;
 mod error;
 mod file;
+mod hooks;
 mod keys;
 mod kind;
 mod listen;
 mod llm;
 mod load;
 mod names;
+mod older;
+mod prune;
 mod show;
 #[cfg(test)]
 mod tests;
 mod units;
+mod value;
 
 use std::net::{Ipv4Addr, SocketAddr};
 use std::path::PathBuf;
 use std::str::FromStr;
 use std::time::Duration;
 
+use crate::context::{Scoring, Settings};
 use crate::model::{Durability, TokenCounter};
 
 pub use crate::infra::telemetry::LogFormat;
+pub use compression::Compression;
 pub use error::{ConfigError, Origin, Problem};
-pub use kind::Shown;
+pub use hooks::{HookConfig, Hooks};
 pub use listen::{BadListen, Listen, MAX_SOCKET_PATH, loopback};
 pub use llm::{Llm, ProviderConfig};
 pub use load::{Flags, Setting};
 pub use show::{json, markdown, yaml};
+pub use value::Shown;
 
 /// What a server is told. Immutable and valid.
 #[derive(Debug, Clone, PartialEq)]
@@ -53,12 +61,20 @@ pub struct Config {
     pub catalog: Catalog,
     /// Connections and the stop.
     pub server: Server,
-    /// When a context is due to be compressed.
+    /// Tokens that models take, by name, or by the start of a name and `*`.
+    pub models: Vec<(String, u64)>,
+    /// How contexts are kept small, for tasks that say nothing else.
+    pub context: Settings,
+    /// How `prune` scores.
+    pub scoring: Scoring,
+    /// What compressing may take.
     pub compression: Compression,
     /// How tokens are counted.
     pub tokens: Tokens,
     /// The log of the process.
     pub log: Log,
+    /// Who is told what happens to tasks.
+    pub hooks: Hooks,
     /// Who is asked for an answer, and how.
     pub llm: Llm,
 }
@@ -145,19 +161,6 @@ pub struct Server {
     pub keepalive_timeout: Duration,
 }
 
-/// When a context is due to be compressed.
-#[derive(Debug, Clone, PartialEq)]
-pub struct Compression {
-    /// `summarize`, `compact`, `prune` or `window`.
-    pub strategy: String,
-    /// The share of the limit; none: the strategy's own.
-    pub threshold: Option<f64>,
-    /// Tokens; wins over the share.
-    pub token_threshold: Option<u64>,
-    /// Bytes of a request to a provider; 0: no limit.
-    pub max_request_bytes: u64,
-}
-
 /// How tokens are counted.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Tokens {
@@ -223,14 +226,13 @@ impl Config {
                 keepalive_interval: Duration::ZERO,
                 keepalive_timeout: Duration::ZERO,
             },
-            compression: Compression {
-                strategy: String::new(),
-                threshold: None,
-                token_threshold: None,
-                max_request_bytes: 0,
-            },
+            models: Vec::new(),
+            context: Settings::default(),
+            scoring: Scoring::default(),
+            compression: Compression::blank(),
             tokens: Tokens { counter: TokenCounter::Fitted },
             log: Log { format: LogFormat::Text, level: String::new() },
+            hooks: Hooks::blank(),
             llm: Llm::blank(),
         }
     }

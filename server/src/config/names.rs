@@ -1,7 +1,9 @@
 //! Names: how a key is called in the environment, and what a name that is none may have meant.
 
 use super::error::{Origin, Problem};
-use super::keys::{GONE, KEYS, Key, OTHER_VARIABLES, RENAMED};
+use super::keys::{KEYS, Key, OTHER_VARIABLES};
+use super::kind::Kind;
+use super::older::{GONE, RENAMED};
 
 /// How the variables of the environment begin.
 pub(super) const PREFIX: &str = "CONTEXTSTORE_";
@@ -19,6 +21,12 @@ pub(super) fn key_of(variable: &str) -> Option<usize> {
 /// The key of this name.
 pub(super) fn find(name: &str) -> Option<usize> {
     KEYS.iter().position(|key| key.name == name)
+}
+
+/// The table that an entry of the file belongs to, and the name that it has there.
+pub(super) fn find_in_table(name: &str) -> Option<(usize, &str)> {
+    let tables = KEYS.iter().enumerate().filter(|(_, key)| matches!(key.kind, Kind::Table { .. }));
+    tables.filter_map(|(at, key)| Some((at, name.strip_prefix(key.name)?.strip_prefix('.')?))).next()
 }
 
 /// Whether keys begin with this name.

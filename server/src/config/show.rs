@@ -4,9 +4,10 @@ use std::fmt::Write;
 
 use serde_json::{Value, json};
 
-use super::keys::{GONE, KEYS, OTHER_VARIABLES, RENAMED};
+use super::keys::{KEYS, OTHER_VARIABLES};
 use super::load::Setting;
 use super::names;
+use super::older::{GONE, RENAMED};
 
 /// A configuration file that says what is in force; comments say where from.
 pub fn yaml(settings: &[Setting]) -> String {
@@ -76,7 +77,7 @@ pub fn markdown() -> String {
 const INTRODUCTION: &str = "\
 # Configuration
 
-<!-- Made by `contextstore config --markdown` from the table in `server/src/config/keys.rs`; do not edit. -->
+<!-- Made by `contextstore config --markdown` from the tables in `server/src/config`; do not edit. -->
 
 A server takes its configuration from four places; the later wins:
 
@@ -108,7 +109,7 @@ log:
   `$${` is `${` itself.
 - A size is a number of bytes, or has a unit: `B`, `KiB`, `MiB`, `GiB`, `TiB`. A time always has one: `ms`, `s`, `m`,
   `h`.
-- A list in a variable is separated by commas.
+- A list in a variable is separated by commas; a map is written as `NAME=NUMBER,…` there.
 - An address is `unix:PATH` (at most 107 bytes) or `tcp:HOST:PORT`, where HOST is an IP address of the loopback
   (`127.0.0.1`, `[::1]`) or `localhost`, and port 0 is any free one. Other addresses need TLS, which this version does
   not have.

@@ -1,13 +1,27 @@
 //! Pure policy about contexts: how many tokens a message has, how full a context is, what a summary of
 //! messages keeps ([`extract`]). No I/O.
 
+mod breaker;
 mod exact;
 pub mod extract;
 pub mod fitted;
+mod models;
+mod policy;
 mod pressure;
+mod settings;
+mod strategy;
 mod text;
 mod tokens;
+mod words;
 
+pub use breaker::{BreakerConfig, Breakers};
 pub use exact::is_ready;
-pub use pressure::{CompressionPolicy, LimitSource, Pressure, Stage, Strategy};
+pub use policy::{Policy, Scoring, ServerPolicy};
+pub use pressure::{LimitSource, Pressure, Stage, Strategy};
+pub use settings::{
+    CompressionSettings, InheritanceSettings, PruneSettings, Settings, WindowSettings, limits,
+};
+pub use strategy::{Choice, Choose, Gone, Group, Keywords, Whole, chooser};
+pub use text::plain_text;
 pub use tokens::{IMAGE_TOKENS, count_json, count_text, count_tokens};
+pub use words::{Complexity, Preset, Summarizer};

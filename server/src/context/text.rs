@@ -21,6 +21,11 @@ pub(super) fn plain(json: &str) -> Cow<'_, str> {
     }
 }
 
+/// The text of a value in JSON, be it a string or parts: everything in it, as the model sees it.
+pub fn plain_text(json: &str) -> Cow<'_, str> {
+    plain(json.strip_prefix('"').and_then(|rest| rest.strip_suffix('"')).unwrap_or(json))
+}
+
 /// The character that follows a backslash stands for, and what is behind it.
 fn escaped(text: &str) -> (Option<char>, &str) {
     let mut rest = text.chars();

@@ -7,6 +7,7 @@ use contextstore_proto::v1 as pb;
 use prost_types::Timestamp;
 use serde_json::Value;
 
+use super::settings;
 use crate::context::Pressure;
 use crate::model::{Durability, Holder, SummaryRecord, TaskConfig, TaskKey, TaskRow, TokenCounter};
 use crate::store::{AppendOutcome, ContextUsage, TaskInfo};
@@ -27,6 +28,8 @@ pub(super) fn pressure(pressure: &Pressure) -> pb::Pressure {
         ratio: pressure.ratio,
         stage: pressure.stage.as_str().to_owned(),
         should_compress: pressure.should_compress,
+        over: pressure.over,
+        breaker: pressure.breaker_open.map_or("", |open| if open { "open" } else { "closed" }).to_owned(),
     }
 }
 
@@ -74,13 +77,7 @@ fn holder(holder: &Holder) -> pb::Holder {
 
 fn config(config: &TaskConfig) -> pb::TaskConfig {
     let mut other = config.other.clone();
-    let compression = other.remove("compression").map(|own| pb::CompressionConfig {
-        auto: own.get("auto").and_then(Value::as_bool),
-        strategy: own.get("strategy").and_then(Value::as_str).unwrap_or_default().to_owned(),
-        threshold: own.get("threshold").and_then(Value::as_f64),
-        token_threshold: own.get("token_threshold").and_then(Value::as_u64),
-        max_request_bytes: own.get("max_request_bytes").and_then(Value::as_u64),
-    });
+    let settings = settings::told(config, &mut other);
     let token_counter = TokenCounter::of(config).map_or("", TokenCounter::as_str).to_owned();
     if !token_counter.is_empty() {
         other.remove(TokenCounter::KEY);
@@ -90,9 +87,9 @@ fn config(config: &TaskConfig) -> pb::TaskConfig {
         model: config.model.clone(),
         context_length: config.context_length,
         durability: config.durability.map_or("", durability_word).to_owned(),
-        compression,
         extra_json: if other.is_empty() { String::new() } else { Value::from(other).to_string() },
         token_counter,
+        ..settings
     }
 }
 
@@ -191,5 +188,6 @@ pub(super) fn summary(record: SummaryRecord) -> pb::Summary {
         create_time: Some(timestamp(record.timestamp)),
         tokens_saved: record.tokens_saved,
         ratio: record.ratio,
+        sections_json: record.sections.map(|sections| sections.to_string()).unwrap_or_default(),
     }
 }

@@ -45,6 +45,7 @@ pub(super) async fn one(
     let role = append.message.role;
     let outcome = pending.durable().await?;
     count(&outcome, role, started);
+    serving.keep_small(id, &outcome.pressure);
     Ok(answer::appended(&outcome))
 }
 
@@ -239,6 +240,7 @@ async fn begin(
     if pending.shedding_due {
         serving.shed(id);
     }
+    serving.keep_small(id, pending.pressure());
     Ok(Written { pending, role, started })
 }
 

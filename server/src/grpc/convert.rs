@@ -5,7 +5,7 @@ use contextstore_proto::v1 as pb;
 use prost_types::Timestamp;
 use serde_json::{Map, Value};
 
-use crate::context::Strategy;
+use crate::context::Settings;
 use crate::model::{
     Durability, Event, Holder, InstanceId, InvalidField, Json, JsonKind, NewMessage, OutputRef, RequestId,
     Role, Status, TaskConfig, TaskFilter, TaskId, TaskKey, TaskOrder, TokenCounter, ToolCall, ToolStatus,
@@ -16,7 +16,7 @@ use crate::store::{Append, Caller};
 /// Largest number a caller may send: what JSON carries without loss everywhere.
 const MAX_NUMBER: u64 = (1 << 53) - 1;
 
-type Parsed<T> = Result<T, InvalidField>;
+pub(super) type Parsed<T> = Result<T, InvalidField>;
 
 /// Text that need not be there.
 pub(super) fn some(text: String) -> Option<String> {
@@ -26,6 +26,14 @@ pub(super) fn some(text: String) -> Option<String> {
 pub(super) fn caller(request_id: &str, lease_generation: u64) -> Parsed<Caller> {
     let request_id = if request_id.is_empty() { None } else { Some(RequestId::parse(request_id)?) };
     Ok(Caller { request_id, lease_generation })
+}
+
+/// The id of a task in some field; none if it is empty.
+pub(super) fn some_id(field: &'static str, text: &str) -> Parsed<Option<TaskId>> {
+    if text.is_empty() {
+        return Ok(None);
+    }
+    TaskId::parse(text).map(Some).map_err(|bad| InvalidField::new(field, bad.problem))
 }
 
 pub(super) fn number(field: &'static str, value: u64) -> Parsed<u64> {
@@ -81,15 +89,12 @@ pub(super) fn config(config: pb::TaskConfig) -> Parsed<TaskConfig> {
         _ => return Err(InvalidField::new("config.durability", "is not group, each or process")),
     };
     let mut other = extra("config.extra_json", &config.extra_json)?;
-    for known in ["llm_provider", "model", "context_length", "durability", "compression", TokenCounter::KEY] {
-        if other.contains_key(known) {
-            let problem = format!("has the key {known}, which has a field of its own");
-            return Err(InvalidField::new("config.extra_json", problem));
-        }
+    let own = ["llm_provider", "model", "context_length", "durability", TokenCounter::KEY];
+    if let Some(known) = own.into_iter().chain(Settings::KEYS).find(|known| other.contains_key(*known)) {
+        let problem = format!("has the key {known}, which has a field of its own");
+        return Err(InvalidField::new("config.extra_json", problem));
     }
-    if let Some(compression) = config.compression {
-        other.insert("compression".to_owned(), compression_value(compression)?);
-    }
+    other.extend(super::settings::of_config(&config)?.to_json());
     if !config.token_counter.is_empty() {
         let counter = TokenCounter::parse(&config.token_counter)?;
         other.insert(TokenCounter::KEY.to_owned(), counter.as_str().into());
@@ -101,36 +106,6 @@ pub(super) fn config(config: pb::TaskConfig) -> Parsed<TaskConfig> {
         durability,
         other,
     })
-}
-
-fn compression_value(compression: pb::CompressionConfig) -> Parsed<Value> {
-    let pb::CompressionConfig { auto, strategy, threshold, token_threshold, max_request_bytes } = compression;
-    let mut value = Map::new();
-    if let Some(auto) = auto {
-        value.insert("auto".to_owned(), auto.into());
-    }
-    if !strategy.is_empty() {
-        value.insert("strategy".to_owned(), Strategy::parse(&strategy)?.as_str().into());
-    }
-    if let Some(threshold) = threshold {
-        if !(threshold > 0.0 && threshold <= 1.0) {
-            let problem = format!("is {threshold}; it must be over 0 and at most 1");
-            return Err(InvalidField::new("config.compression.threshold", problem));
-        }
-        value.insert("threshold".to_owned(), threshold.into());
-    }
-    if let Some(tokens) = token_threshold {
-        let tokens = number("config.compression.token_threshold", tokens)?;
-        if tokens == 0 {
-            return Err(InvalidField::new("config.compression.token_threshold", "must be at least 1"));
-        }
-        value.insert("token_threshold".to_owned(), tokens.into());
-    }
-    if let Some(bytes) = max_request_bytes {
-        let bytes = number("config.compression.max_request_bytes", bytes)?;
-        value.insert("max_request_bytes".to_owned(), bytes.into());
-    }
-    Ok(value.into())
 }
 
 fn extra(field: &'static str, text: &str) -> Parsed<Map<String, Value>> {

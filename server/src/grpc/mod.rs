@@ -3,10 +3,12 @@
 mod answer;
 mod append;
 mod chat;
+mod compress;
 mod convert;
 mod follow;
 mod gate;
 mod info;
+mod inherit;
 mod intake;
 mod metered;
 mod methods;
@@ -16,7 +18,9 @@ mod read;
 mod request;
 mod service;
 mod serving;
+mod settings;
 mod status;
+mod streams;
 mod token;
 
 use std::sync::Arc;

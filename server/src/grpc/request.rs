@@ -11,7 +11,7 @@ use tonic::Status;
 
 use super::read::CHUNK_BYTES;
 use super::serving::Serving;
-use crate::context::CompressionPolicy;
+use crate::context::Settings;
 use crate::infra::metrics;
 use crate::model::{InvalidField, StoreError, TaskId};
 use crate::render::{Provider, RenderOptions, Rendering, measure};
@@ -24,32 +24,52 @@ pub(super) async fn pieces(serving: &Serving, asked: &pb::StreamRequestRequest) 
         let words = Provider::ALL.map(Provider::as_str).join(", ");
         InvalidField::new("provider", format!("is {:?}; allowed are {words}", asked.provider))
     })?;
-    let begin = |view: &ViewSnapshot| {
+    let options_for = |view: &ViewSnapshot| {
         let model = if asked.model.is_empty() { &view.config.model } else { &asked.model };
         let max_bytes = match asked.max_bytes {
             // The server's own limit is for what is left out of views, not for what may be asked for.
-            0 => CompressionPolicy::default().request_budget(&view.config).unwrap_or(0),
+            0 => Settings::of(&view.config).compression.max_request_bytes.unwrap_or(0),
             given => given,
         };
-        let options = RenderOptions::new(provider, model, &asked.params_json, &asked.tools_json, max_bytes)?;
-        if max_bytes > 0 {
+        RenderOptions::new(provider, model, &asked.params_json, &asked.tools_json, max_bytes)
+    };
+    let begin = |store: &Store| {
+        let view = store.view_snapshot(id)?;
+        let options = options_for(&view)?;
+        if options.max_bytes().is_some() {
             measure(options.clone(), view.lines())?;
         }
         Ok(Rendering::new(options, view.lines()))
     };
+    serving.fit(id).await?;
     let rendering = serving
         .with(|store| {
             // A view that grew too large just now is not waited for by anybody else.
-            shed(store, id);
-            begin(&store.view_snapshot(id)?)
+            shed(store, id, None);
+            match begin(store) {
+                Err(StoreError::RequestTooLarge { .. }) if asked.max_bytes == 0 => {
+                    make_room(store, id, &options_for(&store.view_snapshot(id)?)?)?;
+                    begin(store)
+                }
+                begun => begun,
+            }
         })
         .await?;
     Ok(Pieces { rendering: Some(rendering), ready: Bytes::new() })
 }
 
-/// Makes the view small enough for a request, if its images and files are what makes it too large.
-pub(super) fn shed(store: &Store, id: TaskId) {
-    match store.shed_media(id) {
+/// Makes the view small enough for a request that was larger than its task allows, if images and files can do that.
+pub(super) fn make_room(store: &Store, id: TaskId, options: &RenderOptions) -> Result<(), StoreError> {
+    // How large it is was not known when it was refused.
+    let size = measure(options.clone().unlimited(), store.view_snapshot(id)?.lines())?;
+    shed(store, id, Some(size));
+    Ok(())
+}
+
+/// Makes the view small enough for a request, if its images and files are what makes it too large. A request that was
+/// refused has a size of its own.
+pub(super) fn shed(store: &Store, id: TaskId, rendered: Option<u64>) {
+    match store.shed_media(id, rendered) {
         Ok(Some(generation)) => tracing::info!(%id, generation, "old images and files became notes"),
         Ok(None) => {}
         // A task that does not run, or a rewrite that is going on: then the view is taken as it is.

@@ -9,25 +9,24 @@ use futures_util::Stream;
 use tokio::sync::OwnedSemaphorePermit;
 use tonic::{Request, Response, Status, Streaming};
 
-use super::follow::{self, History};
+use super::follow;
 use super::paced::Items;
 use super::peer::{Connection, Peer};
-use super::read::{Batches, CHUNK_BYTES, Chunks, Kinds, LogRecords};
 use super::serving::Serving;
 use super::status::Refusal;
 use super::token::Place;
-use super::{answer, append, chat, convert, info, request};
+use super::{answer, append, chat, compress, convert, info, inherit, request, streams};
 use crate::infra::metrics;
 use crate::model::{Event, InvalidField, Plan, StoreError, TaskId, TaskOrder};
-use crate::store::{Caller, CurrentReader, StartTask, Store};
+use crate::store::{Caller, StartTask, Store};
 
 /// The service.
 #[derive(Clone)]
 pub(crate) struct Service {
-    serving: Arc<Serving>,
+    pub(super) serving: Arc<Serving>,
 }
 
-type Answer<T> = Result<Response<T>, Status>;
+pub(super) type Answer<T> = Result<Response<T>, Status>;
 
 impl Service {
     pub(crate) fn new(serving: Arc<Serving>) -> Self {
@@ -35,7 +34,7 @@ impl Service {
     }
 
     /// Changes a task.
-    async fn change<T>(
+    pub(super) async fn change<T>(
         &self,
         (task_uuid, request_id, lease_generation): (&str, &str, u64),
         act: impl FnOnce(&Store, TaskId, &Caller) -> Result<T, StoreError>,
@@ -46,7 +45,7 @@ impl Service {
     }
 
     /// Gives a stream to its reader, at the reader's pace.
-    async fn stream<T, S, R>(
+    pub(super) async fn stream<T, S, R>(
         &self,
         request: &Request<R>,
         make: impl Future<Output = Result<S, Status>> + Send,
@@ -67,7 +66,7 @@ impl Service {
     }
 
     /// A task that was changed. What fails here does not undo that: then only its id is told.
-    async fn changed(&self, id: TaskId) -> Option<pb::Task> {
+    pub(super) async fn changed(&self, id: TaskId) -> Option<pb::Task> {
         let told = self.serving.info(id).await;
         let told = told.map(|info| answer::task(&info, self.serving.lease_ttl(), self.serving.clock.now()));
         Some(told.unwrap_or_else(|_| pb::Task { uuid: id.to_string(), ..pb::Task::default() }))
@@ -102,6 +101,7 @@ impl ContextStore for Service {
             lease_generation: started.lease_generation,
             created: started.created,
             lease_ttl: Some(answer::duration(self.serving.lease_ttl())),
+            ..pb::StartTaskResponse::default()
         }))
     }
 
@@ -298,27 +298,7 @@ impl ContextStore for Service {
         &self,
         request: Request<pb::StreamCurrentRequest>,
     ) -> Answer<Self::StreamCurrentStream> {
-        let asked = request.get_ref();
-        let id = TaskId::parse(&asked.task_uuid)?;
-        let chunk_bytes = match asked.chunk_bytes as usize {
-            0 => CHUNK_BYTES,
-            size if size > CurrentReader::MAX_CHUNK_BYTES => {
-                let problem = format!("is {size}; at most {} is allowed", CurrentReader::MAX_CHUNK_BYTES);
-                return Err(InvalidField::new("chunk_bytes", problem).into());
-            }
-            size => size,
-        };
-        self.stream(&request, async {
-            let as_of = Some(asked.as_of_seq).filter(|seq| *seq > 0);
-            let mut reader = self.serving.with(|store| store.current(id, as_of)).await?;
-            let (given, newest) = (asked.generation, reader.generation);
-            if given != newest && (given > 0 || asked.offset > 0) {
-                return Err(StoreError::StaleView { id, given, newest }.into());
-            }
-            reader.skip_to(asked.offset)?;
-            Ok(Chunks::new(reader, chunk_bytes))
-        })
-        .await
+        self.stream(&request, streams::current(&self.serving, request.get_ref())).await
     }
 
     type StreamMessagesStream = Items<pb::StreamMessagesResponse>;
@@ -327,25 +307,7 @@ impl ContextStore for Service {
         &self,
         request: Request<pb::StreamMessagesRequest>,
     ) -> Answer<Self::StreamMessagesStream> {
-        let asked = request.get_ref();
-        let id = TaskId::parse(&asked.task_uuid)?;
-        let (from, to) = (asked.from_seq, convert::last(asked.from_seq, "to_seq", asked.to_seq)?);
-        let kinds = Kinds::parse(&asked.kinds)?;
-        if asked.follow && asked.to_seq > 0 {
-            return Err(InvalidField::new("to_seq", "cannot stand beside follow").into());
-        }
-        self.stream(&request, async {
-            if asked.follow {
-                self.serving.with(|store| store.log_ends(id)).await?;
-                let history = History { from, limit: asked.limit, kinds };
-                let events = follow::history(Arc::clone(&self.serving), id, history);
-                return Ok(Box::pin(events) as Self::StreamMessagesStream);
-            }
-            let lines = self.serving.with(|store| store.lines(id, from, to)).await?;
-            let wrap = |records| pb::StreamMessagesResponse { records };
-            Ok(Box::pin(Batches::new(LogRecords { lines, kinds }, asked.limit, "StreamMessages", wrap)))
-        })
-        .await
+        self.stream(&request, streams::messages(&self.serving, request.get_ref())).await
     }
 
     async fn record_tool_call(
@@ -355,8 +317,9 @@ impl ContextStore for Service {
         let request = request.into_inner();
         let who = (&*request.task_uuid.clone(), &*request.request_id.clone(), request.lease_generation);
         let call = convert::tool_call(request)?;
-        let (_, (seq, duplicate)) =
+        let (id, (seq, duplicate)) =
             self.change(who, |store, id, caller| store.record_tool_call(id, &call, caller)).await?;
+        self.serving.keep_small(id, &self.serving.with(|store| store.pressure(id)).await?);
         Ok(Response::new(pb::RecordToolCallResponse { seq, duplicate }))
     }
 
@@ -366,16 +329,7 @@ impl ContextStore for Service {
         &self,
         request: Request<pb::StreamToolCallsRequest>,
     ) -> Answer<Self::StreamToolCallsStream> {
-        let asked = request.get_ref();
-        let id = TaskId::parse(&asked.task_uuid)?;
-        let (from, to) = (asked.from_seq, convert::last(asked.from_seq, "to_seq", asked.to_seq)?);
-        self.stream(&request, async {
-            let lines = self.serving.with(|store| store.tool_calls(id, from, to)).await?;
-            let records = LogRecords { lines, kinds: Kinds::default() };
-            let wrap = |records| pb::StreamToolCallsResponse { records };
-            Ok(Batches::new(records, asked.limit, "StreamToolCalls", wrap))
-        })
-        .await
+        self.stream(&request, streams::tool_calls(&self.serving, request.get_ref())).await
     }
 
     async fn append_plan(&self, request: Request<pb::AppendPlanRequest>) -> Answer<pb::AppendPlanResponse> {
@@ -409,16 +363,7 @@ impl ContextStore for Service {
         &self,
         request: Request<pb::StreamPlansRequest>,
     ) -> Answer<Self::StreamPlansStream> {
-        let asked = request.get_ref();
-        let id = TaskId::parse(&asked.task_uuid)?;
-        let (from, to) = (asked.from_id, convert::last(asked.from_id, "to_id", asked.to_id)?);
-        self.stream(&request, async {
-            let lines = self.serving.with(|store| store.plans(id, from, to)).await?;
-            let records = LogRecords { lines, kinds: Kinds::default() };
-            let wrap = |records| pb::StreamPlansResponse { records };
-            Ok(Batches::new(records, asked.limit, "StreamPlans", wrap))
-        })
-        .await
+        self.stream(&request, streams::plans(&self.serving, request.get_ref())).await
     }
 
     async fn get_latest_summary(
@@ -437,14 +382,7 @@ impl ContextStore for Service {
         &self,
         request: Request<pb::StreamSummariesRequest>,
     ) -> Answer<Self::StreamSummariesStream> {
-        let asked = request.get_ref();
-        let id = TaskId::parse(&asked.task_uuid)?;
-        self.stream(&request, async {
-            let lines = self.serving.with(|store| store.summary_lines(id)).await?;
-            let wrap = |records| pb::StreamSummariesResponse { records };
-            Ok(Batches::new(lines, asked.limit, "StreamSummaries", wrap))
-        })
-        .await
+        self.stream(&request, streams::summaries(&self.serving, request.get_ref())).await
     }
 
     async fn record_usage(
@@ -455,8 +393,9 @@ impl ContextStore for Service {
         let who = (&*request.task_uuid, &*request.request_id, request.lease_generation);
         let event = convert::usage(&request)?;
         let (id, ()) = self.change(who, |store, id, caller| store.append_event(id, &event, caller)).await?;
-        let pressure = answer::pressure(&self.serving.with(|store| store.pressure(id)).await?);
-        Ok(Response::new(pb::RecordUsageResponse { pressure: Some(pressure) }))
+        let pressure = self.serving.with(|store| store.pressure(id)).await?;
+        self.serving.keep_small(id, &pressure);
+        Ok(Response::new(pb::RecordUsageResponse { pressure: Some(answer::pressure(&pressure)) }))
     }
 
     async fn update_statistics(
@@ -474,6 +413,60 @@ impl ContextStore for Service {
         let (id, ()) = self.change(who, |store, id, caller| store.append_event(id, &event, caller)).await?;
         let statistics = answer::statistics(&self.serving.info(id).await?);
         Ok(Response::new(pb::UpdateStatisticsResponse { statistics: Some(statistics) }))
+    }
+
+    type CompressStream = Items<pb::CompressResponse>;
+
+    async fn compress(&self, request: Request<pb::CompressRequest>) -> Answer<Self::CompressStream> {
+        compress::compress(self, request).await
+    }
+
+    type BeginCompactionStream = Items<pb::BeginCompactionResponse>;
+
+    async fn begin_compaction(
+        &self,
+        request: Request<pb::BeginCompactionRequest>,
+    ) -> Answer<Self::BeginCompactionStream> {
+        compress::begin(self, request).await
+    }
+
+    async fn commit_compaction(
+        &self,
+        request: Request<pb::CommitCompactionRequest>,
+    ) -> Answer<pb::CommitCompactionResponse> {
+        compress::commit(self, request.into_inner()).await
+    }
+
+    async fn abort_compaction(
+        &self,
+        request: Request<pb::AbortCompactionRequest>,
+    ) -> Answer<pb::AbortCompactionResponse> {
+        compress::abort(self, &request.into_inner()).await
+    }
+
+    async fn undo_compaction(
+        &self,
+        request: Request<pb::UndoCompactionRequest>,
+    ) -> Answer<pb::UndoCompactionResponse> {
+        compress::undo(self, &request.into_inner()).await
+    }
+
+    async fn fork_task(&self, request: Request<pb::ForkTaskRequest>) -> Answer<pb::ForkTaskResponse> {
+        inherit::fork(self, request.into_inner()).await
+    }
+
+    async fn find_previous_contexts(
+        &self,
+        request: Request<pb::FindPreviousContextsRequest>,
+    ) -> Answer<pb::FindPreviousContextsResponse> {
+        inherit::find(self, request.into_inner()).await
+    }
+
+    async fn get_inheritance_context(
+        &self,
+        request: Request<pb::GetInheritanceContextRequest>,
+    ) -> Answer<pb::GetInheritanceContextResponse> {
+        inherit::context(self, &request.into_inner()).await
     }
 
     type WatchTaskStream = Items<pb::WatchTaskResponse>;

@@ -11,7 +11,9 @@ use tonic::Status;
 use super::chat::Chats;
 use super::paced::Pace;
 use super::request;
+use crate::compress::Compressor;
 use crate::config::Limits;
+use crate::context::{Pressure, Stage};
 use crate::infra::clock::Clock;
 use crate::llm::Gateway;
 use crate::model::{StoreError, TaskId};
@@ -31,6 +33,7 @@ pub(crate) struct Serving {
     pub(crate) pace: Arc<Pace>,
     pub(super) gateway: Arc<Gateway>,
     pub(crate) chats: Chats,
+    pub(crate) compressor: Arc<Compressor>,
     /// Places for calls that are in the store at once.
     places: Semaphore,
     stopping: watch::Receiver<bool>,
@@ -43,13 +46,26 @@ impl Serving {
         limits: Limits,
         data_dir: String,
         gateway: Arc<Gateway>,
+        compressor: Arc<Compressor>,
         stopping: watch::Receiver<bool>,
     ) -> Arc<Self> {
         let pace = Pace::new(limits.read_idle, limits.read_streams);
         let started_at = clock.now();
         let (store, places) = (RwLock::new(store), Semaphore::new(AT_ONCE));
         let chats = Chats::default();
-        Arc::new(Self { store, clock, limits, data_dir, started_at, pace, gateway, chats, places, stopping })
+        Arc::new(Self {
+            store,
+            clock,
+            limits,
+            data_dir,
+            started_at,
+            pace,
+            gateway,
+            chats,
+            compressor,
+            places,
+            stopping,
+        })
     }
 
     /// The store as it is now.
@@ -76,7 +92,25 @@ impl Serving {
     /// Makes a view small enough for a request, in the background. Should it fail, the view is as it was.
     pub(super) fn shed(&self, id: TaskId) {
         let store = self.store();
-        spawn_blocking(move || request::shed(&store, id));
+        spawn_blocking(move || request::shed(&store, id, None));
+    }
+
+    /// Compresses a view in the background, if it is time to.
+    pub(super) fn keep_small(&self, id: TaskId, pressure: &Pressure) {
+        if pressure.due {
+            self.compressor.soon(&self.store(), id);
+        }
+    }
+
+    /// Sees to it that a view can be sent: one that is over the limit is compressed first, as it would be refused.
+    pub(super) async fn fit(&self, id: TaskId) -> Result<(), Status> {
+        let pressure = self.with(|store| store.pressure(id)).await?;
+        if pressure.due && pressure.stage == Stage::Emergency {
+            self.compressor.if_due(&self.store(), id).await;
+        } else {
+            self.keep_small(id, &pressure);
+        }
+        Ok(())
     }
 
     pub(super) async fn info(&self, id: TaskId) -> Result<TaskInfo, Status> {

@@ -156,6 +156,11 @@ impl From<StoreError> for Status {
             E::StaleView { id, given, newest } => {
                 (Code::Aborted, vec![task(id), text("given", given), text("generation", newest)], None)
             }
+            E::LimitUnknown { id } => (Code::FailedPrecondition, vec![task(id)], None),
+            E::CompactionNotFound { id } | E::NothingToInherit { id } => {
+                (Code::NotFound, vec![task(id)], None)
+            }
+            E::SummaryRefused { problem } => (Code::InvalidArgument, vec![text("problem", problem)], None),
             E::RewriteInFlight { id } => (Code::Aborted, vec![task(id)], soon),
             E::NothingToUndo { id } => (Code::FailedPrecondition, vec![task(id)], None),
             E::Quarantined { id, reason } => {

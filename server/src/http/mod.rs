@@ -36,8 +36,8 @@ const GRACE: Duration = Duration::from_secs(1);
 pub struct AdminState {
     /// The metrics.
     pub metrics: PrometheusHandle,
-    /// Whether the service is serving, or why not.
-    pub health: Arc<dyn Fn() -> Result<(), String> + Send + Sync>,
+    /// Whether the service is serving, with what is not as it should be all the same, or why not.
+    pub health: Arc<dyn Fn() -> Result<Vec<String>, String> + Send + Sync>,
 }
 
 impl fmt::Debug for AdminState {
@@ -89,7 +89,10 @@ async fn show_metrics(State(state): State<AdminState>) -> impl IntoResponse {
 
 async fn show_health(State(state): State<AdminState>) -> impl IntoResponse {
     let (status, words) = match (state.health)() {
-        Ok(()) => (StatusCode::OK, "serving".to_owned()),
+        Ok(notes) => {
+            let lines: Vec<String> = std::iter::once("serving".to_owned()).chain(notes).collect();
+            (StatusCode::OK, lines.join("\n"))
+        }
         Err(reason) => (StatusCode::SERVICE_UNAVAILABLE, reason),
     };
     (status, [(header::CACHE_CONTROL, "no-store")], words + "\n")

@@ -22,7 +22,11 @@ impl Admin {
         let healthy = Arc::new(AtomicBool::new(true));
         let is_healthy = healthy.clone();
         let health = move || {
-            if is_healthy.load(Ordering::SeqCst) { Ok(()) } else { Err("the disk is full".to_owned()) }
+            if is_healthy.load(Ordering::SeqCst) {
+                Ok(Vec::new())
+            } else {
+                Err("the disk is full".to_owned())
+            }
         };
         let state = AdminState { metrics: metrics::install().unwrap(), health: Arc::new(health) };
         let (stop, stopped) = oneshot::channel();

@@ -61,6 +61,10 @@ const LLM_REQUESTS: &str = "contextstore_llm_requests_total";
 const LLM_DURATION: &str = "contextstore_llm_request_duration_seconds";
 const LLM_RETRIES: &str = "contextstore_llm_retries_total";
 const LLM_TOKENS: &str = "contextstore_llm_tokens_total";
+const SUMMARIES: &str = "context_summaries_total";
+const COMPRESSION_DURATION: &str = "context_compression_duration_seconds";
+const COMPRESSION_FAILURES: &str = "context_compression_failures_total";
+const BREAKERS: &str = "contextstore_breaker_open";
 const CONNECTIONS: &str = "contextstore_connections";
 const READ_STREAMS: &str = "contextstore_read_streams";
 const BYTES_IN_FLIGHT: &str = "contextstore_request_bytes_in_flight";
@@ -125,6 +129,25 @@ pub const METRICS: &[Metric] = &[
         &["provider", "kind"],
         "Tokens that providers charged: input, output, cache_creation or cache_read",
     ),
+    metric(SUMMARIES, MetricKind::Counter, &["task_source"], "Summaries put in the place of messages"),
+    metric(
+        COMPRESSION_DURATION,
+        MetricKind::Histogram,
+        &["strategy"],
+        "From looking at a view to a smaller one in its place",
+    ),
+    metric(
+        COMPRESSION_FAILURES,
+        MetricKind::Counter,
+        &["reason"],
+        "Compressions that failed (store), and those in which the built-in summariser had to step in (summarizer)",
+    ),
+    metric(
+        BREAKERS,
+        MetricKind::Gauge,
+        &["provider"],
+        "1 if a model is not asked for summaries, as it failed too often",
+    ),
     metric(CONNECTIONS, MetricKind::Gauge, &[], "Open connections"),
     metric(READ_STREAMS, MetricKind::Gauge, &[], "Streaming reads that are going on"),
     metric(BYTES_IN_FLIGHT, MetricKind::Gauge, &[], "Bytes of the requests that are being worked on"),
@@ -170,8 +193,11 @@ pub fn install() -> Result<PrometheusHandle, BuildError> {
 
 /// Buckets make histograms of what would be summaries, which cannot be added up.
 fn builder() -> Result<PrometheusBuilder, BuildError> {
-    let llm = Matcher::Full(LLM_DURATION.to_owned());
-    PrometheusBuilder::new().set_buckets(&BUCKETS)?.set_buckets_for_metric(llm, &LLM_BUCKETS)
+    let mut builder = PrometheusBuilder::new().set_buckets(&BUCKETS)?;
+    for slow in [LLM_DURATION, COMPRESSION_DURATION] {
+        builder = builder.set_buckets_for_metric(Matcher::Full(slow.to_owned()), &LLM_BUCKETS)?;
+    }
+    Ok(builder)
 }
 
 fn begin() {
@@ -253,6 +279,26 @@ pub fn llm_retried(provider: &'static str) {
 /// A provider charged tokens of a kind.
 pub fn llm_tokens(provider: &'static str, kind: &'static str, tokens: u64) {
     counter!(LLM_TOKENS, "provider" => provider, "kind" => kind).increment(tokens);
+}
+
+/// A view was compressed.
+pub fn compressed(strategy: &'static str, took: Duration) {
+    histogram!(COMPRESSION_DURATION, "strategy" => strategy).record(took.as_secs_f64());
+}
+
+/// A summary was put in the place of messages.
+pub fn summary_made(task_source: &str) {
+    counter!(SUMMARIES, "task_source" => SOURCES.label(task_source)).increment(1);
+}
+
+/// A compression failed, wholly or in part.
+pub fn compression_failed(reason: &'static str) {
+    counter!(COMPRESSION_FAILURES, "reason" => reason).increment(1);
+}
+
+/// Whether a model is not asked for summaries.
+pub fn set_breaker(provider: &'static str, is_open: bool) {
+    gauge!(BREAKERS, "provider" => provider).set(f64::from(u8::from(is_open)));
 }
 
 /// How many tasks are open.

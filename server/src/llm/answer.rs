@@ -11,7 +11,7 @@ use reqwest::{Body, Response};
 use tokio::time::{Instant, sleep, sleep_until, timeout, timeout_at};
 
 use super::body::FileBody;
-use super::decode::{Broken, Decode, Event, decoder};
+use super::decode::{Broken, Decode, Event, decoder, take};
 use super::error::{Said, told};
 use super::frames::{Frames, MAX_FRAME_BYTES};
 use super::key::ApiKey;
@@ -170,7 +170,7 @@ impl Answer {
         }
         .map_err(|_| self.failed(format!("it sent an event of more than {MAX_FRAME_BYTES} bytes")))?;
         while let Some(frame) = stream.frames.next() {
-            let taken = stream.decode.take(&frame, &mut self.ready);
+            let taken = take(stream.decode.as_mut(), &frame, &mut self.ready);
             taken.map_err(|broken| self.broken(broken, stream.key.as_ref()))?;
         }
         if !ended && !stream.decode.is_done() {
@@ -211,8 +211,7 @@ impl Answer {
         let (kind, message) = (told(&said.kind, exposed), told(&said.message, exposed));
         // It says "later", and means "never".
         let out_of_money = kind == "insufficient_quota";
-        let may_pass = matches!(status.as_u16(), 408 | 409 | 425 | 429 | 500..=599) && !out_of_money;
-        if !may_pass {
+        if !may_pass(status.as_u16()) || out_of_money {
             let status = status.as_u16();
             return Err(final_(LlmError::Refused { provider, status, kind, message }));
         }
@@ -272,12 +271,20 @@ impl Answer {
     fn broken(&self, broken: Broken, key: Option<&ApiKey>) -> Failure {
         let exposed = key.map(ApiKey::expose);
         match broken {
+            Broken::Refused { status, kind, message } => {
+                let (kind, message) = (told(&kind, exposed), told(&message, exposed));
+                let passes = status.is_none_or(may_pass) && !is_final(&kind);
+                if !passes {
+                    // What it says is worth more than the status that it came with.
+                    let (provider, status) = (self.provider(), status.unwrap_or(200));
+                    let error = LlmError::Refused { provider, status, kind, message };
+                    return Failure { error, passes };
+                }
+                let kind = if kind.is_empty() { String::new() } else { format!(" ({kind})") };
+                self.failed(format!("it answered with an error{kind}: {message}"))
+            }
             Broken::Said { kind, message } => {
-                // The same request would be answered the same.
-                let passes = !matches!(
-                    kind.as_str(),
-                    "invalid_request_error" | "context_length_exceeded" | "insufficient_quota"
-                );
+                let passes = !is_final(&kind);
                 let kind =
                     if kind.is_empty() { String::new() } else { format!(" ({})", told(&kind, exposed)) };
                 Failure { passes, ..self.failed(format!("it gave up{kind}: {}", told(&message, exposed))) }
@@ -295,6 +302,19 @@ impl Drop for Answer {
         let outcome = self.outcome.unwrap_or("interrupted");
         metrics::llm_request_ended(self.provider().as_str(), outcome, self.began.elapsed());
     }
+}
+
+/// Whether a request that was answered with this status may be taken later.
+fn may_pass(status: u16) -> bool {
+    matches!(status, 408 | 409 | 425 | 429 | 500..=599)
+}
+
+/// Whether the same request would be answered the same, by the provider's word for it.
+fn is_final(kind: &str) -> bool {
+    matches!(
+        kind,
+        "invalid_request_error" | "context_length_exceeded" | "insufficient_quota" | "BadRequestError"
+    )
 }
 
 fn words_of(status: StatusCode) -> String {

@@ -42,6 +42,43 @@ pub enum LlmError {
     },
 }
 
+/// How providers say that a request has more tokens or bytes than a model takes, in lower case.
+const TOO_LONG: [&str; 16] = [
+    "context_length_exceeded",
+    "maximum context length",
+    "context length",
+    "context window",
+    "context limit",
+    "context size",
+    "prompt is too long",
+    "prompt too long",
+    "input is too long",
+    "input too long",
+    "too many tokens",
+    "too many input tokens",
+    "request too large",
+    "request_too_large",
+    "exceeds the maximum size",
+    "string too long",
+];
+
+impl LlmError {
+    /// Whether a shorter request might be taken.
+    pub fn is_overflow(&self) -> bool {
+        let says = |words: &str| {
+            let words = words.to_lowercase();
+            TOO_LONG.iter().any(|sign| words.contains(sign))
+        };
+        match self {
+            Self::NotConfigured { .. } => false,
+            Self::Refused { status: 413, .. } => true,
+            Self::Refused { kind, message, .. } => says(kind) || says(message),
+            // Some take the request, and say so where the answer should be.
+            Self::Failed { problem, .. } => says(problem),
+        }
+    }
+}
+
 fn in_brackets(kind: &str) -> String {
     if kind.is_empty() { String::new() } else { format!(" ({kind})") }
 }
@@ -127,6 +164,44 @@ mod tests {
             let said = Said::read(body.as_bytes());
             assert_eq!((said.kind.as_str(), said.message.as_str()), (kind, message), "{body}");
         }
+    }
+
+    #[test]
+    fn a_request_that_is_too_long_is_known_by_the_words() {
+        let refused = |status, kind: &str, message: &str| LlmError::Refused {
+            provider: Provider::OpenAi,
+            status,
+            kind: kind.to_owned(),
+            message: message.to_owned(),
+        };
+        for (status, kind, message) in [
+            (
+                400,
+                "context_length_exceeded",
+                "This model's maximum context length is 128000 tokens. However, …",
+            ),
+            (400, "invalid_request_error", "prompt is too long: 210000 tokens > 200000 maximum"),
+            (400, "invalid_request_error", "input length and `max_tokens` exceed context limit: 1 + 2 > 3"),
+            (413, "", ""),
+            (400, "BadRequestError", "Please reduce the length of the input; the context window is full"),
+            (400, "exceed_context_size_error", "the request exceeds the available context size"),
+        ] {
+            assert!(refused(status, kind, message).is_overflow(), "{message}");
+        }
+        for (status, kind, message) in [
+            (400, "invalid_request_error", "max_tokens is too large: 20000"),
+            (401, "authentication_error", "Incorrect API key provided."),
+            (404, "", "model 'x' not found"),
+        ] {
+            assert!(!refused(status, kind, message).is_overflow(), "{message}");
+        }
+        let failed = |problem: &str| LlmError::Failed {
+            provider: Provider::LmStudio,
+            problem: problem.to_owned(),
+            retry_after: None,
+        };
+        assert!(failed("it gave up (context_length_exceeded): too much").is_overflow());
+        assert!(!failed("it cannot be reached: connection refused").is_overflow());
     }
 
     #[test]

@@ -1,7 +1,11 @@
 //! The frames of a streamed answer: events of SSE, or lines of JSON. Bytes come in pieces of any size.
+//!
+//! An answer that is no stream is one frame: JSON where an event should begin, or JSON that goes over many lines.
 
 use std::collections::VecDeque;
 
+/// The mark that some put before a text.
+const BOM: [u8; 3] = *b"\xef\xbb\xbf";
 /// Most bytes of one frame, and of a line of one.
 pub(super) const MAX_FRAME_BYTES: usize = 16 << 20;
 
@@ -12,6 +16,8 @@ pub(super) struct Frame {
     pub(super) name: String,
     /// What it says.
     pub(super) data: String,
+    /// Whether it is the whole answer, which is no stream then.
+    pub(super) whole: bool,
 }
 
 /// A frame that is larger than any that is sane.
@@ -35,6 +41,10 @@ pub(super) struct Frames {
     /// The line that has not ended yet.
     line: Vec<u8>,
     begun: bool,
+    /// Whether anything but white space has come.
+    seen: bool,
+    /// Everything so far, if the answer is no stream.
+    whole: Option<Vec<u8>>,
     /// The event that has not ended yet.
     frame: Frame,
     has_data: bool,
@@ -52,6 +62,8 @@ impl Frames {
             limit,
             line: Vec::new(),
             begun: false,
+            seen: false,
+            whole: None,
             frame: Frame::default(),
             has_data: false,
             ready: VecDeque::new(),
@@ -60,16 +72,46 @@ impl Frames {
 
     /// Takes the next bytes in.
     pub(super) fn push(&mut self, mut bytes: &[u8]) -> Result<(), TooLong> {
+        if !self.seen && self.framing == Framing::Sse {
+            let first = bytes.iter().find(|byte| !byte.is_ascii_whitespace() && !BOM.contains(byte));
+            self.seen = first.is_some();
+            // No event begins like this.
+            if first == Some(&b'{') {
+                self.whole = Some(std::mem::take(&mut self.line));
+            }
+        }
+        if self.whole.is_some() {
+            return self.extend_whole(bytes);
+        }
         while let Some(end) = memchr::memchr(b'\n', bytes) {
             self.extend(&bytes[..end])?;
             self.end_line()?;
             bytes = &bytes[end + 1..];
+            if self.whole.is_some() {
+                return self.extend_whole(bytes);
+            }
         }
         self.extend(bytes)
     }
 
+    fn extend_whole(&mut self, bytes: &[u8]) -> Result<(), TooLong> {
+        let limit = self.limit;
+        let whole = self.whole.get_or_insert_default();
+        if whole.len() + bytes.len() > limit {
+            return Err(TooLong);
+        }
+        whole.extend_from_slice(bytes);
+        Ok(())
+    }
+
     /// The answer has ended: what has no line end or no empty line behind it counts too.
     pub(super) fn end(&mut self) -> Result<(), TooLong> {
+        if let Some(whole) = self.whole.take() {
+            let text = String::from_utf8_lossy(&whole);
+            let data = text.trim_start_matches('\u{feff}').trim().to_owned();
+            self.ready.push_back(Frame { name: String::new(), data, whole: true });
+            return Ok(());
+        }
         if !self.line.is_empty() {
             self.end_line()?;
         }
@@ -102,7 +144,14 @@ impl Frames {
         let text = String::from_utf8_lossy(&line);
         match self.framing {
             Framing::Lines if text.trim().is_empty() => {}
-            Framing::Lines => self.ready.push_back(Frame { name: String::new(), data: text.into_owned() }),
+            // No line of its own has so little: it goes on with the next ones.
+            Framing::Lines if !self.seen && text.trim() == "{" => {
+                self.whole = Some(b"{\n".to_vec());
+            }
+            Framing::Lines => {
+                self.seen = true;
+                self.ready.push_back(Frame { data: text.into_owned(), ..Frame::default() });
+            }
             Framing::Sse => self.field(&text)?,
         }
         // The room of the line is used again.
@@ -187,6 +236,33 @@ mod tests {
             stream.as_bytes(),
             &[("", "{\"a\":\"日本\"}"), ("", "{\"b\":1}"), ("", "{\"c\":2}")],
         );
+    }
+
+    /// What is no stream comes out in one piece, and says so.
+    #[test]
+    fn an_answer_that_is_no_stream_is_one_frame() {
+        let pretty = "\u{feff}\n {\n  \"a\": \"data: x\",\n\n  \"b\": 1\n}\n";
+        for framing in [Framing::Sse, Framing::Lines] {
+            let whole = |pieces: &[&[u8]]| {
+                let mut frames = Frames::new(framing);
+                pieces.iter().for_each(|piece| frames.push(piece).unwrap());
+                frames.end().unwrap();
+                let frame = frames.next().unwrap();
+                assert_eq!(frames.next(), None);
+                assert!(frame.whole);
+                frame.data
+            };
+            let json = "{\n  \"a\": \"data: x\",\n\n  \"b\": 1\n}";
+            let text =
+                if framing == Framing::Sse { pretty } else { "{\n  \"a\": \"data: x\",\n\n  \"b\": 1\n}\n" };
+            let bytes = text.as_bytes();
+            for at in 0..=bytes.len() {
+                assert_eq!(whole(&[&bytes[..at], &bytes[at..]]), json, "{framing:?} cut at {at}");
+            }
+        }
+        let mut frames = Frames::with_limit(Framing::Sse, 100);
+        frames.push(b"{").unwrap();
+        assert_eq!(frames.push(&[b'x'; 100]), Err(TooLong));
     }
 
     #[test]

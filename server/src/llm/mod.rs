@@ -22,6 +22,7 @@ pub use answer::Answer;
 pub use body::Payload;
 pub use decode::{CallPiece, Event, Usage};
 pub use error::LlmError;
+pub(crate) use params::thinks;
 pub use said::Said;
 
 use crate::config::{Llm, ProviderConfig};
@@ -64,6 +65,16 @@ impl Gateway {
     /// The model of a provider that is asked if nobody says.
     pub fn default_model(&self, provider: Provider) -> Option<&str> {
         self.config.of(provider).model.as_deref()
+    }
+
+    /// Tokens that the models of a provider take, if that is configured.
+    pub fn context_length(&self, provider: Provider) -> Option<u64> {
+        self.config.of(provider).context_length
+    }
+
+    /// Most tokens of an answer of a provider, if that is configured.
+    pub fn max_output_tokens(&self, provider: Provider) -> Option<u64> {
+        self.config.of(provider).max_output_tokens
     }
 
     /// Whether a provider can be asked for a model: what it needs is configured.

@@ -72,7 +72,7 @@ pub(super) fn complete(
 }
 
 /// Whether a model of OpenAI thinks before it answers, as far as its name tells.
-fn thinks(model: &str) -> bool {
+pub(crate) fn thinks(model: &str) -> bool {
     let name = model.rsplit('/').next().unwrap_or(model);
     let numbered = |prefix: &str| {
         name.strip_prefix(prefix).is_some_and(|rest| rest.starts_with(|first: char| first.is_ascii_digit()))

@@ -15,9 +15,19 @@ pub struct Said {
     calls: Vec<Call>,
     /// What goes back to the provider as it is: JSON.
     opaque: Vec<String>,
+    /// What came one after the other.
+    steps: Vec<Step>,
     usage: Option<Usage>,
     finish: Option<String>,
     bytes: usize,
+}
+
+/// What the model did next: characters of text, a call by its number, or something that goes back as it is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Step {
+    Text(usize),
+    Call(usize),
+    Thought,
 }
 
 #[derive(Debug, Default)]
@@ -38,6 +48,7 @@ impl Said {
             refusal: String::new(),
             calls: Vec::new(),
             opaque: Vec::new(),
+            steps: Vec::new(),
             usage: None,
             finish: None,
             bytes: 0,
@@ -47,11 +58,21 @@ impl Said {
     /// Takes a piece in.
     pub fn take(&mut self, event: &Event) {
         match event {
-            Event::Text(more) => self.text.push_str(more),
+            Event::Text(more) => {
+                self.text.push_str(more);
+                let characters = more.chars().count();
+                match self.steps.last_mut() {
+                    Some(Step::Text(before)) => *before += characters,
+                    _ => self.steps.push(Step::Text(characters)),
+                }
+            }
             Event::Reasoning(more) => self.reasoning.push_str(more),
             Event::Refusal(more) => self.refusal.push_str(more),
             Event::ToolCall(piece) => self.call(piece),
-            Event::Opaque(item) => self.opaque.push(item.clone()),
+            Event::Opaque(item) => {
+                self.opaque.push(item.clone());
+                self.steps.push(Step::Thought);
+            }
             Event::Usage(usage) => self.usage = Some(*usage),
             Event::Finish(reason) => self.finish = Some(reason.clone()),
         }
@@ -62,6 +83,7 @@ impl Said {
         let at = piece.index as usize;
         if at == self.calls.len() {
             self.calls.push(Call::default());
+            self.steps.push(Step::Call(at));
         }
         let Some(call) = self.calls.get_mut(at) else { return };
         call.id.push_str(&piece.id);
@@ -141,12 +163,34 @@ impl Said {
     }
 
     fn opaque(&self) -> Option<String> {
-        let name = match self.provider {
-            Provider::Anthropic => "thinking_blocks",
-            Provider::OpenAiResponses => "reasoning_items",
-            Provider::OpenAi | Provider::LmStudio | Provider::Ollama => return None,
+        let name = self.provider.thoughts()?;
+        let items = (!self.opaque.is_empty()).then(|| format!("\"{name}\":[{}]", self.opaque.join(",")))?;
+        Some(match self.order() {
+            Some(order) => format!("{items},\"{}\":[{}]", Provider::ORDER, order.join(",")),
+            None => items,
+        })
+    }
+
+    /// The order in which everything came, if it is another than thoughts, text, calls.
+    fn order(&self) -> Option<Vec<String>> {
+        let whole = self.finish.is_some();
+        let kept = |step: &&Step| match step {
+            Step::Call(at) => whole || self.calls.get(*at).is_some_and(Call::is_whole),
+            Step::Text(_) | Step::Thought => true,
         };
-        (!self.opaque.is_empty()).then(|| format!("\"{name}\":[{}]", self.opaque.join(",")))
+        let rank = |step: &Step| match step {
+            Step::Thought => 0,
+            Step::Text(_) => 1,
+            Step::Call(_) => 2,
+        };
+        let steps: Vec<&Step> = self.steps.iter().filter(kept).collect();
+        let word = |step: &&Step| match step {
+            Step::Thought => "\"thought\"".to_owned(),
+            Step::Text(characters) => characters.to_string(),
+            Step::Call(_) => "\"call\"".to_owned(),
+        };
+        let usual = steps.is_sorted_by_key(|step| rank(step));
+        (!usual).then(|| steps.iter().map(word).collect())
     }
 }
 
@@ -214,6 +258,33 @@ mod tests {
             extra(&message),
             format!(r#"{{"finish_reason":"tool_calls","thinking_blocks":[{kept}]}}"#)
         );
+    }
+
+    /// What came between calls goes back between them.
+    #[test]
+    fn the_order_of_what_came_is_kept_where_it_is_not_the_usual_one() {
+        let thought =
+            |name: &str| Event::Opaque(format!(r#"{{"type":"redacted_thinking","data":"{name}"}}"#));
+        let mut events = vec![
+            thought("1"),
+            Event::Text("é".to_owned()),
+            Event::Text("!".to_owned()),
+            piece(0, "a", "f", "{}"),
+            thought("2"),
+            piece(1, "b", "g", "{"),
+            thought("3"),
+            Event::Text("so".to_owned()),
+        ];
+        let order = |events: &[Event]| {
+            let message = said(Provider::Anthropic, events).message().unwrap().unwrap();
+            let extra: Value = serde_json::from_str(&extra(&message)).unwrap();
+            assert_eq!(extra["thinking_blocks"].as_array().unwrap().len(), 3);
+            extra["reasoning_order"].clone()
+        };
+        // A call that was cut off is not among the calls either.
+        assert_eq!(order(&events), json!(["thought", 2, "call", "thought", "thought", 2]));
+        events.push(Event::Finish("stop".to_owned()));
+        assert_eq!(order(&events), json!(["thought", 2, "call", "thought", "call", "thought", 2]));
     }
 
     #[test]

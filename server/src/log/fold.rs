@@ -1,247 +1,33 @@
 //! The fold: from a log to its view, message by message, in bounded memory.
 
-use std::io;
-use std::sync::Arc;
-
-use super::index::{Index, Row};
-use super::line::{Head, Line, LogKind};
-use super::scan::{Forward, Found};
-use super::view::{Shown, ViewState, trimmed};
-use crate::infra::fs::File;
-use crate::model::{Event, Literal, Rewrite, Role, Segment, StoreError};
-
-/// A log up to an offset that does not move any more, and where things stand in it.
-#[derive(Debug, Clone)]
-pub struct Source {
-    /// What to call it in messages.
-    pub path: String,
-    /// The log.
-    pub file: Arc<dyn File>,
-    /// How much of it is to be seen.
-    pub end: u64,
-    /// Its index; without one it is read from the start.
-    pub index: Option<Index>,
-}
-
-impl Source {
-    /// The place to start reading in order to find message `seq`.
-    fn before_message(&self, seq: u64) -> Row {
-        let row = self.index.as_ref().map(|index| index.before_message(seq));
-        self.checked(row, seq)
-    }
-
-    /// A row of the index is used only if it leads to a line; else the log is read from its start.
-    fn checked(&self, row: Option<io::Result<Row>>, wanted: u64) -> Row {
-        let row = match row {
-            Some(Ok(row)) if row.offset < self.end || row == Row::FIRST => row,
-            Some(Err(error)) => {
-                tracing::warn!(%error, path = self.path, wanted, "the index cannot be used");
-                Row::FIRST
-            }
-            _ => return Row::FIRST,
-        };
-        let mut first = Forward::new(Arc::clone(&self.file), row.offset, self.end);
-        let fits = match first.next() {
-            Ok(Some(found)) => found.line(LogKind::Messages).is_ok_and(|line| match line.head {
-                Head::Message { seq, .. } => seq == row.seq,
-                Head::Event { after, .. } => after.checked_add(1) == Some(row.seq),
-                Head::Record { .. } => false,
-            }),
-            Ok(None) => true,
-            Err(_) => false,
-        };
-        if fits { row } else { Row::FIRST }
-    }
-
-    /// The line of rewrite `ordinal` and where it begins.
-    pub fn rewrite(&self, ordinal: u64) -> Result<Rewrite, StoreError> {
-        let row = self.index.as_ref().map(|index| index.before_rewrite(ordinal));
-        let mut from = self.checked(row, ordinal).offset;
-        loop {
-            let mut lines = Forward::new(Arc::clone(&self.file), from, self.end);
-            while let Some(found) = self.read(lines.next())? {
-                if let Head::Event { name: "rewrite", .. } = found.1.head
-                    && let Some(rewrite) = self.as_rewrite(found.0, &found.1)?
-                    && rewrite.ordinal == ordinal
-                {
-                    return Ok(rewrite);
-                }
-            }
-            if from == 0 {
-                return Err(self.damaged(self.end, format!("rewrite {ordinal} is not in the log")));
-            }
-            from = 0;
-        }
-    }
-
-    /// The rewrite whose line begins at `offset`.
-    pub fn rewrite_at(&self, offset: u64) -> Result<Rewrite, StoreError> {
-        let mut lines = Forward::new(Arc::clone(&self.file), offset, self.end);
-        let rewrite = match self.read(lines.next())? {
-            Some((at, line)) => self.as_rewrite(at, &line)?,
-            None => None,
-        };
-        rewrite.ok_or_else(|| self.damaged(offset, "no rewrite is here".to_owned()))
-    }
-
-    /// The final summary in the status event whose line begins at `offset`.
-    pub fn final_summary_at(&self, offset: u64) -> Result<Option<String>, StoreError> {
-        let mut lines = Forward::new(Arc::clone(&self.file), offset, self.end);
-        let text = self.read(lines.next())?.map(|(_, line)| Event::parse("status", line.text));
-        match text {
-            Some(Ok(Some(Event::Status { final_summary, .. }))) => Ok(final_summary),
-            _ => Err(self.damaged(offset, "no status event is here".to_owned())),
-        }
-    }
-
-    /// The newest rewrite with `after` at most `seq`.
-    pub fn rewrite_as_of(&self, seq: u64) -> Result<Option<Rewrite>, StoreError> {
-        let row = self.before_message(seq.saturating_add(1));
-        let mut newest = None;
-        let mut lines = Forward::new(Arc::clone(&self.file), row.offset, self.end);
-        while let Some((offset, line)) = self.read(lines.next())? {
-            match line.head {
-                Head::Message { seq: found, .. } if found > seq => break,
-                Head::Event { name: "rewrite", .. } => newest = self.as_rewrite(offset, &line)?,
-                Head::Message { .. } | Head::Event { .. } | Head::Record { .. } => {}
-            }
-        }
-        match newest {
-            None if row.rewrites > 0 => self.rewrite(row.rewrites).map(Some),
-            found => Ok(found),
-        }
-    }
-
-    /// Lines from a place before message `from` on, as near as the index knows.
-    pub fn lines_from(&self, from: u64) -> Forward {
-        Forward::new(Arc::clone(&self.file), self.before_message(from).offset, self.end)
-    }
-
-    /// Messages `from` to `to`, with the events between them left out.
-    pub fn messages(&self, from: u64, to: u64) -> Messages {
-        Messages { source: self.clone(), lines: self.lines_from(from), next: from, to }
-    }
-
-    fn as_rewrite(&self, offset: u64, line: &Line<'_>) -> Result<Option<Rewrite>, StoreError> {
-        let Head::Event { name, .. } = line.head else { return Ok(None) };
-        match Event::parse(name, line.text) {
-            Ok(Some(Event::Rewrite(rewrite))) => Ok(Some(rewrite)),
-            Ok(_) => Ok(None),
-            Err(problem) => Err(self.damaged(offset, problem)),
-        }
-    }
-
-    /// A line that was read must be valid: this part of the log was durable.
-    fn read<'a>(&self, found: io::Result<Option<Found<'a>>>) -> Result<Option<(u64, Line<'a>)>, StoreError> {
-        let Some(found) = found.map_err(|error| StoreError::io(format!("reading {}", self.path), error))?
-        else {
-            return Ok(None);
-        };
-        let line =
-            found.line(LogKind::Messages).map_err(|bad| self.damaged(found.offset, bad.to_string()))?;
-        Ok(Some((found.offset, line)))
-    }
-
-    fn damaged(&self, offset: u64, problem: String) -> StoreError {
-        StoreError::Damaged { path: self.path.clone(), offset, problem }
-    }
-}
-
-/// Messages of a range, one after the other.
-#[derive(Debug)]
-pub struct Messages {
-    source: Source,
-    lines: Forward,
-    next: u64,
-    to: u64,
-}
-
-impl Messages {
-    /// Calls `take` with the next message; false at the end of the range.
-    pub fn step(
-        &mut self,
-        take: impl FnOnce(u64, &Line<'_>) -> Result<(), StoreError>,
-    ) -> Result<bool, StoreError> {
-        if self.next > self.to {
-            return Ok(false);
-        }
-        while let Some((offset, line)) = self.source.read(self.lines.next())? {
-            if let Head::Message { seq, .. } = line.head
-                && seq >= self.next
-            {
-                if seq > self.next {
-                    return Err(self.source.damaged(offset, format!("message {} is missing", self.next)));
-                }
-                self.next += 1;
-                take(seq, &line)?;
-                return Ok(true);
-            }
-        }
-        Ok(false)
-    }
-
-    /// Goes on with another range, reading on where that is less work than looking it up.
-    fn again(&mut self, from: u64, to: u64) {
-        let row = self.source.before_message(from);
-        if from < self.next || row.offset > self.lines.position() {
-            self.lines = Forward::new(Arc::clone(&self.source.file), row.offset, self.source.end);
-        }
-        (self.next, self.to) = (from, to);
-    }
-}
+use super::index::Index;
+use super::line::Line;
+use super::source::Source;
+use super::view::ViewState;
+use super::walk::{Walk, see};
+use crate::model::{Rewrite, StoreError};
 
 /// A fold under way. Each step shows one more message.
 #[derive(Debug)]
 pub struct Fold {
-    source: Source,
-    segments: std::vec::IntoIter<Segment>,
-    messages: Messages,
-    trim_except: Option<Vec<u64>>,
-    replaced: Option<(String, u64)>,
-    /// The messages behind the segments; taken when they are reached.
-    rest: Option<(u64, u64)>,
-    /// A rewrite whose literals are referred to, as neighbours usually are.
-    earlier: Option<Rewrite>,
+    walk: Walk,
     state: ViewState,
 }
 
 impl Fold {
     /// The view that a rewrite gives, followed by the messages up to `to`.
     pub fn new(source: Source, rewrite: Option<Rewrite>, to: u64) -> Self {
-        let (segments, covers) =
-            rewrite.map_or((Vec::new(), 0), |rewrite| (rewrite.segments, rewrite.covers));
-        Self {
-            messages: Messages {
-                source: source.clone(),
-                lines: Forward::new(Arc::clone(&source.file), 0, source.end),
-                next: 1,
-                to: 0,
-            },
-            source,
-            segments: segments.into_iter(),
-            trim_except: None,
-            replaced: None,
-            rest: Some((covers.saturating_add(1), to)),
-            earlier: None,
-            state: ViewState::default(),
-        }
+        Self { walk: Walk::new(source, rewrite, to), state: ViewState::default() }
     }
 
     /// Goes on after a view that stands, with messages `from` to `to`.
     pub fn resume(source: Source, state: ViewState, from: u64, to: u64) -> Self {
-        let mut fold = Self::new(source, None, 0);
-        fold.rest = Some((from, to));
-        fold.state = state;
-        fold
+        Self { walk: Walk::behind(source, from, to), state }
     }
 
     /// Shows messages that were written since, up to `end` of the log and message `to`.
     pub fn extend(&mut self, end: u64, index: Option<Index>, to: u64) {
-        let from = self.messages.next;
-        self.source.end = end;
-        self.source.index = index;
-        self.messages = self.source.messages(from, 0);
-        self.rest = Some((from, to));
+        self.walk.extend(end, index, to);
     }
 
     /// Where the view stands.
@@ -251,93 +37,18 @@ impl Fold {
 
     /// Adds the lines of one more message to the buffers; false when there is none.
     pub fn step(&mut self, view: &mut Vec<u8>, extra: &mut Vec<u8>) -> Result<bool, StoreError> {
-        loop {
-            let (state, trim, replaced) = (&mut self.state, &self.trim_except, &mut self.replaced);
-            let shown = self.messages.step(|seq, line| {
-                show(state, seq, line, trim.as_deref(), replaced.take(), view, extra).map_err(|error| {
-                    StoreError::Damaged {
-                        path: "messages.jsonl".to_owned(),
-                        offset: 0,
-                        problem: format!("message {seq}: {error}"),
-                    }
-                })
-            })?;
-            if shown {
-                return Ok(true);
-            }
-            (self.trim_except, self.replaced) = (None, None);
-            match self.segments.next() {
-                Some(Segment::Keep { from, to, trim_except }) => {
-                    self.trim_except = trim_except;
-                    self.messages.again(from, to);
-                }
-                Some(Segment::Replace { seq, content, tokens }) => {
-                    self.replaced = Some((content.as_str().to_owned(), tokens));
-                    self.messages.again(seq, seq);
-                }
-                Some(Segment::Literal(literal)) => {
-                    self.show_literal(&literal, view, extra);
-                    return Ok(true);
-                }
-                Some(Segment::Earlier { rewrite, index }) => {
-                    let literal = self.earlier_literal(rewrite, index)?;
-                    self.show_literal(&literal, view, extra);
-                    return Ok(true);
-                }
-                None => match self.rest.take() {
-                    Some((from, to)) => self.messages.again(from, to),
-                    None => return Ok(false),
-                },
-            }
-        }
-    }
-
-    fn show_literal(&mut self, literal: &Literal, view: &mut Vec<u8>, extra: &mut Vec<u8>) {
-        let shown = Shown::plain(literal.role, literal.content.as_str(), literal.tokens);
-        self.state.push(&shown, view, extra);
-    }
-
-    fn earlier_literal(&mut self, ordinal: u64, index: usize) -> Result<Literal, StoreError> {
-        if self.earlier.as_ref().is_none_or(|rewrite| rewrite.ordinal != ordinal) {
-            self.earlier = Some(self.source.rewrite(ordinal)?);
-        }
-        let segment = self.earlier.as_ref().and_then(|rewrite| rewrite.segments.get(index));
-        match segment {
-            Some(Segment::Literal(literal)) => Ok(literal.clone()),
-            _ => Err(self.source.damaged(0, format!("segment {index} of rewrite {ordinal} is no literal"))),
-        }
+        let state = &mut self.state;
+        self.walk.step(|seen| state.push(&seen.shown, view, extra))
     }
 }
 
-/// Shows a message of the log, trimmed or with its content replaced.
+/// Shows a message of the log.
 pub(crate) fn show(
     state: &mut ViewState,
     seq: u64,
     line: &Line<'_>,
-    trim_except: Option<&[u64]>,
-    replaced: Option<(String, u64)>,
     view: &mut Vec<u8>,
     extra: &mut Vec<u8>,
 ) -> Result<(), serde_json::Error> {
-    let Head::Message { role, tokens, .. } = line.head else { return Ok(()) };
-    let body = line.message()?;
-    let instead = match trim_except {
-        Some(except) if role == Role::Tool && !except.contains(&seq) => {
-            Some(trimmed(seq, body.output_ref.map(|output_ref| output_ref.get())))
-        }
-        _ => replaced,
-    };
-    let shown = Shown {
-        seq,
-        role,
-        tokens: instead.as_ref().map_or(tokens, |(_, tokens)| *tokens),
-        content: instead.as_ref().map(|(content, _)| content.as_str()).or(body.content.map(|c| c.get())),
-        tool_name: body.tool_name.map(|name| name.get()),
-        tool_calls: body.tool_calls.map(|calls| calls.get()),
-        tool_call_id: body.tool_call_id.map(|id| id.get()),
-        name: body.name.map(|name| name.get()),
-        extra: body.extra.map(|extra| extra.get()),
-    };
-    state.push(&shown, view, extra);
-    Ok(())
+    see(seq, line, None, None, &mut |seen| state.push(&seen.shown, view, extra))
 }

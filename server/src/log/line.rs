@@ -149,6 +149,11 @@ impl<'a> Line<'a> {
         &self.text[self.body..self.text.len() - SEAL_BYTES]
     }
 
+    /// What the checksum covers.
+    pub fn unsealed(&self) -> &'a str {
+        &self.text[..self.text.len() - SEAL_BYTES]
+    }
+
     /// When it was written.
     pub fn time(&self) -> Option<DateTime<Utc>> {
         DateTime::parse_from_rfc3339(self.timestamp).ok().map(|time| time.to_utc())
@@ -263,6 +268,17 @@ pub(crate) fn message_body(message: &NewMessage, request_id: Option<&RequestId>)
         field("extra", extra.as_str());
     }
     body
+}
+
+/// The body of a record without the id of the request that wrote it, which is always the last field.
+pub(crate) fn without_request_id(body: &str) -> &str {
+    // Inside a value the name would have its quotes escaped, or a bracket behind it.
+    let at = body.rfind(",\"request_id\":\"");
+    let id = at.and_then(|at| Some((at, body[at..].strip_prefix(",\"request_id\":\"")?.strip_suffix('"')?)));
+    match id {
+        Some((at, id)) if !id.contains('"') => &body[..at],
+        Some(_) | None => body,
+    }
 }
 
 struct Cursor<'a>(&'a str);

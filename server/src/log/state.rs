@@ -55,6 +55,9 @@ pub struct RewriteMark {
     pub covers: u64,
     /// What undo goes back to.
     pub parent: Option<u64>,
+    /// Tokens of all messages of the log when the view was last compressed, or that taken back; 0 if it never was.
+    #[serde(default)]
+    pub compressed_at: u64,
 }
 
 /// Counters.
@@ -278,9 +281,20 @@ impl LogState {
             Event::Pin { seq, pinned: false } => {
                 self.pins.remove(&seq);
             }
-            Event::Forked { .. } | Event::Erased { .. } => {}
+            Event::Forked { .. } => self.begin_again(),
+            Event::Erased { .. } => {}
         }
         self.note_request(line, &[], outcome, end)
+    }
+
+    /// The lines before are another task's: how that stood, and what its callers asked for, is not taken over.
+    fn begin_again(&mut self) {
+        self.status = Status::Running;
+        self.lease = None;
+        self.completed_at = None;
+        self.error_message = None;
+        self.final_summary_at = None;
+        self.requests = Requests::default();
     }
 
     fn apply_rewrite(&mut self, rewrite: &Rewrite, offset: u64) -> Result<(), String> {
@@ -311,6 +325,11 @@ impl LogState {
             offset,
             covers: rewrite.covers,
             parent: rewrite.parent,
+            compressed_at: if rewrite.is_compaction() || rewrite.strategy == "undo" {
+                self.tally.message_tokens
+            } else {
+                self.rewrite.as_ref().map_or(0, |mark| mark.compressed_at)
+            },
         });
         Ok(())
     }

@@ -123,6 +123,32 @@ pub enum StoreError {
         /// The id.
         request_id: String,
     },
+    /// The limit of a task's model is not known, and is not to be guessed.
+    #[error(
+        "the limit of task {id} is not known and `compact` does not guess: give context_length, or name the model under `models`"
+    )]
+    LimitUnknown {
+        /// The task.
+        id: TaskId,
+    },
+    /// There is no compaction of that token.
+    #[error("task {id} has no compaction of that token; it may have expired")]
+    CompactionNotFound {
+        /// The task.
+        id: TaskId,
+    },
+    /// A summary cannot stand for what it is to stand for.
+    #[error("the summary {problem}")]
+    SummaryRefused {
+        /// What is wrong with it.
+        problem: String,
+    },
+    /// A task has nothing that another could take over.
+    #[error("task {id} has neither a summary nor a plan to take over")]
+    NothingToInherit {
+        /// The task.
+        id: TaskId,
+    },
     /// The view was rewritten since the caller looked.
     #[error("the view of task {id} is at rewrite {newest}, not {given}")]
     StaleView {
@@ -265,6 +291,10 @@ impl StoreError {
             Self::StaleLease { .. } => "ERROR_REASON_STALE_LEASE",
             Self::RequestIdReused { .. } => "ERROR_REASON_REQUEST_ID_REUSED",
             Self::StaleView { .. } => "ERROR_REASON_STALE_VIEW",
+            Self::LimitUnknown { .. } => "ERROR_REASON_LIMIT_UNKNOWN",
+            Self::CompactionNotFound { .. } => "ERROR_REASON_COMPACTION_NOT_FOUND",
+            Self::SummaryRefused { .. } => "ERROR_REASON_SUMMARY_REFUSED",
+            Self::NothingToInherit { .. } => "ERROR_REASON_NOTHING_TO_INHERIT",
             Self::RewriteInFlight { .. } => "ERROR_REASON_REWRITE_IN_FLIGHT",
             Self::NothingToUndo { .. } => "ERROR_REASON_NOTHING_TO_UNDO",
             Self::Quarantined { .. } => "ERROR_REASON_QUARANTINED",
@@ -301,6 +331,10 @@ impl StoreError {
             | Self::StaleLease { .. }
             | Self::RequestIdReused { .. }
             | Self::StaleView { .. }
+            | Self::LimitUnknown { .. }
+            | Self::CompactionNotFound { .. }
+            | Self::SummaryRefused { .. }
+            | Self::NothingToInherit { .. }
             | Self::NothingToUndo { .. }
             | Self::Quarantined { .. }
             | Self::NewerFormat { .. }

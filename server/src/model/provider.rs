@@ -3,7 +3,7 @@
 /// A provider.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Provider {
-    /// Chat completions of OpenAI, and everything that speaks like them.
+    /// Chat completions of OpenAI.
     OpenAi,
     /// The Responses API of OpenAI.
     OpenAiResponses,
@@ -11,7 +11,7 @@ pub enum Provider {
     Anthropic,
     /// Ollama's own API.
     Ollama,
-    /// LM Studio: chat completions at another address.
+    /// LM Studio, vLLM and others: chat completions as all who speak like OpenAI take them.
     LmStudio,
 }
 
@@ -19,6 +19,19 @@ impl Provider {
     /// All of them.
     pub const ALL: [Self; 5] =
         [Self::OpenAi, Self::OpenAiResponses, Self::Anthropic, Self::Ollama, Self::LmStudio];
+
+    /// The field of an assistant message that says how thoughts, text and calls followed each other: `"thought"`,
+    /// `"call"`, and numbers of characters of the content. Without it they did so in this order.
+    pub const ORDER: &str = "reasoning_order";
+
+    /// The field of an assistant message that holds what this provider wants back as it was.
+    pub fn thoughts(self) -> Option<&'static str> {
+        match self {
+            Self::Anthropic => Some("thinking_blocks"),
+            Self::OpenAiResponses => Some("reasoning_items"),
+            Self::OpenAi | Self::Ollama | Self::LmStudio => None,
+        }
+    }
 
     /// The word for it.
     pub fn as_str(self) -> &'static str {

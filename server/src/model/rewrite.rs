@@ -118,6 +118,9 @@ pub struct SummaryRecord {
     pub model: String,
     /// When.
     pub timestamp: DateTime<Utc>,
+    /// By sections, if that was asked for.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub sections: Option<serde_json::Value>,
 }
 
 impl Rewrite {
@@ -244,7 +247,8 @@ impl Segment {
 }
 
 impl LiteralKind {
-    fn as_str(self) -> &'static str {
+    /// The word in files.
+    pub fn as_str(self) -> &'static str {
         match self {
             Self::Summary => "summary",
             Self::Retain => "retain",

@@ -5,7 +5,7 @@
 
 use super::groups::IdRule;
 use super::media::Place;
-use super::message::{Message, Part, note};
+use super::message::{Call, Message, Part, Step, note};
 use super::text::{inner, is_blank, push_inner, push_json, push_quoted, quote};
 use super::{Body, GO_ON, Provider, RenderOptions, is_system, push_constants, tools};
 use crate::model::json::field;
@@ -188,55 +188,52 @@ impl Messages {
     }
 
     fn push_assistant(&mut self, message: &Message<'_>, out: &mut Vec<u8>) {
-        let is_seen = |part: &Part<'_>| match part {
-            Part::Text(text) => !is_blank(text),
-            Part::Opaque(..) => false,
-            Part::Media { .. } | Part::Stored { .. } | Part::Audio { .. } => true,
-        };
+        let steps = message.steps();
         // Thinking must not come last.
-        let last = if message.calls.is_empty() {
-            message.parts.iter().rposition(is_seen).map_or(0, |place| place + 1)
-        } else {
-            message.parts.len()
-        };
-        for part in &message.parts[..last] {
-            match part {
-                Part::Opaque(Provider::Anthropic, block) => {
-                    self.assistant(true, out);
-                    out.extend_from_slice(block.as_bytes());
-                }
-                Part::Opaque(..) => {}
-                Part::Text(text) if is_blank(text) => {}
-                Part::Text(text) => {
-                    self.assistant(false, out);
-                    push_text(text, out);
-                }
-                Part::Media { .. } | Part::Stored { .. } | Part::Audio { .. } => {
-                    self.assistant(false, out);
-                    push_text(&quote(&note(part).unwrap_or_default()), out);
-                }
+        let end = steps.iter().rposition(|step| message.is_seen(*step)).map_or(0, |last| last + 1);
+        for step in &steps[..end] {
+            match step {
+                Step::Part(at) => self.push_said(&message.parts[*at], out),
+                Step::Call(at) => self.push_call(&message.calls[*at], out),
             }
         }
-        if let Some(refusal) =
-            message.refusal.filter(|text| last == 0 && message.calls.is_empty() && !is_blank(text))
-        {
+        if let Some(refusal) = message.refusal.filter(|text| end == 0 && !is_blank(text)) {
             self.assistant(false, out);
             push_text(refusal, out);
         }
-        for call in &message.calls {
-            self.assistant(false, out);
-            if self.flat {
-                push_tagged(&format!("[Tool call: {}]", call.name), call.input, out);
-                continue;
+    }
+
+    fn push_said(&mut self, part: &Part<'_>, out: &mut Vec<u8>) {
+        match part {
+            Part::Opaque(block) => {
+                self.assistant(true, out);
+                out.extend_from_slice(block.as_bytes());
             }
-            out.extend_from_slice(b"{\"type\":\"tool_use\",\"id\":");
-            push_quoted(out, &call.id);
-            out.extend_from_slice(b",\"name\":");
-            push_quoted(out, &call.name);
-            out.extend_from_slice(b",\"input\":");
-            push_json(out, &call.object());
-            out.push(b'}');
+            Part::Text(text) if is_blank(text) => {}
+            Part::Text(text) => {
+                self.assistant(false, out);
+                push_text(text, out);
+            }
+            Part::Media { .. } | Part::Stored { .. } | Part::Audio { .. } => {
+                self.assistant(false, out);
+                push_text(&quote(&note(part).unwrap_or_default()), out);
+            }
         }
+    }
+
+    fn push_call(&mut self, call: &Call<'_>, out: &mut Vec<u8>) {
+        self.assistant(false, out);
+        if self.flat {
+            push_tagged(&format!("[Tool call: {}]", call.name), call.input, out);
+            return;
+        }
+        out.extend_from_slice(b"{\"type\":\"tool_use\",\"id\":");
+        push_quoted(out, &call.id);
+        out.extend_from_slice(b",\"name\":");
+        push_quoted(out, &call.name);
+        out.extend_from_slice(b",\"input\":");
+        push_json(out, &call.object());
+        out.push(b'}');
     }
 
     fn push_result(&mut self, message: &Message<'_>, out: &mut Vec<u8>) {

@@ -51,15 +51,28 @@ impl Groups {
         Self { rule, open: Vec::new(), seen: Seen::default() }
     }
 
-    /// Calls that a message leaves without a result, as it closes their group.
-    pub(super) fn closed_by(&mut self, message: &Message<'_>) -> Vec<Answered> {
+    /// Calls that a message leaves without a result, if it closes their group.
+    pub(super) fn closed_by(&mut self, message: &Message<'_>) -> Option<Vec<Answered>> {
         let answers = message.role == Role::Tool && self.place(message).is_some();
-        if answers { Vec::new() } else { self.close() }
+        (!answers).then(|| self.close())
     }
 
     /// Calls that are left without a result.
     pub(super) fn close(&mut self) -> Vec<Answered> {
         std::mem::take(&mut self.open).into_iter().map(|open| open.call).collect()
+    }
+
+    /// Whether one of the first calls of the group is left without a result.
+    pub(super) fn is_open_before(&self, at: usize) -> bool {
+        self.open.iter().any(|open| open.call.at < at)
+    }
+
+    /// The first calls of the group, as far as they are left without a result.
+    pub(super) fn close_before(&mut self, at: usize) -> Vec<Answered> {
+        let (now, later) = std::mem::take(&mut self.open).into_iter().partition(|open| open.call.at < at);
+        self.open = later;
+        let now: Vec<Open> = now;
+        now.into_iter().map(|open| open.call).collect()
     }
 
     fn place(&self, message: &Message<'_>) -> Option<usize> {
@@ -89,7 +102,8 @@ impl Groups {
                 true => asked.clone().into_owned(),
                 false => self.made_up(line, index),
             };
-            let answered = Answered { id: call.id.clone(), name: call.name.clone(), custom: call.custom };
+            let answered =
+                Answered { at: index, id: call.id.clone(), name: call.name.clone(), custom: call.custom };
             self.open.push(Open { asked: asked.into_owned(), call: answered });
         }
     }

@@ -30,6 +30,15 @@ pub(super) struct Message<'a> {
     pub(super) tool_name: Option<&'a str>,
     /// What a model of Ollama thought.
     pub(super) thinking: Option<&'a str>,
+    /// How parts and calls follow each other, if that is known: see [`Message::steps`].
+    order: Vec<Step>,
+}
+
+/// What a model did next: the number of a part or of a call.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Step {
+    Part(usize),
+    Call(usize),
 }
 
 /// A piece of content.
@@ -43,8 +52,8 @@ pub(super) enum Part<'a> {
     Stored { id: &'a str, filename: Option<&'a str> },
     /// Sound in base64.
     Audio { data: &'a str, format: &'static str },
-    /// What only the provider that it came from can read: JSON, byte for byte.
-    Opaque(Provider, &'a str),
+    /// What only the provider that is rendered for can read, as it came from there: JSON, byte for byte.
+    Opaque(&'a str),
 }
 
 /// A call of a tool.
@@ -64,6 +73,8 @@ pub(super) struct Call<'a> {
 /// The call that a result answers, as it was sent.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Answered {
+    /// Its place among the calls of its message.
+    pub(super) at: usize,
     pub(super) id: String,
     pub(super) name: String,
     pub(super) custom: bool,
@@ -82,11 +93,12 @@ impl<'a> Message<'a> {
             answers: None,
             tool_name: None,
             thinking: None,
+            order: Vec::new(),
         }
     }
 
-    /// Reads a line of the view, and the line that stands beside it.
-    pub(super) fn read(line: &'a str, beside: Option<&'a str>) -> Self {
+    /// Reads a line of the view, and the line that stands beside it, for a provider.
+    pub(super) fn read(line: &'a str, beside: Option<&'a str>, provider: Provider) -> Self {
         let mut message = Self::text(Role::User, "\"\"");
         message.parts.clear();
         let (mut content, mut calls) = (None, None);
@@ -108,22 +120,22 @@ impl<'a> Message<'a> {
         let aside = |name: &str| beside.iter().find(|(key, _)| inner(key) == name).map(|(_, value)| *value);
         message.tool_name = aside("tool_name").and_then(as_text);
         let extra = aside("extra").filter(|extra| JsonKind::of(extra) == JsonKind::Object);
-        if message.role == Role::Assistant
-            && let Some(extra) = extra
-        {
-            message.thinking = field(extra, "thinking").and_then(as_text);
-            for (list, provider) in
-                [("thinking_blocks", Provider::Anthropic), ("reasoning_items", Provider::OpenAiResponses)]
-            {
-                let list = field(extra, list).filter(|list| JsonKind::of(list) == JsonKind::Array);
-                let opaque = list.map(items).unwrap_or_default().into_iter();
-                message.parts.extend(
-                    opaque.filter(|item| is_opaque(item, provider)).map(|item| Part::Opaque(provider, item)),
-                );
-            }
+        let extra_of_model = extra.filter(|_| message.role == Role::Assistant);
+        message.thinking = extra_of_model.and_then(|extra| field(extra, "thinking")).and_then(as_text);
+        if message.role == Role::Assistant {
+            let calls = calls.filter(|calls| JsonKind::of(calls) == JsonKind::Array);
+            message.calls = calls.map(items).unwrap_or_default().into_iter().filter_map(read_call).collect();
         }
         // What the view had to leave out of the content for OpenAI stands beside it whole.
-        message.read_content(aside("content").or(content).unwrap_or("null"));
+        let content = aside("content").or(content).unwrap_or("null");
+        let thoughts = extra_of_model.map(|extra| thoughts(extra, provider)).unwrap_or_default();
+        let order =
+            extra_of_model.and_then(|extra| array(extra, Provider::ORDER)).filter(|_| !thoughts.is_empty());
+        if !order.is_some_and(|order| message.read_in_order(&items(order), &thoughts, content, provider)) {
+            let thoughts = thoughts.into_iter().filter(|item| is_opaque(item, provider));
+            message.parts.extend(thoughts.map(Part::Opaque));
+            message.read_content(content);
+        }
         // A provider forgets what was said aloud after a while; what was said stays.
         let audio = extra.and_then(|extra| field(extra, "audio"));
         let audio = audio.filter(|audio| JsonKind::of(audio) == JsonKind::Object);
@@ -131,11 +143,78 @@ impl<'a> Message<'a> {
         if let Some(said) = transcript.filter(|_| message.role == Role::Assistant && !message.has_text()) {
             message.parts.push(Part::Text(Cow::Borrowed(said)));
         }
-        if message.role == Role::Assistant {
-            let calls = calls.filter(|calls| JsonKind::of(calls) == JsonKind::Array);
-            message.calls = calls.map(items).unwrap_or_default().into_iter().filter_map(read_call).collect();
-        }
         message
+    }
+
+    /// Reads thoughts and text in the order in which they came. False, with nothing read, if the order is not that of
+    /// this message: an older one has none, and a content may have been replaced since.
+    fn read_in_order(
+        &mut self,
+        order: &[&str],
+        thoughts: &[&'a str],
+        content: &'a str,
+        provider: Provider,
+    ) -> bool {
+        let text = match JsonKind::of(content) {
+            JsonKind::Text => decode(content),
+            JsonKind::Null => Cow::Borrowed(""),
+            JsonKind::Array | JsonKind::Object | JsonKind::Other => return false,
+        };
+        let (mut parts, mut steps) = (Vec::new(), Vec::new());
+        let (mut rest, mut thoughts, mut calls) = (text.as_ref(), thoughts.iter(), 0);
+        for step in order {
+            let part = match *step {
+                "\"call\"" => {
+                    steps.push(Step::Call(calls));
+                    calls += 1;
+                    continue;
+                }
+                "\"thought\"" => {
+                    let Some(item) = thoughts.next() else { return false };
+                    if !is_opaque(item, provider) {
+                        continue;
+                    }
+                    Part::Opaque(item)
+                }
+                characters => {
+                    let Ok(characters) = characters.parse::<usize>() else { return false };
+                    let ends = rest.char_indices().map(|(at, _)| at).chain([rest.len()]).nth(characters);
+                    let Some((said, left)) = ends.and_then(|end| rest.split_at_checked(end)) else {
+                        return false;
+                    };
+                    rest = left;
+                    Part::Text(Cow::Owned(quote(said)))
+                }
+            };
+            steps.push(Step::Part(parts.len()));
+            parts.push(part);
+        }
+        if !rest.is_empty() || thoughts.next().is_some() || calls != self.calls.len() {
+            return false;
+        }
+        (self.parts, self.order) = (parts, steps);
+        true
+    }
+
+    /// What the model did, one after the other. What is not known otherwise: it thought, spoke and called, in this order.
+    pub(super) fn steps(&self) -> Vec<Step> {
+        if !self.order.is_empty() {
+            return self.order.clone();
+        }
+        let calls = (0..self.calls.len()).map(Step::Call);
+        (0..self.parts.len()).map(Step::Part).chain(calls).collect()
+    }
+
+    /// Whether a step can be seen by others than its provider. A thought that nothing of that kind follows is not sent.
+    pub(super) fn is_seen(&self, step: Step) -> bool {
+        match step {
+            Step::Call(_) => true,
+            Step::Part(at) => match &self.parts[at] {
+                Part::Text(text) => !is_blank(text),
+                Part::Opaque(_) => false,
+                Part::Media { .. } | Part::Stored { .. } | Part::Audio { .. } => true,
+            },
+        }
     }
 
     fn read_content(&mut self, content: &'a str) {
@@ -163,6 +242,15 @@ impl<'a> Message<'a> {
     }
 }
 
+fn array<'a>(object: &'a str, name: &str) -> Option<&'a str> {
+    field(object, name).filter(|list| JsonKind::of(list) == JsonKind::Array)
+}
+
+/// What came from a provider and goes back there.
+fn thoughts(extra: &str, provider: Provider) -> Vec<&str> {
+    provider.thoughts().and_then(|name| array(extra, name)).map(items).unwrap_or_default()
+}
+
 /// Whether an item is one that its provider takes back: whole, and with nothing in it that was added by others.
 fn is_opaque(item: &str, provider: Provider) -> bool {
     if JsonKind::of(item) != JsonKind::Object {
@@ -170,7 +258,10 @@ fn is_opaque(item: &str, provider: Provider) -> bool {
     }
     let filled = |name: &str| field(item, name).and_then(as_text).is_some_and(|text| !is_blank(text));
     let known: &[&str] = match (provider, field(item, "type")) {
-        (Provider::Anthropic, Some("\"thinking\"")) if filled("thinking") && filled("signature") => {
+        // The text may have been left out; then all is in the signature.
+        (Provider::Anthropic, Some("\"thinking\""))
+            if filled("signature") && (filled("thinking") || field(item, "thinking") == Some("\"\"")) =>
+        {
             &["type", "thinking", "signature"]
         }
         (Provider::Anthropic, Some("\"redacted_thinking\"")) if filled("data") => &["type", "data"],
@@ -323,7 +414,7 @@ pub(super) fn note(part: &Part<'_>) -> Option<String> {
     let named =
         |filename: &Option<&str>| filename.map(|name| format!(" {}", decode(name))).unwrap_or_default();
     Some(match part {
-        Part::Text(_) | Part::Opaque(..) => return None,
+        Part::Text(_) | Part::Opaque(_) => return None,
         Part::Audio { data, format } => format!("[audio omitted: {format}, {} bytes]", data.len() / 4 * 3),
         Part::Stored { id, filename } => format!("[file omitted:{} {}]", named(filename), decode(id)),
         Part::Media { place, kind, filename, .. } => {

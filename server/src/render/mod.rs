@@ -8,20 +8,24 @@
 
 mod anthropic;
 mod groups;
+mod lmstudio;
 mod media;
 mod message;
 mod ollama;
 mod openai;
 mod responses;
+mod split;
 mod text;
 mod tools;
 
 use std::fmt;
 
+pub use crate::model::Provider;
 use crate::model::json::{Json, fields};
 use crate::model::{InvalidField, JsonKind, Role, StoreError};
 use groups::{Groups, IdRule};
 use message::Message;
+use split::Splitter;
 
 /// Bytes after which [`Rendering::next`] returns. One message can make it more.
 const PIECE_BYTES: usize = 128 << 10;
@@ -31,39 +35,6 @@ const RENDERED: [&str; 6] = ["model", "messages", "input", "system", "instructio
 
 /// Said for the user where a provider wants the user to have spoken and nobody has, as JSON text.
 const GO_ON: &str = "\"Continue.\"";
-
-/// Whose request it is.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub enum Provider {
-    /// Chat completions of OpenAI, and of everybody else who has that API.
-    OpenAi,
-    /// The Responses API of OpenAI.
-    OpenAiResponses,
-    /// The Messages API of Anthropic.
-    Anthropic,
-    /// The chat API of Ollama.
-    Ollama,
-}
-
-impl Provider {
-    /// All of them.
-    pub const ALL: [Self; 4] = [Self::OpenAi, Self::OpenAiResponses, Self::Anthropic, Self::Ollama];
-
-    /// The word in requests and configurations.
-    pub fn as_str(self) -> &'static str {
-        match self {
-            Self::OpenAi => "openai",
-            Self::OpenAiResponses => "openai_responses",
-            Self::Anthropic => "anthropic",
-            Self::Ollama => "ollama",
-        }
-    }
-
-    /// The reverse of [`Self::as_str`].
-    pub fn parse(text: &str) -> Option<Self> {
-        Self::ALL.into_iter().find(|provider| provider.as_str() == text)
-    }
-}
 
 /// What is to be rendered, beside the view.
 #[derive(Debug, Clone)]
@@ -134,6 +105,12 @@ impl RenderOptions {
         self.max_bytes
     }
 
+    /// The same without a limit.
+    #[must_use]
+    pub fn unlimited(self) -> Self {
+        Self { max_bytes: None, ..self }
+    }
+
     fn has_param(&self, name: &str) -> bool {
         crate::model::json::field(self.params.as_str(), name).is_some()
     }
@@ -158,6 +135,10 @@ pub trait Source {
 trait Body: Send + fmt::Debug {
     /// What the provider wants of the ids of calls.
     fn ids(&self) -> IdRule;
+    /// Most calls of one message; none: as many as there are.
+    fn most_calls(&self) -> Option<usize> {
+        None
+    }
     /// Writes what stands before the messages.
     fn head(&mut self, options: &RenderOptions, out: &mut Vec<u8>);
     /// Writes a message. Calls have their ids, and a result has its call.
@@ -180,6 +161,7 @@ pub struct Rendering<S> {
     source: S,
     body: Box<dyn Body>,
     groups: Groups,
+    splitter: Splitter,
     stage: Stage,
     lines: u64,
     written: u64,
@@ -193,9 +175,11 @@ impl<S: Source> Rendering<S> {
             Provider::OpenAiResponses => Box::new(responses::Responses::default()),
             Provider::Anthropic => Box::new(anthropic::Messages::default()),
             Provider::Ollama => Box::new(ollama::Chat::default()),
+            Provider::LmStudio => Box::new(lmstudio::Chat::default()),
         };
         let groups = Groups::new(body.ids());
-        Self { options, source, body, groups, stage: Stage::Head, lines: 0, written: 0 }
+        let splitter = Splitter::new(options.provider, body.most_calls());
+        Self { options, source, body, groups, splitter, stage: Stage::Head, lines: 0, written: 0 }
     }
 
     /// Appends the next piece of the body: some hundred KiB, or one message. False when it is complete. A body over the
@@ -223,9 +207,7 @@ impl<S: Source> Rendering<S> {
 
     fn step(&mut self, out: &mut Vec<u8>) -> Result<(), StoreError> {
         let Some(entry) = self.source.next()? else {
-            for call in self.groups.close() {
-                self.body.push(&groups::missing(call), out);
-            }
+            self.splitter.close(self.groups.close(), self.body.as_mut(), out);
             self.body.end(out);
             self.stage = Stage::Done;
             return Ok(());
@@ -239,12 +221,12 @@ impl<S: Source> Rendering<S> {
         };
         let text = std::str::from_utf8(entry.line).map_err(damaged)?;
         let extra = entry.extra.map(std::str::from_utf8).transpose().map_err(damaged)?;
-        let mut message = Message::read(text, extra);
-        for call in self.groups.closed_by(&message) {
-            self.body.push(&groups::missing(call), out);
+        let mut message = Message::read(text, extra, self.options.provider);
+        if let Some(open) = self.groups.closed_by(&message) {
+            self.splitter.close(open, self.body.as_mut(), out);
         }
         self.groups.take(line, &mut message);
-        self.body.push(&message, out);
+        self.splitter.push((text, extra), message, &mut self.groups, self.body.as_mut(), out);
         Ok(())
     }
 }

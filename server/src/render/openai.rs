@@ -1,4 +1,4 @@
-//! Chat completions of OpenAI, and of LM Studio, vLLM and others that have that API.
+//! Chat completions of OpenAI.
 
 use super::groups::IdRule;
 use super::media::{Place, is_base64};
@@ -16,6 +16,10 @@ pub(super) struct Chat {
 impl Body for Chat {
     fn ids(&self) -> IdRule {
         IdRule { max: 40, plain: false, once: false }
+    }
+
+    fn most_calls(&self) -> Option<usize> {
+        Some(128)
     }
 
     fn head(&mut self, options: &RenderOptions, out: &mut Vec<u8>) {

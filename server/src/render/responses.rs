@@ -2,7 +2,7 @@
 
 use super::groups::{IdRule, Seen};
 use super::media::Place;
-use super::message::{Message, Part, note};
+use super::message::{Call, Message, Part, Step, note};
 use super::text::{is_blank, push_inner, push_json, push_quoted, quote};
 use super::{Body, GO_ON, Provider, RenderOptions, is_system, push_constants, tools};
 use crate::model::Role;
@@ -97,47 +97,76 @@ impl Responses {
     }
 
     fn push_assistant(&mut self, message: &Message<'_>, out: &mut Vec<u8>) {
-        let refusal = message.refusal.filter(|text| !message.has_text() && !is_blank(text));
-        let speaks = message.has_text() || refusal.is_some();
+        let mut refusal = message.refusal.filter(|text| !message.has_text() && !is_blank(text));
+        let steps = message.steps();
         // An item of reasoning must be followed by what it led to.
-        for part in message.parts.iter().filter(|_| speaks || !message.calls.is_empty()) {
-            if let Part::Opaque(Provider::OpenAiResponses, item) = part
-                && self.sent.is_new(field(item, "id").unwrap_or(item))
-            {
-                self.begin_item(out);
-                out.extend_from_slice(item.as_bytes());
+        let end = match refusal {
+            Some(_) => steps.len(),
+            None => steps.iter().rposition(|step| message.is_seen(*step)).map_or(0, |last| last + 1),
+        };
+        // Text that stands together is one message.
+        let mut said: Vec<&Part<'_>> = Vec::new();
+        for step in &steps[..end] {
+            match *step {
+                Step::Part(at) => match &message.parts[at] {
+                    Part::Opaque(item) => {
+                        self.push_said(std::mem::take(&mut said), out);
+                        if self.sent.is_new(field(item, "id").unwrap_or(item)) {
+                            self.begin_item(out);
+                            out.extend_from_slice(item.as_bytes());
+                        }
+                    }
+                    part => said.push(part),
+                },
+                Step::Call(at) => {
+                    self.push_said(std::mem::take(&mut said), out);
+                    self.push_refusal(refusal.take(), out);
+                    self.push_call(&message.calls[at], out);
+                }
             }
         }
-        if speaks {
-            self.begin_item(out);
-            out.extend_from_slice(b"{\"role\":\"assistant\",\"content\":\"");
-            match refusal {
-                Some(refusal) => push_inner(out, refusal),
-                None => push_texts(&message.parts, out),
-            }
-            out.extend_from_slice(b"\"}");
+        self.push_said(said, out);
+        self.push_refusal(refusal, out);
+    }
+
+    fn push_said(&mut self, parts: Vec<&Part<'_>>, out: &mut Vec<u8>) {
+        if parts.iter().all(|part| matches!(part, Part::Text(text) if is_blank(text))) {
+            return;
         }
-        for call in &message.calls {
-            self.begin_item(out);
-            let (kind, field) =
-                if call.custom { ("custom_tool_call", "input") } else { ("function_call", "arguments") };
-            out.extend_from_slice(format!("{{\"type\":\"{kind}\",\"call_id\":").as_bytes());
-            push_quoted(out, &call.id);
-            out.extend_from_slice(b",\"name\":");
-            push_quoted(out, &call.name);
-            out.extend_from_slice(format!(",\"{field}\":").as_bytes());
-            if call.custom {
-                push_json(out, call.input)
-            } else {
-                push_json(out, &call.arguments())
-            }
-            out.push(b'}');
+        self.begin_item(out);
+        out.extend_from_slice(b"{\"role\":\"assistant\",\"content\":\"");
+        push_texts(parts, out);
+        out.extend_from_slice(b"\"}");
+    }
+
+    fn push_refusal(&mut self, refusal: Option<&str>, out: &mut Vec<u8>) {
+        let Some(refusal) = refusal else { return };
+        self.begin_item(out);
+        out.extend_from_slice(b"{\"role\":\"assistant\",\"content\":");
+        push_json(out, refusal);
+        out.push(b'}');
+    }
+
+    fn push_call(&mut self, call: &Call<'_>, out: &mut Vec<u8>) {
+        self.begin_item(out);
+        let (kind, field) =
+            if call.custom { ("custom_tool_call", "input") } else { ("function_call", "arguments") };
+        out.extend_from_slice(format!("{{\"type\":\"{kind}\",\"call_id\":").as_bytes());
+        push_quoted(out, &call.id);
+        out.extend_from_slice(b",\"name\":");
+        push_quoted(out, &call.name);
+        out.extend_from_slice(format!(",\"{field}\":").as_bytes());
+        if call.custom {
+            push_json(out, call.input)
+        } else {
+            push_json(out, &call.arguments())
         }
+        out.push(b'}');
     }
 }
 
 /// Writes all text, and notes for the rest, as the inside of one text.
-fn push_texts(parts: &[Part<'_>], out: &mut Vec<u8>) {
+fn push_texts<'a>(parts: impl IntoIterator<Item = &'a Part<'a>>, out: &mut Vec<u8>) {
     let mut first = true;
     for part in parts {
         let noted = note(part).map(|note| quote(&note));

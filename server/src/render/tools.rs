@@ -155,7 +155,7 @@ fn one(tool: &Tool<'_>, provider: Provider) -> String {
         Provider::Anthropic => {
             format!("{{\"name\":{name}{description},\"input_schema\":{}}}", typed(parameters))
         }
-        Provider::Ollama => format!(
+        Provider::Ollama | Provider::LmStudio => format!(
             "{{\"type\":\"function\",\"function\":{{\"name\":{name}{description},\"parameters\":{}}}}}",
             typed(parameters)
         ),

@@ -15,8 +15,9 @@ use tonic::transport::Server;
 use tonic_health::ServingStatus;
 use tonic_health::server::HealthReporter;
 
+use crate::compress::{Compressor, CompressorConfig};
 use crate::config::{Config, TcpAuth};
-use crate::context::{CompressionPolicy, Strategy};
+use crate::context::{Breakers, ServerPolicy};
 use crate::grpc::{self, Access, Gate, InFlight, Serving};
 use crate::http::{self, AdminState};
 use crate::infra::clock::SystemClock;
@@ -76,7 +77,7 @@ pub async fn run(config: Config, stop: impl Future<Output = ()>) -> Result<(), S
     }
 
     // Before anything is bound: who holds the directory is said before who holds a port.
-    let options = options(&config)?;
+    let options = options(&config);
     let (store, recovered) = Store::open(&config.data_dir, options.clone())?;
     if !recovered.is_empty() {
         tracing::info!(findings = recovered.len(), "recovered");
@@ -105,7 +106,12 @@ pub async fn run(config: Config, stop: impl Future<Output = ()>) -> Result<(), S
     let data_dir = config.data_dir.display().to_string();
     let gateway = Gateway::new(config.llm.clone());
     let clock = SystemClock::shared();
-    let serving = Serving::new(store, clock, limits.clone(), data_dir, gateway, stopped.clone());
+    let compressor = Compressor::new(
+        Arc::clone(&gateway),
+        Arc::clone(&store.options().breakers),
+        CompressorConfig { at_once: config.compression.max_at_once, agent_ttl: config.compression.agent_ttl },
+    );
+    let serving = Serving::new(store, clock, limits.clone(), data_dir, gateway, compressor, stopped.clone());
     let in_flight = InFlight::new(limits.bytes_in_flight as u64, limits.message_bytes as u64);
     let start = |error: &dyn std::error::Error| ServeError::Start(error.to_string());
     let (routes, health) = grpc::routes(Arc::clone(&serving)).map_err(|error| start(&error))?;
@@ -129,8 +135,11 @@ pub async fn run(config: Config, stop: impl Future<Output = ()>) -> Result<(), S
     let upkeep = tokio::spawn(upkeep.run(stopped.clone()));
     let admin = admin.map(|(listener, metrics)| {
         let serving = Arc::clone(&serving);
-        let state =
-            AdminState { metrics, health: Arc::new(move || serving.store().read_only().map_or(Ok(()), Err)) };
+        let health = move || match serving.store().read_only() {
+            Some(reason) => Err(reason),
+            None => Ok(serving.compressor.open_breakers().into_iter().map(not_asked).collect()),
+        };
+        let state = AdminState { metrics, health: Arc::new(health) };
         tokio::spawn(http::serve(listener, state, until(stopped.clone())))
     });
     tracing::info!(
@@ -167,12 +176,18 @@ pub async fn run(config: Config, stop: impl Future<Output = ()>) -> Result<(), S
         // Their callers are told.
         let _ = tokio::time::timeout(TOLD, &mut server).await;
     }
+    serving.compressor.end_all().await;
     // It must have let go of the store.
     let _ = upkeep.await;
     if let Some(admin) = admin {
         let _ = admin.await;
     }
     close(&serving).await
+}
+
+/// A model that is not asked for summaries.
+fn not_asked(provider: Provider) -> String {
+    format!("{} failed too often: the built-in summariser is used for a while", provider.as_str())
 }
 
 /// Says that the server does not serve any more. Whoever watches its health is told, and is then not waited for.
@@ -227,9 +242,8 @@ async fn bind_admin(
     Ok((listener, metrics))
 }
 
-fn options(config: &Config) -> Result<StoreOptions, ServeError> {
-    let strategy = Strategy::parse(&config.compression.strategy);
-    Ok(StoreOptions {
+fn options(config: &Config) -> StoreOptions {
+    StoreOptions {
         durability: config.durability,
         lease_ttl: config.lease.ttl,
         max_open_tasks: config.limits.open_tasks,
@@ -238,15 +252,17 @@ fn options(config: &Config) -> Result<StoreOptions, ServeError> {
         catalog_retries: config.catalog.retries,
         max_task_bytes: config.limits.task_bytes,
         max_store_bytes: config.limits.store_bytes,
-        compression: CompressionPolicy {
-            strategy: strategy.map_err(|error| ServeError::Start(error.to_string()))?,
-            threshold: config.compression.threshold,
-            token_threshold: config.compression.token_threshold,
-            max_request_bytes: config.compression.max_request_bytes,
+        compression: ServerPolicy {
+            settings: config.context.clone(),
+            summary_timeout: config.compression.summary_timeout,
+            scoring: Arc::new(config.scoring.clone()),
+            models: config.models.clone(),
             provider: config.llm.provider,
             context_lengths: Provider::ALL.map(|provider| config.llm.of(provider).context_length),
+            provider_models: Provider::ALL.map(|provider| config.llm.of(provider).model.clone()),
         },
+        breakers: Arc::new(Breakers::new(config.compression.breaker)),
         token_counter: config.tokens.counter,
         ..StoreOptions::default()
-    })
+    }
 }

@@ -14,7 +14,7 @@ use super::until;
 use crate::config::Config;
 use crate::grpc::{self, Access, InFlight, Serving};
 use crate::infra::metrics;
-use crate::model::StoreError;
+use crate::model::{Provider, StoreError};
 use crate::store::{Ground, Store, StoreOptions};
 
 /// How often the rows of tasks that were written go to the catalog, and readers are looked at.
@@ -101,6 +101,10 @@ impl Upkeep {
             self.healed_at = Instant::now();
         }
         self.tell_health().await;
+        let open = self.serving.compressor.open_breakers();
+        for provider in Provider::ALL {
+            metrics::set_breaker(provider.as_str(), open.contains(&provider));
+        }
         metrics::set_open_tasks(store.open_tasks());
         metrics::set_bytes_in_flight(self.in_flight.used());
         metrics::set_read_streams(self.serving.pace.open());

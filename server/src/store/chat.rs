@@ -1,7 +1,7 @@
 //! What a turn of a model needs of the store: messages together, what an earlier call was told, a file for the request.
 
 use super::task::{Append, Caller, Pending, RequestFile};
-use super::{Store, StoreError};
+use super::{Store, StoreError, layout};
 use crate::model::{RequestId, TaskId};
 
 impl Store {
@@ -26,6 +26,6 @@ impl Store {
 
     /// A new file for a request to a provider, in the directory of its task. It goes when it is dropped.
     pub fn request_file(&self, id: TaskId) -> Result<RequestFile, StoreError> {
-        RequestFile::new(self, self.task(id)?.as_ref())
+        RequestFile::new(self, self.task(id)?.as_ref(), &layout::REQUEST)
     }
 }

@@ -8,7 +8,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 use std::time::Duration;
 
 use crate::catalog::Catalog;
-use crate::context::CompressionPolicy;
+use crate::context::{BreakerConfig, Breakers, ServerPolicy};
 use crate::infra::clock::Clock;
 use crate::infra::fs::Fs;
 use crate::infra::in_place::InPlace;
@@ -41,10 +41,12 @@ pub struct StoreOptions {
     pub max_task_bytes: u64,
     /// Bytes that all tasks together may take; 0: no limit.
     pub max_store_bytes: u64,
-    /// When it is time to compress, for tasks that say nothing else.
-    pub compression: CompressionPolicy,
+    /// How contexts are kept small, for tasks that say nothing else.
+    pub compression: ServerPolicy,
     /// How tokens are counted, for tasks that say nothing else.
     pub token_counter: TokenCounter,
+    /// Models that summarise and fail.
+    pub breakers: Arc<Breakers>,
 }
 
 impl Default for StoreOptions {
@@ -60,8 +62,9 @@ impl Default for StoreOptions {
             catalog_retries: 3,
             max_task_bytes: 0,
             max_store_bytes: 0,
-            compression: CompressionPolicy::default(),
+            compression: ServerPolicy::default(),
             token_counter: TokenCounter::default(),
+            breakers: Arc::new(Breakers::new(BreakerConfig::default())),
         }
     }
 }

@@ -97,25 +97,33 @@ pub const QUARANTINE_NOTE: Name = Name::fixed("quarantine.json");
 /// Full outputs of tools.
 pub const OUTPUTS: Name = Name::fixed("outputs");
 
-/// What is being sent to a provider; a second one at the same time has a number behind its name.
+/// What is being sent to a provider.
 pub const REQUEST: Name = Name::fixed("request.json");
+/// What a summary is to stand for.
+pub const TO_SUMMARIZE: Name = Name::fixed("to_summarize.jsonl");
+/// What stays beside it.
+pub const UNSUMMARIZED: Name = Name::fixed("unsummarized.jsonl");
+/// What is being sent to the model that summarises.
+pub const SUMMARY_REQUEST: Name = Name::fixed("summary_request.json");
 
 /// What a name becomes while its file is being made.
 pub const NEXT: &str = ".next";
 
-/// Whether a file of a task directory is only there while something is going on.
+/// Whether a file of a task directory is only there while something is going on. A second one at the same time has a
+/// number behind its name.
 pub fn is_transient(name: &Name) -> bool {
-    const TRANSIENT: [&str; 5] = [
+    const TRANSIENT: [&str; 6] = [
+        "request.json",
+        "request.jsonl",
         "to_summarize.jsonl",
         "unsummarized.jsonl",
         "all_messages.jsonl",
         "summary_request.json",
-        "request.jsonl",
     ];
     let name = name.as_str();
-    let is_request =
-        name.strip_prefix(REQUEST.as_str()).is_some_and(|rest| rest.is_empty() || rest.starts_with('.'));
-    is_request || name.ends_with(NEXT) || name.ends_with(".tmp") || TRANSIENT.contains(&name)
+    let known =
+        |known: &&str| name.strip_prefix(known).is_some_and(|rest| rest.is_empty() || rest.starts_with('.'));
+    name.ends_with(NEXT) || name.ends_with(".tmp") || TRANSIENT.iter().any(known)
 }
 
 /// Whether a file or folder is one that a task directory may hold.

@@ -5,9 +5,11 @@
 
 mod chat;
 mod checkpoint;
+mod compress;
 pub mod doctor;
 mod env;
 mod files;
+mod fork;
 mod handles;
 pub mod layout;
 mod lease;
@@ -28,13 +30,16 @@ use crate::model::{
     TaskKey, TaskOrder, ToolCall,
 };
 
-pub use crate::log::{Head, Line, LogKind};
+pub use crate::log::{Head, Line, LogKind, Seen};
+pub use compress::WorkFile;
 pub use env::StoreOptions;
+pub use fork::ForkTask;
 pub use open::Ground;
 pub use recover::Recovered;
 pub use task::{
-    Append, AppendOutcome, Caller, ContextUsage, CurrentReader, FilePart, LineReader, LogEnds, NewRewrite,
-    Pending, RawLines, RequestFile, Subscription, TaskHandle, TaskInfo, ViewLines, ViewSnapshot,
+    Append, AppendOutcome, Caller, Compressed, ContextUsage, CurrentReader, FilePart, LineReader, LogEnds,
+    NewRewrite, NewView, Outline, Part, Pending, RawLines, RequestFile, Subscription, TaskHandle, TaskInfo,
+    ViewLines, ViewSnapshot,
 };
 
 use env::Env;
@@ -275,8 +280,8 @@ impl Store {
 
     /// Replaces the oldest images and files of a view that is too large for a request; answers the ordinal of the
     /// rewrite, if there was one.
-    pub fn shed_media(&self, id: TaskId) -> Result<Option<u64>, StoreError> {
-        self.task(id)?.shed_media()
+    pub fn shed_media(&self, id: TaskId, rendered: Option<u64>) -> Result<Option<u64>, StoreError> {
+        self.task(id)?.shed_media(rendered)
     }
 
     /// Takes back the newest compaction in force; answers the new ordinal.

@@ -1,5 +1,7 @@
 //! Reading tasks: the view, the logs, summaries, and what is known of a task.
 
+use std::sync::Arc;
+
 use chrono::{DateTime, Utc};
 
 use super::task::{
@@ -7,10 +9,25 @@ use super::task::{
     ViewSnapshot,
 };
 use super::{LogKind, Store};
-use crate::context::Pressure;
+use crate::context::{Policy, Pressure, Settings};
 use crate::model::{Json, Plan, StoreError, SummaryRecord, TaskId};
 
 impl Store {
+    /// How the context of a task is kept small.
+    pub fn policy(&self, id: TaskId) -> Result<Arc<Policy>, StoreError> {
+        self.task(id)?.policy()
+    }
+
+    /// The same for a call that says something of its own.
+    pub fn policy_with(
+        &self,
+        id: TaskId,
+        call: &Settings,
+        target_tokens: Option<u64>,
+    ) -> Result<Policy, StoreError> {
+        self.task(id)?.policy_with(call, target_tokens)
+    }
+
     /// The view as it is, or as it was after message `as_of`.
     pub fn current(&self, id: TaskId, as_of: Option<u64>) -> Result<CurrentReader, StoreError> {
         self.task(id)?.current(as_of)

@@ -139,6 +139,7 @@ TYPES: dict[str, Callable[[dict[str, Any]], Any]] = {
     "openai_responses": typed(ResponseCreateParamsNonStreaming),
     "anthropic": typed(MessageCreateParamsNonStreaming),
     "ollama": ollama_types,
+    "lmstudio": typed(CompletionCreateParamsNonStreaming),
 }
 
 
@@ -170,9 +171,14 @@ def test_the_types_of_the_packages_accept_every_body(
         assert TYPES[provider](rendered) == rendered, f"seed {seed}"
 
 
-def ask_openai(fake: FakeLlm) -> Callable[[dict[str, Any]], str | None]:
-    client = openai.OpenAI(api_key="sk-test", base_url=fake.base_url("openai"), max_retries=0)
+def ask_openai(fake: FakeLlm, provider: str = "openai") -> Callable[[dict[str, Any]], str | None]:
+    client = openai.OpenAI(api_key="sk-test", base_url=fake.base_url(provider), max_retries=0)
     return lambda given: client.chat.completions.create(**given).choices[0].message.content
+
+
+def ask_lmstudio(fake: FakeLlm) -> Callable[[dict[str, Any]], str | None]:
+    """By the package of OpenAI, as its users ask it."""
+    return ask_openai(fake, "lmstudio")
 
 
 def ask_responses(fake: FakeLlm) -> Callable[[dict[str, Any]], str | None]:
@@ -195,6 +201,7 @@ ASK = {
     "openai_responses": ask_responses,
     "anthropic": ask_anthropic,
     "ollama": ask_ollama,
+    "lmstudio": ask_lmstudio,
 }
 
 

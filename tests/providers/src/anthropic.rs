@@ -16,13 +16,9 @@ pub const SIGNATURE: &str = "fake-anthropic-signature:";
 /// What the fake's redacted thinking begins with.
 pub const REDACTED: &str = "fake-anthropic-redacted:";
 
-/// The signature of a thought, as the fake makes and checks it.
+/// The signature of a thought, as the fake makes and checks it. [`crate::place::sealed`] binds it to its place.
 pub fn sign(thinking: &str) -> String {
-    // FNV-1a: the signature is to change with the text, nothing more.
-    let hash = thinking
-        .bytes()
-        .fold(0xcbf2_9ce4_8422_2325_u64, |hash, b| (hash ^ u64::from(b)).wrapping_mul(0x0100_0000_01b3));
-    format!("{SIGNATURE}{hash:016x}")
+    format!("{SIGNATURE}{:016x}", crate::place::hash(thinking))
 }
 
 struct Anthropic;
@@ -103,6 +99,7 @@ pub fn check_with(body: &Value, size: usize, rules: &Rules) -> Result<(), Refusa
             "Requests which include `tool_use` or `tool_result` blocks must define tools",
         ));
     }
+    turns::places(&turns, !list(body, "tools").is_empty())?;
     turns::thinking(&turns, body)?;
     turns::last(&turns, text(body, "model"))
 }

@@ -5,7 +5,7 @@
 //!
 //! | request | what |
 //! | --- | --- |
-//! | `POST /v1/chat/completions`, `/v1/responses`, `/v1/messages`, `/api/chat` | a model; streams where asked to |
+//! | `POST /v1/chat/completions`, `/v1/responses`, `/v1/messages`, `/api/chat`, `/lmstudio/v1/chat/completions` | a model; streams where asked to |
 //! | `GET /v1/models`, `/api/tags` | its models |
 //! | `POST /control` | a script for requests to come, see `fake/script.rs`; also as the header `x-fake-script` of one request |
 //! | `DELETE /control` | forgets scripts and requests |

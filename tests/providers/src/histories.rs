@@ -9,10 +9,12 @@
 //!   as an interrupted stream leaves them.
 //! - `reasoning_items`: items of the Responses API, `{"type":"reasoning","id","summary","encrypted_content"}`.
 //!   Whole ones are sealed as the fake seals them; others have no `encrypted_content`.
+//! - `reasoning_order`: how these, text and calls followed each other (`histories/interleaved.rs`), or nonsense.
 //! - `reasoning_content` (LiteLLM, DeepSeek, vLLM), `reasoning` and `reasoning_details` (OpenRouter:
 //!   `reasoning.text` with a signature, `reasoning.encrypted` with data, `reasoning.summary`), `thinking` (Ollama),
 //!   and `provider_specific_fields` (LiteLLM): no provider here takes them.
 
+mod interleaved;
 mod pieces;
 
 use fastrand::Rng;
@@ -200,6 +202,10 @@ impl Maker {
 
     /// An assistant without calls.
     fn assistant(&mut self) {
+        if self.rng.u8(..16) == 0 {
+            let (message, _) = interleaved::message(&mut self.rng, false);
+            return self.note("thoughts between texts", |maker| maker.push(message));
+        }
         let mut message = match self.rng.u8(..8) {
             0 => {
                 let mut message = Self::message("assistant", Value::Null);
@@ -290,7 +296,55 @@ impl Maker {
 
     /// An assistant with calls, and what becomes of them.
     fn group(&mut self) {
-        let calls: Vec<_> = (0..self.rng.usize(1..5)).map(|_| self.call()).collect();
+        let (message, mut ids) = if self.rng.u8(..12) == 0 {
+            self.events.push("thoughts between calls");
+            interleaved::message(&mut self.rng, true)
+        } else {
+            self.calls()
+        };
+        let early = (self.rng.u8(..16) == 0).then(|| ids[0].clone());
+        if let Some(id) = early {
+            let content = content(&mut self.rng, "tool", self.taste);
+            self.note("a result before its call", |maker| maker.result(Some(id), content));
+        }
+        self.push(message);
+
+        if self.rng.u8(..4) == 0 {
+            self.rng.shuffle(&mut ids);
+        }
+        if self.rng.u8(..4) == 0 {
+            self.events.push("an interrupted batch");
+            ids.truncate(self.rng.usize(..ids.len()));
+        }
+        let many = ids.len() > 100;
+        for id in ids {
+            // What comes between the results of many calls would hardly ever leave them together.
+            if !many || self.rng.u8(..32) == 0 {
+                self.between();
+            }
+            let content = if many { json!("done") } else { content(&mut self.rng, "tool", self.taste) };
+            let id = match self.rng.u16(..if many { 1000 } else { 24 }) {
+                0 => None,
+                1 => Some(odd(&mut self.rng, self.taste)),
+                _ => Some(id),
+            };
+            self.result(id.clone(), content);
+            if self.rng.u16(..if many { 1000 } else { 12 }) == 0 {
+                self.note("a result twice", |maker| maker.result(id, json!("again")));
+            }
+        }
+    }
+
+    /// An assistant message with calls, and their ids.
+    fn calls(&mut self) -> (Map<String, Value>, Vec<String>) {
+        let many = self.rng.u8(..64) == 0;
+        if many {
+            self.events.push("more calls than OpenAI takes");
+        }
+        let count = if many { self.rng.usize(120..300) } else { self.rng.usize(1..5) };
+        let mut calls: Vec<_> = (0..count).map(|_| self.call()).collect();
+        // Few of so many are large.
+        calls.retain(|(_, call)| !many || call.to_string().len() < 2000);
         let mut message = Map::from_iter([("role".to_owned(), json!("assistant"))]);
         match self.rng.u8(..4) {
             0 => {}
@@ -303,34 +357,7 @@ impl Maker {
         }
         message.insert("tool_calls".to_owned(), calls.iter().map(|(_, call)| call.clone()).collect());
         reasoning(&mut self.rng, &mut message);
-        let early = (self.rng.u8(..16) == 0).then(|| calls[0].0.clone());
-        if let Some(id) = early {
-            let content = content(&mut self.rng, "tool", self.taste);
-            self.note("a result before its call", |maker| maker.result(Some(id), content));
-        }
-        self.push(message);
-
-        let mut ids: Vec<_> = calls.into_iter().map(|(id, _)| id).collect();
-        if self.rng.u8(..4) == 0 {
-            self.rng.shuffle(&mut ids);
-        }
-        if self.rng.u8(..4) == 0 {
-            self.events.push("an interrupted batch");
-            ids.truncate(self.rng.usize(..ids.len()));
-        }
-        for id in ids {
-            self.between();
-            let content = content(&mut self.rng, "tool", self.taste);
-            let id = match self.rng.u8(..24) {
-                0 => None,
-                1 => Some(odd(&mut self.rng, self.taste)),
-                _ => Some(id),
-            };
-            self.result(id.clone(), content);
-            if self.rng.u8(..12) == 0 {
-                self.note("a result twice", |maker| maker.result(id, json!("again")));
-            }
-        }
+        (message, calls.into_iter().map(|(id, _)| id).collect())
     }
 
     /// What comes between results.
@@ -375,6 +402,8 @@ mod tests {
             "reasoning_items",
             "reasoning_details",
             "redacted_thinking",
+            "\"thinking\":\"\"",
+            "reasoning_order",
             "function_call",
             "input_audio",
             "file_data",
@@ -402,6 +431,9 @@ mod tests {
             "only instructions",
             "an id again",
             "a message again",
+            "thoughts between calls",
+            "thoughts between texts",
+            "more calls than OpenAI takes",
         ] {
             assert!(all.iter().any(|history| history.events.contains(&event)), "no history has {event}");
         }

@@ -3,6 +3,8 @@
 mod content;
 mod tools;
 
+pub(crate) use tools::arguments;
+
 use std::collections::HashSet;
 
 use serde_json::{Map, Value};
@@ -90,14 +92,15 @@ pub fn check_with(body: &Value, size: usize, rules: &Rules) -> Result<(), Refusa
 
 /// The calls of the last assistant message, and which have their result.
 #[derive(Default)]
-struct Group<'a> {
-    calls: Vec<&'a str>,
+pub(crate) struct Group<'a> {
+    /// Their ids.
+    pub(crate) calls: Vec<&'a str>,
     answered: HashSet<&'a str>,
 }
 
 impl<'a> Group<'a> {
     /// A message that is no result, or the end: every call must have its result by now.
-    fn close(&mut self, next: usize) -> Result<(), Refusal> {
+    pub(crate) fn close(&mut self, next: usize) -> Result<(), Refusal> {
         let open: Vec<_> = self.calls.iter().filter(|id| !self.answered.contains(*id)).copied().collect();
         if !open.is_empty() {
             return Err(Refusal::invalid(format!(
@@ -111,7 +114,7 @@ impl<'a> Group<'a> {
         Ok(())
     }
 
-    fn answer(&mut self, at: usize, id: &'a str) -> Result<(), Refusal> {
+    pub(crate) fn answer(&mut self, at: usize, id: &'a str) -> Result<(), Refusal> {
         if !self.calls.contains(&id) {
             let words = if self.calls.is_empty() {
                 "Invalid parameter: messages with role 'tool' must be a response to a preceeding message with \
@@ -237,7 +240,7 @@ fn assistant<'a>(path: &str, message: &'a Value, rules: &Rules) -> Result<&'a Ma
 }
 
 /// The name of a speaker.
-fn name(path: &str, message: &Map<String, Value>) -> Result<(), Refusal> {
+pub(crate) fn name(path: &str, message: &Map<String, Value>) -> Result<(), Refusal> {
     let Some(Value::String(name)) = message.get("name") else { return Ok(()) };
     let path = format!("{path}.name");
     length(&path, name, 1, 64)?;

@@ -42,7 +42,7 @@ impl Refusal {
     /// The body of the answer, as the provider writes it.
     pub fn body(&self, provider: Provider) -> Value {
         match provider {
-            Provider::OpenAi | Provider::OpenAiResponses => json!({"error": {
+            Provider::OpenAi | Provider::OpenAiResponses | Provider::LmStudio => json!({"error": {
                 "message": self.message, "type": self.kind, "param": self.param, "code": self.code,
             }}),
             Provider::Anthropic => json!({

@@ -3,7 +3,7 @@
 mod bad;
 
 use bad::{bent, refuses, says, says_by};
-use contextstore_providers::{Provider, Rules, anthropic};
+use contextstore_providers::{Provider, Rules, anthropic, place};
 use serde_json::{Value, json};
 
 const IT: Provider = Provider::Anthropic;
@@ -203,6 +203,45 @@ fn roles_alternate_where_rules_are_strict() {
     assert_eq!(says_by(IT, &split, &loose), None);
 }
 
+/// A signature can bind a thought to what stands beside it; one whose text was left out is whole too.
+#[test]
+fn thinking_stays_in_its_place() {
+    let thought = |text: &str, before: &str, behind: &str| {
+        let signature = place::sealed(&anthropic::sign(text), before, behind);
+        json!({"type": "thinking", "thinking": text, "signature": signature})
+    };
+    let call = |path: &str| json!({"type": "tool_use", "id": path, "name": "read", "input": {"path": path}});
+    let of_call = |path: &str| place::call("read", &json!({"path": path}));
+    let first = thought("", "", &place::text("Both."));
+    let second = thought("b?", &of_call("a"), &of_call("b"));
+    let result = |id: &str| json!({"type": "tool_result", "tool_use_id": id, "content": "x"});
+    let body = |blocks: Value| {
+        let messages = json!([
+            {"role": "user", "content": "Read both."},
+            {"role": "assistant", "content": blocks},
+            {"role": "user", "content": [result("a"), result("b")]},
+        ]);
+        let tools = json!([{"name": "read", "input_schema": {"type": "object"}}]);
+        json!({"model": "claude-opus-5", "max_tokens": 10, "tools": tools, "messages": messages})
+    };
+    let text = json!({"type": "text", "text": "Both."});
+    assert_eq!(says(IT, &body(json!([first, text, call("a"), second, call("b")]))), None);
+    let moved = |at: usize| {
+        format!(
+            "messages.1.content.{at}: `thinking` or `redacted_thinking` blocks in the latest assistant message \
+             cannot be modified. These blocks must remain as they were in the original response."
+        )
+    };
+    for (wrong, at) in [
+        (json!([first, second, text, call("a"), call("b")]), 0),
+        (json!([second, first, text, call("a"), call("b")]), 0),
+        (json!([first, text, second, call("a"), call("b")]), 2),
+        (json!([first, text, call("b"), second, call("a")]), 3),
+    ] {
+        assert_eq!(says(IT, &body(wrong)).unwrap(), moved(at));
+    }
+}
+
 #[test]
 #[rustfmt::skip]
 fn thinking_is_whole_and_its_own() {
@@ -210,7 +249,7 @@ fn thinking_is_whole_and_its_own() {
         ("/messages/1/content/0/signature", Some(json!("EuYBCkQYAiJA")), "messages.1.content.0: Invalid `signature` in `thinking` block"),
         ("/messages/1/content/0/thinking", Some(json!("Changed.")), "messages.1.content.0: Invalid `signature` in `thinking` block"),
         ("/messages/1/content/0/signature", None, "messages.1.content.0.thinking.signature: Field required"),
-        ("/messages/1/content/0/thinking", Some(json!("")), "messages.1.content.0.thinking: each thinking block must contain thinking"),
+        ("/messages/1/content/0/thinking", Some(json!(" ")), "messages.1.content.0.thinking: each thinking block must contain thinking"),
         ("/messages/1/content/0", Some(json!({"type": "redacted_thinking", "data": "EuYB"})), "messages.1.content.0: Invalid `data` in `redacted_thinking` block"),
         ("/messages/1/content", Some(json!([{"type": "text", "text": "x"}, thought("y")])), "messages.2.content.0: unexpected `tool_use_id` found in `tool_result` blocks: b. Each `tool_result` block must have a corresponding `tool_use` block in the previous message."),
         ("/thinking", Some(json!({"type": "enabled"})), "thinking.enabled.budget_tokens: Field required"),

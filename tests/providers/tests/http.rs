@@ -20,6 +20,7 @@ const CHAT: &str = "/v1/chat/completions";
 const RESPONSES: &str = "/v1/responses";
 const MESSAGES: &str = "/v1/messages";
 const OLLAMA: &str = "/api/chat";
+const OTHERS: &str = "/lmstudio/v1/chat/completions";
 const PATHS: [&str; 4] = [CHAT, RESPONSES, MESSAGES, OLLAMA];
 
 const KEYS: &str =
@@ -31,7 +32,7 @@ fn good(path: &str, stream: bool) -> Value {
     match path {
         RESPONSES => json!({"model": "m", "input": messages, "stream": stream}),
         MESSAGES => json!({"model": "m", "max_tokens": 10, "messages": messages, "stream": stream}),
-        CHAT if stream => {
+        CHAT | OTHERS if stream => {
             json!({"model": "m", "messages": messages, "stream": true, "stream_options": {"include_usage": true}})
         }
         _ => json!({"model": "m", "messages": messages, "stream": stream}),
@@ -120,6 +121,23 @@ fn a_good_request_gets_an_answer_of_its_provider() {
     assert_eq!(seen[0]["blake3"], blake3::hash(body.as_bytes()).to_hex().to_string());
     fake.reset();
     assert!(fake.requests().is_empty());
+}
+
+/// The same form at another address, with rules of its own.
+#[test]
+fn others_speak_like_openai_and_take_less() {
+    let fake = FakeLlm::start();
+    let whole = object(&post(&fake, OTHERS, "", &good(OTHERS, false)));
+    assert_eq!(whole["choices"][0]["message"]["content"], "Echo: Hello there");
+    let streamed = post(&fake, OTHERS, "", &good(OTHERS, true));
+    assert_eq!(joined(&events(&streamed), "/choices/0/delta/content"), "Echo: Hello there");
+    let mut body = good(OTHERS, false);
+    body["messages"][0]["role"] = json!("developer");
+    assert_eq!(status(&post(&fake, CHAT, KEYS, &body)), 200);
+    assert_eq!(status(&post(&fake, OTHERS, "", &body)), 400);
+    let fake = FakeLlm::start_with(&["--key", "sk-secret"]);
+    assert_eq!(status(&post(&fake, OTHERS, "", &good(OTHERS, false))), 401);
+    assert_eq!(status(&post(&fake, OTHERS, KEYS, &good(OTHERS, false))), 200);
 }
 
 #[test]
@@ -217,14 +235,15 @@ fn a_model_thinks_and_calls_tools_as_it_is_told() {
     assert!(streams[1].iter().any(|event| event["type"] == "response.function_call_arguments.done"));
     assert_eq!(streams[1].last().unwrap()["response"]["output"].as_array().unwrap().len(), 3);
 
-    assert_eq!(whole[2]["content"][0]["signature"], anthropic::sign("Let me see."));
+    let signature = whole[2]["content"][0]["signature"].as_str().unwrap();
+    assert_eq!(signature.split('@').next().unwrap(), anthropic::sign("Let me see."));
     assert_eq!(whole[2]["content"][1]["input"], json!({"path": "a.rs"}));
     assert_eq!(
         (&whole[2]["stop_reason"], &whole[2]["usage"]["cache_read_input_tokens"]),
         (&json!("tool_use"), &json!(3))
     );
     assert_eq!(joined(&streams[2], "/delta/thinking"), "Let me see.");
-    assert_eq!(joined(&streams[2], "/delta/signature"), anthropic::sign("Let me see."));
+    assert_eq!(joined(&streams[2], "/delta/signature"), signature);
     assert_eq!(joined(&streams[2], "/delta/partial_json"), "{\"path\":\"a.rs\"}{}");
 
     assert_eq!(whole[3]["message"]["tool_calls"][0]["function"]["arguments"], json!({"path": "a.rs"}));

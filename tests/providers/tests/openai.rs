@@ -163,6 +163,9 @@ fn calls_are_followed_by_their_results() {
             ("/messages/2/tool_calls/1/id", Some(json!("a")), "Duplicate value for 'tool_call_id' of 'a' in messages[2].tool_calls[1]"),
         ],
     );
+    let many: Vec<Value> = (0..129).map(|at| call(&format!("c{at}"))).collect();
+    let said = says(IT, &bent(&with_calls(), "/messages/2/tool_calls", Some(json!(many)))).unwrap();
+    assert_eq!(said, "Invalid 'messages[2].tool_calls': array too long. Expected an array with maximum length 128, but got an array with length 129 instead.");
     let open = body(json!([{"role": "assistant", "tool_calls": [call("a")]}]));
     assert_eq!(says(IT, &open).unwrap(), unanswered("a"));
 }

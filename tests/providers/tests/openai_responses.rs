@@ -3,7 +3,7 @@
 mod bad;
 
 use bad::{bent, refuses, says, says_by};
-use contextstore_providers::{Provider, Rules, openai_responses};
+use contextstore_providers::{Provider, Rules, openai_responses, place};
 use serde_json::{Value, json};
 
 const IT: Provider = Provider::OpenAiResponses;
@@ -156,6 +156,40 @@ fn calls_have_their_outputs() {
     assert_eq!(says(IT, &apart).unwrap(), "No tool output found for function call a.");
     let loose = Rules { strict: false, ..Rules::openai() };
     assert_eq!(says_by(IT, &apart, &loose), None);
+}
+
+/// What is sealed can say what stands beside it.
+#[test]
+fn reasoning_stays_between_the_calls_that_it_stood_between() {
+    let seal = format!("{}x", openai_responses::ENCRYPTED);
+    let item = |id: &str, before: &str, behind: &str| {
+        let sealed = place::sealed(&seal, before, behind);
+        json!({"type": "reasoning", "id": id, "summary": [], "encrypted_content": sealed})
+    };
+    let of_call = place::call("read", &json!({}));
+    let said = json!({"role": "assistant", "content": "Both."});
+    let first = item("rs_1", "", &place::text("Both."));
+    let second = item("rs_2", &of_call, &of_call);
+    let outputs = [output("a"), output("b")];
+    let body = |items: &[&Value]| {
+        let items: Vec<Value> = items.iter().map(|item| (*item).clone()).chain(outputs.clone()).collect();
+        body(json!(items))
+    };
+    let (a, b) = (call("a"), call("b"));
+    assert_eq!(says(IT, &body(&[&first, &said, &a, &second, &b])), None);
+    for (wrong, id) in [
+        (&body(&[&first, &second, &said, &a, &b]), "rs_1"),
+        (&body(&[&second, &first, &said, &a, &b]), "rs_2"),
+        (&body(&[&first, &said, &second, &a, &b]), "rs_2"),
+    ] {
+        let words =
+            format!("Item '{id}' of type 'reasoning' was provided without its required following item.");
+        assert_eq!(says(IT, wrong).unwrap(), words);
+    }
+    // The model may speak between its calls, but nobody else may.
+    assert_eq!(says(IT, &body(&[&a, &said, &b])), None);
+    let user = json!({"role": "user", "content": "Well?"});
+    assert_eq!(says(IT, &body(&[&a, &user, &b])).unwrap(), "No tool output found for function call a.");
 }
 
 #[test]

@@ -191,9 +191,9 @@ class AsyncTask(TaskBase):
         """What the model sees as the body of a request to a provider, for an HTTP client of the agent's own.
 
         Made to be streamed: `await http.post(url, content=task.request("openai", model="gpt-5"))`. It is valid whatever
-        happened to the task, and memory use is that of a chunk. `provider` is `openai`, `openai_responses`, `anthropic`
-        or `ollama`. A body of more than `max_bytes` raises RequestTooLarge before its first byte. A connection that
-        breaks after the first byte raises Unavailable: ask for the body again.
+        happened to the task, and memory use is that of a chunk. `provider` is `openai`, `openai_responses`,
+        `anthropic`, `ollama` or `lmstudio`. A body of more than `max_bytes` raises RequestTooLarge before its first byte.
+        A connection that breaks after the first byte raises Unavailable: ask for the body again.
         """
         call = _chat.request(self._calls, provider, model, params, tools, max_bytes)
         return self.client._stream(call, self.client.stream_timeout)

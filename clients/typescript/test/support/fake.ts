@@ -38,7 +38,7 @@ export class FakeLlm {
     const env: Record<string, string> = { FAKE_API_KEY: "sk-test" };
     for (const provider of PROVIDERS) {
       const prefix = `CONTEXTSTORE_LLM__PROVIDERS__${provider.toUpperCase()}__`;
-      const version = provider === "anthropic" || provider === "ollama" ? "" : "/v1";
+      const version = { anthropic: "", ollama: "", lmstudio: "/lmstudio/v1" }[provider as string] ?? "/v1";
       env[`${prefix}BASE_URL`] = `${this.url}${version}`;
       env[`${prefix}API_KEY_ENV`] = "FAKE_API_KEY";
       env[`${prefix}MODEL`] = "fake";

@@ -20,10 +20,10 @@ use tonic::Status;
 use super::serving::Serving;
 use super::status::Refusal;
 use super::{answer, append, convert};
-use crate::context::CompressionPolicy;
+use crate::context::Settings;
 use crate::model::json::field;
 use crate::model::{InvalidField, Json, NewMessage, Provider, RequestId, StoreError, TaskConfig, TaskId};
-use crate::render::{self, RenderOptions};
+use crate::render::RenderOptions;
 use crate::store::{Append, Caller};
 use turn::Turn;
 
@@ -121,7 +121,7 @@ pub(super) async fn begin(
     let messages = std::mem::take(&mut request.messages);
     let appends = append::whole(size > append::INLINE_BYTES, || convert::chat_messages(messages, &caller))?;
     // Texts that no provider would take are refused before it matters who is asked.
-    RenderOptions::new(render::Provider::OpenAi, "-", &request.params_json, &request.tools_json, 0)?;
+    RenderOptions::new(Provider::OpenAi, "-", &request.params_json, &request.tools_json, 0)?;
     let config = serving.with(|store| Ok(store.view_snapshot(id)?.config)).await?;
     let asked = match named {
         Some(named) => named,
@@ -136,7 +136,7 @@ pub(super) async fn begin(
     let params = serving.gateway.params(asked, model.unwrap_or_default(), &request.params_json)?;
     let max_bytes = max_request_bytes(&config);
     let options =
-        RenderOptions::new(form(asked), model.unwrap_or_default(), &params, &request.tools_json, max_bytes)?;
+        RenderOptions::new(asked, model.unwrap_or_default(), &params, &request.tools_json, max_bytes)?;
 
     let guard = match &caller.request_id {
         Some(request_id) => Some(serving.chats.pass((id, request_id.clone())).await),
@@ -168,19 +168,9 @@ fn provider(field: &'static str, word: &str) -> Result<Provider, InvalidField> {
     })
 }
 
-/// The form of a provider's requests.
-fn form(provider: Provider) -> render::Provider {
-    match provider {
-        Provider::OpenAi | Provider::LmStudio => render::Provider::OpenAi,
-        Provider::OpenAiResponses => render::Provider::OpenAiResponses,
-        Provider::Anthropic => render::Provider::Anthropic,
-        Provider::Ollama => render::Provider::Ollama,
-    }
-}
-
 /// What the task allows; the server's own limit is for images and files, which are left out before it is passed.
 fn max_request_bytes(config: &TaskConfig) -> u64 {
-    CompressionPolicy::default().request_budget(config).unwrap_or(0)
+    Settings::of(config).compression.max_request_bytes.unwrap_or(0)
 }
 
 /// Appends the new messages; answers their numbers when they are durable.

@@ -57,6 +57,7 @@ impl Turn {
     }
 
     async fn turn(&self, events: &mpsc::Sender<Item>) -> Result<(), Status> {
+        self.serving.fit(self.id).await?;
         let request = self.render().await?;
         let started = pb::ChatStarted {
             seqs: self.seqs.clone(),
@@ -94,10 +95,22 @@ impl Turn {
         }
     }
 
-    /// Makes the request on disk, piece by piece.
+    /// Makes the request on disk. One that is larger than the task allows is made once more, without the oldest images
+    /// and files.
     async fn render(&self) -> Result<RequestFile, Status> {
+        self.serving.with(|store| Ok(request::shed(store, self.id, None))).await?;
+        match self.render_once().await? {
+            Ok(file) => return Ok(file),
+            Err(StoreError::RequestTooLarge { .. }) => {}
+            Err(error) => return Err(error.into()),
+        }
+        self.serving.with(|store| request::make_room(store, self.id, &self.options)).await?;
+        Ok(self.render_once().await??)
+    }
+
+    /// Makes the request on disk, piece by piece.
+    async fn render_once(&self) -> Result<Result<RequestFile, StoreError>, Status> {
         let begin = |store: &crate::store::Store| {
-            request::shed(store, self.id);
             let view = store.view_snapshot(self.id)?;
             Ok((store.request_file(self.id)?, Rendering::new(self.options.clone(), view.lines())))
         };
@@ -117,15 +130,15 @@ impl Turn {
                 }
                 Ok(true)
             };
-            more = match self.serving.with(|_| some()).await {
+            more = match self.serving.with(|_| Ok(some())).await? {
                 Ok(more) => more,
-                Err(status) => {
+                Err(error) => {
                     block_in_place(|| drop(file));
-                    return Err(status);
+                    return Ok(Err(error));
                 }
             };
         }
-        Ok(file)
+        Ok(Ok(file))
     }
 
     /// Tells the answer as it arrives, until it is whole.
@@ -218,6 +231,7 @@ impl Turn {
         let outcome = self.write(|store| store.append(self.id, &append)).await?;
         metrics::message_appended(&outcome.source, Role::Assistant.as_str());
         metrics::append_took(began.elapsed());
+        self.serving.keep_small(self.id, &outcome.pressure);
         match said.usage() {
             Some(usage) => self.record_usage(Some(usage)).await,
             None => self.record_call().await,

@@ -38,6 +38,7 @@ pub(super) fn check(fs: &dyn Fs) -> Outcome {
     opening(fs)?;
     contents(fs)?;
     renaming(fs)?;
+    linking(fs)?;
     removing(fs)?;
     looking(fs)?;
     locking(fs)
@@ -128,6 +129,25 @@ fn renaming(fs: &dyn Fs) -> Outcome {
     fs.rename_new(&path("empty"), &path("dir/moved"))?;
     assert_eq!(get(fs, &path("dir/moved/x"))?, b"x");
     assert_eq!(kind(fs.rename(&StorePath::ROOT, &a)), Some(io::ErrorKind::InvalidInput));
+    Ok(())
+}
+
+fn linking(fs: &dyn Fs) -> Outcome {
+    let (a, b) = (path("dir/one"), path("dir/two"));
+    put(fs, &a, b"both")?;
+    fs.hard_link(&a, &b)?;
+    assert_eq!(get(fs, &b)?, b"both");
+    assert_eq!(kind(fs.hard_link(&a, &b)), Some(io::ErrorKind::AlreadyExists));
+    fs.remove_file(&a)?;
+    assert_eq!(get(fs, &b)?, b"both", "a name that goes leaves the other");
+    assert_eq!(kind(fs.hard_link(&a, &path("dir/three"))), Some(io::ErrorKind::NotFound));
+    let (other, file) = (fs.open(&b, Open::Read)?, fs.open(&a, Open::New)?);
+    let shared = file.share(other.as_ref())?;
+    assert_eq!(get(fs, &a)?, if shared { b"both".to_vec() } else { Vec::new() });
+    file.write_all_at(b"mine", 0)?;
+    assert_eq!(get(fs, &b)?, b"both", "what was shared is written by one only");
+    fs.remove_file(&a)?;
+    fs.remove_file(&b)?;
     Ok(())
 }
 

@@ -184,6 +184,17 @@ impl Fs for DiskFs {
         }
     }
 
+    fn hard_link(&self, from: &StorePath, to: &StorePath) -> io::Result<()> {
+        let (from_dir, from) = self.parent(from)?;
+        let (to_dir, to) = self.parent(to)?;
+        match retry_on_intr(|| rustix::fs::linkat(&from_dir, from, &to_dir, to, AtFlags::empty())) {
+            Err(Errno::PERM | Errno::OPNOTSUPP | Errno::NOSYS | Errno::MLINK) => {
+                Err(io::ErrorKind::Unsupported.into())
+            }
+            result => Ok(result?),
+        }
+    }
+
     fn remove_file(&self, path: &StorePath) -> io::Result<()> {
         let (parent, name) = self.parent(path)?;
         Ok(retry_on_intr(|| rustix::fs::unlinkat(&parent, name, AtFlags::empty()))?)
@@ -314,6 +325,23 @@ impl File for DiskFile {
 
     fn len(&self) -> io::Result<u64> {
         length(&rustix::fs::fstat(&self.fd)?)
+    }
+
+    #[expect(
+        clippy::wildcard_enum_match_arm,
+        reason = "whatever is wrong with sharing, the bytes can be copied"
+    )]
+    fn share(&self, other: &dyn File) -> io::Result<bool> {
+        let Some(other) = other.descriptor() else { return Ok(false) };
+        match retry_on_intr(|| rustix::fs::ioctl_ficlone(&self.fd, other)) {
+            Ok(()) => Ok(true),
+            Err(error @ (Errno::IO | Errno::NOSPC | Errno::DQUOT | Errno::ROFS)) => Err(error.into()),
+            Err(_) => Ok(false),
+        }
+    }
+
+    fn descriptor(&self) -> Option<BorrowedFd<'_>> {
+        Some(self.fd.as_fd())
     }
 
     fn try_lock(&self) -> io::Result<bool> {

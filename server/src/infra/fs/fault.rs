@@ -232,6 +232,11 @@ impl Fs for FaultFs {
         self.shared.renamed(from, self.shared.inner.rename_new(from, to))
     }
 
+    fn hard_link(&self, from: &StorePath, to: &StorePath) -> io::Result<()> {
+        self.shared.enter("hard_link", &format_args!("{from} to {to}"))?;
+        self.shared.inner.hard_link(from, to)
+    }
+
     fn remove_file(&self, path: &StorePath) -> io::Result<()> {
         self.shared.enter("remove_file", path)?;
         self.shared.inner.remove_file(path)

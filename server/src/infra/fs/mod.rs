@@ -7,6 +7,7 @@
 
 use std::fmt::Debug;
 use std::io;
+use std::os::fd::BorrowedFd;
 use std::sync::Arc;
 
 #[cfg(test)]
@@ -78,6 +79,9 @@ pub trait Fs: Debug + Send + Sync {
     fn rename(&self, from: &StorePath, to: &StorePath) -> io::Result<()>;
     /// Renames, failing with `AlreadyExists` if the target exists.
     fn rename_new(&self, from: &StorePath, to: &StorePath) -> io::Result<()>;
+    /// Gives a file a second name, failing with `AlreadyExists` if that is taken, and with `Unsupported` where a file can
+    /// have one name only.
+    fn hard_link(&self, from: &StorePath, to: &StorePath) -> io::Result<()>;
     /// Removes a file or a symlink, never what it points to.
     fn remove_file(&self, path: &StorePath) -> io::Result<()>;
     /// Removes an empty directory.
@@ -118,6 +122,16 @@ pub trait File: Debug + Send + Sync {
     fn sync_data(&self) -> io::Result<()>;
     /// The length in bytes.
     fn len(&self) -> io::Result<u64>;
+    /// Takes over all contents of another file, sharing its blocks; false, and nothing has changed, if the file system
+    /// cannot do that.
+    fn share(&self, other: &dyn File) -> io::Result<bool> {
+        let _ = other;
+        Ok(false)
+    }
+    /// The descriptor, of a file that has one.
+    fn descriptor(&self) -> Option<BorrowedFd<'_>> {
+        None
+    }
     /// Takes the exclusive advisory lock, or answers false if another holder has it. It is released when
     /// the last handle is closed.
     fn try_lock(&self) -> io::Result<bool>;

@@ -279,6 +279,14 @@ impl Fs for SimFs {
         })
     }
 
+    fn hard_link(&self, from: &StorePath, to: &StorePath) -> io::Result<()> {
+        self.shared.with(|live| {
+            live.writable()?;
+            let file = live.file(from)?;
+            live.tree.link(file, to)
+        })
+    }
+
     fn remove_file(&self, path: &StorePath) -> io::Result<()> {
         self.shared.with(|live| {
             live.writable()?;

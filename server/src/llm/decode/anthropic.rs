@@ -36,6 +36,26 @@ struct Raw<'a> {
     error: Option<Failure>,
 }
 
+/// A whole answer.
+#[derive(Deserialize)]
+struct Whole<'a> {
+    #[serde(borrow)]
+    content: Vec<&'a RawValue>,
+    stop_reason: Option<String>,
+    usage: Option<RawUsage>,
+}
+
+/// What a call of a whole answer has beside the rest.
+#[derive(Deserialize)]
+struct Input<'a> {
+    #[serde(borrow)]
+    input: Option<&'a RawValue>,
+}
+
+fn parsed<'a, T: Deserialize<'a>>(json: &'a str) -> Result<T, Broken> {
+    serde_json::from_str(json).map_err(|error| Broken::Malformed(error.to_string()))
+}
+
 #[derive(Deserialize)]
 struct Message {
     usage: Option<RawUsage>,
@@ -119,6 +139,29 @@ impl Decode for Events {
         Ok(())
     }
 
+    fn whole(&mut self, frame: &Frame, out: &mut VecDeque<Event>) -> Result<(), Broken> {
+        let whole: Whole<'_> = parse(frame)?;
+        for raw in whole.content {
+            self.begin(raw.get(), out)?;
+            if let Some(Block::Call { index, told }) = &mut self.block
+                && let Some(input) = parsed::<Input<'_>>(raw.get())?.input
+            {
+                *told = true;
+                let arguments = input.get().to_owned();
+                out.push_back(Event::ToolCall(CallPiece {
+                    index: *index,
+                    arguments,
+                    ..CallPiece::default()
+                }));
+            }
+            self.end_block(out)?;
+        }
+        self.count(whole.usage, out);
+        self.finish = some(whole.stop_reason);
+        self.done = true;
+        Ok(())
+    }
+
     fn is_done(&self) -> bool {
         self.done
     }
@@ -152,8 +195,7 @@ impl Events {
     }
 
     fn begin(&mut self, raw: &str, out: &mut VecDeque<Event>) -> Result<(), Broken> {
-        let block: RawBlock =
-            serde_json::from_str(raw).map_err(|error| Broken::Malformed(error.to_string()))?;
+        let block: RawBlock = parsed(raw)?;
         self.block = Some(match block.kind.as_deref().unwrap_or_default() {
             "thinking" => {
                 let (thinking, signature) =

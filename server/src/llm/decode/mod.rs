@@ -10,6 +10,7 @@ use std::collections::VecDeque;
 use serde::Deserialize;
 use uuid::Uuid;
 
+use super::error::Said;
 use super::frames::{Frame, Framing};
 use crate::model::Provider;
 
@@ -102,6 +103,15 @@ pub(super) enum Broken {
         /// Its words.
         message: String,
     },
+    /// The provider answers with an error, though its status says otherwise.
+    Refused {
+        /// The status that it means, where it says so.
+        status: Option<u16>,
+        /// Its word for it.
+        kind: String,
+        /// Its words.
+        message: String,
+    },
     /// What it sent is not in its own form.
     Malformed(String),
 }
@@ -110,6 +120,8 @@ pub(super) enum Broken {
 pub(super) trait Decode: Send + Sync {
     /// Takes a frame in.
     fn take(&mut self, frame: &Frame, out: &mut VecDeque<Event>) -> Result<(), Broken>;
+    /// Takes a whole answer in, which came though a stream was asked for.
+    fn whole(&mut self, frame: &Frame, out: &mut VecDeque<Event>) -> Result<(), Broken>;
     /// Whether the provider said that nothing follows.
     fn is_done(&self) -> bool;
     /// The stream has ended: tells the rest, or answers false if the answer is not whole.
@@ -124,6 +136,23 @@ pub(super) fn decoder(provider: Provider) -> (Framing, Box<dyn Decode>) {
         Provider::Anthropic => (Framing::Sse, Box::<anthropic::Events>::default()),
         Provider::Ollama => (Framing::Lines, Box::<ollama::Lines>::default()),
     }
+}
+
+/// Takes a frame in, whatever it is.
+pub(super) fn take(decode: &mut dyn Decode, frame: &Frame, out: &mut VecDeque<Event>) -> Result<(), Broken> {
+    if !frame.whole {
+        return decode.take(frame, out);
+    }
+    let body: serde_json::Value = parse(frame)?;
+    let is_error = |name: &str| body.get(name).and_then(serde_json::Value::as_str) == Some("error");
+    let inner = body.get("error").filter(|error| !error.is_null());
+    if inner.is_none() && !is_error("object") && !is_error("type") {
+        return decode.whole(frame, out);
+    }
+    let code = inner.unwrap_or(&body).get("code").and_then(serde_json::Value::as_u64);
+    let status = code.and_then(|code| u16::try_from(code).ok()).filter(|code| (400..600).contains(code));
+    let said = Said::read(frame.data.as_bytes());
+    Err(Broken::Refused { status, kind: said.kind, message: said.message })
 }
 
 fn parse<'a, T: Deserialize<'a>>(frame: &'a Frame) -> Result<T, Broken> {

@@ -22,7 +22,15 @@ struct Raw<'a> {
     done_reason: Option<String>,
     prompt_eval_count: Option<u64>,
     eval_count: Option<u64>,
-    error: Option<String>,
+    error: Option<Failure>,
+}
+
+/// Its own words, or those of whoever stands before it.
+#[derive(Deserialize)]
+#[serde(untagged)]
+enum Failure {
+    Text(String),
+    Object { message: String },
 }
 
 #[derive(Deserialize)]
@@ -50,7 +58,8 @@ struct Function<'a> {
 impl Decode for Lines {
     fn take(&mut self, frame: &Frame, out: &mut VecDeque<Event>) -> Result<(), Broken> {
         let raw: Raw<'_> = parse(frame)?;
-        if let Some(message) = raw.error {
+        if let Some(error) = raw.error {
+            let (Failure::Text(message) | Failure::Object { message }) = error;
             return Err(Broken::Said { kind: String::new(), message });
         }
         if let Some(message) = raw.message {
@@ -82,6 +91,10 @@ impl Decode for Lines {
             }));
         }
         Ok(())
+    }
+
+    fn whole(&mut self, frame: &Frame, out: &mut VecDeque<Event>) -> Result<(), Broken> {
+        self.take(frame, out)
     }
 
     fn is_done(&self) -> bool {

@@ -32,6 +32,8 @@ struct Chunk {
 struct Choice {
     index: Option<u64>,
     delta: Option<Delta>,
+    /// Of a whole answer.
+    message: Option<Delta>,
     finish_reason: Option<String>,
 }
 
@@ -95,7 +97,44 @@ impl Decode for Chunks {
             self.done = true;
             return Ok(());
         }
-        let chunk: Chunk = parse(frame)?;
+        self.chunk(parse(frame)?, out)
+    }
+
+    fn whole(&mut self, frame: &Frame, out: &mut VecDeque<Event>) -> Result<(), Broken> {
+        let mut chunk: Chunk = parse(frame)?;
+        let choices = chunk.choices.as_mut().filter(|choices| !choices.is_empty());
+        let choices = choices.ok_or_else(|| Broken::Malformed("there are no choices".to_owned()))?;
+        for choice in choices {
+            choice.delta = choice.message.take();
+            let calls = choice.delta.iter_mut().filter_map(|delta| delta.tool_calls.as_mut());
+            for (at, call) in calls.flatten().enumerate() {
+                call.index = Some(at as u64);
+            }
+        }
+        self.done = true;
+        self.chunk(chunk, out)
+    }
+
+    fn is_done(&self) -> bool {
+        self.done
+    }
+
+    fn end(&mut self, out: &mut VecDeque<Event>) -> bool {
+        // Some leave out the one or the other.
+        let finish = match self.finish.take() {
+            Some(finish) => finish,
+            None if self.done && self.said_something => "stop".to_owned(),
+            None => return false,
+        };
+        // The word of those who knew only one call.
+        let finish = if finish == "function_call" { "tool_calls".to_owned() } else { finish };
+        out.push_back(Event::Finish(finish));
+        true
+    }
+}
+
+impl Chunks {
+    fn chunk(&mut self, chunk: Chunk, out: &mut VecDeque<Event>) -> Result<(), Broken> {
         if let Some(error) = chunk.error {
             let (kind, message) = match error {
                 Failure::Object { message, kind } => (kind, message),
@@ -124,25 +163,6 @@ impl Decode for Chunks {
         Ok(())
     }
 
-    fn is_done(&self) -> bool {
-        self.done
-    }
-
-    fn end(&mut self, out: &mut VecDeque<Event>) -> bool {
-        // Some leave out the one or the other.
-        let finish = match self.finish.take() {
-            Some(finish) => finish,
-            None if self.done && self.said_something => "stop".to_owned(),
-            None => return false,
-        };
-        // The word of those who knew only one call.
-        let finish = if finish == "function_call" { "tool_calls".to_owned() } else { finish };
-        out.push_back(Event::Finish(finish));
-        true
-    }
-}
-
-impl Chunks {
     fn delta(&mut self, delta: Delta, out: &mut VecDeque<Event>) {
         let before = out.len();
         out.extend(some(delta.reasoning_content).or(some(delta.reasoning)).map(Event::Reasoning));

@@ -53,6 +53,32 @@ struct Response {
     incomplete_details: Option<Incomplete>,
 }
 
+/// A whole answer, beside what [`Response`] has of it.
+#[derive(Deserialize)]
+struct Whole<'a> {
+    status: Option<String>,
+    #[serde(borrow)]
+    output: Vec<&'a RawValue>,
+}
+
+#[derive(Deserialize)]
+struct WholeItem {
+    #[serde(rename = "type")]
+    kind: Option<String>,
+    summary: Option<Vec<Part>>,
+    content: Option<Vec<Part>>,
+}
+
+#[derive(Deserialize)]
+struct Part {
+    text: Option<String>,
+    refusal: Option<String>,
+}
+
+fn parse_item<'a, T: Deserialize<'a>>(raw: &'a str) -> Result<T, Broken> {
+    serde_json::from_str(raw).map_err(|error| Broken::Malformed(error.to_string()))
+}
+
 #[derive(Deserialize)]
 struct RawUsage {
     input_tokens: Option<u64>,
@@ -99,26 +125,7 @@ impl Decode for Events {
                 }
             }
             "response.completed" | "response.incomplete" => {
-                self.done = true;
-                let response = raw.response;
-                let reason = response
-                    .as_ref()
-                    .and_then(|response| response.incomplete_details.as_ref()?.reason.clone());
-                self.finish = Some(match reason.as_deref() {
-                    Some("max_output_tokens") => "length".to_owned(),
-                    Some(other) => other.to_owned(),
-                    None if kind == "response.incomplete" => "incomplete".to_owned(),
-                    None if self.calls.is_empty() => "stop".to_owned(),
-                    None => "tool_calls".to_owned(),
-                });
-                if let Some(usage) = response.and_then(|response| response.usage) {
-                    let cached = usage.input_tokens_details.and_then(|details| details.cached_tokens);
-                    out.push_back(Event::Usage(Usage::with_cached(
-                        usage.input_tokens.unwrap_or(0),
-                        cached.unwrap_or(0),
-                        usage.output_tokens.unwrap_or(0),
-                    )));
-                }
+                self.complete(raw.response, kind == "response.incomplete", out);
             }
             "response.failed" => {
                 let error = raw.response.and_then(|response| response.error);
@@ -128,6 +135,29 @@ impl Decode for Events {
             "error" => return Err(said(raw.code, raw.message)),
             // Begins and ends of parts, and what is new.
             _ => {}
+        }
+        Ok(())
+    }
+
+    fn whole(&mut self, frame: &Frame, out: &mut VecDeque<Event>) -> Result<(), Broken> {
+        let whole: Whole<'_> = parse(frame)?;
+        for (index, raw) in whole.output.iter().enumerate() {
+            let item: WholeItem = parse_item(raw.get())?;
+            let thoughts = item.summary.into_iter().flatten().filter_map(|part| some(part.text));
+            out.extend(thoughts.map(Event::Reasoning));
+            // Of a message; what stands in reasoning is told by its summary.
+            if item.kind.as_deref() == Some("message") {
+                for part in item.content.into_iter().flatten() {
+                    out.extend(some(part.text).map(Event::Text));
+                    out.extend(some(part.refusal).map(Event::Refusal));
+                }
+            }
+            self.item(index as u64, raw.get(), true, out)?;
+        }
+        match whole.status.as_deref() {
+            // It is not an answer yet.
+            Some("queued" | "in_progress") => {}
+            status => self.complete(Some(parse(frame)?), status == Some("incomplete"), out),
         }
         Ok(())
     }
@@ -152,8 +182,28 @@ fn said(kind: Option<String>, message: Option<String>) -> Broken {
 }
 
 impl Events {
+    fn complete(&mut self, response: Option<Response>, incomplete: bool, out: &mut VecDeque<Event>) {
+        self.done = true;
+        let details = response.as_ref().and_then(|response| response.incomplete_details.as_ref());
+        self.finish = Some(match details.and_then(|details| details.reason.as_deref()) {
+            Some("max_output_tokens") => "length".to_owned(),
+            Some(other) => other.to_owned(),
+            None if incomplete => "incomplete".to_owned(),
+            None if self.calls.is_empty() => "stop".to_owned(),
+            None => "tool_calls".to_owned(),
+        });
+        if let Some(usage) = response.and_then(|response| response.usage) {
+            let cached = usage.input_tokens_details.and_then(|details| details.cached_tokens);
+            out.push_back(Event::Usage(Usage::with_cached(
+                usage.input_tokens.unwrap_or(0),
+                cached.unwrap_or(0),
+                usage.output_tokens.unwrap_or(0),
+            )));
+        }
+    }
+
     fn item(&mut self, index: u64, raw: &str, done: bool, out: &mut VecDeque<Event>) -> Result<(), Broken> {
-        let item: Item = serde_json::from_str(raw).map_err(|error| Broken::Malformed(error.to_string()))?;
+        let item: Item = parse_item(raw)?;
         let kind = item.kind.as_deref().unwrap_or_default();
         match kind {
             // With its encrypted content, which only comes at the end.

@@ -11,12 +11,12 @@ fn events(provider: Provider, pieces: &[&[u8]]) -> Result<(Vec<Event>, bool), Br
     for piece in pieces {
         frames.push(piece).unwrap();
         while let Some(frame) = frames.next() {
-            decode.take(&frame, &mut out)?;
+            take(decode.as_mut(), &frame, &mut out)?;
         }
     }
     frames.end().unwrap();
     while let Some(frame) = frames.next() {
-        decode.take(&frame, &mut out)?;
+        take(decode.as_mut(), &frame, &mut out)?;
     }
     let whole = decode.end(&mut out);
     Ok((out.into(), whole))
@@ -291,4 +291,94 @@ fn what_a_provider_says_in_the_middle_is_passed_on() {
     }
     let nonsense = events(Provider::OpenAi, &[b"data: <html>\n\n"]);
     assert!(matches!(nonsense, Err(Broken::Malformed(_))), "{nonsense:?}");
+}
+
+/// A server that does not stream gives the same answer in one piece, on one line or on many.
+#[test]
+fn whole_answers_are_taken_though_a_stream_was_asked_for() {
+    let openai = r#"{"id":"c","object":"chat.completion","choices":[{"index":0,"message":{"role":"assistant","reasoning_content":"hm","content":"Hi","refusal":null,"tool_calls":[{"id":"a","type":"function","function":{"name":"f","arguments":"{}"}},{"id":"a","type":"function","function":{"name":"g","arguments":"{\"x\":1}"}}]},"finish_reason":"tool_calls"}],"usage":{"prompt_tokens":9,"completion_tokens":2,"prompt_tokens_details":{"cached_tokens":4}}}"#;
+    let calls = [call(0, "a", "f", "{}"), call(1, "a", "g", "{\"x\":1}")];
+    let expected = |rest: &[Event]| [&[reasoning("hm"), text("Hi")], &calls[..], rest].concat();
+    for provider in [Provider::OpenAi, Provider::LmStudio] {
+        assert_eq!(whole(provider, openai), expected(&[usage(5, 2, 0, 4), finish("tool_calls")]));
+    }
+    let item = r#"{"type":"reasoning","id":"rs_1","summary":[{"type":"summary_text","text":"hm"}],"encrypted_content":"e"}"#;
+    let responses = format!(
+        r#"{{"id":"r","object":"response","status":"completed","error":null,"incomplete_details":null,"output":[{item},{{"type":"message","role":"assistant","content":[{{"type":"output_text","text":"Hi","annotations":[]}}]}},{{"type":"function_call","call_id":"a","name":"f","arguments":"{{}}"}}],"usage":{{"input_tokens":9,"output_tokens":2}}}}"#
+    );
+    assert_eq!(
+        whole(Provider::OpenAiResponses, &responses),
+        [
+            reasoning("hm"),
+            Event::Opaque(item.to_owned()),
+            text("Hi"),
+            call(0, "a", "f", ""),
+            call(0, "", "", "{}"),
+            usage(9, 2, 0, 0),
+            finish("tool_calls")
+        ]
+    );
+    let anthropic = r#"{"id":"m","type":"message","role":"assistant","content":[{"type":"thinking","thinking":"hm","signature":"s"},{"type":"text","text":"Hi"},{"type":"tool_use","id":"a","name":"f","input":{"x": 1}},{"type":"tool_use","id":"b","name":"g"}],"stop_reason":"tool_use","usage":{"input_tokens":9,"output_tokens":2}}"#;
+    assert_eq!(
+        whole(Provider::Anthropic, anthropic),
+        [
+            reasoning("hm"),
+            Event::Opaque(r#"{"type":"thinking","thinking":"hm","signature":"s"}"#.to_owned()),
+            text("Hi"),
+            call(0, "a", "f", ""),
+            call(0, "", "", "{\"x\": 1}"),
+            call(1, "b", "g", ""),
+            call(1, "", "", "{}"),
+            usage(9, 2, 0, 0),
+            finish("tool_calls")
+        ]
+    );
+    let ollama = r#"{"message":{"role":"assistant","content":"Hi"},"done":true,"done_reason":"stop","prompt_eval_count":9,"eval_count":2}"#;
+    for pretty in [ollama.to_owned(), ollama.replacen('{', "{\n", 1).replace(',', ",\n")] {
+        assert_eq!(whole(Provider::Ollama, &pretty), [text("Hi"), usage(9, 2, 0, 0), finish("stop")]);
+    }
+    // Something that is no answer is none.
+    for other in ["{}", r#"{"choices":[]}"#, "{\n\"half\":"] {
+        for provider in Provider::ALL {
+            assert!(!matches!(events(provider, &[other.as_bytes()]), Ok((_, true))), "{provider:?} {other}");
+        }
+    }
+}
+
+#[test]
+fn an_error_in_place_of_a_stream_keeps_its_words() {
+    for (body, status, kind, message) in [
+        (
+            r#"{"error":{"message":"too long","type":"invalid_request_error","code":null}}"#,
+            None,
+            "invalid_request_error",
+            "too long",
+        ),
+        (r#"{"error":{"message":"slow down","code":429}}"#, Some(429), "", "slow down"),
+        (
+            r#"{"object":"error","message":"no","type":"BadRequestError","code":400}"#,
+            Some(400),
+            "BadRequestError",
+            "no",
+        ),
+        (
+            r#"{"type":"error","error":{"type":"overloaded_error","message":"Overloaded"}}"#,
+            None,
+            "overloaded_error",
+            "Overloaded",
+        ),
+        (r#"{"error":"no such model"}"#, None, "", "no such model"),
+    ] {
+        let expected = Broken::Refused { status, kind: kind.to_owned(), message: message.to_owned() };
+        for provider in [Provider::OpenAi, Provider::OpenAiResponses, Provider::Anthropic, Provider::LmStudio]
+        {
+            assert_eq!(events(provider, &[body.as_bytes()]), Err(expected.clone()), "{provider:?} {body}");
+        }
+    }
+    for body in [r#"{"error":"no such model"}"#, r#"{"error":{"message":"no such model","code":404}}"#] {
+        let Err(Broken::Said { message, .. }) = events(Provider::Ollama, &[body.as_bytes()]) else {
+            panic!("{body} is an error");
+        };
+        assert_eq!(message, "no such model");
+    }
 }

@@ -7,6 +7,7 @@ use crate::context::{Pressure, count_tokens};
 use crate::log::{Appended, Digest, Head, Line, LogKind, LogState, Row};
 use crate::model::{Durability, Event, InvalidField, NewMessage, RequestId, Status, StoreError, TaskConfig};
 
+use super::policy::resolved;
 use super::shown::Before;
 use super::ticket::{Pending, Ticket};
 use super::{Caller, Frozen, Inner, Task};
@@ -293,6 +294,7 @@ impl Inner {
         }
         if matches!(head, Head::Event { name: "config", .. }) {
             task.counter.set(task.counter_of(task.config(self)));
+            self.policy = resolved(&task.env, task.config(self));
         }
         let is_rewrite = matches!(head, Head::Event { name: "rewrite", .. });
         if let Some(index) = &mut self.index {

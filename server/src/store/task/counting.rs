@@ -65,7 +65,7 @@ impl Task {
         let durability = self.durability(&inner);
         self.ensure_view(&mut inner);
         inner.advance(durability);
-        let config = self.shown_config(&inner).clone();
+        let (counter, policy) = (self.counter_of(self.shown_config(&inner)), self.shown_policy(&inner));
         let calibration = inner.shown.tally.calibration;
         let (mut counted_tokens, mut messages, mut view_bytes) =
             (inner.shown.view_tokens, inner.shown.view_lines, inner.shown.view_len);
@@ -80,10 +80,9 @@ impl Task {
             let view = count_view(Fold::new(source, rewrite, last_seq))?;
             (counted_tokens, messages, view_bytes) = (view.tokens, view.lines, view.len);
         }
-        let counter = self.counter_of(&config);
         let tools_tokens = tools.map_or(0, |tools| count_json(counter, tools));
         let tokens = calibration.apply(counted_tokens.saturating_add(tools_tokens));
-        let pressure = Pressure::of(tokens, &config, &self.env.options.compression);
+        let pressure = Pressure::of(tokens, &policy);
         Ok(ContextUsage {
             pressure,
             messages,

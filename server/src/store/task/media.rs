@@ -8,25 +8,12 @@ use crate::log::{Head, MessageBody};
 use crate::model::json::{Json, JsonKind, field, items};
 use crate::model::{NewMessage, Rewrite, Role, Segment, StoreError, TokenCounter};
 
-use super::{Caller, Inner, NewRewrite, Task};
+use super::{Caller, Inner, NewRewrite, Outline, Task};
 
 /// So that the next image does not make it too large again, as each rewrite breaks prompt caches.
 const LEAVE: (u64, u64) = (3, 4);
 /// What a rewrite has to save, as a part of the budget.
 const WORTH: u64 = 10;
-
-/// What is looked through, without the lock.
-struct Look {
-    source: crate::log::Source,
-    generation: u64,
-    newest: Option<Rewrite>,
-    last_seq: u64,
-    closed: bool,
-    pins: std::collections::BTreeSet<u64>,
-    view_bytes: u64,
-    lease: u64,
-    counter: TokenCounter,
-}
 
 /// A message whose media become notes.
 struct Shed {
@@ -38,7 +25,7 @@ struct Shed {
 impl Task {
     /// The bytes that a request for this task may have; none: as many as it likes.
     pub(super) fn request_budget(&self, inner: &Inner) -> Option<u64> {
-        self.env.options.compression.request_budget(self.config(inner))
+        inner.policy.request_budget()
     }
 
     /// Whether a message that was just written makes it worth a try.
@@ -52,22 +39,27 @@ impl Task {
     /// Replaces the oldest images, sounds and files of the view by notes, if it is too large for a request. Answers
     /// the ordinal of the rewrite; none if there was nothing to do, or not enough to be worth one. What the model
     /// has not answered yet stays, and so do pinned messages.
-    pub(crate) fn shed_media(&self) -> Result<Option<u64>, StoreError> {
+    ///
+    /// `rendered` is the size of a request that was refused, if there was one: it has tools and parameters, which no
+    /// view knows of. Then it is worth a rewrite if the request fits behind it, and only then.
+    pub(crate) fn shed_media(&self, rendered: Option<u64>) -> Result<Option<u64>, StoreError> {
         let (look, budget) = {
             let mut inner = self.lock();
             self.ensure_view(&mut inner);
             let Some(budget) = self.request_budget(&inner) else { return Ok(None) };
-            let look = self.look(&mut inner)?;
-            if look.view_bytes <= budget || inner.was_looked_through(look.view_bytes, budget) {
+            let look = self.outline_locked(&mut inner)?;
+            let looked = rendered.is_none() && inner.was_looked_through(look.view_bytes, budget);
+            if rendered.unwrap_or(look.view_bytes) <= budget || looked {
                 return Ok(None);
             }
             inner.shed_at = look.view_bytes;
             (look, budget)
         };
-        let goal = look.view_bytes - budget / LEAVE.1 * LEAVE.0;
+        let size = rendered.unwrap_or(look.view_bytes);
+        let goal = size - budget / LEAVE.1 * LEAVE.0;
         let (found, covers) = look.oldest_media(goal)?;
         let saved: u64 = found.values().map(|shed| shed.saved).sum();
-        if saved < budget / WORTH {
+        if saved < rendered.map_or(budget / WORTH, |size| size - budget) {
             return Ok(None);
         }
         let rewrite = NewRewrite {
@@ -80,22 +72,6 @@ impl Task {
         };
         self.rewrite(&rewrite, &Caller { request_id: None, lease_generation: look.lease }).map(Some)
     }
-
-    fn look(&self, inner: &mut Inner) -> Result<Look, StoreError> {
-        let view = inner.view.as_ref();
-        Ok(Look {
-            source: inner.source_to(inner.log.len()),
-            generation: inner.state.view_generation(),
-            newest: inner.newest_rewrite()?,
-            last_seq: inner.state.last_seq,
-            closed: view.is_some_and(|view| view.state().open_calls.is_empty()),
-            pins: inner.state.pins.clone(),
-            // What is beside the view is sent too, to providers that take it.
-            view_bytes: view.map_or(0, |view| view.state().len + view.state().extra_len),
-            lease: inner.state.lease.as_ref().map_or(0, |lease| lease.generation),
-            counter: self.counter.get(),
-        })
-    }
 }
 
 impl Inner {
@@ -105,11 +81,7 @@ impl Inner {
     }
 }
 
-impl Look {
-    fn covered(&self) -> u64 {
-        self.newest.as_ref().map_or(0, |newest| newest.covers)
-    }
-
+impl Outline {
     /// Media of the oldest messages that save so many bytes, and the last message of which a rewrite may speak.
     fn oldest_media(&self, goal: u64) -> Result<(BTreeMap<u64, Shed>, u64), StoreError> {
         let mut ranges: Vec<(u64, u64)> = Vec::new();

@@ -5,11 +5,16 @@
 //! that is made again.
 
 mod append;
+mod compress;
 mod counting;
+mod create;
 mod follow;
+mod fork;
 mod lifecycle;
 mod media;
 mod open;
+mod outline;
+mod policy;
 mod read;
 mod records;
 mod request;
@@ -24,7 +29,7 @@ use std::collections::VecDeque;
 use std::io;
 use std::sync::{Arc, Mutex, MutexGuard};
 
-use crate::context::Pressure;
+use crate::context::{Policy, Pressure};
 use crate::infra::fs::StorePath;
 use crate::log::{Digest, Index, LogState, LogWriter, Signal, Source};
 use crate::model::{Durability, Event, Metadata, RequestId, StoreError, TaskConfig, TaskId};
@@ -32,16 +37,21 @@ use crate::model::{Durability, Event, Metadata, RequestId, StoreError, TaskConfi
 use super::checkpoint::{Checkpoint, RecordMark, ViewMark};
 use super::env::{Env, lock};
 use super::layout::{self, Folder};
+use compress::Tried;
 use counting::Chosen;
 use records::Records;
 use shown::Mark;
 use view::View;
 
 pub use append::{Append, AppendOutcome};
+pub use compress::{Compressed, NewView};
 pub use counting::ContextUsage;
+pub(crate) use create::create;
 pub use follow::{LogEnds, Subscription};
+pub(crate) use fork::Fork;
 pub(crate) use lifecycle::Lifecycle;
-pub(crate) use open::{Mode, create, read_metadata};
+pub(crate) use open::{Mode, read_metadata};
+pub use outline::{Outline, Part};
 pub use read::{CurrentReader, FilePart, LineReader, RawLines};
 pub use request::RequestFile;
 pub use rewrite::NewRewrite;
@@ -78,6 +88,8 @@ struct Inner {
     folder: Folder,
     log: LogWriter,
     state: LogState,
+    /// What follows from the configuration, written or not yet durable.
+    policy: Arc<Policy>,
     /// Missing only where nothing can be written.
     index: Option<Index>,
     tools: Records,
@@ -95,6 +107,8 @@ struct Inner {
     rewriting: bool,
     /// Bytes of the view when its media were last looked through.
     shed_at: u64,
+    /// What the last try to compress has found.
+    tried: Tried,
     /// Length of the log at the last checkpoint.
     checkpoint_at: u64,
     /// Why nothing can be written, if that is so.
@@ -282,7 +296,7 @@ impl Task {
     fn pressure(&self, inner: &mut Inner) -> Pressure {
         let tokens = inner.view_tokens();
         let tokens = inner.state.tally.calibration.apply(tokens);
-        Pressure::of(tokens, self.config(inner), &self.env.options.compression)
+        self.whole_pressure(inner, tokens, &inner.policy)
     }
 
     /// Refuses what would make the task or the store larger than it may be. What is in the view is there twice.

@@ -1,4 +1,4 @@
-//! Making a task, and opening one that is there: what the log says, with a torn tail cut off.
+//! Opening a task that is there: what the log says, with a torn tail cut off.
 
 use std::collections::VecDeque;
 use std::io;
@@ -9,14 +9,15 @@ use crate::log::{
     Damage, FORMAT_VERSION, Forward, Head, Index, Line, LogKind, LogState, LogWriter, Row, Signal, Verdict,
     check_tail, read_exact_at,
 };
-use crate::model::{Event, Holder, LeaseReason, Metadata, RequestId, StoreError, TaskId};
+use crate::model::{Metadata, StoreError, TaskId};
 
 use super::counting::{Chosen, chosen};
+use super::policy::resolved;
 use super::records::Records;
-use super::{Digest, Frozen, Inner, Mark, Task};
+use super::{Frozen, Inner, Mark, Task};
 use crate::store::checkpoint::{Checkpoint, RecordMark};
 use crate::store::env::Env;
-use crate::store::files::{self, Sync};
+use crate::store::files;
 use crate::store::layout::{self, Folder};
 
 const MAX_METADATA_BYTES: u64 = 1 << 20;
@@ -79,6 +80,7 @@ impl Task {
         let mut inner = Inner {
             folder,
             log,
+            policy: resolved(env, state.config.as_ref().unwrap_or(&metadata.config)),
             state,
             index,
             tools,
@@ -90,6 +92,7 @@ impl Task {
             shown: Mark::default(),
             rewriting: false,
             shed_at: 0,
+            tried: super::Tried::default(),
             checkpoint_at,
             frozen,
             deleted: false,
@@ -108,80 +111,6 @@ impl Task {
             inner: Mutex::new(inner),
         })
     }
-}
-
-/// Makes a task: built whole in `.tmp`, then renamed into place, which is the commit.
-pub(crate) fn create(
-    env: &Arc<Env>,
-    metadata: Metadata,
-    holder: Holder,
-    request: Option<(RequestId, Digest)>,
-) -> Result<Task, StoreError> {
-    let fs = env.fs.as_ref();
-    let id = metadata.uuid;
-    let making = StorePath::ROOT.join(layout::TMP).join(id.uuid());
-    let failed = |error| StoreError::io(format!("making task {id}"), error);
-    files::remove_tree(fs, &making).map_err(failed)?;
-    fs.create_dir(&making).map_err(failed)?;
-
-    let bytes = serde_json::to_vec(&metadata).map_err(|error| failed(error.into()))?;
-    files::replace(fs, &making.join(layout::METADATA), &[&bytes[..], b"\n"].concat(), Sync::Contents)?;
-    let file = fs.open(&making.join(layout::MESSAGES), Open::New).map_err(failed)?;
-    let index = fs.open(&making.join(layout::INDEX), Open::New).and_then(Index::create).map_err(failed)?;
-    let signal = env.signal(id);
-    let task = Task {
-        id,
-        counter: Chosen::new(chosen(env, &metadata.config)),
-        env: Arc::clone(env),
-        source: metadata.task_key.task_source.as_str().into(),
-        metadata,
-        signal: Arc::clone(&signal),
-        inner: Mutex::new(Inner {
-            folder: Folder::Running,
-            log: LogWriter::new(LogKind::Messages, file, 0, Arc::clone(&signal)),
-            state: LogState::default(),
-            index: Some(index),
-            tools: Records::new(LogKind::Tools, &signal),
-            plans: Records::new(LogKind::Plans, &signal),
-            view: None,
-            tokens: None,
-            view_mark: None,
-            pending: VecDeque::new(),
-            shown: Mark::default(),
-            rewriting: false,
-            shed_at: 0,
-            checkpoint_at: 0,
-            frozen: None,
-            deleted: false,
-            dirty: false,
-            changed: true,
-        }),
-    };
-    {
-        let mut inner = task.lock();
-        task.write_event(&mut inner, &Event::Started { uuid: id, format_version: FORMAT_VERSION }, None)?;
-        let lease = Event::Lease { generation: 1, holder, reason: LeaseReason::Start };
-        let request = request.as_ref().map(|(request_id, digest)| (request_id, *digest));
-        task.write_event(&mut inner, &lease, request)?;
-        inner.log.sync().map_err(failed)?;
-        inner.advance(crate::model::Durability::Group);
-    }
-    fs.sync_dir(&making).map_err(failed)?;
-    let place = Folder::Running.task(id);
-    fs.rename_new(&making, &place).map_err(|error| {
-        let exists = error.kind() == io::ErrorKind::AlreadyExists;
-        if exists { StoreError::TaskExists { id } } else { failed(error) }
-    })?;
-    let synced = fs.sync_dir(&place.parent()).and_then(|()| fs.sync_dir(&making.parent()));
-    synced.map_err(|error| {
-        // Whoever asked is told that there is no such task, so there must be none.
-        if let Err(error) = fs.rename_new(&place, &making) {
-            tracing::warn!(%id, %error, "a task that could not be made durable is still there");
-        }
-        env.note_unsynced();
-        failed(error)
-    })?;
-    Ok(task)
 }
 
 /// Reads `metadata.json`; one that is missing or of another task is damage.
@@ -435,7 +364,7 @@ fn damaged(path: &StorePath, damage: &Damage) -> StoreError {
 }
 
 /// Hands a part of a file over in chunks.
-fn copy(
+pub(super) fn copy(
     file: &dyn File,
     from: u64,
     to: u64,

@@ -4,6 +4,8 @@ use std::collections::VecDeque;
 use std::io;
 use std::sync::Arc;
 
+use chrono::{DateTime, Utc};
+
 use crate::infra::fs::{Fs, Open, StorePath};
 use crate::log::{Digest, Head, Line, LogKind, LogWriter, RecordState, Signal};
 use crate::model::{Durability, InvalidField, Plan, RequestId, StoreError, ToolCall};
@@ -138,7 +140,8 @@ impl Task {
                 self.check_running(&inner, "record to it")?;
                 self.admit(&inner, caller.lease_generation)?;
                 self.check_quota(&inner, body.len())?;
-                let (number, end) = self.write_record(&mut inner, kind, &body)?;
+                let now = self.env.clock.now();
+                let (number, end) = self.write_record(&mut inner, kind, now, &body)?;
                 self.mark_dirty(&mut inner);
                 (number, end, false)
             }
@@ -156,15 +159,21 @@ impl Task {
         Ok((number, duplicate))
     }
 
-    fn write_record(&self, inner: &mut Inner, kind: LogKind, body: &str) -> Result<(u64, u64), StoreError> {
+    /// Writes a record of some time; answers its number and where it ends.
+    pub(super) fn write_record(
+        &self,
+        inner: &mut Inner,
+        kind: LogKind,
+        time: DateTime<Utc>,
+        body: &str,
+    ) -> Result<(u64, u64), StoreError> {
         let dir = inner.folder.task(self.id);
         let records = inner.records(kind);
         let name = records.file_name();
         let number = records.state.last + 1;
-        let now = self.env.clock.now();
         let written = records
             .writer(self.env.fs.as_ref(), &dir)
-            .and_then(|writer| writer.append(Head::Record { number }, now, body));
+            .and_then(|writer| writer.append(Head::Record { number }, time, body));
         let appended = match written {
             Ok(appended) => appended,
             Err(error) if records.is_broken() => return Err(self.give_up(inner, error)),

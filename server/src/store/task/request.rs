@@ -1,4 +1,4 @@
-//! `request.json`: what is being sent to a provider. It is there as long as it is used.
+//! Files of a task that are there as long as they are used: what is being sent to a provider, what is being summarised.
 
 use std::io;
 use std::sync::Arc;
@@ -7,10 +7,10 @@ use crate::infra::fs::{File, Name, Open};
 use crate::model::{StoreError, TaskId};
 
 use super::Task;
-use crate::store::{Store, files, layout};
+use crate::store::{Store, files};
 
-/// A request that is being made or sent. Its file is removed when this is dropped; what a crash leaves is removed
-/// when the task is opened again.
+/// A file that is being made or read. It is removed when this is dropped; what a crash leaves is removed when the task is
+/// opened again.
 #[derive(Debug)]
 pub struct RequestFile {
     /// The task is not held: an answer can take long, and needs none of its files.
@@ -22,8 +22,8 @@ pub struct RequestFile {
 }
 
 impl RequestFile {
-    pub(crate) fn new(store: &Store, task: &Task) -> Result<Self, StoreError> {
-        let (name, file) = task.make_request()?;
+    pub(crate) fn new(store: &Store, task: &Task, name: &Name) -> Result<Self, StoreError> {
+        let (name, file) = task.make_transient(name)?;
         Ok(Self { store: store.clone(), id: task.id, name, file, len: 0 })
     }
 
@@ -45,32 +45,32 @@ impl Drop for RequestFile {
     fn drop(&mut self) {
         // Wherever the task is now; if it was removed, so was this.
         if let Ok(task) = self.store.task(self.id) {
-            task.remove_request(&self.name);
+            task.remove_transient(&self.name);
         }
     }
 }
 
 impl Task {
     /// Makes a file under a name that nobody else uses.
-    fn make_request(&self) -> Result<(Name, Arc<dyn File>), StoreError> {
+    fn make_transient(&self, wanted: &Name) -> Result<(Name, Arc<dyn File>), StoreError> {
         let inner = self.lock();
         self.check_writable(&inner)?;
-        let mut name = layout::REQUEST;
+        let mut name = wanted.clone();
         for number in 2_u64.. {
             let path = inner.path(self.id, name.clone());
             match self.env.fs.open(&path, Open::New) {
                 Ok(file) => return Ok((name, file)),
-                // Another request of this task is under way.
+                // Another one of this task is in use.
                 Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {
-                    name = layout::REQUEST.numbered(number);
+                    name = wanted.numbered(number);
                 }
                 Err(error) => return Err(StoreError::io(format!("making {path}"), error)),
             }
         }
-        Err(StoreError::io("making request.json", io::ErrorKind::AlreadyExists.into()))
+        Err(StoreError::io(format!("making {wanted}"), io::ErrorKind::AlreadyExists.into()))
     }
 
-    fn remove_request(&self, name: &Name) {
+    fn remove_transient(&self, name: &Name) {
         let inner = self.lock();
         let path = inner.path(self.id, name.clone());
         if let Err(error) = files::remove_if_there(self.env.fs.as_ref(), &path) {

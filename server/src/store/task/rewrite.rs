@@ -111,7 +111,7 @@ impl Task {
         })
     }
 
-    fn run_rewrite(
+    pub(super) fn run_rewrite(
         &self,
         caller: &Caller,
         digest: Digest,
@@ -145,7 +145,7 @@ impl Task {
     }
 
     /// Completes and checks a rewrite that a strategy worked out.
-    fn plan(&self, inner: &Inner, new: &NewRewrite) -> Result<Rewrite, StoreError> {
+    pub(super) fn plan(&self, inner: &Inner, new: &NewRewrite) -> Result<Rewrite, StoreError> {
         let newest = inner.state.view_generation();
         if new.base != newest {
             return Err(StoreError::StaleView { id: self.id, given: new.base, newest });

@@ -86,7 +86,7 @@ impl Task {
             pressure: self.shown_pressure(&inner),
             lease_generation: inner.state.lease_generation,
         };
-        let dir = inner.folder.task(self.id);
+        let (dir, policy) = (inner.folder.task(self.id), self.shown_policy(&inner));
         drop(inner);
         if let Some((source, rewrite)) = unseen {
             // Where nothing can be written there may be no view; what it would be is counted.
@@ -96,7 +96,7 @@ impl Task {
             info.view_messages = view.lines;
             info.view_bytes = view.len;
             let tokens = info.tally.calibration.apply(view.tokens);
-            info.pressure = Pressure::of(tokens, &info.config, &self.env.options.compression);
+            info.pressure = Pressure::of(tokens, &policy);
         }
         info.disk_bytes = files::tree_bytes(self.env.fs.as_ref(), &dir)
             .map_err(|error| StoreError::io(format!("measuring {dir}"), error))?;
@@ -117,7 +117,7 @@ impl Task {
     fn shown_pressure(&self, inner: &Inner) -> Pressure {
         let shown = &inner.shown;
         let tokens = shown.tally.calibration.apply(shown.view_tokens);
-        Pressure::of(tokens, self.shown_config(inner), &self.env.options.compression)
+        self.whole_pressure(inner, tokens, &self.shown_policy(inner))
     }
 
     /// The row as it follows from the logs, as far as readers may see them.

@@ -26,6 +26,11 @@ pub struct Pending {
 }
 
 impl Pending {
+    /// How full the context is with it.
+    pub fn pressure(&self) -> &crate::context::Pressure {
+        &self.outcome.pressure
+    }
+
     pub(super) fn new(outcome: AppendOutcome, ticket: Ticket, shedding_due: bool) -> Self {
         Self { outcome, ticket, shedding_due }
     }

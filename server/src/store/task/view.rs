@@ -49,7 +49,7 @@ impl View {
         let (mut view, mut extra) = (Vec::new(), Vec::new());
         let line = Line::parse(LogKind::Messages, line).map_err(io::Error::other)?;
         let mut state = self.state.clone();
-        show(&mut state, seq, &line, None, None, &mut view, &mut extra)?;
+        show(&mut state, seq, &line, &mut view, &mut extra)?;
         self.file.write_all_at(&view, self.state.len)?;
         if !extra.is_empty() {
             if self.extra.is_none() {

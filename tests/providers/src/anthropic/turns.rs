@@ -7,9 +7,9 @@ use serde_json::{Map, Value};
 use super::Anthropic;
 use super::blocks::{self, Block};
 use super::params::is_thinking;
-use crate::Rules;
 use crate::refusal::Refusal;
 use crate::shape::{Kind, must, object, text};
+use crate::{Rules, place};
 
 /// Models that go on with an assistant message at the end. Newer ones refuse it.
 const PREFILLED: &[&str] = &[
@@ -162,6 +162,37 @@ fn results(turn: &Turn<'_>, open: &[&str]) -> Result<(), Refusal> {
                 "{}: each tool_use must have a single result. Found multiple `tool_result` blocks with id: {id}",
                 block.path()
             )));
+        }
+    }
+    Ok(())
+}
+
+/// Thoughts stand where they stood when they were signed.
+pub(super) fn places(turns: &[Turn<'_>], with_tools: bool) -> Result<(), Refusal> {
+    let is_thought = |block: &Block<'_>| ["thinking", "redacted_thinking"].contains(&block.kind());
+    let tag = |block: &Block<'_>| match block.kind() {
+        "tool_use" => block.value.map_or_else(String::new, |call| {
+            place::call(call["name"].as_str().unwrap_or_default(), &call["input"])
+        }),
+        _ if is_thought(block) => place::THOUGHT.to_owned(),
+        _ => place::text(block.text),
+    };
+    for turn in turns.iter().filter(|turn| turn.role == "assistant") {
+        let tags: Vec<String> = turn.blocks.iter().map(tag).collect();
+        for (at, block) in turn.blocks.iter().enumerate().filter(|(_, block)| is_thought(block)) {
+            let seal = if block.kind() == "thinking" { "signature" } else { "data" };
+            let Some((before, behind)) = place::opened(block.field(seal)).1 else { continue };
+            // Without tools calls are told as text.
+            let known = |tag| if with_tools || !str::starts_with(tag, 'c') { tag } else { "" };
+            let previous = at.checked_sub(1).and_then(|at| tags.get(at)).map(String::as_str);
+            let next = tags.get(at + 1).map(String::as_str);
+            if !place::fits((known(before), known(behind)), previous, next) {
+                return Err(Refusal::invalid(format!(
+                    "{}: `thinking` or `redacted_thinking` blocks in the latest assistant message cannot be \
+                     modified. These blocks must remain as they were in the original response.",
+                    block.path()
+                )));
+            }
         }
     }
     Ok(())

@@ -9,7 +9,8 @@ use crate::{Provider, Refusal};
 use bytes::Bytes;
 use serde_json::{Value, json};
 
-use crate::fake::script::Script;
+use crate::fake::script::{Call, Part, Script};
+use crate::place;
 
 /// What the model says.
 #[derive(Debug)]
@@ -20,6 +21,8 @@ pub(crate) struct Reply {
     pub(crate) thinking: Option<String>,
     pub(crate) text: String,
     pub(crate) calls: Vec<Called>,
+    /// The same, one after the other.
+    pub(crate) steps: Vec<Step>,
     /// In OpenAI's words.
     pub(crate) finish: String,
     pub(crate) streamed: bool,
@@ -28,6 +31,15 @@ pub(crate) struct Reply {
     pub(crate) input_tokens: u64,
     pub(crate) cached_tokens: u64,
     pub(crate) output_tokens: u64,
+}
+
+/// What the model does next.
+#[derive(Clone, Debug)]
+pub(crate) enum Step {
+    Think(String),
+    Say(String),
+    /// Which of the calls.
+    Call(usize),
 }
 
 /// A call of a tool.
@@ -50,30 +62,51 @@ impl Reply {
     /// The answer to a body; one that was too large to be read is `null` here and asks for a stream.
     pub(crate) fn new(number: u64, provider: Provider, body: &Value, bytes: usize, script: &Script) -> Self {
         let prefix = if provider == Provider::Anthropic { "toolu" } else { "call" };
-        let calls: Vec<_> = script
-            .tool_calls
-            .iter()
-            .enumerate()
-            .map(|(index, call)| Called {
-                id: call.id.clone().unwrap_or_else(|| format!("{prefix}_fake_{number}_{index}")),
-                name: call.name.clone(),
-                arguments: call.arguments.clone(),
-                custom: call.custom,
-            })
-            .collect();
-        let text = script
-            .text
-            .clone()
-            .unwrap_or_else(|| if calls.is_empty() { echo(body, bytes) } else { String::new() });
+        let called = |(index, call): (usize, &Call)| Called {
+            id: call.id.clone().unwrap_or_else(|| format!("{prefix}_fake_{number}_{index}")),
+            name: call.name.clone(),
+            arguments: call.arguments.clone(),
+            custom: call.custom,
+        };
+        let parts = script.parts.iter().filter_map(|part| match part {
+            Part::ToolCall(call) => Some(call),
+            Part::Thinking(_) | Part::Text(_) => None,
+        });
+        let calls: Vec<_> = script.tool_calls.iter().chain(parts).enumerate().map(called).collect();
+        let told = script.text.clone().filter(|_| script.parts.is_empty());
+        let mute = !calls.is_empty() || !script.parts.is_empty();
+        let mut text = told.unwrap_or_else(|| if mute { String::new() } else { echo(body, bytes) });
+        let mut thinking = script.thinking.clone();
+        let mut steps: Vec<Step> = thinking.clone().map(Step::Think).into_iter().collect();
+        steps.extend((!text.is_empty()).then(|| Step::Say(text.clone())));
+        steps.extend((0..script.tool_calls.len()).map(Step::Call));
+        let mut next = script.tool_calls.len();
+        for part in &script.parts {
+            steps.push(match part {
+                Part::Thinking(more) => {
+                    thinking.get_or_insert_default().push_str(more);
+                    Step::Think(more.clone())
+                }
+                Part::Text(more) => {
+                    text.push_str(more);
+                    Step::Say(more.clone())
+                }
+                Part::ToolCall(_) => {
+                    next += 1;
+                    Step::Call(next - 1)
+                }
+            });
+        }
         let finish = if calls.is_empty() { "stop" } else { "tool_calls" };
         let said = text.len() + calls.iter().map(|call| call.arguments.len()).sum::<usize>();
         let input_tokens = bytes as u64 / 4 + 1;
         Self {
             number,
             model: body["model"].as_str().unwrap_or("fake").to_owned(),
-            thinking: script.thinking.clone(),
+            thinking,
             text,
             calls,
+            steps,
             finish: script.finish.clone().unwrap_or_else(|| finish.to_owned()),
             // Ollama streams unless it is told not to.
             streamed: body["stream"].as_bool().unwrap_or(provider == Provider::Ollama || body.is_null()),
@@ -82,6 +115,20 @@ impl Reply {
             cached_tokens: script.cached_tokens.min(input_tokens),
             output_tokens: said as u64 / 4 + 1,
         }
+    }
+
+    /// What each step is to its neighbours.
+    fn tags(&self) -> Vec<String> {
+        let tag = |step: &Step| match step {
+            Step::Think(_) => place::THOUGHT.to_owned(),
+            Step::Say(text) => place::text(text),
+            Step::Call(at) => {
+                let call = &self.calls[*at];
+                let input = if call.custom { json!(call.arguments) } else { call.input() };
+                place::call(&call.name, &input)
+            }
+        };
+        self.steps.iter().map(tag).collect()
     }
 
     /// The text in pieces, as a model's tokens come.
@@ -107,7 +154,7 @@ fn echo(body: &Value, bytes: usize) -> String {
 /// A whole answer.
 pub(crate) fn whole(provider: Provider, reply: &Reply) -> Value {
     match provider {
-        Provider::OpenAi => openai::whole(reply),
+        Provider::OpenAi | Provider::LmStudio => openai::whole(reply),
         Provider::OpenAiResponses => responses::whole(reply),
         Provider::Anthropic => anthropic::whole(reply),
         Provider::Ollama => ollama::whole(reply),
@@ -117,7 +164,7 @@ pub(crate) fn whole(provider: Provider, reply: &Reply) -> Value {
 /// The pieces of a stream.
 pub(crate) fn stream(provider: Provider, reply: &Reply) -> Vec<Bytes> {
     match provider {
-        Provider::OpenAi => openai::stream(reply),
+        Provider::OpenAi | Provider::LmStudio => openai::stream(reply),
         Provider::OpenAiResponses => {
             responses::stream(reply).into_iter().map(|event| named(&event)).collect()
         }
@@ -142,7 +189,9 @@ pub(crate) fn malformed(provider: Provider) -> Bytes {
     match provider {
         Provider::Ollama => Bytes::from_static(b"{\"model\":\n"),
         Provider::Anthropic => Bytes::from_static(b"event: content_block_delta\ndata: {\"type\":\n\n"),
-        Provider::OpenAi | Provider::OpenAiResponses => Bytes::from_static(b"data: {\"id\":\n\n"),
+        Provider::OpenAi | Provider::OpenAiResponses | Provider::LmStudio => {
+            Bytes::from_static(b"data: {\"id\":\n\n")
+        }
     }
 }
 
@@ -150,7 +199,7 @@ pub(crate) fn malformed(provider: Provider) -> Bytes {
 pub(crate) fn failed(provider: Provider) -> Bytes {
     let words = "The server had an error while processing your request. Sorry about that!";
     match provider {
-        Provider::OpenAi => {
+        Provider::OpenAi | Provider::LmStudio => {
             data(&json!({"error": {"message": words, "type": "server_error", "param": null, "code": null}}))
         }
         Provider::OpenAiResponses => named(&json!({

@@ -37,6 +37,7 @@ fn provider(path: &str) -> Option<Provider> {
         "/v1/responses" => Some(Provider::OpenAiResponses),
         "/v1/messages" => Some(Provider::Anthropic),
         "/api/chat" => Some(Provider::Ollama),
+        "/lmstudio/v1/chat/completions" => Some(Provider::LmStudio),
         _ => None,
     }
 }
@@ -231,6 +232,9 @@ impl Door {
                 }
             }
             Provider::Ollama => return Ok(()),
+            // It needs no key, unless its owner wants one.
+            Provider::LmStudio if good(bearer) => {}
+            Provider::LmStudio => return Err(refusal(401, "invalid_request_error", "Invalid API key.")),
         }
         let kind = header(CONTENT_TYPE.as_str());
         if kind.split(';').next().map(str::trim) != Some("application/json") {
@@ -277,8 +281,10 @@ fn refuse(
 
 fn respond(provider: Provider, reply: &Reply, script: &Script, mut pen: Pen) -> io::Result<Response<Body>> {
     pen.write(|record| record.status = 200);
-    let (kind, pieces) = if !reply.streamed {
-        let answer = json_body(&answer::whole(provider, reply));
+    let (kind, pieces) = if !reply.streamed || script.whole {
+        let answer = answer::whole(provider, reply);
+        // Over many lines, as some write it.
+        let answer = if script.whole { format!("{answer:#}").into() } else { json_body(&answer) };
         if script.fault.is_none() && script.delay_ms == 0 {
             pen.sent();
             return whole(200, answer);

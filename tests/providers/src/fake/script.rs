@@ -18,6 +18,8 @@ pub(crate) struct Script {
     pub(crate) thinking: Option<String>,
     /// The tools it calls.
     pub(crate) tool_calls: Vec<Call>,
+    /// What it thinks, says and calls, one after the other, instead of `thinking`, `text` and `tool_calls`.
+    pub(crate) parts: Vec<Part>,
     /// Why it stops, in OpenAI's words: `stop`, `tool_calls`, `length`, `content_filter`.
     pub(crate) finish: Option<String>,
     /// Input tokens that a cache had.
@@ -28,12 +30,23 @@ pub(crate) struct Script {
     pub(crate) message: Option<String>,
     /// The header `Retry-After` of the error.
     pub(crate) retry_after: Option<String>,
+    /// The answer comes whole, though a stream was asked for.
+    pub(crate) whole: bool,
     /// Milliseconds before each piece of a stream.
     pub(crate) delay_ms: u64,
     /// What goes wrong.
     pub(crate) fault: Option<Fault>,
     /// After so many pieces of the answer, or bytes of the request; nothing is half of the answer, or 1 byte.
     pub(crate) after: Option<usize>,
+}
+
+/// What a model does next: `{"thinking":"…"}` (empty: only signed), `{"text":"…"}` or `{"tool_call":{…}}`.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub(crate) enum Part {
+    Thinking(String),
+    Text(String),
+    ToolCall(Call),
 }
 
 /// A call of a tool.

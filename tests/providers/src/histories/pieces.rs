@@ -203,6 +203,13 @@ pub(super) fn reasoning(rng: &mut Rng, message: &mut Map<String, Value>) {
             let block =
                 json!({"type": "thinking", "thinking": thought, "signature": anthropic::sign(&thought)});
             put("thinking_blocks", json!([block, {"type": "redacted_thinking", "data": data}]));
+            // Whoever says so knows nothing of this message.
+            match rng.u8(..4) {
+                0 => put("reasoning_order", json!(["thought", 3, "call", "thought", 100_000])),
+                1 => put("reasoning_order", json!([null, -1, {}, "thought"])),
+                2 => put("reasoning_order", json!("thought")),
+                _ => {}
+            }
         }
         2 => put("thinking_blocks", json!([{"type": "thinking", "thinking": thought}])),
         3 => put(

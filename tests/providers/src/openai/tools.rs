@@ -124,7 +124,7 @@ pub(super) fn calls(path: &str, calls: &[Value], rules: &Rules) -> Result<(), Re
 }
 
 /// OpenAI takes any string; servers that put arguments into a template (vLLM, LM Studio, llama.cpp) read them.
-fn arguments(path: &str, arguments: &str) -> Result<(), Refusal> {
+pub(crate) fn arguments(path: &str, arguments: &str) -> Result<(), Refusal> {
     match serde_json::from_str::<Map<String, Value>>(arguments) {
         Ok(_) => Ok(()),
         Err(err) => Err(Refusal::invalid(format!("Invalid '{path}': not the JSON of an object: {err}"))

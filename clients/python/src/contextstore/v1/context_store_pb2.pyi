@@ -35,6 +35,8 @@ class StartTaskRequest(_message.Message):
     HOLDER_FIELD_NUMBER: _builtins.int
     REQUEST_ID_FIELD_NUMBER: _builtins.int
     LEASE_GENERATION_FIELD_NUMBER: _builtins.int
+    INHERIT_FIELD_NUMBER: _builtins.int
+    SYSTEM_MESSAGE_FIELD_NUMBER: _builtins.int
     task_uuid: _builtins.str
     """Its id: a UUID. Empty: a new UUIDv7."""
     user: _builtins.str
@@ -43,6 +45,13 @@ class StartTaskRequest(_message.Message):
     """Names the call."""
     lease_generation: _builtins.int
     """0, or the generation the caller last had: if the task was taken over since, STALE_LEASE."""
+    inherit: _builtins.str
+    """What a new task takes over: `AUTO` (also if empty: from the newest task that FindPreviousContexts finds, if
+    `inheritance.enabled`), `NEVER`, or the id of a task that ended. It becomes the first message of the view behind the
+    system prompt.
+    """
+    system_message: _builtins.str
+    """The system prompt: appended as the first message of a new task."""
     @_builtins.property
     def key(self) -> _task_pb2.TaskKey:
         """Where it comes from."""
@@ -65,10 +74,12 @@ class StartTaskRequest(_message.Message):
         holder: _task_pb2.Holder | None = ...,
         request_id: _builtins.str = ...,
         lease_generation: _builtins.int = ...,
+        inherit: _builtins.str = ...,
+        system_message: _builtins.str = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _typing.Literal["config", b"config", "holder", b"holder", "key", b"key"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["config", b"config", "holder", b"holder", "key", b"key", "lease_generation", b"lease_generation", "request_id", b"request_id", "task_uuid", b"task_uuid", "user", b"user"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["config", b"config", "holder", b"holder", "inherit", b"inherit", "key", b"key", "lease_generation", b"lease_generation", "request_id", b"request_id", "system_message", b"system_message", "task_uuid", b"task_uuid", "user", b"user"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
@@ -84,10 +95,16 @@ class StartTaskResponse(_message.Message):
     LEASE_GENERATION_FIELD_NUMBER: _builtins.int
     CREATED_FIELD_NUMBER: _builtins.int
     LEASE_TTL_FIELD_NUMBER: _builtins.int
+    INHERITED_FROM_FIELD_NUMBER: _builtins.int
+    INHERITANCE_COMMENT_FIELD_NUMBER: _builtins.int
     lease_generation: _builtins.int
     """The lease to write under."""
     created: _builtins.bool
     """Whether it was made, rather than taken up."""
+    inherited_from: _builtins.str
+    """The task that this one took over from; empty if there was none."""
+    inheritance_comment: _builtins.str
+    """With it: a comment for people, as to post on the issue: which task, how it ended, and when."""
     @_builtins.property
     def task(self) -> _task_pb2.Task:
         """The task."""
@@ -103,10 +120,12 @@ class StartTaskResponse(_message.Message):
         lease_generation: _builtins.int = ...,
         created: _builtins.bool = ...,
         lease_ttl: _duration_pb2.Duration | None = ...,
+        inherited_from: _builtins.str = ...,
+        inheritance_comment: _builtins.str = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _typing.Literal["lease_ttl", b"lease_ttl", "task", b"task"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["created", b"created", "lease_generation", b"lease_generation", "lease_ttl", b"lease_ttl", "task", b"task"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["created", b"created", "inheritance_comment", b"inheritance_comment", "inherited_from", b"inherited_from", "lease_generation", b"lease_generation", "lease_ttl", b"lease_ttl", "task", b"task"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
@@ -249,7 +268,9 @@ class CompleteTaskRequest(_message.Message):
     task_uuid: _builtins.str
     """The task."""
     final_summary: _builtins.str
-    """What is to be remembered of it; at most 1 MiB. Written to final_summary.txt."""
+    """What is to be remembered of it; at most 1 MiB. Written to final_summary.txt. Empty: one is made of its summaries and
+    of what came after them, by the LLM if one summarises, else by the built-in summariser.
+    """
     request_id: _builtins.str
     """Names the call."""
     lease_generation: _builtins.int
@@ -310,7 +331,9 @@ class FailTaskRequest(_message.Message):
     error_message: _builtins.str
     """Why; at most 1 MiB."""
     final_summary: _builtins.str
-    """What is to be remembered of it; at most 1 MiB. Written to final_summary.txt."""
+    """What is to be remembered of it; at most 1 MiB. Written to final_summary.txt. Empty: one is made of its summaries and
+    of what came after them, by the built-in summariser.
+    """
     request_id: _builtins.str
     """Names the call."""
     lease_generation: _builtins.int
@@ -1334,8 +1357,8 @@ class StreamRequestRequest(_message.Message):
     task_uuid: _builtins.str
     """The task."""
     provider: _builtins.str
-    """For whom: `openai` (chat completions, also of LM Studio, vLLM and others), `openai_responses`, `anthropic` or
-    `ollama`. Required.
+    """For whom: `openai` (chat completions), `openai_responses`, `anthropic`, `ollama`, or `lmstudio` (chat completions as
+    LM Studio, vLLM and others that speak like OpenAI take them). Required.
     """
     model: _builtins.str
     """The model. Empty: the task's `config.model`; one of the two is required."""
@@ -1349,7 +1372,7 @@ class StreamRequestRequest(_message.Message):
     """
     max_bytes: _builtins.int
     """A larger body is refused with REQUEST_TOO_LARGE. 0: `config.compression.max_request_bytes` of the task, if it has
-    one.
+    one; then the oldest images and files of the view become notes first, if the body fits without them.
     """
     def __init__(
         self,
@@ -1620,6 +1643,769 @@ class UnpinMessageResponse(_message.Message):
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
 Global___UnpinMessageResponse: _TypeAlias = UnpinMessageResponse  # noqa: Y015
+
+@_typing.final
+class CompressRequest(_message.Message):
+    """Asks to compress a context."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    TASK_UUID_FIELD_NUMBER: _builtins.int
+    STRATEGY_FIELD_NUMBER: _builtins.int
+    OVERRIDES_FIELD_NUMBER: _builtins.int
+    PRUNE_FIELD_NUMBER: _builtins.int
+    WINDOW_FIELD_NUMBER: _builtins.int
+    TARGET_TOKENS_FIELD_NUMBER: _builtins.int
+    REQUEST_ID_FIELD_NUMBER: _builtins.int
+    LEASE_GENERATION_FIELD_NUMBER: _builtins.int
+    task_uuid: _builtins.str
+    """The task."""
+    strategy: _builtins.str
+    """`summarize`, `compact`, `prune` or `window`. Empty: the task's own."""
+    target_tokens: _builtins.int
+    """Tokens that the view is to have afterwards, at most. Unset: as the strategy has it."""
+    request_id: _builtins.str
+    """Names the call."""
+    lease_generation: _builtins.int
+    """The caller's lease."""
+    @_builtins.property
+    def overrides(self) -> _task_pb2.CompressionConfig:
+        """What is to be otherwise than configured, this time. Its `strategy` gives way to the one above."""
+
+    @_builtins.property
+    def prune(self) -> _task_pb2.PruneConfig:
+        """The same for `prune`."""
+
+    @_builtins.property
+    def window(self) -> _task_pb2.WindowConfig:
+        """The same for `window`."""
+
+    def __init__(
+        self,
+        *,
+        task_uuid: _builtins.str = ...,
+        strategy: _builtins.str = ...,
+        overrides: _task_pb2.CompressionConfig | None = ...,
+        prune: _task_pb2.PruneConfig | None = ...,
+        window: _task_pb2.WindowConfig | None = ...,
+        target_tokens: _builtins.int | None = ...,
+        request_id: _builtins.str = ...,
+        lease_generation: _builtins.int = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _typing.Literal["_target_tokens", b"_target_tokens", "overrides", b"overrides", "prune", b"prune", "target_tokens", b"target_tokens", "window", b"window"]  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["_target_tokens", b"_target_tokens", "lease_generation", b"lease_generation", "overrides", b"overrides", "prune", b"prune", "request_id", b"request_id", "strategy", b"strategy", "target_tokens", b"target_tokens", "task_uuid", b"task_uuid", "window", b"window"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    _WhichOneofReturnType__target_tokens: _TypeAlias = _typing.Literal["target_tokens"]  # noqa: Y015
+    _WhichOneofArgType__target_tokens: _TypeAlias = _typing.Literal["_target_tokens", b"_target_tokens"]  # noqa: Y015
+    def WhichOneof(self, oneof_group: _WhichOneofArgType__target_tokens) -> _WhichOneofReturnType__target_tokens | None: ...
+
+Global___CompressRequest: _TypeAlias = CompressRequest  # noqa: Y015
+
+@_typing.final
+class CompressResponse(_message.Message):
+    """What a compression does."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    @_typing.final
+    class Progress(_message.Message):
+        """How far it is."""
+
+        DESCRIPTOR: _descriptor.Descriptor
+
+        STAGE_FIELD_NUMBER: _builtins.int
+        MESSAGES_FIELD_NUMBER: _builtins.int
+        TOKENS_FIELD_NUMBER: _builtins.int
+        SUMMARY_TOKENS_FIELD_NUMBER: _builtins.int
+        ATTEMPT_FIELD_NUMBER: _builtins.int
+        stage: _builtins.str
+        """`extracting`, `summarizing` or `publishing`."""
+        messages: _builtins.int
+        """Messages that are to go."""
+        tokens: _builtins.int
+        """Their tokens."""
+        summary_tokens: _builtins.int
+        """Tokens of the summary so far."""
+        attempt: _builtins.int
+        """Which try it is: 1, 2 (stricter), 3 (the built-in summariser)."""
+        def __init__(
+            self,
+            *,
+            stage: _builtins.str = ...,
+            messages: _builtins.int = ...,
+            tokens: _builtins.int = ...,
+            summary_tokens: _builtins.int = ...,
+            attempt: _builtins.int = ...,
+        ) -> None: ...
+        _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+        def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+        _ClearFieldArgType: _TypeAlias = _typing.Literal["attempt", b"attempt", "messages", b"messages", "stage", b"stage", "summary_tokens", b"summary_tokens", "tokens", b"tokens"]  # noqa: Y015
+        def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+        def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+    PROGRESS_FIELD_NUMBER: _builtins.int
+    DONE_FIELD_NUMBER: _builtins.int
+    @_builtins.property
+    def progress(self) -> Global___CompressResponse.Progress:
+        """How far it is."""
+
+    @_builtins.property
+    def done(self) -> Global___CompressDone:
+        """It ended: the last response."""
+
+    def __init__(
+        self,
+        *,
+        progress: Global___CompressResponse.Progress | None = ...,
+        done: Global___CompressDone | None = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _typing.Literal["done", b"done", "event", b"event", "progress", b"progress"]  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["done", b"done", "event", b"event", "progress", b"progress"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    _WhichOneofReturnType_event: _TypeAlias = _typing.Literal["progress", "done"]  # noqa: Y015
+    _WhichOneofArgType_event: _TypeAlias = _typing.Literal["event", b"event"]  # noqa: Y015
+    def WhichOneof(self, oneof_group: _WhichOneofArgType_event) -> _WhichOneofReturnType_event | None: ...
+
+Global___CompressResponse: _TypeAlias = CompressResponse  # noqa: Y015
+
+@_typing.final
+class CompressDone(_message.Message):
+    """What a compression did."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    COMPRESSED_FIELD_NUMBER: _builtins.int
+    REASON_FIELD_NUMBER: _builtins.int
+    STRATEGY_FIELD_NUMBER: _builtins.int
+    EMERGENCY_FIELD_NUMBER: _builtins.int
+    MESSAGES_BEFORE_FIELD_NUMBER: _builtins.int
+    MESSAGES_AFTER_FIELD_NUMBER: _builtins.int
+    MESSAGES_REMOVED_FIELD_NUMBER: _builtins.int
+    TOKENS_BEFORE_FIELD_NUMBER: _builtins.int
+    TOKENS_AFTER_FIELD_NUMBER: _builtins.int
+    TOKENS_REMOVED_FIELD_NUMBER: _builtins.int
+    SUMMARY_ID_FIELD_NUMBER: _builtins.int
+    SUMMARIZER_FIELD_NUMBER: _builtins.int
+    MODEL_FIELD_NUMBER: _builtins.int
+    FALLBACK_REASON_FIELD_NUMBER: _builtins.int
+    GENERATION_FIELD_NUMBER: _builtins.int
+    DURATION_FIELD_NUMBER: _builtins.int
+    PRESSURE_FIELD_NUMBER: _builtins.int
+    compressed: _builtins.bool
+    """Whether the view was rewritten."""
+    reason: _builtins.str
+    """If not, why: `nothing` (too few messages that may go), `not_worth_it` (it would not get smaller), `over` (what may not
+    go is too large alone), `duplicate` (a repeated call; the first one was carried out), `auto_off`.
+    """
+    strategy: _builtins.str
+    """The strategy."""
+    emergency: _builtins.bool
+    """Whether the context was over its limit, so that no LLM was asked."""
+    messages_before: _builtins.int
+    """Messages in the view before."""
+    messages_after: _builtins.int
+    """Messages in the view now, without those that were appended meanwhile."""
+    messages_removed: _builtins.int
+    """Messages that went."""
+    tokens_before: _builtins.int
+    """Tokens of the view before."""
+    tokens_after: _builtins.int
+    """Tokens of the view now, without those that were appended meanwhile."""
+    tokens_removed: _builtins.int
+    """The difference."""
+    summary_id: _builtins.int
+    """The newest summary it made; 0 if none."""
+    summarizer: _builtins.str
+    """Who summarised: `extractive`, `agent`, or a provider. Empty if nobody did."""
+    model: _builtins.str
+    """The model that summarised; empty if none did."""
+    fallback_reason: _builtins.str
+    """Why the built-in summariser had to step in for the LLM; empty if it did not."""
+    generation: _builtins.int
+    """The generation of the view."""
+    @_builtins.property
+    def duration(self) -> _duration_pb2.Duration:
+        """How long it took."""
+
+    @_builtins.property
+    def pressure(self) -> _message_pb2.Pressure:
+        """How full the context is now."""
+
+    def __init__(
+        self,
+        *,
+        compressed: _builtins.bool = ...,
+        reason: _builtins.str = ...,
+        strategy: _builtins.str = ...,
+        emergency: _builtins.bool = ...,
+        messages_before: _builtins.int = ...,
+        messages_after: _builtins.int = ...,
+        messages_removed: _builtins.int = ...,
+        tokens_before: _builtins.int = ...,
+        tokens_after: _builtins.int = ...,
+        tokens_removed: _builtins.int = ...,
+        summary_id: _builtins.int = ...,
+        summarizer: _builtins.str = ...,
+        model: _builtins.str = ...,
+        fallback_reason: _builtins.str = ...,
+        generation: _builtins.int = ...,
+        duration: _duration_pb2.Duration | None = ...,
+        pressure: _message_pb2.Pressure | None = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _typing.Literal["duration", b"duration", "pressure", b"pressure"]  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["compressed", b"compressed", "duration", b"duration", "emergency", b"emergency", "fallback_reason", b"fallback_reason", "generation", b"generation", "messages_after", b"messages_after", "messages_before", b"messages_before", "messages_removed", b"messages_removed", "model", b"model", "pressure", b"pressure", "reason", b"reason", "strategy", b"strategy", "summarizer", b"summarizer", "summary_id", b"summary_id", "tokens_after", b"tokens_after", "tokens_before", b"tokens_before", "tokens_removed", b"tokens_removed"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___CompressDone: _TypeAlias = CompressDone  # noqa: Y015
+
+@_typing.final
+class BeginCompactionRequest(_message.Message):
+    """Asks for what to summarise."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    TASK_UUID_FIELD_NUMBER: _builtins.int
+    STRATEGY_FIELD_NUMBER: _builtins.int
+    OVERRIDES_FIELD_NUMBER: _builtins.int
+    TARGET_TOKENS_FIELD_NUMBER: _builtins.int
+    LEASE_GENERATION_FIELD_NUMBER: _builtins.int
+    task_uuid: _builtins.str
+    """The task."""
+    strategy: _builtins.str
+    """`summarize` or `compact`. Empty: the task's own, and `summarize` if that is another."""
+    target_tokens: _builtins.int
+    """Tokens that the view is to have afterwards, at most."""
+    lease_generation: _builtins.int
+    """The caller's lease."""
+    @_builtins.property
+    def overrides(self) -> _task_pb2.CompressionConfig:
+        """What is to be otherwise than configured, this time."""
+
+    def __init__(
+        self,
+        *,
+        task_uuid: _builtins.str = ...,
+        strategy: _builtins.str = ...,
+        overrides: _task_pb2.CompressionConfig | None = ...,
+        target_tokens: _builtins.int | None = ...,
+        lease_generation: _builtins.int = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _typing.Literal["_target_tokens", b"_target_tokens", "overrides", b"overrides", "target_tokens", b"target_tokens"]  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["_target_tokens", b"_target_tokens", "lease_generation", b"lease_generation", "overrides", b"overrides", "strategy", b"strategy", "target_tokens", b"target_tokens", "task_uuid", b"task_uuid"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    _WhichOneofReturnType__target_tokens: _TypeAlias = _typing.Literal["target_tokens"]  # noqa: Y015
+    _WhichOneofArgType__target_tokens: _TypeAlias = _typing.Literal["_target_tokens", b"_target_tokens"]  # noqa: Y015
+    def WhichOneof(self, oneof_group: _WhichOneofArgType__target_tokens) -> _WhichOneofReturnType__target_tokens | None: ...
+
+Global___BeginCompactionRequest: _TypeAlias = BeginCompactionRequest  # noqa: Y015
+
+@_typing.final
+class BeginCompactionResponse(_message.Message):
+    """What to summarise."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    @_typing.final
+    class Begun(_message.Message):
+        """What has to be known first."""
+
+        DESCRIPTOR: _descriptor.Descriptor
+
+        TOKEN_FIELD_NUMBER: _builtins.int
+        EXPIRE_TIME_FIELD_NUMBER: _builtins.int
+        START_SEQ_FIELD_NUMBER: _builtins.int
+        END_SEQ_FIELD_NUMBER: _builtins.int
+        MESSAGES_FIELD_NUMBER: _builtins.int
+        TOKENS_FIELD_NUMBER: _builtins.int
+        SUMMARY_TOKENS_FIELD_NUMBER: _builtins.int
+        PROMPT_FIELD_NUMBER: _builtins.int
+        PREVIOUS_SUMMARY_FIELD_NUMBER: _builtins.int
+        OUTPUT_REFS_FIELD_NUMBER: _builtins.int
+        token: _builtins.str
+        """Names the compaction."""
+        start_seq: _builtins.int
+        """First message that is to be summarised."""
+        end_seq: _builtins.int
+        """Last message that is to be summarised."""
+        messages: _builtins.int
+        """How many messages."""
+        tokens: _builtins.int
+        """Their tokens."""
+        summary_tokens: _builtins.int
+        """Most tokens of the summary."""
+        prompt: _builtins.str
+        """What a model would be asked."""
+        previous_summary: _builtins.str
+        """The summary so far, which the new one has to take in; empty if there is none."""
+        @_builtins.property
+        def expire_time(self) -> _timestamp_pb2.Timestamp:
+            """When it expires."""
+
+        @_builtins.property
+        def output_refs(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]:
+            """Refs that the summary has to name."""
+
+        def __init__(
+            self,
+            *,
+            token: _builtins.str = ...,
+            expire_time: _timestamp_pb2.Timestamp | None = ...,
+            start_seq: _builtins.int = ...,
+            end_seq: _builtins.int = ...,
+            messages: _builtins.int = ...,
+            tokens: _builtins.int = ...,
+            summary_tokens: _builtins.int = ...,
+            prompt: _builtins.str = ...,
+            previous_summary: _builtins.str = ...,
+            output_refs: _abc.Iterable[_builtins.str] | None = ...,
+        ) -> None: ...
+        _HasFieldArgType: _TypeAlias = _typing.Literal["expire_time", b"expire_time"]  # noqa: Y015
+        def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+        _ClearFieldArgType: _TypeAlias = _typing.Literal["end_seq", b"end_seq", "expire_time", b"expire_time", "messages", b"messages", "output_refs", b"output_refs", "previous_summary", b"previous_summary", "prompt", b"prompt", "start_seq", b"start_seq", "summary_tokens", b"summary_tokens", "token", b"token", "tokens", b"tokens"]  # noqa: Y015
+        def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+        def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+    BEGUN_FIELD_NUMBER: _builtins.int
+    DATA_FIELD_NUMBER: _builtins.int
+    data: _builtins.bytes
+    """Messages as lines of current.jsonl, in chunks; a chunk may end within a line."""
+    @_builtins.property
+    def begun(self) -> Global___BeginCompactionResponse.Begun:
+        """What has to be known first: the first response."""
+
+    def __init__(
+        self,
+        *,
+        begun: Global___BeginCompactionResponse.Begun | None = ...,
+        data: _builtins.bytes = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _typing.Literal["begun", b"begun", "data", b"data", "event", b"event"]  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["begun", b"begun", "data", b"data", "event", b"event"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    _WhichOneofReturnType_event: _TypeAlias = _typing.Literal["begun", "data"]  # noqa: Y015
+    _WhichOneofArgType_event: _TypeAlias = _typing.Literal["event", b"event"]  # noqa: Y015
+    def WhichOneof(self, oneof_group: _WhichOneofArgType_event) -> _WhichOneofReturnType_event | None: ...
+
+Global___BeginCompactionResponse: _TypeAlias = BeginCompactionResponse  # noqa: Y015
+
+@_typing.final
+class CommitCompactionRequest(_message.Message):
+    """A summary by the agent."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    TASK_UUID_FIELD_NUMBER: _builtins.int
+    TOKEN_FIELD_NUMBER: _builtins.int
+    SUMMARY_FIELD_NUMBER: _builtins.int
+    RETAIN_FIELD_NUMBER: _builtins.int
+    KEEP_SEQS_FIELD_NUMBER: _builtins.int
+    MODEL_FIELD_NUMBER: _builtins.int
+    REQUEST_ID_FIELD_NUMBER: _builtins.int
+    LEASE_GENERATION_FIELD_NUMBER: _builtins.int
+    task_uuid: _builtins.str
+    """The task."""
+    token: _builtins.str
+    """The token."""
+    summary: _builtins.str
+    """The summary; at most 512 KiB."""
+    retain: _builtins.str
+    """What is to be kept word for word beside it, with `compact`; at most 256 KiB."""
+    model: _builtins.str
+    """The model that wrote it, for the record; at most 256 bytes."""
+    request_id: _builtins.str
+    """Names the call."""
+    lease_generation: _builtins.int
+    """The caller's lease."""
+    @_builtins.property
+    def keep_seqs(self) -> _containers.RepeatedScalarFieldContainer[_builtins.int]:
+        """Messages of those that were told that are to stay as they are, with the groups they belong to; at most 256."""
+
+    def __init__(
+        self,
+        *,
+        task_uuid: _builtins.str = ...,
+        token: _builtins.str = ...,
+        summary: _builtins.str = ...,
+        retain: _builtins.str = ...,
+        keep_seqs: _abc.Iterable[_builtins.int] | None = ...,
+        model: _builtins.str = ...,
+        request_id: _builtins.str = ...,
+        lease_generation: _builtins.int = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["keep_seqs", b"keep_seqs", "lease_generation", b"lease_generation", "model", b"model", "request_id", b"request_id", "retain", b"retain", "summary", b"summary", "task_uuid", b"task_uuid", "token", b"token"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___CommitCompactionRequest: _TypeAlias = CommitCompactionRequest  # noqa: Y015
+
+@_typing.final
+class CommitCompactionResponse(_message.Message):
+    """The summary is in its place."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    DONE_FIELD_NUMBER: _builtins.int
+    @_builtins.property
+    def done(self) -> Global___CompressDone:
+        """What that did."""
+
+    def __init__(
+        self,
+        *,
+        done: Global___CompressDone | None = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _typing.Literal["done", b"done"]  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["done", b"done"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___CommitCompactionResponse: _TypeAlias = CommitCompactionResponse  # noqa: Y015
+
+@_typing.final
+class AbortCompactionRequest(_message.Message):
+    """Gives a compaction up."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    TASK_UUID_FIELD_NUMBER: _builtins.int
+    TOKEN_FIELD_NUMBER: _builtins.int
+    LEASE_GENERATION_FIELD_NUMBER: _builtins.int
+    task_uuid: _builtins.str
+    """The task."""
+    token: _builtins.str
+    """The token."""
+    lease_generation: _builtins.int
+    """The caller's lease."""
+    def __init__(
+        self,
+        *,
+        task_uuid: _builtins.str = ...,
+        token: _builtins.str = ...,
+        lease_generation: _builtins.int = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["lease_generation", b"lease_generation", "task_uuid", b"task_uuid", "token", b"token"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___AbortCompactionRequest: _TypeAlias = AbortCompactionRequest  # noqa: Y015
+
+@_typing.final
+class AbortCompactionResponse(_message.Message):
+    """It is given up."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    def __init__(
+        self,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___AbortCompactionResponse: _TypeAlias = AbortCompactionResponse  # noqa: Y015
+
+@_typing.final
+class UndoCompactionRequest(_message.Message):
+    """Asks to take a compaction back."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    TASK_UUID_FIELD_NUMBER: _builtins.int
+    REQUEST_ID_FIELD_NUMBER: _builtins.int
+    LEASE_GENERATION_FIELD_NUMBER: _builtins.int
+    task_uuid: _builtins.str
+    """The task."""
+    request_id: _builtins.str
+    """Names the call."""
+    lease_generation: _builtins.int
+    """The caller's lease."""
+    def __init__(
+        self,
+        *,
+        task_uuid: _builtins.str = ...,
+        request_id: _builtins.str = ...,
+        lease_generation: _builtins.int = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["lease_generation", b"lease_generation", "request_id", b"request_id", "task_uuid", b"task_uuid"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___UndoCompactionRequest: _TypeAlias = UndoCompactionRequest  # noqa: Y015
+
+@_typing.final
+class UndoCompactionResponse(_message.Message):
+    """The compaction was taken back."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    GENERATION_FIELD_NUMBER: _builtins.int
+    PRESSURE_FIELD_NUMBER: _builtins.int
+    generation: _builtins.int
+    """The new generation of the view."""
+    @_builtins.property
+    def pressure(self) -> _message_pb2.Pressure:
+        """How full the context is now."""
+
+    def __init__(
+        self,
+        *,
+        generation: _builtins.int = ...,
+        pressure: _message_pb2.Pressure | None = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _typing.Literal["pressure", b"pressure"]  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["generation", b"generation", "pressure", b"pressure"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___UndoCompactionResponse: _TypeAlias = UndoCompactionResponse  # noqa: Y015
+
+@_typing.final
+class ForkTaskRequest(_message.Message):
+    """Asks for a copy of a task."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    TASK_UUID_FIELD_NUMBER: _builtins.int
+    AT_SEQ_FIELD_NUMBER: _builtins.int
+    NEW_TASK_UUID_FIELD_NUMBER: _builtins.int
+    HOLDER_FIELD_NUMBER: _builtins.int
+    REQUEST_ID_FIELD_NUMBER: _builtins.int
+    task_uuid: _builtins.str
+    """The task."""
+    at_seq: _builtins.int
+    """The last message that is copied; 0: all there are."""
+    new_task_uuid: _builtins.str
+    """The id of the new task: a UUID. Empty: a new UUIDv7, and a retry would make another."""
+    request_id: _builtins.str
+    """Names the call, in the new task."""
+    @_builtins.property
+    def holder(self) -> _task_pb2.Holder:
+        """Who will work on it. Required, with an instance_id."""
+
+    def __init__(
+        self,
+        *,
+        task_uuid: _builtins.str = ...,
+        at_seq: _builtins.int = ...,
+        new_task_uuid: _builtins.str = ...,
+        holder: _task_pb2.Holder | None = ...,
+        request_id: _builtins.str = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _typing.Literal["holder", b"holder"]  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["at_seq", b"at_seq", "holder", b"holder", "new_task_uuid", b"new_task_uuid", "request_id", b"request_id", "task_uuid", b"task_uuid"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___ForkTaskRequest: _TypeAlias = ForkTaskRequest  # noqa: Y015
+
+@_typing.final
+class ForkTaskResponse(_message.Message):
+    """The new task."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    TASK_FIELD_NUMBER: _builtins.int
+    LEASE_GENERATION_FIELD_NUMBER: _builtins.int
+    LEASE_TTL_FIELD_NUMBER: _builtins.int
+    lease_generation: _builtins.int
+    """The lease to write under."""
+    @_builtins.property
+    def task(self) -> _task_pb2.Task:
+        """The task."""
+
+    @_builtins.property
+    def lease_ttl(self) -> _duration_pb2.Duration:
+        """How long the lease lives without being renewed."""
+
+    def __init__(
+        self,
+        *,
+        task: _task_pb2.Task | None = ...,
+        lease_generation: _builtins.int = ...,
+        lease_ttl: _duration_pb2.Duration | None = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _typing.Literal["lease_ttl", b"lease_ttl", "task", b"task"]  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["lease_generation", b"lease_generation", "lease_ttl", b"lease_ttl", "task", b"task"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___ForkTaskResponse: _TypeAlias = ForkTaskResponse  # noqa: Y015
+
+@_typing.final
+class FindPreviousContextsRequest(_message.Message):
+    """Asks for earlier tasks."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    KEY_FIELD_NUMBER: _builtins.int
+    USER_FIELD_NUMBER: _builtins.int
+    LIMIT_FIELD_NUMBER: _builtins.int
+    user: _builtins.str
+    """Who it is for."""
+    limit: _builtins.int
+    """Most tasks, 1 to 100; 0: 10."""
+    @_builtins.property
+    def key(self) -> _task_pb2.TaskKey:
+        """Where the new task comes from."""
+
+    def __init__(
+        self,
+        *,
+        key: _task_pb2.TaskKey | None = ...,
+        user: _builtins.str = ...,
+        limit: _builtins.int = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _typing.Literal["key", b"key"]  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["key", b"key", "limit", b"limit", "user", b"user"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___FindPreviousContextsRequest: _TypeAlias = FindPreviousContextsRequest  # noqa: Y015
+
+@_typing.final
+class PreviousContext(_message.Message):
+    """A task that ended."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    TASK_UUID_FIELD_NUMBER: _builtins.int
+    STATUS_FIELD_NUMBER: _builtins.int
+    COMPLETE_TIME_FIELD_NUMBER: _builtins.int
+    HAS_FINAL_SUMMARY_FIELD_NUMBER: _builtins.int
+    task_uuid: _builtins.str
+    """The task."""
+    status: _builtins.str
+    """`completed` or `failed`."""
+    has_final_summary: _builtins.bool
+    """Whether it has a final summary."""
+    @_builtins.property
+    def complete_time(self) -> _timestamp_pb2.Timestamp:
+        """When it ended."""
+
+    def __init__(
+        self,
+        *,
+        task_uuid: _builtins.str = ...,
+        status: _builtins.str = ...,
+        complete_time: _timestamp_pb2.Timestamp | None = ...,
+        has_final_summary: _builtins.bool = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _typing.Literal["complete_time", b"complete_time"]  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["complete_time", b"complete_time", "has_final_summary", b"has_final_summary", "status", b"status", "task_uuid", b"task_uuid"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___PreviousContext: _TypeAlias = PreviousContext  # noqa: Y015
+
+@_typing.final
+class FindPreviousContextsResponse(_message.Message):
+    """Earlier tasks, newest first."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    CONTEXTS_FIELD_NUMBER: _builtins.int
+    @_builtins.property
+    def contexts(self) -> _containers.RepeatedCompositeFieldContainer[Global___PreviousContext]:
+        """The tasks."""
+
+    def __init__(
+        self,
+        *,
+        contexts: _abc.Iterable[Global___PreviousContext] | None = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["contexts", b"contexts"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___FindPreviousContextsResponse: _TypeAlias = FindPreviousContextsResponse  # noqa: Y015
+
+@_typing.final
+class GetInheritanceContextRequest(_message.Message):
+    """Asks what would be taken over."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    TASK_UUID_FIELD_NUMBER: _builtins.int
+    MAX_SUMMARY_TOKENS_FIELD_NUMBER: _builtins.int
+    task_uuid: _builtins.str
+    """The task that ended."""
+    max_summary_tokens: _builtins.int
+    """Most tokens; 0: as the server is configured."""
+    def __init__(
+        self,
+        *,
+        task_uuid: _builtins.str = ...,
+        max_summary_tokens: _builtins.int = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["max_summary_tokens", b"max_summary_tokens", "task_uuid", b"task_uuid"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___GetInheritanceContextRequest: _TypeAlias = GetInheritanceContextRequest  # noqa: Y015
+
+@_typing.final
+class GetInheritanceContextResponse(_message.Message):
+    """What would be taken over."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    CONTEXT_FIELD_NUMBER: _builtins.int
+    TEXT_FIELD_NUMBER: _builtins.int
+    TOKENS_FIELD_NUMBER: _builtins.int
+    TRUNCATED_FIELD_NUMBER: _builtins.int
+    COMMENT_FIELD_NUMBER: _builtins.int
+    text: _builtins.str
+    """The text as a new task would have it."""
+    tokens: _builtins.int
+    """Its tokens."""
+    truncated: _builtins.bool
+    """Whether it was cut."""
+    comment: _builtins.str
+    """A comment for people: which task, how it ended, and when."""
+    @_builtins.property
+    def context(self) -> Global___PreviousContext:
+        """The task, and how it ended."""
+
+    def __init__(
+        self,
+        *,
+        context: Global___PreviousContext | None = ...,
+        text: _builtins.str = ...,
+        tokens: _builtins.int = ...,
+        truncated: _builtins.bool = ...,
+        comment: _builtins.str = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _typing.Literal["context", b"context"]  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["comment", b"comment", "context", b"context", "text", b"text", "tokens", b"tokens", "truncated", b"truncated"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___GetInheritanceContextResponse: _TypeAlias = GetInheritanceContextResponse  # noqa: Y015
 
 @_typing.final
 class RewindTaskRequest(_message.Message):

@@ -156,6 +156,46 @@ class ContextStoreStub(object):
                 request_serializer=contextstore_dot_v1_dot_context__store__pb2.UnpinMessageRequest.SerializeToString,
                 response_deserializer=contextstore_dot_v1_dot_context__store__pb2.UnpinMessageResponse.FromString,
                 _registered_method=True)
+        self.Compress = channel.unary_stream(
+                '/contextstore.v1.ContextStore/Compress',
+                request_serializer=contextstore_dot_v1_dot_context__store__pb2.CompressRequest.SerializeToString,
+                response_deserializer=contextstore_dot_v1_dot_context__store__pb2.CompressResponse.FromString,
+                _registered_method=True)
+        self.BeginCompaction = channel.unary_stream(
+                '/contextstore.v1.ContextStore/BeginCompaction',
+                request_serializer=contextstore_dot_v1_dot_context__store__pb2.BeginCompactionRequest.SerializeToString,
+                response_deserializer=contextstore_dot_v1_dot_context__store__pb2.BeginCompactionResponse.FromString,
+                _registered_method=True)
+        self.CommitCompaction = channel.unary_unary(
+                '/contextstore.v1.ContextStore/CommitCompaction',
+                request_serializer=contextstore_dot_v1_dot_context__store__pb2.CommitCompactionRequest.SerializeToString,
+                response_deserializer=contextstore_dot_v1_dot_context__store__pb2.CommitCompactionResponse.FromString,
+                _registered_method=True)
+        self.AbortCompaction = channel.unary_unary(
+                '/contextstore.v1.ContextStore/AbortCompaction',
+                request_serializer=contextstore_dot_v1_dot_context__store__pb2.AbortCompactionRequest.SerializeToString,
+                response_deserializer=contextstore_dot_v1_dot_context__store__pb2.AbortCompactionResponse.FromString,
+                _registered_method=True)
+        self.UndoCompaction = channel.unary_unary(
+                '/contextstore.v1.ContextStore/UndoCompaction',
+                request_serializer=contextstore_dot_v1_dot_context__store__pb2.UndoCompactionRequest.SerializeToString,
+                response_deserializer=contextstore_dot_v1_dot_context__store__pb2.UndoCompactionResponse.FromString,
+                _registered_method=True)
+        self.ForkTask = channel.unary_unary(
+                '/contextstore.v1.ContextStore/ForkTask',
+                request_serializer=contextstore_dot_v1_dot_context__store__pb2.ForkTaskRequest.SerializeToString,
+                response_deserializer=contextstore_dot_v1_dot_context__store__pb2.ForkTaskResponse.FromString,
+                _registered_method=True)
+        self.FindPreviousContexts = channel.unary_unary(
+                '/contextstore.v1.ContextStore/FindPreviousContexts',
+                request_serializer=contextstore_dot_v1_dot_context__store__pb2.FindPreviousContextsRequest.SerializeToString,
+                response_deserializer=contextstore_dot_v1_dot_context__store__pb2.FindPreviousContextsResponse.FromString,
+                _registered_method=True)
+        self.GetInheritanceContext = channel.unary_unary(
+                '/contextstore.v1.ContextStore/GetInheritanceContext',
+                request_serializer=contextstore_dot_v1_dot_context__store__pb2.GetInheritanceContextRequest.SerializeToString,
+                response_deserializer=contextstore_dot_v1_dot_context__store__pb2.GetInheritanceContextResponse.FromString,
+                _registered_method=True)
         self.RewindTask = channel.unary_unary(
                 '/contextstore.v1.ContextStore/RewindTask',
                 request_serializer=contextstore_dot_v1_dot_context__store__pb2.RewindTaskRequest.SerializeToString,
@@ -428,6 +468,76 @@ class ContextStoreServicer(object):
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
+    def Compress(self, request, context):
+        """Compresses the context now, whatever its pressure, and tells what it does. Appends and reads go on meanwhile, and what
+        is appended is kept. A second call waits for nothing: REWRITE_IN_FLIGHT. The work goes on if the caller goes away. A
+        call that has nothing to do ends well, with `done.compressed` false and a reason. With a request_id, a repeated call is
+        told what became of the first: that it is done. Errors as AppendMessage, REWRITE_IN_FLIGHT, STALE_VIEW (an undo or a
+        rewind came in between), LIMIT_UNKNOWN (`compact` does not guess the limit of a model).
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
+    def BeginCompaction(self, request, context):
+        """Asks for what to summarise, for an agent that summarises itself: what `strategy` would have summarised, as lines of
+        messages, and how. Nothing is changed, and no other compression begins, until CommitCompaction or AbortCompaction
+        is called with the token, or it expires. Tokens do not outlive the server. Errors as Compress.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
+    def CommitCompaction(self, request, context):
+        """Puts the agent's summary in the place of what BeginCompaction told. It has to be smaller than that, and to name the
+        output refs that were listed. Messages that were appended since are kept. Errors as AppendMessage, COMPACTION_NOT_FOUND
+        (the token is unknown or has expired), STALE_VIEW, SUMMARY_REFUSED (the token stays good for another one).
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
+    def AbortCompaction(self, request, context):
+        """Gives a token back. Errors: TASK_NOT_FOUND, LEASE_HELD, STALE_LEASE, COMPACTION_NOT_FOUND.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
+    def UndoCompaction(self, request, context):
+        """Takes back the newest compaction in force, with what was trimmed since: the view is what it was before, and what was
+        appended since. Automatic compression waits then until a tenth of the limit was appended, or the context is over
+        its limit. Errors as AppendMessage, NOTHING_TO_UNDO, REWRITE_IN_FLIGHT.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
+    def ForkTask(self, request, context):
+        """Makes another task out of the first messages of one, whatever its status, with everything that was known of them. Each
+        of the two stands alone. Errors: INVALID_FIELD, TASK_NOT_FOUND, MESSAGE_NOT_FOUND, TASK_EXISTS, REQUEST_ID_REUSED,
+        QUOTA_EXCEEDED, QUARANTINED, DISK_FULL, READ_ONLY, WRITE_FAILED.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
+    def FindPreviousContexts(self, request, context):
+        """Tasks that ended and that a task with this key and user would go on with: same task_type, task_id, repository and
+        user; newest first. Errors: INVALID_FIELD.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
+    def GetInheritanceContext(self, request, context):
+        """What a task would take over from an ended one: its final summary (or its newest summary) and its plans. Errors:
+        TASK_NOT_FOUND, WRONG_STATUS (it has not ended), NOTHING_TO_INHERIT.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
     def RewindTask(self, request, context):
         """Takes the view back to what it was after a message. The log keeps everything; messages that are appended
         later get the next numbers. Errors as AppendMessage, MESSAGE_NOT_FOUND, REWRITE_IN_FLIGHT.
@@ -631,6 +741,46 @@ def add_ContextStoreServicer_to_server(servicer, server):
                     servicer.UnpinMessage,
                     request_deserializer=contextstore_dot_v1_dot_context__store__pb2.UnpinMessageRequest.FromString,
                     response_serializer=contextstore_dot_v1_dot_context__store__pb2.UnpinMessageResponse.SerializeToString,
+            ),
+            'Compress': grpc.unary_stream_rpc_method_handler(
+                    servicer.Compress,
+                    request_deserializer=contextstore_dot_v1_dot_context__store__pb2.CompressRequest.FromString,
+                    response_serializer=contextstore_dot_v1_dot_context__store__pb2.CompressResponse.SerializeToString,
+            ),
+            'BeginCompaction': grpc.unary_stream_rpc_method_handler(
+                    servicer.BeginCompaction,
+                    request_deserializer=contextstore_dot_v1_dot_context__store__pb2.BeginCompactionRequest.FromString,
+                    response_serializer=contextstore_dot_v1_dot_context__store__pb2.BeginCompactionResponse.SerializeToString,
+            ),
+            'CommitCompaction': grpc.unary_unary_rpc_method_handler(
+                    servicer.CommitCompaction,
+                    request_deserializer=contextstore_dot_v1_dot_context__store__pb2.CommitCompactionRequest.FromString,
+                    response_serializer=contextstore_dot_v1_dot_context__store__pb2.CommitCompactionResponse.SerializeToString,
+            ),
+            'AbortCompaction': grpc.unary_unary_rpc_method_handler(
+                    servicer.AbortCompaction,
+                    request_deserializer=contextstore_dot_v1_dot_context__store__pb2.AbortCompactionRequest.FromString,
+                    response_serializer=contextstore_dot_v1_dot_context__store__pb2.AbortCompactionResponse.SerializeToString,
+            ),
+            'UndoCompaction': grpc.unary_unary_rpc_method_handler(
+                    servicer.UndoCompaction,
+                    request_deserializer=contextstore_dot_v1_dot_context__store__pb2.UndoCompactionRequest.FromString,
+                    response_serializer=contextstore_dot_v1_dot_context__store__pb2.UndoCompactionResponse.SerializeToString,
+            ),
+            'ForkTask': grpc.unary_unary_rpc_method_handler(
+                    servicer.ForkTask,
+                    request_deserializer=contextstore_dot_v1_dot_context__store__pb2.ForkTaskRequest.FromString,
+                    response_serializer=contextstore_dot_v1_dot_context__store__pb2.ForkTaskResponse.SerializeToString,
+            ),
+            'FindPreviousContexts': grpc.unary_unary_rpc_method_handler(
+                    servicer.FindPreviousContexts,
+                    request_deserializer=contextstore_dot_v1_dot_context__store__pb2.FindPreviousContextsRequest.FromString,
+                    response_serializer=contextstore_dot_v1_dot_context__store__pb2.FindPreviousContextsResponse.SerializeToString,
+            ),
+            'GetInheritanceContext': grpc.unary_unary_rpc_method_handler(
+                    servicer.GetInheritanceContext,
+                    request_deserializer=contextstore_dot_v1_dot_context__store__pb2.GetInheritanceContextRequest.FromString,
+                    response_serializer=contextstore_dot_v1_dot_context__store__pb2.GetInheritanceContextResponse.SerializeToString,
             ),
             'RewindTask': grpc.unary_unary_rpc_method_handler(
                     servicer.RewindTask,
@@ -1238,6 +1388,222 @@ class ContextStore(object):
             '/contextstore.v1.ContextStore/UnpinMessage',
             contextstore_dot_v1_dot_context__store__pb2.UnpinMessageRequest.SerializeToString,
             contextstore_dot_v1_dot_context__store__pb2.UnpinMessageResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def Compress(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_stream(
+            request,
+            target,
+            '/contextstore.v1.ContextStore/Compress',
+            contextstore_dot_v1_dot_context__store__pb2.CompressRequest.SerializeToString,
+            contextstore_dot_v1_dot_context__store__pb2.CompressResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def BeginCompaction(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_stream(
+            request,
+            target,
+            '/contextstore.v1.ContextStore/BeginCompaction',
+            contextstore_dot_v1_dot_context__store__pb2.BeginCompactionRequest.SerializeToString,
+            contextstore_dot_v1_dot_context__store__pb2.BeginCompactionResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def CommitCompaction(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/contextstore.v1.ContextStore/CommitCompaction',
+            contextstore_dot_v1_dot_context__store__pb2.CommitCompactionRequest.SerializeToString,
+            contextstore_dot_v1_dot_context__store__pb2.CommitCompactionResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def AbortCompaction(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/contextstore.v1.ContextStore/AbortCompaction',
+            contextstore_dot_v1_dot_context__store__pb2.AbortCompactionRequest.SerializeToString,
+            contextstore_dot_v1_dot_context__store__pb2.AbortCompactionResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def UndoCompaction(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/contextstore.v1.ContextStore/UndoCompaction',
+            contextstore_dot_v1_dot_context__store__pb2.UndoCompactionRequest.SerializeToString,
+            contextstore_dot_v1_dot_context__store__pb2.UndoCompactionResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def ForkTask(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/contextstore.v1.ContextStore/ForkTask',
+            contextstore_dot_v1_dot_context__store__pb2.ForkTaskRequest.SerializeToString,
+            contextstore_dot_v1_dot_context__store__pb2.ForkTaskResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def FindPreviousContexts(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/contextstore.v1.ContextStore/FindPreviousContexts',
+            contextstore_dot_v1_dot_context__store__pb2.FindPreviousContextsRequest.SerializeToString,
+            contextstore_dot_v1_dot_context__store__pb2.FindPreviousContextsResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def GetInheritanceContext(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/contextstore.v1.ContextStore/GetInheritanceContext',
+            contextstore_dot_v1_dot_context__store__pb2.GetInheritanceContextRequest.SerializeToString,
+            contextstore_dot_v1_dot_context__store__pb2.GetInheritanceContextResponse.FromString,
             options,
             channel_credentials,
             insecure,

@@ -151,6 +151,43 @@ class ContextStoreStub:
     """
     UnpinMessage: _grpc.UnaryUnaryMultiCallable[_context_store_pb2.UnpinMessageRequest, _context_store_pb2.UnpinMessageResponse]
     """Releases a pinned message. Errors as PinMessage."""
+    Compress: _grpc.UnaryStreamMultiCallable[_context_store_pb2.CompressRequest, _context_store_pb2.CompressResponse]
+    """Compresses the context now, whatever its pressure, and tells what it does. Appends and reads go on meanwhile, and what
+    is appended is kept. A second call waits for nothing: REWRITE_IN_FLIGHT. The work goes on if the caller goes away. A
+    call that has nothing to do ends well, with `done.compressed` false and a reason. With a request_id, a repeated call is
+    told what became of the first: that it is done. Errors as AppendMessage, REWRITE_IN_FLIGHT, STALE_VIEW (an undo or a
+    rewind came in between), LIMIT_UNKNOWN (`compact` does not guess the limit of a model).
+    """
+    BeginCompaction: _grpc.UnaryStreamMultiCallable[_context_store_pb2.BeginCompactionRequest, _context_store_pb2.BeginCompactionResponse]
+    """Asks for what to summarise, for an agent that summarises itself: what `strategy` would have summarised, as lines of
+    messages, and how. Nothing is changed, and no other compression begins, until CommitCompaction or AbortCompaction
+    is called with the token, or it expires. Tokens do not outlive the server. Errors as Compress.
+    """
+    CommitCompaction: _grpc.UnaryUnaryMultiCallable[_context_store_pb2.CommitCompactionRequest, _context_store_pb2.CommitCompactionResponse]
+    """Puts the agent's summary in the place of what BeginCompaction told. It has to be smaller than that, and to name the
+    output refs that were listed. Messages that were appended since are kept. Errors as AppendMessage, COMPACTION_NOT_FOUND
+    (the token is unknown or has expired), STALE_VIEW, SUMMARY_REFUSED (the token stays good for another one).
+    """
+    AbortCompaction: _grpc.UnaryUnaryMultiCallable[_context_store_pb2.AbortCompactionRequest, _context_store_pb2.AbortCompactionResponse]
+    """Gives a token back. Errors: TASK_NOT_FOUND, LEASE_HELD, STALE_LEASE, COMPACTION_NOT_FOUND."""
+    UndoCompaction: _grpc.UnaryUnaryMultiCallable[_context_store_pb2.UndoCompactionRequest, _context_store_pb2.UndoCompactionResponse]
+    """Takes back the newest compaction in force, with what was trimmed since: the view is what it was before, and what was
+    appended since. Automatic compression waits then until a tenth of the limit was appended, or the context is over
+    its limit. Errors as AppendMessage, NOTHING_TO_UNDO, REWRITE_IN_FLIGHT.
+    """
+    ForkTask: _grpc.UnaryUnaryMultiCallable[_context_store_pb2.ForkTaskRequest, _context_store_pb2.ForkTaskResponse]
+    """Makes another task out of the first messages of one, whatever its status, with everything that was known of them. Each
+    of the two stands alone. Errors: INVALID_FIELD, TASK_NOT_FOUND, MESSAGE_NOT_FOUND, TASK_EXISTS, REQUEST_ID_REUSED,
+    QUOTA_EXCEEDED, QUARANTINED, DISK_FULL, READ_ONLY, WRITE_FAILED.
+    """
+    FindPreviousContexts: _grpc.UnaryUnaryMultiCallable[_context_store_pb2.FindPreviousContextsRequest, _context_store_pb2.FindPreviousContextsResponse]
+    """Tasks that ended and that a task with this key and user would go on with: same task_type, task_id, repository and
+    user; newest first. Errors: INVALID_FIELD.
+    """
+    GetInheritanceContext: _grpc.UnaryUnaryMultiCallable[_context_store_pb2.GetInheritanceContextRequest, _context_store_pb2.GetInheritanceContextResponse]
+    """What a task would take over from an ended one: its final summary (or its newest summary) and its plans. Errors:
+    TASK_NOT_FOUND, WRONG_STATUS (it has not ended), NOTHING_TO_INHERIT.
+    """
     RewindTask: _grpc.UnaryUnaryMultiCallable[_context_store_pb2.RewindTaskRequest, _context_store_pb2.RewindTaskResponse]
     """Takes the view back to what it was after a message. The log keeps everything; messages that are appended
     later get the next numbers. Errors as AppendMessage, MESSAGE_NOT_FOUND, REWRITE_IN_FLIGHT.
@@ -321,6 +358,43 @@ class ContextStoreAsyncStub(ContextStoreStub):
     """
     UnpinMessage: _aio.UnaryUnaryMultiCallable[_context_store_pb2.UnpinMessageRequest, _context_store_pb2.UnpinMessageResponse]  # type: ignore[assignment]
     """Releases a pinned message. Errors as PinMessage."""
+    Compress: _aio.UnaryStreamMultiCallable[_context_store_pb2.CompressRequest, _context_store_pb2.CompressResponse]  # type: ignore[assignment]
+    """Compresses the context now, whatever its pressure, and tells what it does. Appends and reads go on meanwhile, and what
+    is appended is kept. A second call waits for nothing: REWRITE_IN_FLIGHT. The work goes on if the caller goes away. A
+    call that has nothing to do ends well, with `done.compressed` false and a reason. With a request_id, a repeated call is
+    told what became of the first: that it is done. Errors as AppendMessage, REWRITE_IN_FLIGHT, STALE_VIEW (an undo or a
+    rewind came in between), LIMIT_UNKNOWN (`compact` does not guess the limit of a model).
+    """
+    BeginCompaction: _aio.UnaryStreamMultiCallable[_context_store_pb2.BeginCompactionRequest, _context_store_pb2.BeginCompactionResponse]  # type: ignore[assignment]
+    """Asks for what to summarise, for an agent that summarises itself: what `strategy` would have summarised, as lines of
+    messages, and how. Nothing is changed, and no other compression begins, until CommitCompaction or AbortCompaction
+    is called with the token, or it expires. Tokens do not outlive the server. Errors as Compress.
+    """
+    CommitCompaction: _aio.UnaryUnaryMultiCallable[_context_store_pb2.CommitCompactionRequest, _context_store_pb2.CommitCompactionResponse]  # type: ignore[assignment]
+    """Puts the agent's summary in the place of what BeginCompaction told. It has to be smaller than that, and to name the
+    output refs that were listed. Messages that were appended since are kept. Errors as AppendMessage, COMPACTION_NOT_FOUND
+    (the token is unknown or has expired), STALE_VIEW, SUMMARY_REFUSED (the token stays good for another one).
+    """
+    AbortCompaction: _aio.UnaryUnaryMultiCallable[_context_store_pb2.AbortCompactionRequest, _context_store_pb2.AbortCompactionResponse]  # type: ignore[assignment]
+    """Gives a token back. Errors: TASK_NOT_FOUND, LEASE_HELD, STALE_LEASE, COMPACTION_NOT_FOUND."""
+    UndoCompaction: _aio.UnaryUnaryMultiCallable[_context_store_pb2.UndoCompactionRequest, _context_store_pb2.UndoCompactionResponse]  # type: ignore[assignment]
+    """Takes back the newest compaction in force, with what was trimmed since: the view is what it was before, and what was
+    appended since. Automatic compression waits then until a tenth of the limit was appended, or the context is over
+    its limit. Errors as AppendMessage, NOTHING_TO_UNDO, REWRITE_IN_FLIGHT.
+    """
+    ForkTask: _aio.UnaryUnaryMultiCallable[_context_store_pb2.ForkTaskRequest, _context_store_pb2.ForkTaskResponse]  # type: ignore[assignment]
+    """Makes another task out of the first messages of one, whatever its status, with everything that was known of them. Each
+    of the two stands alone. Errors: INVALID_FIELD, TASK_NOT_FOUND, MESSAGE_NOT_FOUND, TASK_EXISTS, REQUEST_ID_REUSED,
+    QUOTA_EXCEEDED, QUARANTINED, DISK_FULL, READ_ONLY, WRITE_FAILED.
+    """
+    FindPreviousContexts: _aio.UnaryUnaryMultiCallable[_context_store_pb2.FindPreviousContextsRequest, _context_store_pb2.FindPreviousContextsResponse]  # type: ignore[assignment]
+    """Tasks that ended and that a task with this key and user would go on with: same task_type, task_id, repository and
+    user; newest first. Errors: INVALID_FIELD.
+    """
+    GetInheritanceContext: _aio.UnaryUnaryMultiCallable[_context_store_pb2.GetInheritanceContextRequest, _context_store_pb2.GetInheritanceContextResponse]  # type: ignore[assignment]
+    """What a task would take over from an ended one: its final summary (or its newest summary) and its plans. Errors:
+    TASK_NOT_FOUND, WRONG_STATUS (it has not ended), NOTHING_TO_INHERIT.
+    """
     RewindTask: _aio.UnaryUnaryMultiCallable[_context_store_pb2.RewindTaskRequest, _context_store_pb2.RewindTaskResponse]  # type: ignore[assignment]
     """Takes the view back to what it was after a message. The log keeps everything; messages that are appended
     later get the next numbers. Errors as AppendMessage, MESSAGE_NOT_FOUND, REWRITE_IN_FLIGHT.
@@ -602,6 +676,91 @@ class ContextStoreServicer(metaclass=_abc_1.ABCMeta):
         context: _ServicerContext,
     ) -> _typing.Union[_context_store_pb2.UnpinMessageResponse, _abc.Awaitable[_context_store_pb2.UnpinMessageResponse]]:
         """Releases a pinned message. Errors as PinMessage."""
+
+    @_abc_1.abstractmethod
+    def Compress(
+        self,
+        request: _context_store_pb2.CompressRequest,
+        context: _ServicerContext,
+    ) -> _typing.Union[_abc.Iterator[_context_store_pb2.CompressResponse], _abc.AsyncIterator[_context_store_pb2.CompressResponse]]:
+        """Compresses the context now, whatever its pressure, and tells what it does. Appends and reads go on meanwhile, and what
+        is appended is kept. A second call waits for nothing: REWRITE_IN_FLIGHT. The work goes on if the caller goes away. A
+        call that has nothing to do ends well, with `done.compressed` false and a reason. With a request_id, a repeated call is
+        told what became of the first: that it is done. Errors as AppendMessage, REWRITE_IN_FLIGHT, STALE_VIEW (an undo or a
+        rewind came in between), LIMIT_UNKNOWN (`compact` does not guess the limit of a model).
+        """
+
+    @_abc_1.abstractmethod
+    def BeginCompaction(
+        self,
+        request: _context_store_pb2.BeginCompactionRequest,
+        context: _ServicerContext,
+    ) -> _typing.Union[_abc.Iterator[_context_store_pb2.BeginCompactionResponse], _abc.AsyncIterator[_context_store_pb2.BeginCompactionResponse]]:
+        """Asks for what to summarise, for an agent that summarises itself: what `strategy` would have summarised, as lines of
+        messages, and how. Nothing is changed, and no other compression begins, until CommitCompaction or AbortCompaction
+        is called with the token, or it expires. Tokens do not outlive the server. Errors as Compress.
+        """
+
+    @_abc_1.abstractmethod
+    def CommitCompaction(
+        self,
+        request: _context_store_pb2.CommitCompactionRequest,
+        context: _ServicerContext,
+    ) -> _typing.Union[_context_store_pb2.CommitCompactionResponse, _abc.Awaitable[_context_store_pb2.CommitCompactionResponse]]:
+        """Puts the agent's summary in the place of what BeginCompaction told. It has to be smaller than that, and to name the
+        output refs that were listed. Messages that were appended since are kept. Errors as AppendMessage, COMPACTION_NOT_FOUND
+        (the token is unknown or has expired), STALE_VIEW, SUMMARY_REFUSED (the token stays good for another one).
+        """
+
+    @_abc_1.abstractmethod
+    def AbortCompaction(
+        self,
+        request: _context_store_pb2.AbortCompactionRequest,
+        context: _ServicerContext,
+    ) -> _typing.Union[_context_store_pb2.AbortCompactionResponse, _abc.Awaitable[_context_store_pb2.AbortCompactionResponse]]:
+        """Gives a token back. Errors: TASK_NOT_FOUND, LEASE_HELD, STALE_LEASE, COMPACTION_NOT_FOUND."""
+
+    @_abc_1.abstractmethod
+    def UndoCompaction(
+        self,
+        request: _context_store_pb2.UndoCompactionRequest,
+        context: _ServicerContext,
+    ) -> _typing.Union[_context_store_pb2.UndoCompactionResponse, _abc.Awaitable[_context_store_pb2.UndoCompactionResponse]]:
+        """Takes back the newest compaction in force, with what was trimmed since: the view is what it was before, and what was
+        appended since. Automatic compression waits then until a tenth of the limit was appended, or the context is over
+        its limit. Errors as AppendMessage, NOTHING_TO_UNDO, REWRITE_IN_FLIGHT.
+        """
+
+    @_abc_1.abstractmethod
+    def ForkTask(
+        self,
+        request: _context_store_pb2.ForkTaskRequest,
+        context: _ServicerContext,
+    ) -> _typing.Union[_context_store_pb2.ForkTaskResponse, _abc.Awaitable[_context_store_pb2.ForkTaskResponse]]:
+        """Makes another task out of the first messages of one, whatever its status, with everything that was known of them. Each
+        of the two stands alone. Errors: INVALID_FIELD, TASK_NOT_FOUND, MESSAGE_NOT_FOUND, TASK_EXISTS, REQUEST_ID_REUSED,
+        QUOTA_EXCEEDED, QUARANTINED, DISK_FULL, READ_ONLY, WRITE_FAILED.
+        """
+
+    @_abc_1.abstractmethod
+    def FindPreviousContexts(
+        self,
+        request: _context_store_pb2.FindPreviousContextsRequest,
+        context: _ServicerContext,
+    ) -> _typing.Union[_context_store_pb2.FindPreviousContextsResponse, _abc.Awaitable[_context_store_pb2.FindPreviousContextsResponse]]:
+        """Tasks that ended and that a task with this key and user would go on with: same task_type, task_id, repository and
+        user; newest first. Errors: INVALID_FIELD.
+        """
+
+    @_abc_1.abstractmethod
+    def GetInheritanceContext(
+        self,
+        request: _context_store_pb2.GetInheritanceContextRequest,
+        context: _ServicerContext,
+    ) -> _typing.Union[_context_store_pb2.GetInheritanceContextResponse, _abc.Awaitable[_context_store_pb2.GetInheritanceContextResponse]]:
+        """What a task would take over from an ended one: its final summary (or its newest summary) and its plans. Errors:
+        TASK_NOT_FOUND, WRONG_STATUS (it has not ended), NOTHING_TO_INHERIT.
+        """
 
     @_abc_1.abstractmethod
     def RewindTask(

@@ -179,6 +179,22 @@ class _ErrorReasonEnumTypeWrapper(_enum_type_wrapper._EnumTypeWrapper[_ErrorReas
     answer is in the log.
     Code: UNAVAILABLE. Retry: yes; after the pause in the RetryInfo, with the same request_id.
     """
+    ERROR_REASON_LIMIT_UNKNOWN: _ErrorReason.ValueType  # 37
+    """The limit of the task's model is not known, and `compact` does not guess.
+    Code: FAILED_PRECONDITION. Retry: no; give `context_length` or name the model under `models`.
+    """
+    ERROR_REASON_COMPACTION_NOT_FOUND: _ErrorReason.ValueType  # 38
+    """The token of a compaction is unknown, or it has expired.
+    Code: NOT_FOUND. Retry: no; begin again.
+    """
+    ERROR_REASON_SUMMARY_REFUSED: _ErrorReason.ValueType  # 39
+    """A summary is empty, not smaller than what it stands for, or leaves out what it has to name. Which is told.
+    Code: INVALID_ARGUMENT. Retry: no; with a better one.
+    """
+    ERROR_REASON_NOTHING_TO_INHERIT: _ErrorReason.ValueType  # 40
+    """The task has neither a summary nor a plan that another could take over.
+    Code: NOT_FOUND. Retry: no.
+    """
 
 class ErrorReason(_ErrorReason, metaclass=_ErrorReasonEnumTypeWrapper):
     """Why a call was refused: the `reason` of the `google.rpc.ErrorInfo` that comes with every error of this
@@ -345,5 +361,21 @@ ERROR_REASON_PROVIDER_FAILED: ErrorReason.ValueType  # 36
 """The provider could not be reached, failed, was too slow, or broke off in the middle of an answer. What arrived of an
 answer is in the log.
 Code: UNAVAILABLE. Retry: yes; after the pause in the RetryInfo, with the same request_id.
+"""
+ERROR_REASON_LIMIT_UNKNOWN: ErrorReason.ValueType  # 37
+"""The limit of the task's model is not known, and `compact` does not guess.
+Code: FAILED_PRECONDITION. Retry: no; give `context_length` or name the model under `models`.
+"""
+ERROR_REASON_COMPACTION_NOT_FOUND: ErrorReason.ValueType  # 38
+"""The token of a compaction is unknown, or it has expired.
+Code: NOT_FOUND. Retry: no; begin again.
+"""
+ERROR_REASON_SUMMARY_REFUSED: ErrorReason.ValueType  # 39
+"""A summary is empty, not smaller than what it stands for, or leaves out what it has to name. Which is told.
+Code: INVALID_ARGUMENT. Retry: no; with a better one.
+"""
+ERROR_REASON_NOTHING_TO_INHERIT: ErrorReason.ValueType  # 40
+"""The task has neither a summary nor a plan that another could take over.
+Code: NOT_FOUND. Retry: no.
 """
 Global___ErrorReason: _TypeAlias = ErrorReason  # noqa: Y015

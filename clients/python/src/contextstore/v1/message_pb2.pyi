@@ -121,13 +121,15 @@ class Pressure(_message.Message):
     RATIO_FIELD_NUMBER: _builtins.int
     STAGE_FIELD_NUMBER: _builtins.int
     SHOULD_COMPRESS_FIELD_NUMBER: _builtins.int
+    OVER_FIELD_NUMBER: _builtins.int
+    BREAKER_FIELD_NUMBER: _builtins.int
     tokens: _builtins.int
     """Tokens of the view, as counted and calibrated by the usage that was reported."""
     limit: _builtins.int
     """Tokens the model takes."""
     limit_source: _builtins.str
-    """Where the limit comes from: `task` (its configuration), `server` (`context_length` of its provider in the server's
-    configuration) or `default` (a guess by provider).
+    """Where the limit comes from: `task` (its configuration), `server` (`models` or `context_length` of its provider in the
+    server's configuration), `model` (a well-known one) or `default` (a guess by provider).
     """
     ratio: _builtins.float
     """`tokens` divided by `limit`."""
@@ -135,6 +137,14 @@ class Pressure(_message.Message):
     """`NORMAL` below 0.6, `WARN` below 0.8, `PRUNE` below 0.9, `AGGRESSIVE` up to 1.0, `EMERGENCY` above."""
     should_compress: _builtins.bool
     """Whether the threshold of the task's compression is reached."""
+    over: _builtins.bool
+    """Whether what may not go (system prompt, pinned messages, calls that wait for results and what is behind them) alone
+    reaches the threshold, so that no compression helps. As the last try has found; a restart forgets it.
+    """
+    breaker: _builtins.str
+    """The breaker of the LLM that summarises for this task: `closed`, or `open` after it failed several times in a row: the
+    built-in summariser is used until the breaker closes. Empty if no LLM summarises.
+    """
     def __init__(
         self,
         *,
@@ -144,10 +154,12 @@ class Pressure(_message.Message):
         ratio: _builtins.float = ...,
         stage: _builtins.str = ...,
         should_compress: _builtins.bool = ...,
+        over: _builtins.bool = ...,
+        breaker: _builtins.str = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["limit", b"limit", "limit_source", b"limit_source", "ratio", b"ratio", "should_compress", b"should_compress", "stage", b"stage", "tokens", b"tokens"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["breaker", b"breaker", "limit", b"limit", "limit_source", b"limit_source", "over", b"over", "ratio", b"ratio", "should_compress", b"should_compress", "stage", b"stage", "tokens", b"tokens"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
@@ -171,6 +183,7 @@ class Summary(_message.Message):
     CREATE_TIME_FIELD_NUMBER: _builtins.int
     TOKENS_SAVED_FIELD_NUMBER: _builtins.int
     RATIO_FIELD_NUMBER: _builtins.int
+    SECTIONS_JSON_FIELD_NUMBER: _builtins.int
     id: _builtins.int
     """Its number within the task."""
     start_seq: _builtins.int
@@ -193,6 +206,10 @@ class Summary(_message.Message):
     """Tokens it saves: `original_tokens` less `summary_tokens`."""
     ratio: _builtins.float
     """`summary_tokens` divided by `original_tokens`."""
+    sections_json: _builtins.str
+    """If fixed sections were asked for: a JSON object of lists of text, `goal`, `decisions`, `changes`, `files`, `errors`,
+    `pending` and perhaps others.
+    """
     @_builtins.property
     def create_time(self) -> _timestamp_pb2.Timestamp:
         """When it was made."""
@@ -212,10 +229,11 @@ class Summary(_message.Message):
         create_time: _timestamp_pb2.Timestamp | None = ...,
         tokens_saved: _builtins.int = ...,
         ratio: _builtins.float = ...,
+        sections_json: _builtins.str = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _typing.Literal["create_time", b"create_time"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["compressed_message_count", b"compressed_message_count", "create_time", b"create_time", "end_seq", b"end_seq", "id", b"id", "model", b"model", "original_tokens", b"original_tokens", "ratio", b"ratio", "start_seq", b"start_seq", "strategy", b"strategy", "summary", b"summary", "summary_tokens", b"summary_tokens", "tokens_saved", b"tokens_saved"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["compressed_message_count", b"compressed_message_count", "create_time", b"create_time", "end_seq", b"end_seq", "id", b"id", "model", b"model", "original_tokens", b"original_tokens", "ratio", b"ratio", "sections_json", b"sections_json", "start_seq", b"start_seq", "strategy", b"strategy", "summary", b"summary", "summary_tokens", b"summary_tokens", "tokens_saved", b"tokens_saved"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 

@@ -3,9 +3,11 @@
 isort:skip_file
 """
 
+from collections import abc as _abc
 from google.protobuf import descriptor as _descriptor
 from google.protobuf import message as _message
 from google.protobuf import timestamp_pb2 as _timestamp_pb2
+from google.protobuf.internal import containers as _containers
 import builtins as _builtins
 import sys
 import typing as _typing
@@ -91,7 +93,9 @@ Global___Holder: _TypeAlias = Holder  # noqa: Y015
 
 @_typing.final
 class CompressionConfig(_message.Message):
-    """How a task's context is kept small."""
+    """How a task's context is kept small. What is unset or empty is as the server is configured (docs/CONFIG.md has the
+    defaults).
+    """
 
     DESCRIPTOR: _descriptor.Descriptor
 
@@ -100,23 +104,80 @@ class CompressionConfig(_message.Message):
     THRESHOLD_FIELD_NUMBER: _builtins.int
     TOKEN_THRESHOLD_FIELD_NUMBER: _builtins.int
     MAX_REQUEST_BYTES_FIELD_NUMBER: _builtins.int
+    ENABLED_FIELD_NUMBER: _builtins.int
+    KEEP_RECENT_MESSAGES_FIELD_NUMBER: _builtins.int
+    MIN_MESSAGES_FIELD_NUMBER: _builtins.int
+    COMPLEXITY_FIELD_NUMBER: _builtins.int
+    PRESET_FIELD_NUMBER: _builtins.int
+    SUMMARIZER_FIELD_NUMBER: _builtins.int
+    PROVIDER_FIELD_NUMBER: _builtins.int
+    MODEL_FIELD_NUMBER: _builtins.int
+    SUMMARY_PROMPT_FIELD_NUMBER: _builtins.int
+    FINAL_SUMMARY_PROMPT_FIELD_NUMBER: _builtins.int
+    SUMMARY_DIRECTIVES_FIELD_NUMBER: _builtins.int
+    RETAIN_PROMPT_FIELD_NUMBER: _builtins.int
+    RETAIN_DIRECTIVES_FIELD_NUMBER: _builtins.int
+    RETAIN_LAST_TURNS_FIELD_NUMBER: _builtins.int
+    STRUCTURED_FIELD_NUMBER: _builtins.int
+    KEEP_PLAN_FIELD_NUMBER: _builtins.int
+    SUMMARY_TOKENS_FIELD_NUMBER: _builtins.int
     auto: _builtins.bool
-    """Whether the context is to be compressed without being asked when `should_compress` is reached. Kept with the
-    task; this version reports pressure and leaves compressing to the agent.
+    """Whether the context is compressed without being asked, in the background, when `should_compress` is reached. If not,
+    pressure is only reported.
     """
     strategy: _builtins.str
-    """`summarize`, `compact`, `prune` or `window`. Empty: as the server is configured. It decides over the threshold
-    if none is given: 0.7, and 0.8 for `compact` and `prune`.
+    """`summarize`, `compact`, `prune` or `window` (docs/COMPRESSION.md). It decides over the threshold if none is given:
+    0.7, and 0.8 for `compact` and `prune`.
     """
     threshold: _builtins.float
-    """The share of the limit at which `should_compress` is reached, over 0 and at most 1. Unset: the server's."""
+    """The share of the limit at which `should_compress` is reached, over 0 and at most 1."""
     token_threshold: _builtins.int
     """Tokens at which `should_compress` is reached; wins over `threshold`."""
     max_request_bytes: _builtins.int
     """Bytes that a request to a provider may have. When the view is larger, its oldest images, sounds and files become
     notes that name their message; the log keeps them. What the model has not answered yet and pinned messages stay.
-    0: no limit. Unset: the server's.
+    0: no limit.
     """
+    enabled: _builtins.bool
+    """Whether the context is compressed at all, other than by Compress."""
+    keep_recent_messages: _builtins.int
+    """Messages at the end that `summarize` keeps, rounded outwards to whole groups of calls and results."""
+    min_messages: _builtins.int
+    """Messages that there must be to summarise, at least."""
+    complexity: _builtins.str
+    """`simple` (0.5), `medium` (0.7) or `complex` (0.85): sets the threshold if none is given."""
+    preset: _builtins.str
+    """`balanced` (8000 tokens, threshold 0.8, prune.target 0.7), `conservative` (6000, 0.6, 0.5) or `aggressive` (12000, 0.9,
+    0.8): for what is not given otherwise.
+    """
+    summarizer: _builtins.str
+    """Who summarises: `auto` (the LLM if one is configured, else the built-in one), `llm` or `extractive`."""
+    provider: _builtins.str
+    """The provider that summarises. Empty: the task's own, or the server's."""
+    model: _builtins.str
+    """The model that summarises. Empty: the task's own, or the provider's."""
+    summary_prompt: _builtins.str
+    """What the summariser is asked, instead of the built-in words; at most 16 KiB."""
+    final_summary_prompt: _builtins.str
+    """The same for the summary of a task that ends."""
+    retain_prompt: _builtins.str
+    """With `compact`: asks the summariser for what is to be kept word for word, beside the summary."""
+    retain_last_turns: _builtins.int
+    """With `compact`: turns at the end that stay."""
+    structured: _builtins.bool
+    """Whether summaries have fixed sections: goal, decisions, changes, files, errors, pending."""
+    keep_plan: _builtins.bool
+    """Whether the newest plan stays in the view, word for word."""
+    summary_tokens: _builtins.int
+    """Most tokens of a summary. Unset: a third of what it stands for, at most a tenth of the limit."""
+    @_builtins.property
+    def summary_directives(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]:
+        """Added to what the summariser is asked, one by one."""
+
+    @_builtins.property
+    def retain_directives(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]:
+        """Added to that, one by one."""
+
     def __init__(
         self,
         *,
@@ -125,15 +186,46 @@ class CompressionConfig(_message.Message):
         threshold: _builtins.float | None = ...,
         token_threshold: _builtins.int | None = ...,
         max_request_bytes: _builtins.int | None = ...,
+        enabled: _builtins.bool | None = ...,
+        keep_recent_messages: _builtins.int | None = ...,
+        min_messages: _builtins.int | None = ...,
+        complexity: _builtins.str = ...,
+        preset: _builtins.str = ...,
+        summarizer: _builtins.str = ...,
+        provider: _builtins.str = ...,
+        model: _builtins.str = ...,
+        summary_prompt: _builtins.str = ...,
+        final_summary_prompt: _builtins.str = ...,
+        summary_directives: _abc.Iterable[_builtins.str] | None = ...,
+        retain_prompt: _builtins.str = ...,
+        retain_directives: _abc.Iterable[_builtins.str] | None = ...,
+        retain_last_turns: _builtins.int | None = ...,
+        structured: _builtins.bool | None = ...,
+        keep_plan: _builtins.bool | None = ...,
+        summary_tokens: _builtins.int | None = ...,
     ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _typing.Literal["_auto", b"_auto", "_max_request_bytes", b"_max_request_bytes", "_threshold", b"_threshold", "_token_threshold", b"_token_threshold", "auto", b"auto", "max_request_bytes", b"max_request_bytes", "threshold", b"threshold", "token_threshold", b"token_threshold"]  # noqa: Y015
+    _HasFieldArgType: _TypeAlias = _typing.Literal["_auto", b"_auto", "_enabled", b"_enabled", "_keep_plan", b"_keep_plan", "_keep_recent_messages", b"_keep_recent_messages", "_max_request_bytes", b"_max_request_bytes", "_min_messages", b"_min_messages", "_retain_last_turns", b"_retain_last_turns", "_structured", b"_structured", "_summary_tokens", b"_summary_tokens", "_threshold", b"_threshold", "_token_threshold", b"_token_threshold", "auto", b"auto", "enabled", b"enabled", "keep_plan", b"keep_plan", "keep_recent_messages", b"keep_recent_messages", "max_request_bytes", b"max_request_bytes", "min_messages", b"min_messages", "retain_last_turns", b"retain_last_turns", "structured", b"structured", "summary_tokens", b"summary_tokens", "threshold", b"threshold", "token_threshold", b"token_threshold"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["_auto", b"_auto", "_max_request_bytes", b"_max_request_bytes", "_threshold", b"_threshold", "_token_threshold", b"_token_threshold", "auto", b"auto", "max_request_bytes", b"max_request_bytes", "strategy", b"strategy", "threshold", b"threshold", "token_threshold", b"token_threshold"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["_auto", b"_auto", "_enabled", b"_enabled", "_keep_plan", b"_keep_plan", "_keep_recent_messages", b"_keep_recent_messages", "_max_request_bytes", b"_max_request_bytes", "_min_messages", b"_min_messages", "_retain_last_turns", b"_retain_last_turns", "_structured", b"_structured", "_summary_tokens", b"_summary_tokens", "_threshold", b"_threshold", "_token_threshold", b"_token_threshold", "auto", b"auto", "complexity", b"complexity", "enabled", b"enabled", "final_summary_prompt", b"final_summary_prompt", "keep_plan", b"keep_plan", "keep_recent_messages", b"keep_recent_messages", "max_request_bytes", b"max_request_bytes", "min_messages", b"min_messages", "model", b"model", "preset", b"preset", "provider", b"provider", "retain_directives", b"retain_directives", "retain_last_turns", b"retain_last_turns", "retain_prompt", b"retain_prompt", "strategy", b"strategy", "structured", b"structured", "summarizer", b"summarizer", "summary_directives", b"summary_directives", "summary_prompt", b"summary_prompt", "summary_tokens", b"summary_tokens", "threshold", b"threshold", "token_threshold", b"token_threshold"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     _WhichOneofReturnType__auto: _TypeAlias = _typing.Literal["auto"]  # noqa: Y015
     _WhichOneofArgType__auto: _TypeAlias = _typing.Literal["_auto", b"_auto"]  # noqa: Y015
+    _WhichOneofReturnType__enabled: _TypeAlias = _typing.Literal["enabled"]  # noqa: Y015
+    _WhichOneofArgType__enabled: _TypeAlias = _typing.Literal["_enabled", b"_enabled"]  # noqa: Y015
+    _WhichOneofReturnType__keep_plan: _TypeAlias = _typing.Literal["keep_plan"]  # noqa: Y015
+    _WhichOneofArgType__keep_plan: _TypeAlias = _typing.Literal["_keep_plan", b"_keep_plan"]  # noqa: Y015
+    _WhichOneofReturnType__keep_recent_messages: _TypeAlias = _typing.Literal["keep_recent_messages"]  # noqa: Y015
+    _WhichOneofArgType__keep_recent_messages: _TypeAlias = _typing.Literal["_keep_recent_messages", b"_keep_recent_messages"]  # noqa: Y015
     _WhichOneofReturnType__max_request_bytes: _TypeAlias = _typing.Literal["max_request_bytes"]  # noqa: Y015
     _WhichOneofArgType__max_request_bytes: _TypeAlias = _typing.Literal["_max_request_bytes", b"_max_request_bytes"]  # noqa: Y015
+    _WhichOneofReturnType__min_messages: _TypeAlias = _typing.Literal["min_messages"]  # noqa: Y015
+    _WhichOneofArgType__min_messages: _TypeAlias = _typing.Literal["_min_messages", b"_min_messages"]  # noqa: Y015
+    _WhichOneofReturnType__retain_last_turns: _TypeAlias = _typing.Literal["retain_last_turns"]  # noqa: Y015
+    _WhichOneofArgType__retain_last_turns: _TypeAlias = _typing.Literal["_retain_last_turns", b"_retain_last_turns"]  # noqa: Y015
+    _WhichOneofReturnType__structured: _TypeAlias = _typing.Literal["structured"]  # noqa: Y015
+    _WhichOneofArgType__structured: _TypeAlias = _typing.Literal["_structured", b"_structured"]  # noqa: Y015
+    _WhichOneofReturnType__summary_tokens: _TypeAlias = _typing.Literal["summary_tokens"]  # noqa: Y015
+    _WhichOneofArgType__summary_tokens: _TypeAlias = _typing.Literal["_summary_tokens", b"_summary_tokens"]  # noqa: Y015
     _WhichOneofReturnType__threshold: _TypeAlias = _typing.Literal["threshold"]  # noqa: Y015
     _WhichOneofArgType__threshold: _TypeAlias = _typing.Literal["_threshold", b"_threshold"]  # noqa: Y015
     _WhichOneofReturnType__token_threshold: _TypeAlias = _typing.Literal["token_threshold"]  # noqa: Y015
@@ -141,13 +233,142 @@ class CompressionConfig(_message.Message):
     @_typing.overload
     def WhichOneof(self, oneof_group: _WhichOneofArgType__auto) -> _WhichOneofReturnType__auto | None: ...
     @_typing.overload
+    def WhichOneof(self, oneof_group: _WhichOneofArgType__enabled) -> _WhichOneofReturnType__enabled | None: ...
+    @_typing.overload
+    def WhichOneof(self, oneof_group: _WhichOneofArgType__keep_plan) -> _WhichOneofReturnType__keep_plan | None: ...
+    @_typing.overload
+    def WhichOneof(self, oneof_group: _WhichOneofArgType__keep_recent_messages) -> _WhichOneofReturnType__keep_recent_messages | None: ...
+    @_typing.overload
     def WhichOneof(self, oneof_group: _WhichOneofArgType__max_request_bytes) -> _WhichOneofReturnType__max_request_bytes | None: ...
+    @_typing.overload
+    def WhichOneof(self, oneof_group: _WhichOneofArgType__min_messages) -> _WhichOneofReturnType__min_messages | None: ...
+    @_typing.overload
+    def WhichOneof(self, oneof_group: _WhichOneofArgType__retain_last_turns) -> _WhichOneofReturnType__retain_last_turns | None: ...
+    @_typing.overload
+    def WhichOneof(self, oneof_group: _WhichOneofArgType__structured) -> _WhichOneofReturnType__structured | None: ...
+    @_typing.overload
+    def WhichOneof(self, oneof_group: _WhichOneofArgType__summary_tokens) -> _WhichOneofReturnType__summary_tokens | None: ...
     @_typing.overload
     def WhichOneof(self, oneof_group: _WhichOneofArgType__threshold) -> _WhichOneofReturnType__threshold | None: ...
     @_typing.overload
     def WhichOneof(self, oneof_group: _WhichOneofArgType__token_threshold) -> _WhichOneofReturnType__token_threshold | None: ...
 
 Global___CompressionConfig: _TypeAlias = CompressionConfig  # noqa: Y015
+
+@_typing.final
+class PruneConfig(_message.Message):
+    """How `prune` chooses. What is unset is as the server is configured."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    TARGET_FIELD_NUMBER: _builtins.int
+    RECENCY_WEIGHT_FIELD_NUMBER: _builtins.int
+    ROLE_WEIGHT_FIELD_NUMBER: _builtins.int
+    CONTENT_WEIGHT_FIELD_NUMBER: _builtins.int
+    target: _builtins.float
+    """The share of the limit that is left, over 0 and at most 1."""
+    recency_weight: _builtins.float
+    """What the place of a group counts: 0 to 1."""
+    role_weight: _builtins.float
+    """What the speaker counts: 0 to 1."""
+    content_weight: _builtins.float
+    """What the content counts: 0 to 1."""
+    def __init__(
+        self,
+        *,
+        target: _builtins.float | None = ...,
+        recency_weight: _builtins.float | None = ...,
+        role_weight: _builtins.float | None = ...,
+        content_weight: _builtins.float | None = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _typing.Literal["_content_weight", b"_content_weight", "_recency_weight", b"_recency_weight", "_role_weight", b"_role_weight", "_target", b"_target", "content_weight", b"content_weight", "recency_weight", b"recency_weight", "role_weight", b"role_weight", "target", b"target"]  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["_content_weight", b"_content_weight", "_recency_weight", b"_recency_weight", "_role_weight", b"_role_weight", "_target", b"_target", "content_weight", b"content_weight", "recency_weight", b"recency_weight", "role_weight", b"role_weight", "target", b"target"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    _WhichOneofReturnType__content_weight: _TypeAlias = _typing.Literal["content_weight"]  # noqa: Y015
+    _WhichOneofArgType__content_weight: _TypeAlias = _typing.Literal["_content_weight", b"_content_weight"]  # noqa: Y015
+    _WhichOneofReturnType__recency_weight: _TypeAlias = _typing.Literal["recency_weight"]  # noqa: Y015
+    _WhichOneofArgType__recency_weight: _TypeAlias = _typing.Literal["_recency_weight", b"_recency_weight"]  # noqa: Y015
+    _WhichOneofReturnType__role_weight: _TypeAlias = _typing.Literal["role_weight"]  # noqa: Y015
+    _WhichOneofArgType__role_weight: _TypeAlias = _typing.Literal["_role_weight", b"_role_weight"]  # noqa: Y015
+    _WhichOneofReturnType__target: _TypeAlias = _typing.Literal["target"]  # noqa: Y015
+    _WhichOneofArgType__target: _TypeAlias = _typing.Literal["_target", b"_target"]  # noqa: Y015
+    @_typing.overload
+    def WhichOneof(self, oneof_group: _WhichOneofArgType__content_weight) -> _WhichOneofReturnType__content_weight | None: ...
+    @_typing.overload
+    def WhichOneof(self, oneof_group: _WhichOneofArgType__recency_weight) -> _WhichOneofReturnType__recency_weight | None: ...
+    @_typing.overload
+    def WhichOneof(self, oneof_group: _WhichOneofArgType__role_weight) -> _WhichOneofReturnType__role_weight | None: ...
+    @_typing.overload
+    def WhichOneof(self, oneof_group: _WhichOneofArgType__target) -> _WhichOneofReturnType__target | None: ...
+
+Global___PruneConfig: _TypeAlias = PruneConfig  # noqa: Y015
+
+@_typing.final
+class WindowConfig(_message.Message):
+    """What `window` keeps: of the two the smaller. With neither, half of the limit."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    MESSAGES_FIELD_NUMBER: _builtins.int
+    TOKENS_FIELD_NUMBER: _builtins.int
+    messages: _builtins.int
+    """Messages at the end, rounded outwards to whole groups."""
+    tokens: _builtins.int
+    """Tokens at the end."""
+    def __init__(
+        self,
+        *,
+        messages: _builtins.int | None = ...,
+        tokens: _builtins.int | None = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _typing.Literal["_messages", b"_messages", "_tokens", b"_tokens", "messages", b"messages", "tokens", b"tokens"]  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["_messages", b"_messages", "_tokens", b"_tokens", "messages", b"messages", "tokens", b"tokens"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    _WhichOneofReturnType__messages: _TypeAlias = _typing.Literal["messages"]  # noqa: Y015
+    _WhichOneofArgType__messages: _TypeAlias = _typing.Literal["_messages", b"_messages"]  # noqa: Y015
+    _WhichOneofReturnType__tokens: _TypeAlias = _typing.Literal["tokens"]  # noqa: Y015
+    _WhichOneofArgType__tokens: _TypeAlias = _typing.Literal["_tokens", b"_tokens"]  # noqa: Y015
+    @_typing.overload
+    def WhichOneof(self, oneof_group: _WhichOneofArgType__messages) -> _WhichOneofReturnType__messages | None: ...
+    @_typing.overload
+    def WhichOneof(self, oneof_group: _WhichOneofArgType__tokens) -> _WhichOneofReturnType__tokens | None: ...
+
+Global___WindowConfig: _TypeAlias = WindowConfig  # noqa: Y015
+
+@_typing.final
+class InheritanceConfig(_message.Message):
+    """What a task takes over from an earlier one. What is unset is as the server is configured."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    ENABLED_FIELD_NUMBER: _builtins.int
+    MAX_SUMMARY_TOKENS_FIELD_NUMBER: _builtins.int
+    enabled: _builtins.bool
+    """Whether `inherit` AUTO looks for an earlier task."""
+    max_summary_tokens: _builtins.int
+    """Most tokens of what is taken over."""
+    def __init__(
+        self,
+        *,
+        enabled: _builtins.bool | None = ...,
+        max_summary_tokens: _builtins.int | None = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _typing.Literal["_enabled", b"_enabled", "_max_summary_tokens", b"_max_summary_tokens", "enabled", b"enabled", "max_summary_tokens", b"max_summary_tokens"]  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["_enabled", b"_enabled", "_max_summary_tokens", b"_max_summary_tokens", "enabled", b"enabled", "max_summary_tokens", b"max_summary_tokens"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    _WhichOneofReturnType__enabled: _TypeAlias = _typing.Literal["enabled"]  # noqa: Y015
+    _WhichOneofArgType__enabled: _TypeAlias = _typing.Literal["_enabled", b"_enabled"]  # noqa: Y015
+    _WhichOneofReturnType__max_summary_tokens: _TypeAlias = _typing.Literal["max_summary_tokens"]  # noqa: Y015
+    _WhichOneofArgType__max_summary_tokens: _TypeAlias = _typing.Literal["_max_summary_tokens", b"_max_summary_tokens"]  # noqa: Y015
+    @_typing.overload
+    def WhichOneof(self, oneof_group: _WhichOneofArgType__enabled) -> _WhichOneofReturnType__enabled | None: ...
+    @_typing.overload
+    def WhichOneof(self, oneof_group: _WhichOneofArgType__max_summary_tokens) -> _WhichOneofReturnType__max_summary_tokens | None: ...
+
+Global___InheritanceConfig: _TypeAlias = InheritanceConfig  # noqa: Y015
 
 @_typing.final
 class TaskConfig(_message.Message):
@@ -162,12 +383,17 @@ class TaskConfig(_message.Message):
     COMPRESSION_FIELD_NUMBER: _builtins.int
     EXTRA_JSON_FIELD_NUMBER: _builtins.int
     TOKEN_COUNTER_FIELD_NUMBER: _builtins.int
+    PRUNE_FIELD_NUMBER: _builtins.int
+    WINDOW_FIELD_NUMBER: _builtins.int
+    INHERITANCE_FIELD_NUMBER: _builtins.int
     llm_provider: _builtins.str
     """The provider the agent talks to: `openai`, `openai_responses`, `anthropic`, `ollama`, `lmstudio`."""
     model: _builtins.str
     """The model the agent talks to."""
     context_length: _builtins.int
-    """Tokens the model takes. Unset: what the server's configuration says of the provider, or a guess; `limit_source` tells."""
+    """Tokens the model takes. Unset: what the server knows of the model or of the provider, or a guess;
+    `limit_source` tells.
+    """
     durability: _builtins.str
     """`group`, `each` or `process`. Empty: as the server is configured."""
     extra_json: _builtins.str
@@ -183,6 +409,18 @@ class TaskConfig(_message.Message):
     def compression(self) -> Global___CompressionConfig:
         """How its context is kept small."""
 
+    @_builtins.property
+    def prune(self) -> Global___PruneConfig:
+        """How `prune` chooses."""
+
+    @_builtins.property
+    def window(self) -> Global___WindowConfig:
+        """What `window` keeps."""
+
+    @_builtins.property
+    def inheritance(self) -> Global___InheritanceConfig:
+        """What it takes over from an earlier task."""
+
     def __init__(
         self,
         *,
@@ -193,10 +431,13 @@ class TaskConfig(_message.Message):
         compression: Global___CompressionConfig | None = ...,
         extra_json: _builtins.str = ...,
         token_counter: _builtins.str = ...,
+        prune: Global___PruneConfig | None = ...,
+        window: Global___WindowConfig | None = ...,
+        inheritance: Global___InheritanceConfig | None = ...,
     ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _typing.Literal["_context_length", b"_context_length", "compression", b"compression", "context_length", b"context_length"]  # noqa: Y015
+    _HasFieldArgType: _TypeAlias = _typing.Literal["_context_length", b"_context_length", "compression", b"compression", "context_length", b"context_length", "inheritance", b"inheritance", "prune", b"prune", "window", b"window"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["_context_length", b"_context_length", "compression", b"compression", "context_length", b"context_length", "durability", b"durability", "extra_json", b"extra_json", "llm_provider", b"llm_provider", "model", b"model", "token_counter", b"token_counter"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["_context_length", b"_context_length", "compression", b"compression", "context_length", b"context_length", "durability", b"durability", "extra_json", b"extra_json", "inheritance", b"inheritance", "llm_provider", b"llm_provider", "model", b"model", "prune", b"prune", "token_counter", b"token_counter", "window", b"window"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     _WhichOneofReturnType__context_length: _TypeAlias = _typing.Literal["context_length"]  # noqa: Y015
     _WhichOneofArgType__context_length: _TypeAlias = _typing.Literal["_context_length", b"_context_length"]  # noqa: Y015

@@ -149,6 +149,12 @@ impl Tree {
         Ok(file)
     }
 
+    /// One more name of a file. After a power cut each name has a file of its own: what has two names is not written any
+    /// more.
+    pub(super) fn link(&mut self, file: Arc<FileNode>, path: &StorePath) -> io::Result<()> {
+        self.add(path, Node::File(file))
+    }
+
     pub(super) fn add_dir(&mut self, path: &StorePath) -> io::Result<()> {
         let dir = DirNode::with(fresh(&mut self.next_id), Entries::new());
         self.add(path, Node::Dir(dir))

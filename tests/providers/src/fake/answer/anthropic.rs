@@ -1,9 +1,10 @@
 //! Messages: thinking with its signature, text, calls.
 
 use crate::anthropic::sign;
+use crate::place;
 use serde_json::{Value, json};
 
-use super::Reply;
+use super::{Reply, Step};
 
 fn stop_reason(finish: &str) -> &str {
     match finish {
@@ -26,17 +27,20 @@ fn usage(reply: &Reply, output: u64) -> Value {
 }
 
 fn blocks(reply: &Reply) -> Vec<Value> {
-    let mut blocks = Vec::new();
-    if let Some(thinking) = &reply.thinking {
-        blocks.push(json!({"type": "thinking", "thinking": thinking, "signature": sign(thinking)}));
-    }
-    if !reply.text.is_empty() {
-        blocks.push(json!({"type": "text", "text": reply.text}));
-    }
-    for call in &reply.calls {
-        blocks.push(json!({"type": "tool_use", "id": call.id, "name": call.name, "input": call.input()}));
-    }
-    blocks
+    let tags = reply.tags();
+    let block = |(at, step): (usize, &Step)| match step {
+        Step::Think(thinking) => {
+            let (before, behind) = place::neighbours(&tags, at);
+            let signature = place::sealed(&sign(thinking), before, behind);
+            json!({"type": "thinking", "thinking": thinking, "signature": signature})
+        }
+        Step::Say(text) => json!({"type": "text", "text": text}),
+        Step::Call(call) => {
+            let call = &reply.calls[*call];
+            json!({"type": "tool_use", "id": call.id, "name": call.name, "input": call.input()})
+        }
+    };
+    reply.steps.iter().enumerate().map(block).collect()
 }
 
 fn message(reply: &Reply, content: Vec<Value>, stop: Value, output: u64) -> Value {
@@ -66,7 +70,7 @@ pub(super) fn stream(reply: &Reply) -> Vec<Value> {
         let delta = |delta: Value| json!({"type": "content_block_delta", "index": index, "delta": delta});
         let (empty, deltas): (Value, Vec<Value>) = match block["type"].as_str().unwrap_or_default() {
             "thinking" => {
-                let thinking = reply.thinking.as_deref().unwrap_or_default();
+                let thinking = block["thinking"].as_str().unwrap_or_default();
                 let thoughts = Reply::pieces(thinking);
                 let thoughts =
                     thoughts.iter().map(|piece| json!({"type": "thinking_delta", "thinking": piece}));
@@ -75,7 +79,7 @@ pub(super) fn stream(reply: &Reply) -> Vec<Value> {
                 (empty, thoughts.chain([signature]).collect())
             }
             "text" => {
-                let pieces = Reply::pieces(&reply.text);
+                let pieces = Reply::pieces(block["text"].as_str().unwrap_or_default());
                 let texts = pieces.iter().map(|piece| json!({"type": "text_delta", "text": piece}));
                 (json!({"type": "text", "text": ""}), texts.collect())
             }

@@ -1,27 +1,35 @@
 //! Responses: items and the events of their making.
 
 use crate::openai_responses::ENCRYPTED;
+use crate::place;
 use serde_json::{Value, json};
 
-use super::{Called, Reply};
+use super::{Called, Reply, Step};
 
-fn reasoning(reply: &Reply, thinking: &str) -> Value {
+/// The id of an item of its kind: the first one, and those that follow.
+fn id(kind: &str, reply: &Reply, at: usize) -> String {
+    if at == 0 { format!("{kind}_fake{}", reply.number) } else { format!("{kind}_fake{}_{at}", reply.number) }
+}
+
+fn reasoning(reply: &Reply, at: usize, thinking: &str) -> Value {
+    let tags = reply.tags();
+    let (before, behind) = place::neighbours(&tags, at);
     json!({
         "type": "reasoning",
-        "id": format!("rs_fake{}", reply.number),
+        "id": id("rs", reply, at),
         "summary": [{"type": "summary_text", "text": thinking}],
-        "encrypted_content": format!("{ENCRYPTED}{}", reply.number),
+        "encrypted_content": place::sealed(&format!("{ENCRYPTED}{}", reply.number), before, behind),
     })
 }
 
-fn message(reply: &Reply, text: &str, status: &str) -> Value {
+fn message(id: &Value, text: &str, status: &str) -> Value {
     let content = if text.is_empty() {
         json!([])
     } else {
         json!([{"type": "output_text", "text": text, "annotations": [], "logprobs": []}])
     };
     json!({
-        "type": "message", "id": format!("msg_fake{}", reply.number), "role": "assistant", "status": status,
+        "type": "message", "id": id, "role": "assistant", "status": status,
         "content": content,
     })
 }
@@ -36,16 +44,15 @@ fn call(reply: &Reply, index: usize, call: &Called, given: &str, status: &str) -
 }
 
 fn items(reply: &Reply) -> Vec<Value> {
-    let mut items = Vec::new();
-    if let Some(thinking) = &reply.thinking {
-        items.push(reasoning(reply, thinking));
-    }
-    if !reply.text.is_empty() {
-        items.push(message(reply, &reply.text, "completed"));
-    }
-    let calls = reply.calls.iter().enumerate();
-    items.extend(calls.map(|(index, one)| call(reply, index, one, &one.arguments, "completed")));
-    items
+    let item = |(at, step): (usize, &Step)| match step {
+        Step::Think(thinking) => reasoning(reply, at, thinking),
+        Step::Say(text) => message(&json!(id("msg", reply, at)), text, "completed"),
+        Step::Call(index) => {
+            let one = &reply.calls[*index];
+            call(reply, *index, one, &one.arguments, "completed")
+        }
+    };
+    reply.steps.iter().enumerate().map(item).collect()
 }
 
 fn response(reply: &Reply, done: bool) -> Value {
@@ -96,7 +103,7 @@ pub(super) fn stream(reply: &Reply) -> Vec<Value> {
         json!({"type": "response.in_progress", "response": response(reply, false)}),
     ];
     for (at, item) in items(reply).into_iter().enumerate() {
-        let (begun, inner) = making(reply, at, &item);
+        let (begun, inner) = making(at, &item);
         events.push(json!({"type": "response.output_item.added", "output_index": at, "item": begun}));
         events.extend(inner);
         events.push(json!({"type": "response.output_item.done", "output_index": at, "item": item}));
@@ -111,14 +118,14 @@ pub(super) fn stream(reply: &Reply) -> Vec<Value> {
 }
 
 /// An item as it begins, and what happens until it is done.
-fn making(reply: &Reply, at: usize, item: &Value) -> (Value, Vec<Value>) {
+fn making(at: usize, item: &Value) -> (Value, Vec<Value>) {
     let id = &item["id"];
     let mut begun = item.clone();
     let mut events = Vec::new();
     match item["type"].as_str().unwrap_or_default() {
         "reasoning" => {
             begun["summary"] = json!([]);
-            let text = reply.thinking.as_deref().unwrap_or_default();
+            let text = item["summary"][0]["text"].as_str().unwrap_or_default();
             let event = |kind: &str, key: &str, value: Value| {
                 json!({"type": format!("response.reasoning_summary_{kind}"), "item_id": id, "output_index": at,
                     "summary_index": 0, key: value})
@@ -130,7 +137,8 @@ fn making(reply: &Reply, at: usize, item: &Value) -> (Value, Vec<Value>) {
             events.push(event("part.done", "part", part(text)));
         }
         "message" => {
-            begun = message(reply, "", "in_progress");
+            begun = message(id, "", "in_progress");
+            let said = item["content"][0]["text"].as_str().unwrap_or_default();
             let event = |kind: &str, key: &str, value: Value| {
                 json!({"type": format!("response.{kind}"), "item_id": id, "output_index": at, "content_index": 0,
                     key: value, "logprobs": []})
@@ -138,10 +146,10 @@ fn making(reply: &Reply, at: usize, item: &Value) -> (Value, Vec<Value>) {
             let part =
                 |text: &str| json!({"type": "output_text", "text": text, "annotations": [], "logprobs": []});
             events.push(event("content_part.added", "part", part("")));
-            let pieces = Reply::pieces(&reply.text);
+            let pieces = Reply::pieces(said);
             events.extend(pieces.iter().map(|piece| event("output_text.delta", "delta", json!(piece))));
-            events.push(event("output_text.done", "text", json!(reply.text)));
-            events.push(event("content_part.done", "part", part(&reply.text)));
+            events.push(event("output_text.done", "text", json!(said)));
+            events.push(event("content_part.done", "part", part(said)));
         }
         kind => {
             let (name, key) = if kind == "function_call" {

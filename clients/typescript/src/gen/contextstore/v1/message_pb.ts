@@ -12,7 +12,7 @@ import type { Message as Message$1 } from "@bufbuild/protobuf";
  * Describes the file contextstore/v1/message.proto.
  */
 export const file_contextstore_v1_message: GenFile = /*@__PURE__*/
-  fileDesc("Ch1jb250ZXh0c3RvcmUvdjEvbWVzc2FnZS5wcm90bxIPY29udGV4dHN0b3JlLnYxIkUKCFRvb2xDYWxsEgoKAmlkGAEgASgJEgwKBHR5cGUYAiABKAkSDAoEbmFtZRgDIAEoCRIRCglhcmd1bWVudHMYBCABKAkiuAEKB01lc3NhZ2USDAoEcm9sZRgBIAEoCRIPCgdjb250ZW50GAIgASgJEhQKDGNvbnRlbnRfanNvbhgDIAEoCRIMCgRuYW1lGAQgASgJEi0KCnRvb2xfY2FsbHMYBSADKAsyGS5jb250ZXh0c3RvcmUudjEuVG9vbENhbGwSFAoMdG9vbF9jYWxsX2lkGAYgASgJEhEKCXRvb2xfbmFtZRgHIAEoCRISCgpleHRyYV9qc29uGAggASgJInYKCFByZXNzdXJlEg4KBnRva2VucxgBIAEoBBINCgVsaW1pdBgCIAEoBBIUCgxsaW1pdF9zb3VyY2UYAyABKAkSDQoFcmF0aW8YBCABKAESDQoFc3RhZ2UYBSABKAkSFwoPc2hvdWxkX2NvbXByZXNzGAYgASgIIpQCCgdTdW1tYXJ5EgoKAmlkGAEgASgEEhEKCXN0YXJ0X3NlcRgCIAEoBBIPCgdlbmRfc2VxGAMgASgEEg8KB3N1bW1hcnkYBCABKAkSIAoYY29tcHJlc3NlZF9tZXNzYWdlX2NvdW50GAUgASgEEhcKD29yaWdpbmFsX3Rva2VucxgGIAEoBBIWCg5zdW1tYXJ5X3Rva2VucxgHIAEoBBIQCghzdHJhdGVneRgIIAEoCRINCgVtb2RlbBgJIAEoCRIvCgtjcmVhdGVfdGltZRgKIAEoCzIaLmdvb2dsZS5wcm90b2J1Zi5UaW1lc3RhbXASFAoMdG9rZW5zX3NhdmVkGAsgASgEEg0KBXJhdGlvGAwgASgBYgZwcm90bzM", [file_google_protobuf_timestamp]);
+  fileDesc("Ch1jb250ZXh0c3RvcmUvdjEvbWVzc2FnZS5wcm90bxIPY29udGV4dHN0b3JlLnYxIkUKCFRvb2xDYWxsEgoKAmlkGAEgASgJEgwKBHR5cGUYAiABKAkSDAoEbmFtZRgDIAEoCRIRCglhcmd1bWVudHMYBCABKAkiuAEKB01lc3NhZ2USDAoEcm9sZRgBIAEoCRIPCgdjb250ZW50GAIgASgJEhQKDGNvbnRlbnRfanNvbhgDIAEoCRIMCgRuYW1lGAQgASgJEi0KCnRvb2xfY2FsbHMYBSADKAsyGS5jb250ZXh0c3RvcmUudjEuVG9vbENhbGwSFAoMdG9vbF9jYWxsX2lkGAYgASgJEhEKCXRvb2xfbmFtZRgHIAEoCRISCgpleHRyYV9qc29uGAggASgJIpUBCghQcmVzc3VyZRIOCgZ0b2tlbnMYASABKAQSDQoFbGltaXQYAiABKAQSFAoMbGltaXRfc291cmNlGAMgASgJEg0KBXJhdGlvGAQgASgBEg0KBXN0YWdlGAUgASgJEhcKD3Nob3VsZF9jb21wcmVzcxgGIAEoCBIMCgRvdmVyGAcgASgIEg8KB2JyZWFrZXIYCCABKAkiqwIKB1N1bW1hcnkSCgoCaWQYASABKAQSEQoJc3RhcnRfc2VxGAIgASgEEg8KB2VuZF9zZXEYAyABKAQSDwoHc3VtbWFyeRgEIAEoCRIgChhjb21wcmVzc2VkX21lc3NhZ2VfY291bnQYBSABKAQSFwoPb3JpZ2luYWxfdG9rZW5zGAYgASgEEhYKDnN1bW1hcnlfdG9rZW5zGAcgASgEEhAKCHN0cmF0ZWd5GAggASgJEg0KBW1vZGVsGAkgASgJEi8KC2NyZWF0ZV90aW1lGAogASgLMhouZ29vZ2xlLnByb3RvYnVmLlRpbWVzdGFtcBIUCgx0b2tlbnNfc2F2ZWQYCyABKAQSDQoFcmF0aW8YDCABKAESFQoNc2VjdGlvbnNfanNvbhgNIAEoCWIGcHJvdG8z", [file_google_protobuf_timestamp]);
 
 /**
  * A tool call that the model asks for.
@@ -149,8 +149,8 @@ export type Pressure = Message$1<"contextstore.v1.Pressure"> & {
   limit: bigint;
 
   /**
-   * Where the limit comes from: `task` (its configuration), `server` (`context_length` of its provider in the server's
-   * configuration) or `default` (a guess by provider).
+   * Where the limit comes from: `task` (its configuration), `server` (`models` or `context_length` of its provider in the
+   * server's configuration), `model` (a well-known one) or `default` (a guess by provider).
    *
    * @generated from field: string limit_source = 3;
    */
@@ -176,6 +176,22 @@ export type Pressure = Message$1<"contextstore.v1.Pressure"> & {
    * @generated from field: bool should_compress = 6;
    */
   shouldCompress: boolean;
+
+  /**
+   * Whether what may not go (system prompt, pinned messages, calls that wait for results and what is behind them) alone
+   * reaches the threshold, so that no compression helps. As the last try has found; a restart forgets it.
+   *
+   * @generated from field: bool over = 7;
+   */
+  over: boolean;
+
+  /**
+   * The breaker of the LLM that summarises for this task: `closed`, or `open` after it failed several times in a row: the
+   * built-in summariser is used until the breaker closes. Empty if no LLM summarises.
+   *
+   * @generated from field: string breaker = 8;
+   */
+  breaker: string;
 };
 
 /**
@@ -274,6 +290,14 @@ export type Summary = Message$1<"contextstore.v1.Summary"> & {
    * @generated from field: double ratio = 12;
    */
   ratio: number;
+
+  /**
+   * If fixed sections were asked for: a JSON object of lists of text, `goal`, `decisions`, `changes`, `files`, `errors`,
+   * `pending` and perhaps others.
+   *
+   * @generated from field: string sections_json = 13;
+   */
+  sectionsJson: string;
 };
 
 /**

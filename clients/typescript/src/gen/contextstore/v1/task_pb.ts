@@ -12,7 +12,7 @@ import type { Message } from "@bufbuild/protobuf";
  * Describes the file contextstore/v1/task.proto.
  */
 export const file_contextstore_v1_task: GenFile = /*@__PURE__*/
-  fileDesc("Chpjb250ZXh0c3RvcmUvdjEvdGFzay5wcm90bxIPY29udGV4dHN0b3JlLnYxIl8KB1Rhc2tLZXkSEwoLdGFza19zb3VyY2UYASABKAkSDQoFb3duZXIYAiABKAkSDAoEcmVwbxgDIAEoCRIRCgl0YXNrX3R5cGUYBCABKAkSDwoHdGFza19pZBgFIAEoCSJDCgZIb2xkZXISEwoLaW5zdGFuY2VfaWQYASABKAkSEgoKcHJvY2Vzc19pZBgCIAEoDRIQCghob3N0bmFtZRgDIAEoCSLPAQoRQ29tcHJlc3Npb25Db25maWcSEQoEYXV0bxgBIAEoCEgAiAEBEhAKCHN0cmF0ZWd5GAIgASgJEhYKCXRocmVzaG9sZBgDIAEoAUgBiAEBEhwKD3Rva2VuX3RocmVzaG9sZBgEIAEoBEgCiAEBEh4KEW1heF9yZXF1ZXN0X2J5dGVzGAUgASgESAOIAQFCBwoFX2F1dG9CDAoKX3RocmVzaG9sZEISChBfdG9rZW5fdGhyZXNob2xkQhQKEl9tYXhfcmVxdWVzdF9ieXRlcyLZAQoKVGFza0NvbmZpZxIUCgxsbG1fcHJvdmlkZXIYASABKAkSDQoFbW9kZWwYAiABKAkSGwoOY29udGV4dF9sZW5ndGgYAyABKARIAIgBARISCgpkdXJhYmlsaXR5GAQgASgJEjcKC2NvbXByZXNzaW9uGAUgASgLMiIuY29udGV4dHN0b3JlLnYxLkNvbXByZXNzaW9uQ29uZmlnEhIKCmV4dHJhX2pzb24YBiABKAkSFQoNdG9rZW5fY291bnRlchgHIAEoCUIRCg9fY29udGV4dF9sZW5ndGgi2gEKBUxlYXNlEhIKCmdlbmVyYXRpb24YASABKAQSJwoGaG9sZGVyGAIgASgLMhcuY29udGV4dHN0b3JlLnYxLkhvbGRlchIxCg1hY3F1aXJlZF90aW1lGAMgASgLMhouZ29vZ2xlLnByb3RvYnVmLlRpbWVzdGFtcBIwCgxyZW5ld2VkX3RpbWUYBCABKAsyGi5nb29nbGUucHJvdG9idWYuVGltZXN0YW1wEi8KC2V4cGlyZV90aW1lGAUgASgLMhouZ29vZ2xlLnByb3RvYnVmLlRpbWVzdGFtcCL2AgoOVGFza1N0YXRpc3RpY3MSFgoOdG90YWxfbWVzc2FnZXMYASABKAQSFgoObWVzc2FnZV90b2tlbnMYAiABKAQSFQoNdmlld19tZXNzYWdlcxgDIAEoBBITCgt2aWV3X3Rva2VucxgEIAEoBBISCgp2aWV3X2J5dGVzGAUgASgEEhYKDmxsbV9jYWxsX2NvdW50GAYgASgEEhQKDHRvdGFsX3Rva2VucxgHIAEoBBIXCg90b29sX2NhbGxfY291bnQYCCABKAQSGAoQdG90YWxfdG9vbF9jYWxscxgJIAEoBBIaChJ0b29sX3N1Y2Nlc3NfY291bnQYCiABKAQSGQoRY29tcHJlc3Npb25fY291bnQYCyABKAQSFwoPdG90YWxfc3VtbWFyaWVzGAwgASgEEhMKC3RvdGFsX3BsYW5zGA0gASgEEhcKD3Bpbm5lZF9tZXNzYWdlcxgOIAEoBBIVCg1ieXRlc19vbl9kaXNrGA8gASgEIsUECgRUYXNrEgwKBHV1aWQYASABKAkSJQoDa2V5GAIgASgLMhguY29udGV4dHN0b3JlLnYxLlRhc2tLZXkSDAoEdXNlchgDIAEoCRIOCgZzdGF0dXMYBCABKAkSDgoGaGVhbHRoGAUgASgJEhUKDWVycm9yX21lc3NhZ2UYBiABKAkSKwoGY29uZmlnGAcgASgLMhsuY29udGV4dHN0b3JlLnYxLlRhc2tDb25maWcSLwoLY3JlYXRlX3RpbWUYCCABKAsyGi5nb29nbGUucHJvdG9idWYuVGltZXN0YW1wEi8KC3VwZGF0ZV90aW1lGAkgASgLMhouZ29vZ2xlLnByb3RvYnVmLlRpbWVzdGFtcBIxCg1jb21wbGV0ZV90aW1lGAogASgLMhouZ29vZ2xlLnByb3RvYnVmLlRpbWVzdGFtcBIlCgVsZWFzZRgLIAEoCzIWLmNvbnRleHRzdG9yZS52MS5MZWFzZRIYChBsZWFzZV9nZW5lcmF0aW9uGAwgASgEEjMKCnN0YXRpc3RpY3MYDSABKAsyHy5jb250ZXh0c3RvcmUudjEuVGFza1N0YXRpc3RpY3MSEAoIaGFzX3BsYW4YDiABKAgSEQoJZGlyZWN0b3J5GA8gASgJEhcKD3ZpZXdfZ2VuZXJhdGlvbhgQIAEoBBIQCghsYXN0X3NlcRgRIAEoBBIVCg1maW5hbF9zdW1tYXJ5GBIgASgJEhIKCnByb2Nlc3NfaWQYEyABKA0SEAoIaG9zdG5hbWUYFCABKAliBnByb3RvMw", [file_google_protobuf_timestamp]);
+  fileDesc("Chpjb250ZXh0c3RvcmUvdjEvdGFzay5wcm90bxIPY29udGV4dHN0b3JlLnYxIl8KB1Rhc2tLZXkSEwoLdGFza19zb3VyY2UYASABKAkSDQoFb3duZXIYAiABKAkSDAoEcmVwbxgDIAEoCRIRCgl0YXNrX3R5cGUYBCABKAkSDwoHdGFza19pZBgFIAEoCSJDCgZIb2xkZXISEwoLaW5zdGFuY2VfaWQYASABKAkSEgoKcHJvY2Vzc19pZBgCIAEoDRIQCghob3N0bmFtZRgDIAEoCSLqBQoRQ29tcHJlc3Npb25Db25maWcSEQoEYXV0bxgBIAEoCEgAiAEBEhAKCHN0cmF0ZWd5GAIgASgJEhYKCXRocmVzaG9sZBgDIAEoAUgBiAEBEhwKD3Rva2VuX3RocmVzaG9sZBgEIAEoBEgCiAEBEh4KEW1heF9yZXF1ZXN0X2J5dGVzGAUgASgESAOIAQESFAoHZW5hYmxlZBgGIAEoCEgEiAEBEiEKFGtlZXBfcmVjZW50X21lc3NhZ2VzGAcgASgNSAWIAQESGQoMbWluX21lc3NhZ2VzGAggASgNSAaIAQESEgoKY29tcGxleGl0eRgJIAEoCRIOCgZwcmVzZXQYCiABKAkSEgoKc3VtbWFyaXplchgLIAEoCRIQCghwcm92aWRlchgMIAEoCRINCgVtb2RlbBgNIAEoCRIWCg5zdW1tYXJ5X3Byb21wdBgOIAEoCRIcChRmaW5hbF9zdW1tYXJ5X3Byb21wdBgPIAEoCRIaChJzdW1tYXJ5X2RpcmVjdGl2ZXMYECADKAkSFQoNcmV0YWluX3Byb21wdBgRIAEoCRIZChFyZXRhaW5fZGlyZWN0aXZlcxgSIAMoCRIeChFyZXRhaW5fbGFzdF90dXJucxgTIAEoDUgHiAEBEhcKCnN0cnVjdHVyZWQYFCABKAhICIgBARIWCglrZWVwX3BsYW4YFSABKAhICYgBARIbCg5zdW1tYXJ5X3Rva2VucxgWIAEoBEgKiAEBQgcKBV9hdXRvQgwKCl90aHJlc2hvbGRCEgoQX3Rva2VuX3RocmVzaG9sZEIUChJfbWF4X3JlcXVlc3RfYnl0ZXNCCgoIX2VuYWJsZWRCFwoVX2tlZXBfcmVjZW50X21lc3NhZ2VzQg8KDV9taW5fbWVzc2FnZXNCFAoSX3JldGFpbl9sYXN0X3R1cm5zQg0KC19zdHJ1Y3R1cmVkQgwKCl9rZWVwX3BsYW5CEQoPX3N1bW1hcnlfdG9rZW5zIrcBCgtQcnVuZUNvbmZpZxITCgZ0YXJnZXQYASABKAFIAIgBARIbCg5yZWNlbmN5X3dlaWdodBgCIAEoAUgBiAEBEhgKC3JvbGVfd2VpZ2h0GAMgASgBSAKIAQESGwoOY29udGVudF93ZWlnaHQYBCABKAFIA4gBAUIJCgdfdGFyZ2V0QhEKD19yZWNlbmN5X3dlaWdodEIOCgxfcm9sZV93ZWlnaHRCEQoPX2NvbnRlbnRfd2VpZ2h0IlIKDFdpbmRvd0NvbmZpZxIVCghtZXNzYWdlcxgBIAEoDUgAiAEBEhMKBnRva2VucxgCIAEoBEgBiAEBQgsKCV9tZXNzYWdlc0IJCgdfdG9rZW5zIm0KEUluaGVyaXRhbmNlQ29uZmlnEhQKB2VuYWJsZWQYASABKAhIAIgBARIfChJtYXhfc3VtbWFyeV90b2tlbnMYAiABKARIAYgBAUIKCghfZW5hYmxlZEIVChNfbWF4X3N1bW1hcnlfdG9rZW5zIu4CCgpUYXNrQ29uZmlnEhQKDGxsbV9wcm92aWRlchgBIAEoCRINCgVtb2RlbBgCIAEoCRIbCg5jb250ZXh0X2xlbmd0aBgDIAEoBEgAiAEBEhIKCmR1cmFiaWxpdHkYBCABKAkSNwoLY29tcHJlc3Npb24YBSABKAsyIi5jb250ZXh0c3RvcmUudjEuQ29tcHJlc3Npb25Db25maWcSEgoKZXh0cmFfanNvbhgGIAEoCRIVCg10b2tlbl9jb3VudGVyGAcgASgJEisKBXBydW5lGAggASgLMhwuY29udGV4dHN0b3JlLnYxLlBydW5lQ29uZmlnEi0KBndpbmRvdxgJIAEoCzIdLmNvbnRleHRzdG9yZS52MS5XaW5kb3dDb25maWcSNwoLaW5oZXJpdGFuY2UYCiABKAsyIi5jb250ZXh0c3RvcmUudjEuSW5oZXJpdGFuY2VDb25maWdCEQoPX2NvbnRleHRfbGVuZ3RoItoBCgVMZWFzZRISCgpnZW5lcmF0aW9uGAEgASgEEicKBmhvbGRlchgCIAEoCzIXLmNvbnRleHRzdG9yZS52MS5Ib2xkZXISMQoNYWNxdWlyZWRfdGltZRgDIAEoCzIaLmdvb2dsZS5wcm90b2J1Zi5UaW1lc3RhbXASMAoMcmVuZXdlZF90aW1lGAQgASgLMhouZ29vZ2xlLnByb3RvYnVmLlRpbWVzdGFtcBIvCgtleHBpcmVfdGltZRgFIAEoCzIaLmdvb2dsZS5wcm90b2J1Zi5UaW1lc3RhbXAi9gIKDlRhc2tTdGF0aXN0aWNzEhYKDnRvdGFsX21lc3NhZ2VzGAEgASgEEhYKDm1lc3NhZ2VfdG9rZW5zGAIgASgEEhUKDXZpZXdfbWVzc2FnZXMYAyABKAQSEwoLdmlld190b2tlbnMYBCABKAQSEgoKdmlld19ieXRlcxgFIAEoBBIWCg5sbG1fY2FsbF9jb3VudBgGIAEoBBIUCgx0b3RhbF90b2tlbnMYByABKAQSFwoPdG9vbF9jYWxsX2NvdW50GAggASgEEhgKEHRvdGFsX3Rvb2xfY2FsbHMYCSABKAQSGgoSdG9vbF9zdWNjZXNzX2NvdW50GAogASgEEhkKEWNvbXByZXNzaW9uX2NvdW50GAsgASgEEhcKD3RvdGFsX3N1bW1hcmllcxgMIAEoBBITCgt0b3RhbF9wbGFucxgNIAEoBBIXCg9waW5uZWRfbWVzc2FnZXMYDiABKAQSFQoNYnl0ZXNfb25fZGlzaxgPIAEoBCLFBAoEVGFzaxIMCgR1dWlkGAEgASgJEiUKA2tleRgCIAEoCzIYLmNvbnRleHRzdG9yZS52MS5UYXNrS2V5EgwKBHVzZXIYAyABKAkSDgoGc3RhdHVzGAQgASgJEg4KBmhlYWx0aBgFIAEoCRIVCg1lcnJvcl9tZXNzYWdlGAYgASgJEisKBmNvbmZpZxgHIAEoCzIbLmNvbnRleHRzdG9yZS52MS5UYXNrQ29uZmlnEi8KC2NyZWF0ZV90aW1lGAggASgLMhouZ29vZ2xlLnByb3RvYnVmLlRpbWVzdGFtcBIvCgt1cGRhdGVfdGltZRgJIAEoCzIaLmdvb2dsZS5wcm90b2J1Zi5UaW1lc3RhbXASMQoNY29tcGxldGVfdGltZRgKIAEoCzIaLmdvb2dsZS5wcm90b2J1Zi5UaW1lc3RhbXASJQoFbGVhc2UYCyABKAsyFi5jb250ZXh0c3RvcmUudjEuTGVhc2USGAoQbGVhc2VfZ2VuZXJhdGlvbhgMIAEoBBIzCgpzdGF0aXN0aWNzGA0gASgLMh8uY29udGV4dHN0b3JlLnYxLlRhc2tTdGF0aXN0aWNzEhAKCGhhc19wbGFuGA4gASgIEhEKCWRpcmVjdG9yeRgPIAEoCRIXCg92aWV3X2dlbmVyYXRpb24YECABKAQSEAoIbGFzdF9zZXEYESABKAQSFQoNZmluYWxfc3VtbWFyeRgSIAEoCRISCgpwcm9jZXNzX2lkGBMgASgNEhAKCGhvc3RuYW1lGBQgASgJYgZwcm90bzM", [file_google_protobuf_timestamp]);
 
 /**
  * Where a task comes from: the issue, pull request or ticket it works on. All parts are free text of at most
@@ -101,29 +101,30 @@ export const HolderSchema: GenMessage<Holder> = /*@__PURE__*/
   messageDesc(file_contextstore_v1_task, 1);
 
 /**
- * How a task's context is kept small.
+ * How a task's context is kept small. What is unset or empty is as the server is configured (docs/CONFIG.md has the
+ * defaults).
  *
  * @generated from message contextstore.v1.CompressionConfig
  */
 export type CompressionConfig = Message<"contextstore.v1.CompressionConfig"> & {
   /**
-   * Whether the context is to be compressed without being asked when `should_compress` is reached. Kept with the
-   * task; this version reports pressure and leaves compressing to the agent.
+   * Whether the context is compressed without being asked, in the background, when `should_compress` is reached. If not,
+   * pressure is only reported.
    *
    * @generated from field: optional bool auto = 1;
    */
   auto?: boolean | undefined;
 
   /**
-   * `summarize`, `compact`, `prune` or `window`. Empty: as the server is configured. It decides over the threshold
-   * if none is given: 0.7, and 0.8 for `compact` and `prune`.
+   * `summarize`, `compact`, `prune` or `window` (docs/COMPRESSION.md). It decides over the threshold if none is given:
+   * 0.7, and 0.8 for `compact` and `prune`.
    *
    * @generated from field: string strategy = 2;
    */
   strategy: string;
 
   /**
-   * The share of the limit at which `should_compress` is reached, over 0 and at most 1. Unset: the server's.
+   * The share of the limit at which `should_compress` is reached, over 0 and at most 1.
    *
    * @generated from field: optional double threshold = 3;
    */
@@ -139,11 +140,131 @@ export type CompressionConfig = Message<"contextstore.v1.CompressionConfig"> & {
   /**
    * Bytes that a request to a provider may have. When the view is larger, its oldest images, sounds and files become
    * notes that name their message; the log keeps them. What the model has not answered yet and pinned messages stay.
-   * 0: no limit. Unset: the server's.
+   * 0: no limit.
    *
    * @generated from field: optional uint64 max_request_bytes = 5;
    */
   maxRequestBytes?: bigint | undefined;
+
+  /**
+   * Whether the context is compressed at all, other than by Compress.
+   *
+   * @generated from field: optional bool enabled = 6;
+   */
+  enabled?: boolean | undefined;
+
+  /**
+   * Messages at the end that `summarize` keeps, rounded outwards to whole groups of calls and results.
+   *
+   * @generated from field: optional uint32 keep_recent_messages = 7;
+   */
+  keepRecentMessages?: number | undefined;
+
+  /**
+   * Messages that there must be to summarise, at least.
+   *
+   * @generated from field: optional uint32 min_messages = 8;
+   */
+  minMessages?: number | undefined;
+
+  /**
+   * `simple` (0.5), `medium` (0.7) or `complex` (0.85): sets the threshold if none is given.
+   *
+   * @generated from field: string complexity = 9;
+   */
+  complexity: string;
+
+  /**
+   * `balanced` (8000 tokens, threshold 0.8, prune.target 0.7), `conservative` (6000, 0.6, 0.5) or `aggressive` (12000, 0.9,
+   * 0.8): for what is not given otherwise.
+   *
+   * @generated from field: string preset = 10;
+   */
+  preset: string;
+
+  /**
+   * Who summarises: `auto` (the LLM if one is configured, else the built-in one), `llm` or `extractive`.
+   *
+   * @generated from field: string summarizer = 11;
+   */
+  summarizer: string;
+
+  /**
+   * The provider that summarises. Empty: the task's own, or the server's.
+   *
+   * @generated from field: string provider = 12;
+   */
+  provider: string;
+
+  /**
+   * The model that summarises. Empty: the task's own, or the provider's.
+   *
+   * @generated from field: string model = 13;
+   */
+  model: string;
+
+  /**
+   * What the summariser is asked, instead of the built-in words; at most 16 KiB.
+   *
+   * @generated from field: string summary_prompt = 14;
+   */
+  summaryPrompt: string;
+
+  /**
+   * The same for the summary of a task that ends.
+   *
+   * @generated from field: string final_summary_prompt = 15;
+   */
+  finalSummaryPrompt: string;
+
+  /**
+   * Added to what the summariser is asked, one by one.
+   *
+   * @generated from field: repeated string summary_directives = 16;
+   */
+  summaryDirectives: string[];
+
+  /**
+   * With `compact`: asks the summariser for what is to be kept word for word, beside the summary.
+   *
+   * @generated from field: string retain_prompt = 17;
+   */
+  retainPrompt: string;
+
+  /**
+   * Added to that, one by one.
+   *
+   * @generated from field: repeated string retain_directives = 18;
+   */
+  retainDirectives: string[];
+
+  /**
+   * With `compact`: turns at the end that stay.
+   *
+   * @generated from field: optional uint32 retain_last_turns = 19;
+   */
+  retainLastTurns?: number | undefined;
+
+  /**
+   * Whether summaries have fixed sections: goal, decisions, changes, files, errors, pending.
+   *
+   * @generated from field: optional bool structured = 20;
+   */
+  structured?: boolean | undefined;
+
+  /**
+   * Whether the newest plan stays in the view, word for word.
+   *
+   * @generated from field: optional bool keep_plan = 21;
+   */
+  keepPlan?: boolean | undefined;
+
+  /**
+   * Most tokens of a summary. Unset: a third of what it stands for, at most a tenth of the limit.
+   *
+   * @generated from field: optional uint64 summary_tokens = 22;
+   */
+  summaryTokens?: bigint | undefined;
 };
 
 /**
@@ -152,6 +273,104 @@ export type CompressionConfig = Message<"contextstore.v1.CompressionConfig"> & {
  */
 export const CompressionConfigSchema: GenMessage<CompressionConfig> = /*@__PURE__*/
   messageDesc(file_contextstore_v1_task, 2);
+
+/**
+ * How `prune` chooses. What is unset is as the server is configured.
+ *
+ * @generated from message contextstore.v1.PruneConfig
+ */
+export type PruneConfig = Message<"contextstore.v1.PruneConfig"> & {
+  /**
+   * The share of the limit that is left, over 0 and at most 1.
+   *
+   * @generated from field: optional double target = 1;
+   */
+  target?: number | undefined;
+
+  /**
+   * What the place of a group counts: 0 to 1.
+   *
+   * @generated from field: optional double recency_weight = 2;
+   */
+  recencyWeight?: number | undefined;
+
+  /**
+   * What the speaker counts: 0 to 1.
+   *
+   * @generated from field: optional double role_weight = 3;
+   */
+  roleWeight?: number | undefined;
+
+  /**
+   * What the content counts: 0 to 1.
+   *
+   * @generated from field: optional double content_weight = 4;
+   */
+  contentWeight?: number | undefined;
+};
+
+/**
+ * Describes the message contextstore.v1.PruneConfig.
+ * Use `create(PruneConfigSchema)` to create a new message.
+ */
+export const PruneConfigSchema: GenMessage<PruneConfig> = /*@__PURE__*/
+  messageDesc(file_contextstore_v1_task, 3);
+
+/**
+ * What `window` keeps: of the two the smaller. With neither, half of the limit.
+ *
+ * @generated from message contextstore.v1.WindowConfig
+ */
+export type WindowConfig = Message<"contextstore.v1.WindowConfig"> & {
+  /**
+   * Messages at the end, rounded outwards to whole groups.
+   *
+   * @generated from field: optional uint32 messages = 1;
+   */
+  messages?: number | undefined;
+
+  /**
+   * Tokens at the end.
+   *
+   * @generated from field: optional uint64 tokens = 2;
+   */
+  tokens?: bigint | undefined;
+};
+
+/**
+ * Describes the message contextstore.v1.WindowConfig.
+ * Use `create(WindowConfigSchema)` to create a new message.
+ */
+export const WindowConfigSchema: GenMessage<WindowConfig> = /*@__PURE__*/
+  messageDesc(file_contextstore_v1_task, 4);
+
+/**
+ * What a task takes over from an earlier one. What is unset is as the server is configured.
+ *
+ * @generated from message contextstore.v1.InheritanceConfig
+ */
+export type InheritanceConfig = Message<"contextstore.v1.InheritanceConfig"> & {
+  /**
+   * Whether `inherit` AUTO looks for an earlier task.
+   *
+   * @generated from field: optional bool enabled = 1;
+   */
+  enabled?: boolean | undefined;
+
+  /**
+   * Most tokens of what is taken over.
+   *
+   * @generated from field: optional uint64 max_summary_tokens = 2;
+   */
+  maxSummaryTokens?: bigint | undefined;
+};
+
+/**
+ * Describes the message contextstore.v1.InheritanceConfig.
+ * Use `create(InheritanceConfigSchema)` to create a new message.
+ */
+export const InheritanceConfigSchema: GenMessage<InheritanceConfig> = /*@__PURE__*/
+  messageDesc(file_contextstore_v1_task, 5);
 
 /**
  * The configuration of a task.
@@ -174,7 +393,8 @@ export type TaskConfig = Message<"contextstore.v1.TaskConfig"> & {
   model: string;
 
   /**
-   * Tokens the model takes. Unset: what the server's configuration says of the provider, or a guess; `limit_source` tells.
+   * Tokens the model takes. Unset: what the server knows of the model or of the provider, or a guess;
+   * `limit_source` tells.
    *
    * @generated from field: optional uint64 context_length = 3;
    */
@@ -211,6 +431,27 @@ export type TaskConfig = Message<"contextstore.v1.TaskConfig"> & {
    * @generated from field: string token_counter = 7;
    */
   tokenCounter: string;
+
+  /**
+   * How `prune` chooses.
+   *
+   * @generated from field: contextstore.v1.PruneConfig prune = 8;
+   */
+  prune?: PruneConfig | undefined;
+
+  /**
+   * What `window` keeps.
+   *
+   * @generated from field: contextstore.v1.WindowConfig window = 9;
+   */
+  window?: WindowConfig | undefined;
+
+  /**
+   * What it takes over from an earlier task.
+   *
+   * @generated from field: contextstore.v1.InheritanceConfig inheritance = 10;
+   */
+  inheritance?: InheritanceConfig | undefined;
 };
 
 /**
@@ -218,7 +459,7 @@ export type TaskConfig = Message<"contextstore.v1.TaskConfig"> & {
  * Use `create(TaskConfigSchema)` to create a new message.
  */
 export const TaskConfigSchema: GenMessage<TaskConfig> = /*@__PURE__*/
-  messageDesc(file_contextstore_v1_task, 3);
+  messageDesc(file_contextstore_v1_task, 6);
 
 /**
  * Who holds a task, and since when.
@@ -267,7 +508,7 @@ export type Lease = Message<"contextstore.v1.Lease"> & {
  * Use `create(LeaseSchema)` to create a new message.
  */
 export const LeaseSchema: GenMessage<Lease> = /*@__PURE__*/
-  messageDesc(file_contextstore_v1_task, 4);
+  messageDesc(file_contextstore_v1_task, 7);
 
 /**
  * A task's counters. Those that `tasks.db` has too have its names.
@@ -386,7 +627,7 @@ export type TaskStatistics = Message<"contextstore.v1.TaskStatistics"> & {
  * Use `create(TaskStatisticsSchema)` to create a new message.
  */
 export const TaskStatisticsSchema: GenMessage<TaskStatistics> = /*@__PURE__*/
-  messageDesc(file_contextstore_v1_task, 5);
+  messageDesc(file_contextstore_v1_task, 8);
 
 /**
  * A task. ListTasks answers from the catalog and leaves out what only the task's own files know: `lease`,
@@ -544,5 +785,5 @@ export type Task = Message<"contextstore.v1.Task"> & {
  * Use `create(TaskSchema)` to create a new message.
  */
 export const TaskSchema: GenMessage<Task> = /*@__PURE__*/
-  messageDesc(file_contextstore_v1_task, 6);
+  messageDesc(file_contextstore_v1_task, 9);
 

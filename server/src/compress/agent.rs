@@ -1,0 +1,192 @@
+//! Summaries by the agent itself: it is told what to summarise, and given a token to bring the summary with.
+
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use tokio::task::block_in_place;
+use uuid::Uuid;
+
+use super::apart::Apart;
+use super::prompt::{Purpose, Wanted};
+use super::run::{self, Done, Looked, Made, Order, new_view, publish, take_summary};
+use super::squeeze::Squeezed;
+use super::summarize::Summed;
+use super::{Compressor, Material, UnderWay, gate};
+use crate::context::{Gone, Policy, Strategy};
+use crate::model::{StoreError, TaskId};
+use crate::store::{Caller, Store};
+
+/// What an agent is to summarise.
+pub(crate) struct Begun {
+    pub(crate) token: String,
+    pub(crate) expires_in: Duration,
+    expires: Instant,
+    began: Instant,
+    order: Order,
+    looked: Looked,
+    apart: Arc<Apart>,
+    /// Tokens of what stays.
+    kept: u64,
+    squeezed: Squeezed,
+    budget: u64,
+}
+
+/// What an agent is told.
+pub(crate) struct Told {
+    pub(crate) token: String,
+    pub(crate) expires_in: Duration,
+    pub(crate) first_seq: u64,
+    pub(crate) last_seq: u64,
+    pub(crate) messages: u64,
+    pub(crate) tokens: u64,
+    pub(crate) budget: u64,
+    pub(crate) prompt: String,
+    pub(crate) previous: Option<String>,
+    /// Its messages are in a file that lives as long as this.
+    apart: Arc<Apart>,
+}
+
+/// A summary by an agent.
+pub(crate) struct Commit {
+    pub(crate) token: String,
+    pub(crate) summary: String,
+    pub(crate) retain: String,
+    pub(crate) keep: Vec<u64>,
+    pub(crate) model: String,
+    pub(crate) caller: Caller,
+    /// What was asked, to know a repeated call by.
+    pub(crate) asked: String,
+}
+
+impl Told {
+    /// The messages, as lines.
+    pub(crate) fn material(&self) -> Material {
+        self.apart.material.clone()
+    }
+
+    /// Outputs that the summary has to name.
+    pub(crate) fn refs(&self) -> &[String] {
+        &self.apart.refs
+    }
+}
+
+impl Begun {
+    pub(super) fn is_expired(&self) -> bool {
+        Instant::now() >= self.expires
+    }
+}
+
+impl Compressor {
+    /// Works out what an agent is to summarise. Nothing else is compressed until it has, or its time is over.
+    pub(crate) fn begin_for_agent(
+        self: &Arc<Self>,
+        store: &Store,
+        id: TaskId,
+        order: Order,
+    ) -> Result<Result<Told, Done>, StoreError> {
+        let place = self.begin(id).ok_or(StoreError::RewriteInFlight { id })?;
+        let looked = Looked::look(store, id, &order)?;
+        let apart = Arc::new(Apart::set(store, id, &looked.outline, &looked.plan.stays())?);
+        let too_few = apart.messages < order.policy.min_messages.max(1);
+        if too_few || looked.plan.gone != Gone::Summary {
+            return Ok(Err(Done { reason: "nothing", ..looked.begun(&order) }));
+        }
+        let squeezed = run::make_room(&looked, &apart, 0)?;
+        let kept = apart.kept_tokens - squeezed.saved;
+        let budget = run::summary_budget(&order.policy, &looked, &apart, kept);
+        let retain = order.strategy == Strategy::Compact;
+        let now = Instant::now();
+        let begun = Begun {
+            token: Uuid::new_v4().to_string(),
+            expires_in: self.agent_ttl,
+            expires: now + self.agent_ttl,
+            began: now,
+            looked,
+            apart: Arc::clone(&apart),
+            kept,
+            squeezed,
+            budget,
+            order,
+        };
+        let told = Told {
+            token: begun.token.clone(),
+            expires_in: begun.expires_in,
+            first_seq: apart.first_seq,
+            last_seq: apart.last_seq,
+            messages: apart.messages,
+            tokens: apart.tokens,
+            budget,
+            prompt: words_for(&begun.order.policy, retain, budget, &apart.refs),
+            previous: apart.previous.clone(),
+            apart,
+        };
+        self.lock().insert(id, UnderWay::Begun(Box::new(begun)));
+        drop(place);
+        Ok(Ok(told))
+    }
+
+    /// Puts an agent's summary in its place.
+    pub(crate) async fn commit_for_agent(
+        self: &Arc<Self>,
+        store: &Store,
+        id: TaskId,
+        commit: Commit,
+    ) -> Result<Done, StoreError> {
+        let begun = self.take(id, &commit.token)?;
+        let counter = begun.looked.outline.counter;
+        let whole = format!("{}\n{}", commit.summary, commit.retain);
+        let checked = gate::check(&whole, (begun.apart.tokens, begun.budget), &begun.apart.refs, counter);
+        if let Err(problem) = checked {
+            self.lock().insert(id, UnderWay::Begun(begun));
+            return Err(StoreError::SummaryRefused { problem });
+        }
+        let place = self.begin(id).ok_or(StoreError::RewriteInFlight { id })?;
+        let Begun { order, mut looked, apart, kept, squeezed, began, .. } = *begun;
+        let order = Order { caller: commit.caller, asked: commit.asked, ..order };
+        let mut made = Made::new(squeezed);
+        let summed = Summed {
+            text: commit.summary,
+            retain: Some(commit.retain).filter(|retain| !retain.is_empty()),
+            keep: commit.keep,
+            by: "agent".to_owned(),
+            model: commit.model,
+            ..Summed::default()
+        };
+        let mut done = looked.begun(&order);
+        block_in_place(|| take_summary(&mut looked, &mut made, &apart, summed, &order, kept))?;
+        let view = new_view(&looked, &made, &order);
+        let compressed = publish(store, id, &view, &order).await?;
+        drop(place);
+        run::tell(&mut done, &looked, made, kept, &compressed, began);
+        self.note(store, id, &order, began.elapsed(), &Ok(done.clone()));
+        Ok(done)
+    }
+
+    /// Gives a compaction up.
+    pub(crate) fn abort_for_agent(&self, id: TaskId, token: &str) -> Result<(), StoreError> {
+        self.take(id, token).map(drop)
+    }
+
+    fn take(&self, id: TaskId, token: &str) -> Result<Box<Begun>, StoreError> {
+        let mut under_way = self.lock();
+        let fits = matches!(under_way.get(&id), Some(UnderWay::Begun(begun)) if begun.token == token && !begun.is_expired());
+        match under_way.remove(&id) {
+            Some(UnderWay::Begun(begun)) if fits => Ok(begun),
+            Some(other) => {
+                under_way.insert(id, other);
+                Err(StoreError::CompactionNotFound { id })
+            }
+            None => Err(StoreError::CompactionNotFound { id }),
+        }
+    }
+}
+
+/// What a model would be asked to write.
+fn words_for(policy: &Policy, retain: bool, budget: u64, refs: &[String]) -> String {
+    let purpose = Purpose::Compaction { retain };
+    let wanted = Wanted { purpose, policy, budget, refs, refused: None };
+    match wanted.retain() {
+        Some(retain) => format!("{}\n\nBeside it (`retain`): {retain}", wanted.task()),
+        None => wanted.task(),
+    }
+}

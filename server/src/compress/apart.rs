@@ -1,0 +1,259 @@
+//! Sets apart what is to be summarised and what stays, each in a file of its own, in one pass over the view.
+
+use std::collections::VecDeque;
+use std::fmt::Write as _;
+use std::ops::Range;
+
+use super::material::Material;
+use super::words;
+use crate::context::plain_text;
+use crate::model::{LiteralKind, StoreError, TaskId};
+use crate::store::{Outline, RequestFile, Seen, Store, WorkFile};
+
+/// Bytes that are gathered before they are written.
+const BUFFER: usize = 128 << 10;
+/// Refs that a summary has to name, at most: the newest.
+const MOST_REFS: usize = 20;
+
+/// What is to be summarised, and what is known of it.
+#[derive(Debug)]
+pub(super) struct Apart {
+    /// Messages that go, but for summaries.
+    pub(super) material: Material,
+    /// Messages of the log that go.
+    pub(super) messages: u64,
+    /// Their tokens.
+    pub(super) tokens: u64,
+    /// Tokens of what stays.
+    pub(super) kept_tokens: u64,
+    /// The first message of the log that goes, or that was summarised before.
+    pub(super) first_seq: u64,
+    /// The last one.
+    pub(super) last_seq: u64,
+    /// Summaries that go.
+    pub(super) previous: Option<String>,
+    /// What was retained before and goes.
+    pub(super) retained: Option<String>,
+    /// Outputs that messages that go refer to: the newest.
+    pub(super) refs: Vec<String>,
+    /// Places where something goes, one after the other.
+    pub(super) gaps: Vec<Gap>,
+    /// The files live as long as this.
+    _files: [RequestFile; 2],
+}
+
+/// Messages that go, with none between them that stays.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct Gap {
+    /// Where they stand in the view.
+    pub(super) places: Range<u64>,
+    /// Messages of the log that go, and those that earlier gaps stand for.
+    pub(super) messages: u64,
+    /// The first message of the log that goes.
+    pub(super) first_seq: u64,
+    /// The last one.
+    pub(super) last_seq: u64,
+    /// Messages of the material.
+    pub(super) lines: u64,
+    /// Where they stand in the material.
+    bytes: Range<u64>,
+}
+
+impl Gap {
+    /// A place where something is said of all that goes.
+    pub(super) fn note(places: Range<u64>) -> Self {
+        Self { places, messages: 0, first_seq: 0, last_seq: 0, lines: 0, bytes: 0..0 }
+    }
+}
+
+impl Apart {
+    /// What a gap consists of.
+    pub(super) fn material_of(&self, gap: &Gap) -> Material {
+        self.material.part(gap.bytes.clone())
+    }
+
+    /// Goes through the view: what does not stay goes.
+    pub(super) fn set(
+        store: &Store,
+        id: TaskId,
+        outline: &Outline,
+        stays: &[Range<u64>],
+    ) -> Result<Self, StoreError> {
+        let mut writers = [
+            Writer::new(store.work_file(id, WorkFile::ToSummarize)?),
+            Writer::new(store.work_file(id, WorkFile::Unsummarized)?),
+        ];
+        let mut sorter = Sorter::default();
+        let (mut place, mut stays) = (0, stays.iter().peekable());
+        let mut failed = None;
+        outline.each(&mut |seen| {
+            while stays.next_if(|range| range.end <= place).is_some() {}
+            let kept = stays.peek().is_some_and(|range| range.contains(&place));
+            if failed.is_none() {
+                let [going, staying] = &mut writers;
+                let from = going.len();
+                failed = sorter.sort(seen, kept, if kept { staying } else { &mut *going }).err();
+                if !kept {
+                    sorter.note_gap(place, seen, from..going.len());
+                }
+            }
+            place += 1;
+        })?;
+        if let Some(error) = failed {
+            return Err(error);
+        }
+        let [going, staying] = writers;
+        let files = [going.finish()?, staying.finish()?];
+        let (file, len) = files[0].contents();
+        let joined = |texts: Vec<String>| (!texts.is_empty()).then(|| texts.join("\n\n"));
+        Ok(Self {
+            material: Material::new(file, len),
+            messages: sorter.messages,
+            tokens: sorter.tokens,
+            kept_tokens: sorter.kept_tokens,
+            first_seq: sorter.first_seq,
+            last_seq: sorter.last_seq,
+            previous: joined(sorter.summaries),
+            retained: joined(sorter.retained),
+            refs: sorter.refs.into(),
+            gaps: sorter.gaps,
+            _files: files,
+        })
+    }
+}
+
+#[derive(Default)]
+struct Sorter {
+    messages: u64,
+    tokens: u64,
+    kept_tokens: u64,
+    first_seq: u64,
+    last_seq: u64,
+    summaries: Vec<String>,
+    retained: Vec<String>,
+    refs: VecDeque<String>,
+    gaps: Vec<Gap>,
+}
+
+impl Sorter {
+    /// A message that goes, at a place of the view and of the material.
+    fn note_gap(&mut self, place: u64, seen: &Seen<'_>, bytes: Range<u64>) {
+        let seq = seen.shown.seq;
+        let messages = match seen.kind {
+            Some(LiteralKind::Gap) => words::read_gap(&plain_text(seen.shown.content.unwrap_or_default())),
+            _ => u64::from(seq > 0),
+        };
+        if let Some(gap) = self.gaps.last_mut().filter(|gap| gap.places.end == place) {
+            gap.places.end += 1;
+            gap.messages += messages;
+            gap.first_seq = if gap.first_seq == 0 { seq } else { gap.first_seq };
+            gap.last_seq = gap.last_seq.max(seq);
+            gap.lines += u64::from(!bytes.is_empty());
+            gap.bytes.end = bytes.end;
+        } else {
+            let places = place..place + 1;
+            let lines = u64::from(!bytes.is_empty());
+            self.gaps.push(Gap { places, messages, first_seq: seq, last_seq: seq, lines, bytes });
+        }
+    }
+
+    fn sort(&mut self, seen: &Seen<'_>, kept: bool, to: &mut Writer) -> Result<(), StoreError> {
+        let shown = &seen.shown;
+        if kept {
+            self.kept_tokens = self.kept_tokens.saturating_add(shown.tokens);
+            return to.write(seen);
+        }
+        self.tokens = self.tokens.saturating_add(shown.tokens);
+        let text = || plain_text(shown.content.unwrap_or_default()).into_owned();
+        match seen.kind {
+            Some(LiteralKind::Summary) => {
+                let text = text();
+                let (range, summary) = words::read_summary(&text);
+                if let Some((first, last)) = range {
+                    self.covers(first, last);
+                }
+                self.summaries.push(summary.to_owned());
+                return Ok(());
+            }
+            Some(LiteralKind::Retain) => {
+                self.retained.push(words::read_retain(&text()).to_owned());
+                return Ok(());
+            }
+            // Said of ourselves: it is said again, or not.
+            Some(LiteralKind::Note) => return Ok(()),
+            Some(LiteralKind::Gap | LiteralKind::Inherited) | None => {}
+        }
+        if shown.seq > 0 {
+            self.messages += 1;
+            self.covers(shown.seq, shown.seq);
+        }
+        if let Some(output_ref) = seen.output_ref {
+            let output_ref = plain_text(output_ref).into_owned();
+            self.refs.retain(|known| *known != output_ref);
+            self.refs.push_back(output_ref);
+            if self.refs.len() > MOST_REFS {
+                self.refs.pop_front();
+            }
+        }
+        to.write(seen)
+    }
+
+    fn covers(&mut self, first: u64, last: u64) {
+        self.first_seq = if self.first_seq == 0 { first } else { self.first_seq.min(first) };
+        self.last_seq = self.last_seq.max(last);
+    }
+}
+
+/// Writes messages to a file, buffered.
+struct Writer {
+    file: RequestFile,
+    buffer: String,
+}
+
+impl Writer {
+    fn len(&self) -> u64 {
+        self.file.contents().1 + self.buffer.len() as u64
+    }
+
+    fn new(file: RequestFile) -> Self {
+        Self { file, buffer: String::new() }
+    }
+
+    fn write(&mut self, seen: &Seen<'_>) -> Result<(), StoreError> {
+        let shown = &seen.shown;
+        let out = &mut self.buffer;
+        let _ = write!(out, "{{\"seq\":{},\"tokens\":{}", shown.seq, shown.tokens);
+        let _ = write!(out, ",\"role\":\"{}\"", shown.role.as_str());
+        if let Some(kind) = seen.kind {
+            let _ = write!(out, ",\"kind\":\"{}\"", kind.as_str());
+        }
+        let _ = write!(out, ",\"content\":{}", shown.content.unwrap_or("null"));
+        let fields = [
+            ("tool_calls", shown.tool_calls),
+            ("tool_call_id", shown.tool_call_id),
+            ("tool_name", shown.tool_name),
+            ("name", shown.name),
+            ("output_ref", seen.output_ref),
+        ];
+        for (name, value) in fields {
+            if let Some(value) = value {
+                let _ = write!(out, ",\"{name}\":{value}");
+            }
+        }
+        out.push_str("}\n");
+        if out.len() >= BUFFER { self.flush() } else { Ok(()) }
+    }
+
+    fn flush(&mut self) -> Result<(), StoreError> {
+        self.file.write(self.buffer.as_bytes())?;
+        self.buffer.clear();
+        // One huge message must not leave its room behind.
+        self.buffer.shrink_to(BUFFER * 2);
+        Ok(())
+    }
+
+    fn finish(mut self) -> Result<RequestFile, StoreError> {
+        self.flush()?;
+        Ok(self.file)
+    }
+}

@@ -1,0 +1,345 @@
+//! One question to a model: history goes in as text, a summary comes out, or the reason why there is none.
+//!
+//! Whoever asks decides what a failure means; nothing here tries longer than its time, holds more than its window, or
+//! tells a key. Dropping the future closes the connection and removes the request.
+
+mod request;
+mod shape;
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+
+use tokio::task::{block_in_place, spawn_blocking};
+use tokio::time::timeout;
+
+use super::Material;
+use super::flatten::{self, Flat, flatten, flatten_gaps};
+use super::prompt::{Purpose, Wanted};
+use super::reply::{self, Nothing};
+use crate::context::{Policy, count_text};
+use crate::infra::metrics;
+use crate::llm::{Event, Gateway, LlmError, Payload, Request, Usage};
+use crate::model::{Provider, StoreError, TaskId, TokenCounter};
+use crate::store::{RequestFile, Store, WorkFile};
+use shape::Shape;
+
+/// Bytes of an answer for each token that was asked for, and beside them.
+const BYTES_A_TOKEN: u64 = 8;
+const SLACK_BYTES: u64 = 4 << 10;
+/// What a model that thinks aloud may say more.
+const THOUGHT_BYTES: u64 = 64 << 10;
+/// Most gaps that are asked for at once. There are notes for the others.
+const MAX_GAPS: usize = 100;
+
+/// What is asked, and who.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Question<'a> {
+    /// What is asked for. With [`Purpose::Gaps`], [`ask`] takes all there is for one gap.
+    pub(crate) purpose: Purpose,
+    /// What is to be summarised.
+    pub(crate) material: &'a Material,
+    /// The summary so far, to be folded in.
+    pub(crate) previous: Option<&'a str>,
+    /// Tokens of the summary; with gaps, of each.
+    pub(crate) budget: u64,
+    /// Output refs that must be named.
+    pub(crate) refs: &'a [String],
+    /// Prompts and directives.
+    pub(crate) policy: &'a Policy,
+    /// Who is asked.
+    pub(crate) provider: Provider,
+    /// The model.
+    pub(crate) model: &'a str,
+    /// Tokens that the model takes, with its answer.
+    pub(crate) window: u64,
+    /// How long all of it may take.
+    pub(crate) timeout: Duration,
+    /// Why the first answer was refused: ask more strictly.
+    pub(crate) refused: Option<&'a str>,
+}
+
+/// A summary by a model.
+#[derive(Debug, Clone, PartialEq)]
+pub(crate) struct Reply {
+    /// The summary.
+    pub(crate) summary: String,
+    /// What is to be kept word for word.
+    pub(crate) retain: Option<String>,
+    /// Messages that are to stay, in order, none twice. The model may name any number.
+    pub(crate) keep: Vec<u64>,
+    /// The sections of the summary, if they were asked for: an object of lists of strings.
+    pub(crate) sections: Option<serde_json::Value>,
+    /// What was charged.
+    pub(crate) usage: Option<Usage>,
+}
+
+/// Summaries of gaps by a model.
+#[derive(Debug, Clone, PartialEq)]
+pub(crate) struct GapReply {
+    /// One for each gap; none where the model gave none.
+    pub(crate) summaries: Vec<Option<String>>,
+    /// What was charged.
+    pub(crate) usage: Option<Usage>,
+}
+
+/// Why there is no summary.
+#[derive(Debug, thiserror::Error)]
+pub(crate) enum AskError {
+    /// The server was not told what it needs.
+    #[error("{problem}")]
+    NotConfigured {
+        /// What is missing.
+        problem: String,
+    },
+    /// The provider does not take the request.
+    #[error("{problem}")]
+    Refused {
+        /// Whether it is too long for the model, even at half of its window.
+        overflow: bool,
+        /// The provider's words.
+        problem: String,
+    },
+    /// The provider failed.
+    #[error("{problem}")]
+    Failed {
+        /// What happened.
+        problem: String,
+    },
+    /// It took longer than a summary may.
+    #[error("{provider} took longer than {after:?} (compression.summary_timeout)", provider = .provider.as_str())]
+    TimedOut {
+        /// Who.
+        provider: Provider,
+        /// How long it may take.
+        after: Duration,
+    },
+    /// The answer is longer than was asked for.
+    #[error("the answer is longer than asked: over {limit} {unit}")]
+    TooLong {
+        /// How much was allowed.
+        limit: u64,
+        /// Of what.
+        unit: &'static str,
+    },
+    /// There is no summary in the answer.
+    #[error("{problem}")]
+    Empty {
+        /// What there is instead.
+        problem: String,
+    },
+    /// What is to be summarised cannot be read, or the request not be written.
+    #[error(transparent)]
+    Store(#[from] StoreError),
+}
+
+impl From<LlmError> for AskError {
+    fn from(error: LlmError) -> Self {
+        let (overflow, problem) = (error.is_overflow(), error.to_string());
+        match error {
+            LlmError::NotConfigured { .. } => Self::NotConfigured { problem },
+            LlmError::Refused { .. } => Self::Refused { overflow, problem },
+            LlmError::Failed { .. } if overflow => Self::Refused { overflow, problem },
+            LlmError::Failed { .. } => Self::Failed { problem },
+        }
+    }
+}
+
+/// Asks for a summary. `heard` is called with the tokens of the answer so far, as it arrives.
+pub(crate) async fn ask(
+    gateway: &Arc<Gateway>,
+    store: &Store,
+    id: TaskId,
+    question: &Question<'_>,
+    heard: &(dyn Fn(u64) + Sync),
+) -> Result<Reply, AskError> {
+    if question.purpose == Purpose::Gaps {
+        let GapReply { summaries, usage } =
+            ask_gaps(gateway, store, id, question, &[u64::MAX], heard).await?;
+        let summary = summaries.into_iter().flatten().next().unwrap_or_default();
+        return Ok(Reply { summary, retain: None, keep: Vec::new(), sections: None, usage });
+    }
+    let asking = Asking { gateway, store, id, question: *question, gaps: None, heard };
+    let Heard { text, usage } = asking.ask().await?;
+    let read = reply::read(&text, question.policy.structured).map_err(|nothing| AskError::Empty {
+        problem: match nothing {
+            Nothing::Empty if text.trim().is_empty() => "the answer is empty".to_owned(),
+            Nothing::Empty => "there is no summary in the answer".to_owned(),
+            Nothing::Declined(words) => format!("the model declined: {words}"),
+        },
+    })?;
+    let retain = read.retain.filter(|_| question.purpose == (Purpose::Compaction { retain: true }));
+    Ok(Reply { summary: read.summary, retain, keep: read.keep, sections: read.sections, usage })
+}
+
+/// Asks for short summaries of several gaps at once. The material is the messages of all gaps, in order; `gaps` says how many
+/// each has. `purpose`, `previous`, `refs` and `policy.structured` mean nothing here.
+pub(crate) async fn ask_gaps(
+    gateway: &Arc<Gateway>,
+    store: &Store,
+    id: TaskId,
+    question: &Question<'_>,
+    gaps: &[u64],
+    heard: &(dyn Fn(u64) + Sync),
+) -> Result<GapReply, AskError> {
+    // If there are too many, the newest.
+    let passed = gaps.len().saturating_sub(MAX_GAPS);
+    let (before, asked) = gaps.split_at(passed);
+    let skip = before.iter().fold(0, |all: u64, messages| all.saturating_add(*messages));
+    let question = Question { purpose: Purpose::Gaps, previous: None, refs: &[], ..*question };
+    let asking = Asking { gateway, store, id, question, gaps: Some((skip, asked)), heard };
+    let Heard { text, usage } = asking.ask().await?;
+    let mut summaries = vec![None; passed];
+    summaries.extend(reply::read_gaps(&text, asked.len()));
+    if summaries.iter().all(Option::is_none) {
+        return Err(AskError::Empty { problem: "there is no summary of a gap in the answer".to_owned() });
+    }
+    Ok(GapReply { summaries, usage })
+}
+
+/// A question on its way.
+struct Asking<'a> {
+    gateway: &'a Arc<Gateway>,
+    store: &'a Store,
+    id: TaskId,
+    question: Question<'a>,
+    /// Messages that are passed over, and how many each gap has.
+    gaps: Option<(u64, &'a [u64])>,
+    heard: &'a (dyn Fn(u64) + Sync),
+}
+
+/// What was answered.
+#[derive(Debug, Default)]
+struct Heard {
+    text: String,
+    usage: Option<Usage>,
+}
+
+/// Why one try failed.
+enum Failure {
+    Provider(LlmError),
+    Other(AskError),
+}
+
+impl<E: Into<AskError>> From<E> for Failure {
+    fn from(error: E) -> Self {
+        Self::Other(error.into())
+    }
+}
+
+impl Asking<'_> {
+    async fn ask(&self) -> Result<Heard, AskError> {
+        let Question { provider, timeout: after, .. } = self.question;
+        let tries = async {
+            self.gateway.check(provider, Some(self.question.model).filter(|model| !model.is_empty()))?;
+            let mut shape = Shape::new(self.gateway, &self.question, self.gaps.map(|(_, gaps)| gaps.len()));
+            loop {
+                match self.once(&shape).await {
+                    Ok(heard) => return Ok(heard),
+                    // What it cannot be asked is not asked again; each change is made once.
+                    Err(Failure::Provider(error)) if shape.yields_to(&error) => {
+                        tracing::info!(id = %self.id, %error, "a summary is asked for again, with less");
+                    }
+                    Err(Failure::Provider(error)) => return Err(error.into()),
+                    Err(Failure::Other(error)) => return Err(error),
+                }
+            }
+        };
+        timeout(after, tries).await.unwrap_or(Err(AskError::TimedOut { provider, after }))
+    }
+
+    /// Sends one request and listens.
+    async fn once(&self, shape: &Shape) -> Result<Heard, Failure> {
+        let Question { purpose, policy, refs, refused, provider, model, .. } = self.question;
+        let wanted = Wanted { purpose, policy, budget: shape.budget, refs, refused };
+        let Flat { mut text, fence } = self.flat(shape.room(&wanted)).await?;
+        text.push('\n');
+        text.push_str(wanted.closing());
+        let params = shape.params(self.gateway, provider, model)?;
+        let file = block_in_place(|| {
+            let file = self.store.work_file(self.id, WorkFile::SummaryRequest)?;
+            request::write(file, provider, model, &params, &wanted.system(&fence), text)
+        })?;
+        let heard = self.listen(&file, shape).await;
+        block_in_place(|| drop(file));
+        let heard = heard?;
+        if let Some(usage) = heard.usage {
+            count(provider, usage);
+        }
+        Ok(heard)
+    }
+
+    /// The history as text, made where nobody is held up, and no longer than somebody waits for it.
+    async fn flat(&self, room: u64) -> Result<Flat, AskError> {
+        let stop = Stop(Arc::default());
+        let flag = Arc::clone(&stop.0);
+        let material = self.question.material.clone();
+        let made = if let Some((skip, gaps)) = self.gaps {
+            let (gaps, chars) = (gaps.to_vec(), self.question.policy.scoring.gap_message_chars);
+            spawn_blocking(move || flatten_gaps(&material, skip, &gaps, chars, room, &flag)).await
+        } else {
+            let previous = self.question.previous.map(str::to_owned);
+            spawn_blocking(move || flatten(&material, previous.as_deref(), room, &flag)).await
+        };
+        let lost = |error| StoreError::io("reading what is to be summarised", std::io::Error::other(error));
+        Ok(made.map_err(lost)??)
+    }
+
+    async fn listen(&self, file: &RequestFile, shape: &Shape) -> Result<Heard, Failure> {
+        let (file, len) = file.contents();
+        let provider = self.question.provider;
+        let mut answer = self.gateway.send(Request { provider, payload: Payload { file, len } });
+        let (mut heard, mut declined, mut tokens) = (Heard::default(), String::new(), 0);
+        let limit = shape.asked * BYTES_A_TOKEN + SLACK_BYTES;
+        while let Some(event) = answer.next().await.map_err(Failure::Provider)? {
+            match event {
+                Event::Text(more) => {
+                    tokens += count_text(TokenCounter::Fitted, &more);
+                    heard.text.push_str(&more);
+                    (self.heard)(tokens);
+                }
+                Event::Refusal(more) if declined.len() < 1000 => declined.push_str(&more),
+                Event::Usage(usage) => heard.usage = Some(usage),
+                Event::Finish(reason) if reason == "length" => {
+                    let (limit, unit) = (shape.most, "tokens");
+                    return Err(AskError::TooLong { limit, unit }.into());
+                }
+                Event::Finish(_)
+                | Event::Refusal(_)
+                | Event::Reasoning(_)
+                | Event::ToolCall(_)
+                | Event::Opaque(_) => {}
+            }
+            let thoughts = if heard.text.trim_start().starts_with("<think") { THOUGHT_BYTES } else { 0 };
+            if heard.text.len() as u64 > limit + thoughts {
+                return Err(AskError::TooLong { limit, unit: "bytes" }.into());
+            }
+        }
+        if heard.text.trim().is_empty() && !declined.is_empty() {
+            let words: String = declined.chars().take(200).collect();
+            return Err(AskError::Empty { problem: format!("the model declined: {words}") }.into());
+        }
+        Ok(heard)
+    }
+}
+
+/// Ends a pass over the material when it is dropped.
+struct Stop(Arc<AtomicBool>);
+
+impl Drop for Stop {
+    fn drop(&mut self) {
+        self.0.store(true, Ordering::Relaxed);
+    }
+}
+
+fn count(provider: Provider, usage: Usage) {
+    let Usage { input, output, cache_creation, cache_read } = usage;
+    for (kind, tokens) in
+        [("input", input), ("output", output), ("cache_creation", cache_creation), ("cache_read", cache_read)]
+    {
+        metrics::llm_tokens(provider.as_str(), kind, tokens);
+    }
+}
+
+#[cfg(test)]
+mod tests;

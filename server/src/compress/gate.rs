@@ -1,0 +1,50 @@
+//! What a summary has to be, whoever wrote it: not empty, smaller than what it stands for, and with the refs in it.
+
+use crate::context::count_text;
+use crate::model::TokenCounter;
+
+/// Whether a summary can stand for what it is to stand for; if not, why.
+pub(super) fn check(
+    summary: &str,
+    (replaced, budget): (u64, u64),
+    refs: &[String],
+    counter: TokenCounter,
+) -> Result<(), String> {
+    let summary = summary.trim();
+    if summary.is_empty() {
+        return Err("is empty".to_owned());
+    }
+    let tokens = count_text(counter, summary);
+    if tokens >= replaced {
+        return Err(format!("has {tokens} tokens, and stands for messages of {replaced}"));
+    }
+    // Models do not count well: what is a little long does no harm.
+    if tokens > budget.saturating_mul(2) {
+        return Err(format!("has {tokens} tokens; at most {budget} were asked for"));
+    }
+    let missing: Vec<&str> =
+        refs.iter().map(String::as_str).filter(|output_ref| !summary.contains(output_ref)).collect();
+    if !missing.is_empty() {
+        return Err(format!("does not name these output refs: {}", missing.join(", ")));
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_summary_is_there_smaller_and_names_refs() {
+        let counter = TokenCounter::Heuristic;
+        let problem = |summary: &str, replaced, refs: &[&str]| {
+            let refs: Vec<String> = refs.iter().map(|output_ref| (*output_ref).to_owned()).collect();
+            check(summary, (replaced, 50), &refs, counter).err().unwrap_or_default()
+        };
+        assert_eq!(problem("Goal: ship. ref=out-1", 100, &["out-1"]), "");
+        assert_eq!(problem(" \n", 100, &[]), "is empty");
+        assert!(problem(&"x".repeat(400), 100, &[]).contains("stands for messages of 100"));
+        assert!(problem(&"x".repeat(404), 1000, &[]).contains("at most 50"));
+        assert!(problem("Goal: ship.", 100, &["out-1", "out-2"]).ends_with("refs: out-1, out-2"));
+    }
+}

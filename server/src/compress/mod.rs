@@ -1,0 +1,256 @@
+//! Keeping contexts small: when a view is compressed, what is asked of whom for it, and what becomes of the answers.
+//!
+//! [`Compressor`] knows what is under way: one compression of a task at a time, a few in the background at once. What
+//! stays of a view is worked out by a strategy ([`plan`]); what goes is set apart on disk ([`apart`]) and summarised
+//! ([`summarize`]) by a model ([`ask`]) or by the built-in summariser; the store puts the new view in its place.
+
+mod agent;
+mod apart;
+mod ask;
+mod flatten;
+mod gate;
+mod material;
+mod plan;
+pub(crate) mod prompt;
+mod reply;
+mod run;
+mod squeeze;
+mod summarize;
+#[cfg(test)]
+mod testing;
+mod words;
+
+use std::collections::HashMap;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant};
+
+use tokio::sync::{Semaphore, watch};
+use tokio::task::block_in_place;
+use tokio::time::timeout;
+
+pub(crate) use agent::Told;
+pub(crate) use agent::{Begun, Commit};
+pub(crate) use material::Material;
+pub(crate) use run::{Done, Order, Step};
+
+use crate::context::Breakers;
+use crate::infra::metrics;
+use crate::llm::Gateway;
+use crate::model::{Provider, StoreError, TaskId};
+use crate::store::{Caller, Store};
+use summarize::Asker;
+
+/// How long compressions that are cut off have to clean up.
+const CLEANING: Duration = Duration::from_secs(10);
+
+/// How compressions are run.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct CompressorConfig {
+    /// In the background at once.
+    pub(crate) at_once: usize,
+    /// How long an agent may take for a summary.
+    pub(crate) agent_ttl: Duration,
+}
+
+/// What is done about contexts that grow.
+pub(crate) struct Compressor {
+    gateway: Arc<Gateway>,
+    breakers: Arc<Breakers>,
+    agent_ttl: Duration,
+    /// Places for compressions that nobody asked for.
+    places: Semaphore,
+    under_way: Mutex<HashMap<TaskId, UnderWay>>,
+    /// Compressions that go on, and whether they are to end.
+    going: watch::Sender<usize>,
+    cut: watch::Sender<bool>,
+}
+
+/// What is done about a task.
+enum UnderWay {
+    /// A compression.
+    Running,
+    /// An agent was told what to summarise.
+    Begun(Box<Begun>),
+}
+
+impl Compressor {
+    pub(crate) fn new(gateway: Arc<Gateway>, breakers: Arc<Breakers>, config: CompressorConfig) -> Arc<Self> {
+        Arc::new(Self {
+            gateway,
+            breakers,
+            agent_ttl: config.agent_ttl,
+            places: Semaphore::new(config.at_once),
+            under_way: Mutex::default(),
+            going: watch::Sender::new(0),
+            cut: watch::Sender::new(false),
+        })
+    }
+
+    /// Compresses a view in the background, if it is still time to when its turn comes.
+    pub(crate) fn soon(self: &Arc<Self>, store: &Store, id: TaskId) {
+        let Some(place) = self.begin(id) else { return };
+        let (compressor, store) = (Arc::clone(self), store.clone());
+        tokio::spawn(async move {
+            let _place = place;
+            let Ok(_turn) = compressor.places.acquire().await else { return };
+            compressor.by_itself(&store, id).await;
+        });
+    }
+
+    /// Compresses a view if it is time to, and returns when that is done. Should it fail, the view is as it was.
+    pub(crate) async fn if_due(self: &Arc<Self>, store: &Store, id: TaskId) {
+        if let Some(_place) = self.begin(id) {
+            self.by_itself(store, id).await;
+        }
+    }
+
+    async fn by_itself(&self, store: &Store, id: TaskId) {
+        let ordered = block_in_place(|| -> Result<Option<Order>, StoreError> {
+            if !store.pressure(id)?.due {
+                return Ok(None);
+            }
+            let policy = store.policy(id)?;
+            let lease_generation = store.outline(id)?.lease;
+            let caller = Caller { request_id: None, lease_generation };
+            Ok(Some(Order {
+                strategy: policy.strategy,
+                policy,
+                caller,
+                asked: String::new(),
+                automatic: true,
+            }))
+        });
+        match ordered {
+            Ok(Some(order)) => {
+                let _ = self.run(store, id, &order, &|_| ()).await;
+            }
+            Ok(None) => {}
+            Err(error) => tracing::debug!(%id, %error, "a view was not compressed"),
+        }
+    }
+
+    /// Compresses a view now. Only one at a time of a task.
+    pub(crate) async fn now(
+        self: &Arc<Self>,
+        store: &Store,
+        id: TaskId,
+        order: &Order,
+        progress: &(dyn Fn(Step) + Sync),
+    ) -> Result<Done, StoreError> {
+        let _place = self.begin(id).ok_or(StoreError::RewriteInFlight { id })?;
+        self.run(store, id, order, progress).await
+    }
+
+    async fn run(
+        &self,
+        store: &Store,
+        id: TaskId,
+        order: &Order,
+        progress: &(dyn Fn(Step) + Sync),
+    ) -> Result<Done, StoreError> {
+        let asker = Asker { gateway: &self.gateway, breakers: &self.breakers, store };
+        let began = Instant::now();
+        let done = tokio::select! {
+            done = run::run(&asker, id, order, progress) => done,
+            () = self.stopped() => Err(StoreError::io("compressing a view", std::io::ErrorKind::Interrupted.into())),
+        };
+        self.note(store, id, order, began.elapsed(), &done);
+        done
+    }
+
+    fn note(
+        &self,
+        store: &Store,
+        id: TaskId,
+        order: &Order,
+        took: Duration,
+        done: &Result<Done, StoreError>,
+    ) {
+        let strategy = order.strategy.as_str();
+        match done {
+            Ok(done) if done.reason.is_empty() => {
+                metrics::compressed(strategy, took);
+                if done.summary_id > 0 {
+                    metrics::summary_made(&store.source_of(id));
+                }
+                if !done.fallback_reason.is_empty() {
+                    metrics::compression_failed("summarizer");
+                }
+                tracing::info!(
+                    %id, strategy, automatic = order.automatic, emergency = done.emergency,
+                    tokens_before = done.tokens_before, tokens_after = done.tokens_after,
+                    messages_removed = done.messages_removed, summarizer = done.summarizer,
+                    "a view was compressed"
+                );
+            }
+            Ok(done) => tracing::debug!(%id, strategy, reason = done.reason, "a view was not compressed"),
+            // Somebody came in between, or the call was refused: nothing failed.
+            Err(StoreError::StaleView { .. } | StoreError::RewriteInFlight { .. }) => {
+                tracing::debug!(%id, strategy, "a view was changed while it was being compressed");
+            }
+            Err(error) => {
+                metrics::compression_failed("store");
+                tracing::warn!(%id, strategy, %error, "a view could not be compressed");
+            }
+        }
+    }
+
+    /// Marks a task as being compressed, for as long as the answer lives; none if it is already.
+    fn begin(self: &Arc<Self>, id: TaskId) -> Option<Place> {
+        let mut under_way = self.lock();
+        match under_way.get(&id) {
+            Some(UnderWay::Begun(begun)) if !begun.is_expired() => return None,
+            Some(UnderWay::Running) => return None,
+            Some(UnderWay::Begun(_)) | None => {}
+        }
+        if *self.cut.borrow() {
+            return None;
+        }
+        under_way.insert(id, UnderWay::Running);
+        drop(under_way);
+        self.going.send_modify(|going| *going += 1);
+        Some(Place { compressor: Arc::clone(self), id })
+    }
+
+    fn lock(&self) -> MutexGuard<'_, HashMap<TaskId, UnderWay>> {
+        self.under_way.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Providers that are not asked now, as they failed too often.
+    pub(crate) fn open_breakers(&self) -> Vec<Provider> {
+        self.breakers.open(Instant::now())
+    }
+
+    /// Cuts off what goes on, and returns when it has cleaned up.
+    pub(crate) async fn end_all(&self) {
+        self.cut.send_replace(true);
+        self.lock().retain(|_, under_way| matches!(under_way, UnderWay::Running));
+        let mut going = self.going.subscribe();
+        if timeout(CLEANING, going.wait_for(|going| *going == 0)).await.is_err() {
+            tracing::error!("some compressions did not end in time");
+        }
+    }
+
+    async fn stopped(&self) {
+        let mut cut = self.cut.subscribe();
+        // A sender that is gone means the same.
+        let _ = cut.wait_for(|cut| *cut).await;
+    }
+}
+
+/// A compression that goes on.
+struct Place {
+    compressor: Arc<Compressor>,
+    id: TaskId,
+}
+
+impl Drop for Place {
+    fn drop(&mut self) {
+        let mut under_way = self.compressor.lock();
+        if matches!(under_way.get(&self.id), Some(UnderWay::Running)) {
+            under_way.remove(&self.id);
+        }
+        drop(under_way);
+        self.compressor.going.send_modify(|going| *going -= 1);
+    }
+}

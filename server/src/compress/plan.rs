@@ -1,0 +1,243 @@
+//! What is to stay of a view and what is to go: the groups of an outline, as a strategy chooses among them.
+
+use std::ops::Range;
+
+use crate::context::{Choose, Gone, Group, Keywords, Policy, Strategy, Whole, chooser, plain_text};
+use crate::model::{LiteralKind, Role, StoreError};
+use crate::store::{Outline, Seen};
+
+/// Why a group has to stay.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Fixed {
+    /// It is the system prompt.
+    System,
+    /// Somebody pinned it.
+    Pinned,
+    /// It comes from an earlier task.
+    Inherited,
+    /// Its calls wait for results.
+    Open,
+    /// A summary, where none is to be made.
+    Summary,
+}
+
+/// A group that has to stay.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct Stays {
+    pub(super) why: Fixed,
+    pub(super) places: Range<u64>,
+    pub(super) tokens: u64,
+}
+
+/// What is to become of a view.
+#[derive(Debug)]
+pub(super) struct Plan {
+    /// Groups that have to stay, in order.
+    pub(super) fixed: Vec<Stays>,
+    /// What the strategy keeps beside them: places, rising, apart.
+    pub(super) keep: Vec<Range<u64>>,
+    /// What becomes of the others.
+    pub(super) gone: Gone,
+    /// Messages of the view.
+    pub(super) messages: u64,
+    /// The first place of calls that wait for results; none if there are no such calls.
+    pub(super) open_from: Option<u64>,
+    /// The message of the log before these.
+    pub(super) covers: u64,
+}
+
+impl Plan {
+    /// Looks at all groups and lets a strategy choose. `goal` are the tokens to come down to, as counted.
+    pub(super) fn make(
+        outline: &Outline,
+        policy: &Policy,
+        strategy: Strategy,
+        goal: u64,
+        messages: u64,
+    ) -> Result<Self, StoreError> {
+        let mut looker = Looker {
+            outline,
+            strategy,
+            keywords: (strategy == Strategy::Prune).then(|| Keywords::new(&policy.scoring)),
+            chooser: chooser(policy, strategy, Whole { messages, goal }),
+            place: 0,
+            leading: true,
+            last_seq: 0,
+            current: None,
+            fixed: Vec::new(),
+        };
+        outline.each(&mut |seen| looker.see(seen))?;
+        let last = looker.current.take();
+        let (mut open_from, mut covers) = (None, outline.last_seq);
+        if let Some(mut last) = last {
+            if last.calls && !outline.closed {
+                last.fixed = Some(Fixed::Open);
+                open_from = Some(last.group.first);
+                // After a rewind into it, they are among what a rewrite speaks for, and that cannot end before them.
+                covers = last.before.max(outline.covered());
+            }
+            looker.end(&last);
+        }
+        let Looker { chooser, place, fixed, .. } = looker;
+        let choice = chooser.choose(fixed.iter().map(|stays| stays.tokens).sum());
+        Ok(Self { fixed, keep: choice.keep, gone: choice.gone, messages: place, open_from, covers })
+    }
+
+    /// Everything that stays: places, rising, apart.
+    pub(super) fn stays(&self) -> Vec<Range<u64>> {
+        let fixed = self.fixed.iter().map(|stays| stays.places.clone());
+        let mut all: Vec<Range<u64>> = fixed.chain(self.keep.iter().cloned()).collect();
+        all.sort_unstable_by_key(|places| places.start);
+        all
+    }
+
+    /// Where what stays for being the newest begins.
+    pub(super) fn tail_from(&self) -> u64 {
+        let tail = self.keep.first().map(|places| places.start);
+        tail.into_iter().chain(self.open_from).min().unwrap_or(self.messages)
+    }
+
+    /// Nothing goes.
+    pub(super) fn keep_all(&mut self) {
+        let mut keep = Vec::new();
+        let mut from = 0;
+        for stays in &self.fixed {
+            if from < stays.places.start {
+                keep.push(from..stays.places.start);
+            }
+            from = stays.places.end;
+        }
+        if from < self.messages {
+            keep.push(from..self.messages);
+        }
+        self.keep = keep;
+    }
+
+    /// The groups of some messages of the log, with their tokens.
+    pub(super) fn groups_of(
+        &self,
+        outline: &Outline,
+        seqs: &[u64],
+    ) -> Result<Vec<(Range<u64>, u64)>, StoreError> {
+        let mut found: Vec<(Range<u64>, u64)> = Vec::new();
+        let (mut place, mut group, mut tokens, mut calls, mut wanted) = (0, 0..0, 0, false, false);
+        outline.each(&mut |seen| {
+            let shown = &seen.shown;
+            if !(calls && shown.role == Role::Tool) {
+                if wanted {
+                    found.push((group.clone(), tokens));
+                }
+                (group, tokens, wanted) = (place..place, 0, false);
+                calls = shown.role == Role::Assistant && shown.tool_calls.is_some();
+            }
+            group.end = place + 1;
+            tokens += shown.tokens;
+            wanted |= shown.seq > 0 && seqs.contains(&shown.seq);
+            place += 1;
+        })?;
+        if wanted {
+            found.push((group, tokens));
+        }
+        Ok(found)
+    }
+
+    /// Keeps the groups of some messages too, if they were to go and if there is room. Answers their tokens.
+    pub(super) fn keep_too(&mut self, groups: &[(Range<u64>, u64)], room: u64) -> u64 {
+        let mut used = 0;
+        for (places, tokens) in groups {
+            let known =
+                self.stays().iter().any(|stays| stays.start <= places.start && places.end <= stays.end);
+            if !known && used + tokens <= room {
+                used += tokens;
+                self.fixed.push(Stays { why: Fixed::Pinned, places: places.clone(), tokens: *tokens });
+            }
+        }
+        self.fixed.sort_unstable_by_key(|stays| stays.places.start);
+        used
+    }
+}
+
+/// A group that is being put together.
+struct Building {
+    group: Group,
+    calls: bool,
+    fixed: Option<Fixed>,
+    /// The message of the log before it.
+    before: u64,
+}
+
+struct Looker<'a> {
+    outline: &'a Outline,
+    strategy: Strategy,
+    keywords: Option<Keywords>,
+    chooser: Box<dyn Choose>,
+    place: u64,
+    /// Whether nothing but the system prompt came so far.
+    leading: bool,
+    last_seq: u64,
+    current: Option<Building>,
+    fixed: Vec<Stays>,
+}
+
+impl Looker<'_> {
+    fn see(&mut self, seen: &Seen<'_>) {
+        let shown = &seen.shown;
+        let content = self.keywords.as_ref().map_or(0.0, |keywords| {
+            keywords.score(shown.role, &plain_text(shown.content.unwrap_or_default()))
+        });
+        let pinned = shown.seq > 0 && self.outline.pins.contains(&shown.seq);
+        let (place, before) = (self.place, self.last_seq);
+        self.place += 1;
+        self.last_seq = self.last_seq.max(shown.seq);
+        if let Some(current) =
+            self.current.as_mut().filter(|current| current.calls && shown.role == Role::Tool)
+        {
+            current.group.messages += 1;
+            current.group.tokens = current.group.tokens.saturating_add(shown.tokens);
+            current.group.content = current.group.content.max(content);
+            if pinned {
+                current.fixed = Some(Fixed::Pinned);
+            }
+            return;
+        }
+        if let Some(done) = self.current.take() {
+            self.end(&done);
+        }
+        let prompt = matches!(shown.role, Role::System | Role::Developer) && seen.kind.is_none();
+        self.leading &= prompt || seen.kind == Some(LiteralKind::Inherited);
+        let fixed = match seen.kind {
+            None if prompt && self.leading => Some(Fixed::System),
+            None if pinned => Some(Fixed::Pinned),
+            Some(LiteralKind::Inherited) => Some(Fixed::Inherited),
+            // They hold what is known of messages that are gone already.
+            Some(LiteralKind::Summary | LiteralKind::Retain)
+                if matches!(self.strategy, Strategy::Prune | Strategy::Window) =>
+            {
+                Some(Fixed::Summary)
+            }
+            _ => None,
+        };
+        let group = Group {
+            first: place,
+            messages: 1,
+            tokens: shown.tokens,
+            role: shown.role,
+            kind: seen.kind,
+            content,
+        };
+        let calls = shown.role == Role::Assistant && shown.tool_calls.is_some();
+        self.current = Some(Building { group, calls, fixed, before });
+    }
+
+    fn end(&mut self, done: &Building) {
+        match done.fixed {
+            Some(why) => {
+                let stays = Stays { why, places: done.group.places(), tokens: done.group.tokens };
+                self.fixed.push(stays);
+            }
+            // What we said of ourselves is said again, or not.
+            None if matches!(done.group.kind, Some(LiteralKind::Note)) => {}
+            None => self.chooser.look(&done.group),
+        }
+    }
+}

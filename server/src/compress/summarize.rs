@@ -1,0 +1,256 @@
+//! Getting a summary: from a model if one is to be asked, once more and more strictly if it is no good, and from the built-in
+//! summariser if that does not help. There is always one in the end.
+
+use std::sync::Arc;
+use std::time::Instant;
+
+use serde_json::Value;
+use tokio::task::block_in_place;
+
+use super::apart::{Apart, Gap};
+use super::ask::{self, Question, Reply};
+use super::prompt::Purpose;
+use super::{gate, run::Step};
+use crate::context::extract::Extractor;
+use crate::context::{Breakers, Policy, Strategy, Summarizer};
+use crate::llm::Gateway;
+use crate::model::{Provider, StoreError, TaskId, TokenCounter};
+use crate::store::Store;
+
+/// What a summary is made of, and how large it may be.
+pub(super) struct Wanted<'a> {
+    pub(super) id: TaskId,
+    pub(super) strategy: Strategy,
+    pub(super) policy: &'a Policy,
+    pub(super) apart: &'a Apart,
+    /// Tokens of the text.
+    pub(super) budget: u64,
+    pub(super) counter: TokenCounter,
+    /// Whether a model may be asked: not when there is no time.
+    pub(super) may_ask: bool,
+}
+
+/// A summary, and who made it.
+#[derive(Debug, Default)]
+pub(super) struct Summed {
+    pub(super) text: String,
+    pub(super) retain: Option<String>,
+    /// Messages that the model wants to be kept as they are.
+    pub(super) keep: Vec<u64>,
+    pub(super) sections: Option<Value>,
+    /// `extractive`, or a provider.
+    pub(super) by: String,
+    pub(super) model: String,
+    /// Why the built-in one had to step in.
+    pub(super) fallback: Option<String>,
+}
+
+/// Who can be asked.
+pub(super) struct Asker<'a> {
+    pub(super) gateway: &'a Arc<Gateway>,
+    pub(super) breakers: &'a Breakers,
+    pub(super) store: &'a Store,
+}
+
+impl Asker<'_> {
+    /// A summary that can stand for what it is to stand for; an empty one only if there is nothing to say.
+    pub(super) async fn summarize(
+        &self,
+        wanted: &Wanted<'_>,
+        progress: &(dyn Fn(Step) + Sync),
+    ) -> Result<Summed, StoreError> {
+        let fallback = match self.who(wanted) {
+            Ok(Some((provider, model))) => match self.ask(wanted, provider, &model, progress).await {
+                Ok(summed) => {
+                    self.breakers.succeeded(provider);
+                    return Ok(summed);
+                }
+                Err(why) => Some(self.failed(wanted, provider, &why)),
+            },
+            Ok(None) => None,
+            Err(why) => Some(why),
+        };
+        progress(wanted.step(if fallback.is_some() { 3 } else { 1 }, 0));
+        let mut summed = block_in_place(|| extract(wanted))?;
+        summed.fallback = fallback;
+        Ok(summed)
+    }
+
+    /// A short summary for each gap, in order; the built-in summariser makes those of gaps that are worth one, if no model
+    /// does.
+    pub(super) async fn summarize_gaps(
+        &self,
+        wanted: &Wanted<'_>,
+        gaps: &[Gap],
+        is_long: &(dyn Fn(&Gap) -> bool + Sync),
+        summed: &mut Summed,
+        progress: &(dyn Fn(Step) + Sync),
+    ) -> Result<Vec<Option<String>>, StoreError> {
+        progress(wanted.step(1, 0));
+        match self.who(wanted) {
+            Ok(Some((provider, model))) => {
+                let budget = wanted.policy.scoring.gap_max_tokens;
+                let question = wanted.question(Purpose::Gaps, provider, &model, budget, None);
+                let lines: Vec<u64> = gaps.iter().map(|gap| gap.lines).collect();
+                let heard = |tokens| progress(wanted.step(1, tokens));
+                match ask::ask_gaps(self.gateway, self.store, wanted.id, &question, &lines, &heard).await {
+                    Ok(reply) => {
+                        self.breakers.succeeded(provider);
+                        (summed.by, summed.model) = (provider.as_str().to_owned(), model);
+                        return Ok(reply.summaries);
+                    }
+                    Err(error) => summed.fallback = Some(self.failed(wanted, provider, &error.to_string())),
+                }
+            }
+            Ok(None) => {}
+            Err(why) => summed.fallback = Some(why),
+        }
+        summed.by = EXTRACTIVE.to_owned();
+        block_in_place(|| {
+            gaps.iter().map(|gap| is_long(gap).then(|| extract_gap(wanted, gap)).transpose()).collect()
+        })
+    }
+
+    /// Notes that a model failed; answers why.
+    fn failed(&self, wanted: &Wanted<'_>, provider: Provider, why: &str) -> String {
+        tracing::warn!(id = %wanted.id, why, "the built-in summariser steps in");
+        if self.breakers.failed(provider, Instant::now()) {
+            tracing::warn!(provider = provider.as_str(), "a model is not asked for summaries for a while");
+        }
+        why.to_owned()
+    }
+
+    /// The model to be asked; none if the built-in summariser is wanted, an error if the model cannot be asked.
+    fn who(&self, wanted: &Wanted<'_>) -> Result<Option<(Provider, String)>, String> {
+        let policy = wanted.policy;
+        let asked = match policy.summarizer {
+            Summarizer::Extractive => return Ok(None),
+            Summarizer::Llm => true,
+            Summarizer::Auto => false,
+        };
+        let Some(provider) = policy.provider else {
+            return if asked { Err("no provider is configured".to_owned()) } else { Ok(None) };
+        };
+        let model = policy.model.as_deref().or_else(|| self.gateway.default_model(provider));
+        match self.gateway.check(provider, model) {
+            Err(error) if asked => return Err(error.to_string()),
+            // Nobody asked for a model that cannot be asked.
+            Err(_) => return Ok(None),
+            Ok(()) => {}
+        }
+        if !wanted.may_ask {
+            return Err("the context is over its limit".to_owned());
+        }
+        if self.breakers.is_open(provider, Instant::now()) {
+            return Err(format!("{} failed too often and is not asked for a while", provider.as_str()));
+        }
+        Ok(model.map(|model| (provider, model.to_owned())))
+    }
+
+    async fn ask(
+        &self,
+        wanted: &Wanted<'_>,
+        provider: Provider,
+        model: &str,
+        progress: &(dyn Fn(Step) + Sync),
+    ) -> Result<Summed, String> {
+        let apart = wanted.apart;
+        let mut refused: Option<String> = None;
+        for attempt in [1, 2] {
+            progress(wanted.step(attempt, 0));
+            let purpose = Purpose::Compaction { retain: wanted.strategy == Strategy::Compact };
+            let question = wanted.question(purpose, provider, model, wanted.budget, refused.as_deref());
+            let heard = |tokens| progress(wanted.step(attempt, tokens));
+            let reply: Reply = ask::ask(self.gateway, self.store, wanted.id, &question, &heard)
+                .await
+                .map_err(|error| error.to_string())?;
+            let whole = match &reply.retain {
+                Some(retain) => format!("{}\n{retain}", reply.summary),
+                None => reply.summary.clone(),
+            };
+            match gate::check(&whole, (apart.tokens, wanted.budget), &apart.refs, wanted.counter) {
+                Ok(()) => {
+                    return Ok(Summed {
+                        text: reply.summary,
+                        retain: reply.retain,
+                        keep: reply.keep,
+                        sections: reply.sections,
+                        by: provider.as_str().to_owned(),
+                        model: model.to_owned(),
+                        fallback: None,
+                    });
+                }
+                Err(problem) => refused = Some(problem),
+            }
+        }
+        Err(format!("the summary of {model} {}", refused.unwrap_or_default()))
+    }
+}
+
+impl Wanted<'_> {
+    fn question<'a>(
+        &'a self,
+        purpose: Purpose,
+        provider: Provider,
+        model: &'a str,
+        budget: u64,
+        refused: Option<&'a str>,
+    ) -> Question<'a> {
+        Question {
+            purpose,
+            material: &self.apart.material,
+            previous: self.apart.previous.as_deref(),
+            budget,
+            refs: &self.apart.refs,
+            policy: self.policy,
+            provider,
+            model,
+            window: self.policy.summarizer_window,
+            timeout: self.policy.summary_timeout,
+            refused,
+        }
+    }
+
+    fn step(&self, attempt: u32, summary_tokens: u64) -> Step {
+        Step::Summarizing {
+            messages: self.apart.messages,
+            tokens: self.apart.tokens,
+            summary_tokens,
+            attempt,
+        }
+    }
+}
+
+/// What the built-in summariser makes of it.
+fn extract(wanted: &Wanted<'_>) -> Result<Summed, StoreError> {
+    let mut extractor = Extractor::new(wanted.budget, wanted.counter);
+    if let Some(previous) = &wanted.apart.previous {
+        extractor.previous(previous);
+    }
+    wanted.apart.material.each(&mut |piece| {
+        extractor.take(piece);
+        Ok(())
+    })?;
+    let made = extractor.finish();
+    Ok(Summed {
+        text: made.text,
+        // Nobody is there to choose what to retain anew: what was retained stays.
+        retain: wanted.apart.retained.clone(),
+        sections: wanted.policy.structured.then(|| serde_json::to_value(&made.sections).unwrap_or_default()),
+        by: EXTRACTIVE.to_owned(),
+        ..Summed::default()
+    })
+}
+
+/// What the built-in summariser makes of a gap.
+fn extract_gap(wanted: &Wanted<'_>, gap: &Gap) -> Result<String, StoreError> {
+    let mut extractor = Extractor::new(wanted.policy.scoring.gap_max_tokens, wanted.counter);
+    wanted.apart.material_of(gap).each(&mut |piece| {
+        extractor.take(piece);
+        Ok(())
+    })?;
+    Ok(extractor.finish().text)
+}
+
+/// The built-in summariser, as it is told.
+pub(super) const EXTRACTIVE: &str = "extractive";

@@ -1,0 +1,53 @@
+//! `compact`: the last turns stay; what is to be retained and a summary stand for all others.
+
+use std::collections::VecDeque;
+use std::ops::Range;
+
+use super::tail::{Tail, join};
+use super::{Choice, Choose, Gone, Group, Whole};
+use crate::context::Policy;
+
+pub(super) struct Compact {
+    turns: usize,
+    /// Most tokens of turns that stay.
+    most: u64,
+    /// The user messages that the last turns begin with.
+    starts: VecDeque<Range<u64>>,
+    tail: Tail,
+}
+
+impl Compact {
+    pub(super) fn new(policy: &Policy, whole: Whole) -> Self {
+        let turns = usize::try_from(policy.retain_last_turns).unwrap_or(usize::MAX);
+        Self { turns, most: whole.goal / 2, starts: VecDeque::new(), tail: Tail::default() }
+    }
+}
+
+impl Choose for Compact {
+    fn look(&mut self, group: &Group) {
+        if group.starts_turn() {
+            self.starts.push_back(group.places());
+            if self.starts.len() > self.turns {
+                self.starts.pop_front();
+            }
+        }
+        let most = self.most;
+        self.tail.push(group, |_, _| false);
+        self.tail.cut(most);
+    }
+
+    fn choose(mut self: Box<Self>, fixed: u64) -> Choice {
+        self.tail.cut(self.most.saturating_sub(fixed.min(self.most / 2)));
+        let mut keep = Vec::new();
+        if let (Some(start), Some(first)) = (self.starts.front(), self.tail.first()) {
+            // Turns that are too long are cut at groups, but what the user asked stays.
+            for asked in self.starts.iter().filter(|asked| asked.start < first) {
+                join(&mut keep, asked.clone());
+            }
+            for places in self.tail.places(start.start) {
+                join(&mut keep, places);
+            }
+        }
+        Choice { keep, gone: Gone::Summary }
+    }
+}

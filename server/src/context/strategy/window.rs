@@ -1,0 +1,40 @@
+//! `window`: the last messages or tokens stay, the others go.
+
+use super::tail::Tail;
+use super::{Choice, Choose, Gone, Group, Whole};
+use crate::context::Policy;
+
+pub(super) struct Window {
+    messages: Option<u64>,
+    tokens: u64,
+    tail: Tail,
+}
+
+impl Window {
+    pub(super) fn new(policy: &Policy, whole: Whole) -> Self {
+        let tokens = match (policy.target_tokens, policy.window_tokens, policy.window_messages) {
+            (Some(target), own, _) => own.map_or(target, |own| own.min(target)),
+            (None, Some(own), _) => own,
+            (None, None, Some(_)) => whole.goal,
+            (None, None, None) => policy.limit / 2,
+        };
+        Self { messages: policy.window_messages, tokens, tail: Tail::default() }
+    }
+}
+
+impl Choose for Window {
+    fn look(&mut self, group: &Group) {
+        let (messages, tokens) = (self.messages, self.tokens);
+        let whole = self.tail.first().is_none();
+        self.tail.push(group, |left, _| messages.is_some_and(|most| left >= most));
+        if !whole {
+            self.tail.cut(tokens);
+        }
+    }
+
+    fn choose(mut self: Box<Self>, fixed: u64) -> Choice {
+        // What has to stay stands in the same window.
+        self.tail.cut(self.tokens.saturating_sub(fixed));
+        Choice { keep: self.tail.places(0), gone: Gone::Note }
+    }
+}

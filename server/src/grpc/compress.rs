@@ -1,0 +1,317 @@
+//! Compressing on demand, by the agent itself, and taking it back.
+
+use std::sync::Arc;
+
+use contextstore_proto::v1 as pb;
+use futures_util::Stream;
+use futures_util::stream::unfold;
+use pb::begin_compaction_response::Event as BegunEvent;
+use pb::compress_response::{Event, Progress};
+use prost::Message as _;
+use tokio::sync::mpsc;
+use tonic::{Request, Response, Status};
+
+use super::paced::Items;
+use super::read::CHUNK_BYTES;
+use super::service::{Answer, Service};
+use super::serving::Serving;
+use super::{answer, convert, settings};
+use crate::compress::{Commit, Done, Material, Order, Step, Told};
+use crate::context::{LimitSource, Policy, Strategy};
+use crate::model::{InvalidField, StoreError, TaskId};
+use crate::store::{Caller, Store};
+
+/// Steps that wait for the caller; what it does not read in time is left out.
+const QUEUE: usize = 64;
+/// Most bytes of an agent's summary, and of what it retains.
+const MAX_SUMMARY_BYTES: usize = 512 << 10;
+const MAX_RETAIN_BYTES: usize = 256 << 10;
+const MAX_MODEL_BYTES: usize = 256;
+
+type Item = Result<pb::CompressResponse, Status>;
+
+pub(super) async fn compress(
+    service: &Service,
+    request: Request<pb::CompressRequest>,
+) -> Answer<Items<pb::CompressResponse>> {
+    let asked = request.get_ref();
+    let id = TaskId::parse(&asked.task_uuid)?;
+    let caller = convert::caller(&asked.request_id, asked.lease_generation)?;
+    let strategy = strategy("strategy", &asked.strategy)?;
+    let settings = settings::of_call(asked.overrides.as_ref(), asked.prune.as_ref(), asked.window.as_ref())?;
+    let target = target(asked.target_tokens)?;
+    // What was asked, whoever asked for it and how often.
+    let mut plain = asked.clone();
+    (plain.request_id, plain.lease_generation) = (String::new(), 0);
+    let asked = blake3::hash(&plain.encode_to_vec()).to_hex().to_string();
+    let serving = Arc::clone(&service.serving);
+    let begin = async {
+        let find = |store: &Store| {
+            if let Some(generation) = store.compressed_before(id, &caller, &asked)? {
+                return Ok(Err(generation));
+            }
+            may_change(store, id, &caller)?;
+            Ok(Ok(store.policy_with(id, &settings, target)?))
+        };
+        let found = serving.with(find).await?;
+        let (events, receiver) = mpsc::channel(QUEUE);
+        match found {
+            Err(generation) => {
+                let done = Done { reason: "duplicate", generation, ..Done::default() };
+                let _ = events.try_send(Ok(told(&serving, id, done).await?));
+            }
+            Ok(policy) => {
+                let order = order(id, policy, strategy, caller, asked)?;
+                tokio::spawn(run(Arc::clone(&serving), id, order, events));
+            }
+        }
+        Ok(Box::pin(items(receiver)))
+    };
+    service.stream(&request, begin).await
+}
+
+/// Compresses, and tells how far it is. It goes on if nobody listens.
+async fn run(serving: Arc<Serving>, id: TaskId, order: Order, events: mpsc::Sender<Item>) {
+    let tell = |step| {
+        let event = Some(Event::Progress(progress(step)));
+        let _ = events.try_send(Ok(pb::CompressResponse { event }));
+    };
+    let done = serving.compressor.now(&serving.store(), id, &order, &tell).await;
+    let last = match done {
+        Ok(done) => told(&serving, id, done).await,
+        Err(error) => Err(error.into()),
+    };
+    let _ = events.send(last).await;
+}
+
+fn items<T: Send + 'static>(
+    receiver: mpsc::Receiver<Result<T, Status>>,
+) -> impl Stream<Item = Result<T, Status>> + Send {
+    unfold(receiver, |mut receiver| async { receiver.recv().await.map(|item| (item, receiver)) })
+}
+
+fn progress(step: Step) -> Progress {
+    match step {
+        Step::Extracting { messages, tokens } => {
+            Progress { stage: "extracting".to_owned(), messages, tokens, ..Progress::default() }
+        }
+        Step::Summarizing { messages, tokens, summary_tokens, attempt } => {
+            Progress { stage: "summarizing".to_owned(), messages, tokens, summary_tokens, attempt }
+        }
+        Step::Publishing { messages, tokens, summary_tokens } => {
+            Progress { stage: "publishing".to_owned(), messages, tokens, summary_tokens, attempt: 0 }
+        }
+    }
+}
+
+async fn told(serving: &Serving, id: TaskId, done: Done) -> Item {
+    let done = done_of(serving, id, done).await?;
+    Ok(pb::CompressResponse { event: Some(Event::Done(done)) })
+}
+
+async fn done_of(serving: &Serving, id: TaskId, done: Done) -> Result<pb::CompressDone, Status> {
+    let pressure = serving.with(|store| store.pressure(id)).await?;
+    Ok(pb::CompressDone {
+        compressed: done.reason.is_empty(),
+        reason: done.reason.to_owned(),
+        strategy: done.strategy.to_owned(),
+        emergency: done.emergency,
+        messages_before: done.messages_before,
+        messages_after: done.messages_after,
+        messages_removed: done.messages_removed,
+        tokens_before: done.tokens_before,
+        tokens_after: done.tokens_after,
+        tokens_removed: done.tokens_before.saturating_sub(done.tokens_after),
+        summary_id: done.summary_id,
+        summarizer: done.summarizer,
+        model: done.model,
+        fallback_reason: done.fallback_reason,
+        generation: done.generation,
+        duration: prost_types::Duration::try_from(done.took).ok(),
+        pressure: Some(answer::pressure(&pressure)),
+    })
+}
+
+pub(super) async fn begin(
+    service: &Service,
+    request: Request<pb::BeginCompactionRequest>,
+) -> Answer<Items<pb::BeginCompactionResponse>> {
+    let asked = request.get_ref();
+    let id = TaskId::parse(&asked.task_uuid)?;
+    let caller = convert::caller("", asked.lease_generation)?;
+    let wanted = strategy("strategy", &asked.strategy)?;
+    if matches!(wanted, Some(Strategy::Prune | Strategy::Window)) {
+        return Err(InvalidField::new("strategy", "makes no summary; use summarize or compact").into());
+    }
+    let settings = settings::of_call(asked.overrides.as_ref(), None, None)?;
+    let target = target(asked.target_tokens)?;
+    let serving = Arc::clone(&service.serving);
+    let begin = async {
+        let begin = |store: &Store| {
+            may_change(store, id, &caller)?;
+            let policy = store.policy_with(id, &settings, target)?;
+            // Of the others there is nothing to summarise.
+            let own = match policy.strategy {
+                Strategy::Compact => Strategy::Compact,
+                Strategy::Summarize | Strategy::Prune | Strategy::Window => Strategy::Summarize,
+            };
+            let order = order(id, policy, wanted.or(Some(own)), caller, String::new())?;
+            serving.compressor.begin_for_agent(store, id, order)
+        };
+        let told = serving.with(begin).await?;
+        let now = serving.clock.now();
+        let told = told.map_err(|done| {
+            let problem = format!("nothing is to be summarised ({})", done.reason);
+            Status::from(StoreError::from(InvalidField::new("task_uuid", problem)))
+        })?;
+        let expires = now + told.expires_in;
+        Ok(Box::pin(told_lines(told, answer::timestamp(expires))))
+    };
+    service.stream(&request, begin).await
+}
+
+/// What an agent has to know, and then the messages.
+fn told_lines(
+    told: Told,
+    expires: prost_types::Timestamp,
+) -> impl Stream<Item = Result<pb::BeginCompactionResponse, Status>> + Send {
+    let begun = pb::begin_compaction_response::Begun {
+        token: told.token.clone(),
+        expire_time: Some(expires),
+        start_seq: told.first_seq,
+        end_seq: told.last_seq,
+        messages: told.messages,
+        tokens: told.tokens,
+        summary_tokens: told.budget,
+        prompt: told.prompt.clone(),
+        previous_summary: told.previous.clone().unwrap_or_default(),
+        output_refs: told.refs().to_vec(),
+    };
+    let lines: Material = told.material();
+    unfold((Some(begun), lines, 0, told), |(begun, lines, at, told)| async move {
+        if let Some(begun) = begun {
+            let event = Some(BegunEvent::Begun(begun));
+            return Some((Ok(pb::BeginCompactionResponse { event }), (None, lines, at, told)));
+        }
+        let read = tokio::task::block_in_place(|| lines.read(at, CHUNK_BYTES));
+        match read {
+            Ok(data) if data.is_empty() => None,
+            Ok(data) => {
+                let at = at + data.len() as u64;
+                let event = Some(BegunEvent::Data(data.into()));
+                Some((Ok(pb::BeginCompactionResponse { event }), (None, lines, at, told)))
+            }
+            Err(error) => Some((Err(error.into()), (None, lines, u64::MAX, told))),
+        }
+    })
+}
+
+pub(super) async fn commit(
+    service: &Service,
+    request: pb::CommitCompactionRequest,
+) -> Answer<pb::CommitCompactionResponse> {
+    let id = TaskId::parse(&request.task_uuid)?;
+    let caller = convert::caller(&request.request_id, request.lease_generation)?;
+    at_most("summary", &request.summary, MAX_SUMMARY_BYTES)?;
+    at_most("retain", &request.retain, MAX_RETAIN_BYTES)?;
+    at_most("model", &request.model, MAX_MODEL_BYTES)?;
+    crate::model::plain_text("model", &request.model)?;
+    let mut plain = request.clone();
+    (plain.request_id, plain.lease_generation) = (String::new(), 0);
+    let asked = blake3::hash(&plain.encode_to_vec()).to_hex().to_string();
+    let serving = &service.serving;
+    let find = |store: &Store| match store.compressed_before(id, &caller, &asked)? {
+        Some(generation) => Ok(Some(generation)),
+        None => may_change(store, id, &caller).map(|()| None),
+    };
+    let done = match serving.with(find).await? {
+        Some(generation) => Done { reason: "duplicate", generation, ..Done::default() },
+        None => {
+            let commit = Commit {
+                token: request.token,
+                summary: request.summary,
+                retain: request.retain,
+                keep: request.keep_seqs,
+                model: request.model,
+                caller,
+                asked,
+            };
+            serving.compressor.commit_for_agent(&serving.store(), id, commit).await?
+        }
+    };
+    let done = done_of(serving, id, done).await?;
+    Ok(Response::new(pb::CommitCompactionResponse { done: Some(done) }))
+}
+
+pub(super) async fn abort(
+    service: &Service,
+    request: &pb::AbortCompactionRequest,
+) -> Answer<pb::AbortCompactionResponse> {
+    let id = TaskId::parse(&request.task_uuid)?;
+    let caller = convert::caller("", request.lease_generation)?;
+    let serving = &service.serving;
+    let abort = |store: &Store| {
+        may_change(store, id, &caller)?;
+        serving.compressor.abort_for_agent(id, &request.token)
+    };
+    serving.with(abort).await?;
+    Ok(Response::new(pb::AbortCompactionResponse {}))
+}
+
+pub(super) async fn undo(
+    service: &Service,
+    request: &pb::UndoCompactionRequest,
+) -> Answer<pb::UndoCompactionResponse> {
+    let who = (&*request.task_uuid, &*request.request_id, request.lease_generation);
+    let (id, generation) = service.change(who, |store, id, caller| store.undo(id, caller)).await?;
+    let pressure = service.serving.with(|store| store.pressure(id)).await?;
+    let pressure = Some(answer::pressure(&pressure));
+    Ok(Response::new(pb::UndoCompactionResponse { generation, pressure }))
+}
+
+/// Refuses a caller that could not change the task, before anything is done for it.
+fn may_change(store: &Store, id: TaskId, caller: &Caller) -> Result<(), StoreError> {
+    store.begin_append_all(id, &[], caller).map(drop)
+}
+
+fn order(
+    id: TaskId,
+    policy: Policy,
+    strategy: Option<Strategy>,
+    caller: Caller,
+    asked: String,
+) -> Result<Order, StoreError> {
+    let strategy = strategy.unwrap_or(policy.strategy);
+    if strategy == Strategy::Compact
+        && policy.limit_source == LimitSource::Default
+        && policy.target_tokens.is_none()
+    {
+        return Err(StoreError::LimitUnknown { id });
+    }
+    Ok(Order { strategy, policy: Arc::new(policy), caller, asked, automatic: false })
+}
+
+fn strategy(field: &'static str, text: &str) -> Result<Option<Strategy>, InvalidField> {
+    if text.is_empty() {
+        return Ok(None);
+    }
+    let found = Strategy::ALL.into_iter().find(|strategy| strategy.as_str() == text);
+    let problem = "is not summarize, compact, prune or window";
+    found.map(Some).ok_or_else(|| InvalidField::new(field, problem))
+}
+
+fn target(tokens: Option<u64>) -> Result<Option<u64>, InvalidField> {
+    match tokens {
+        Some(0) => Err(InvalidField::new("target_tokens", "must be at least 1")),
+        Some(tokens) => convert::number("target_tokens", tokens).map(Some),
+        None => Ok(None),
+    }
+}
+
+fn at_most(field: &'static str, text: &str, most: usize) -> Result<(), InvalidField> {
+    if text.len() > most {
+        let problem = format!("has {} bytes; at most {most} are allowed", text.len());
+        return Err(InvalidField::new(field, problem));
+    }
+    Ok(())
+}

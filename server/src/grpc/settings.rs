@@ -1,0 +1,244 @@
+//! How contexts are kept small, on the wire ⇄ as it is stored with a task. Each field is looked at by itself: what they
+//! mean together is the policy's.
+
+use contextstore_proto::v1 as pb;
+use serde_json::{Map, Value};
+
+use super::convert::{Parsed, from_one, number, some};
+use crate::context::limits::{
+    MAX_DIRECTIVE_BYTES, MAX_DIRECTIVES, MAX_MESSAGES, MAX_PROMPT_BYTES, MAX_TURNS,
+};
+use crate::context::{
+    Complexity, CompressionSettings, InheritanceSettings, Preset, PruneSettings, Settings, Strategy,
+    Summarizer, WindowSettings,
+};
+use crate::model::{InvalidField, Provider, TaskConfig, plain_text};
+
+/// What a call says of its own.
+pub(super) fn of_call(
+    overrides: Option<&pb::CompressionConfig>,
+    prune: Option<&pb::PruneConfig>,
+    window: Option<&pb::WindowConfig>,
+) -> Parsed<Settings> {
+    Ok(Settings {
+        compression: within("overrides", overrides, compression)?,
+        prune: within("prune", prune, self::prune)?,
+        window: within("window", window, self::window)?,
+        inheritance: InheritanceSettings::default(),
+    })
+}
+
+/// What a task says.
+pub(super) fn of_config(config: &pb::TaskConfig) -> Parsed<Settings> {
+    Ok(Settings {
+        compression: within("config.compression", config.compression.as_ref(), compression)?,
+        prune: within("config.prune", config.prune.as_ref(), prune)?,
+        window: within("config.window", config.window.as_ref(), window)?,
+        inheritance: within("config.inheritance", config.inheritance.as_ref(), inheritance)?,
+    })
+}
+
+fn within<W, S: Default>(outer: &str, wire: Option<&W>, parse: impl Fn(&W) -> Parsed<S>) -> Parsed<S> {
+    wire.map_or(Ok(S::default()), parse).map_err(|invalid| invalid.within(outer))
+}
+
+fn compression(wire: &pb::CompressionConfig) -> Parsed<CompressionSettings> {
+    let strategy = |text: &str| Strategy::parse(text).ok().map(Strategy::as_str);
+    let complexity = |text: &str| Complexity::parse(text).map(Complexity::as_str);
+    let preset = |text: &str| Preset::parse(text).map(Preset::as_str);
+    let summarizer = |text: &str| Summarizer::parse(text).map(Summarizer::as_str);
+    let provider = |text: &str| Provider::parse(text).map(Provider::as_str);
+    plain_text("model", &wire.model)?;
+    Ok(CompressionSettings {
+        enabled: wire.enabled,
+        auto: wire.auto,
+        strategy: word("strategy", &wire.strategy, strategy, &Strategy::ALL.map(Strategy::as_str))?,
+        threshold: wire.threshold.map(|value| share("threshold", value)).transpose()?,
+        token_threshold: tokens("token_threshold", wire.token_threshold)?,
+        max_request_bytes: wire
+            .max_request_bytes
+            .map(|bytes| number("max_request_bytes", bytes))
+            .transpose()?,
+        keep_recent_messages: count("keep_recent_messages", wire.keep_recent_messages, 0, MAX_MESSAGES)?,
+        min_messages: count("min_messages", wire.min_messages, 1, MAX_MESSAGES)?,
+        complexity: word(
+            "complexity",
+            &wire.complexity,
+            complexity,
+            &Complexity::ALL.map(Complexity::as_str),
+        )?,
+        preset: word("preset", &wire.preset, preset, &Preset::ALL.map(Preset::as_str))?,
+        summarizer: word(
+            "summarizer",
+            &wire.summarizer,
+            summarizer,
+            &Summarizer::ALL.map(Summarizer::as_str),
+        )?,
+        provider: word("provider", &wire.provider, provider, &Provider::ALL.map(Provider::as_str))?,
+        model: some(wire.model.clone()),
+        summary_prompt: prompt("summary_prompt", &wire.summary_prompt)?,
+        final_summary_prompt: prompt("final_summary_prompt", &wire.final_summary_prompt)?,
+        summary_directives: directives("summary_directives", &wire.summary_directives)?,
+        retain_prompt: prompt("retain_prompt", &wire.retain_prompt)?,
+        retain_directives: directives("retain_directives", &wire.retain_directives)?,
+        retain_last_turns: count("retain_last_turns", wire.retain_last_turns, 0, MAX_TURNS)?,
+        structured: wire.structured,
+        keep_plan: wire.keep_plan,
+        summary_tokens: tokens("summary_tokens", wire.summary_tokens)?,
+    })
+}
+
+fn prune(wire: &pb::PruneConfig) -> Parsed<PruneSettings> {
+    let weight = |field, value: Option<f64>| value.map(|value| self::weight(field, value)).transpose();
+    Ok(PruneSettings {
+        target: wire.target.map(|value| share("target", value)).transpose()?,
+        recency_weight: weight("recency_weight", wire.recency_weight)?,
+        role_weight: weight("role_weight", wire.role_weight)?,
+        content_weight: weight("content_weight", wire.content_weight)?,
+    })
+}
+
+fn window(wire: &pb::WindowConfig) -> Parsed<WindowSettings> {
+    Ok(WindowSettings {
+        messages: count("messages", wire.messages, 1, MAX_MESSAGES)?,
+        tokens: tokens("tokens", wire.tokens)?,
+    })
+}
+
+fn inheritance(wire: &pb::InheritanceConfig) -> Parsed<InheritanceSettings> {
+    let most = tokens("max_summary_tokens", wire.max_summary_tokens)?;
+    Ok(InheritanceSettings { enabled: wire.enabled, max_summary_tokens: most })
+}
+
+fn word(
+    field: &'static str,
+    text: &str,
+    parse: impl Fn(&str) -> Option<&'static str>,
+    words: &[&str],
+) -> Parsed<Option<String>> {
+    if text.is_empty() {
+        return Ok(None);
+    }
+    let wrong = || InvalidField::new(field, format!("is not one of {}", words.join(", ")));
+    parse(text).map(|word| Some(word.to_owned())).ok_or_else(wrong)
+}
+
+fn share(field: &'static str, share: f64) -> Parsed<f64> {
+    if share > 0.0 && share <= 1.0 {
+        return Ok(share);
+    }
+    Err(InvalidField::new(field, format!("is {share}; it must be over 0 and at most 1")))
+}
+
+fn weight(field: &'static str, weight: f64) -> Parsed<f64> {
+    if (0.0..=1.0).contains(&weight) {
+        return Ok(weight);
+    }
+    Err(InvalidField::new(field, format!("is {weight}; it must be from 0 to 1")))
+}
+
+fn tokens(field: &'static str, tokens: Option<u64>) -> Parsed<Option<u64>> {
+    tokens.map(|tokens| from_one(field, number(field, tokens)?)).transpose()
+}
+
+fn count(field: &'static str, count: Option<u32>, least: u64, most: u64) -> Parsed<Option<u64>> {
+    let within = |count: u64| {
+        let wrong = || InvalidField::new(field, format!("is {count}; it must be from {least} to {most}"));
+        (least..=most).contains(&count).then_some(count).ok_or_else(wrong)
+    };
+    count.map(|count| within(count.into())).transpose()
+}
+
+fn prompt(field: &'static str, text: &str) -> Parsed<Option<String>> {
+    fits(field, text, MAX_PROMPT_BYTES)?;
+    Ok(some(text.to_owned()))
+}
+
+fn directives(field: &'static str, list: &[String]) -> Parsed<Option<Vec<String>>> {
+    if list.len() > MAX_DIRECTIVES {
+        let problem = format!("has {} elements; at most {MAX_DIRECTIVES} are allowed", list.len());
+        return Err(InvalidField::new(field, problem));
+    }
+    for (at, text) in list.iter().enumerate() {
+        let inside = |invalid: InvalidField| InvalidField {
+            field: format!("{field}[{at}]").into(),
+            problem: invalid.problem,
+        };
+        fits(field, text, MAX_DIRECTIVE_BYTES).map_err(inside)?;
+        if text.trim().is_empty() {
+            return Err(inside(InvalidField::new(field, "is empty")));
+        }
+    }
+    Ok((!list.is_empty()).then(|| list.to_vec()))
+}
+
+fn fits(field: &'static str, text: &str, most: usize) -> Parsed<()> {
+    if text.len() > most {
+        return Err(InvalidField::new(
+            field,
+            format!("has {} bytes; at most {most} are allowed", text.len()),
+        ));
+    }
+    Ok(())
+}
+
+/// What a task says, for the wire. What has a field of its own there is taken out of `other`.
+pub(super) fn told(config: &TaskConfig, other: &mut Map<String, Value>) -> pb::TaskConfig {
+    // What is no object was put there before the key had a meaning.
+    let keys = Settings::KEYS.map(|key| other.get(key).is_some_and(Value::is_object));
+    let Settings { compression, prune, window, inheritance } = Settings::of(config);
+    for (key, has) in Settings::KEYS.into_iter().zip(keys) {
+        if has {
+            other.remove(key);
+        }
+    }
+    let [has_compression, has_prune, has_window, has_inheritance] = keys;
+    pb::TaskConfig {
+        compression: has_compression.then(|| compression_told(compression)),
+        prune: has_prune.then_some(pb::PruneConfig {
+            target: prune.target,
+            recency_weight: prune.recency_weight,
+            role_weight: prune.role_weight,
+            content_weight: prune.content_weight,
+        }),
+        window: has_window
+            .then_some(pb::WindowConfig { messages: window.messages.map(small), tokens: window.tokens }),
+        inheritance: has_inheritance.then_some(pb::InheritanceConfig {
+            enabled: inheritance.enabled,
+            max_summary_tokens: inheritance.max_summary_tokens,
+        }),
+        ..pb::TaskConfig::default()
+    }
+}
+
+fn compression_told(said: CompressionSettings) -> pb::CompressionConfig {
+    pb::CompressionConfig {
+        auto: said.auto,
+        strategy: said.strategy.unwrap_or_default(),
+        threshold: said.threshold,
+        token_threshold: said.token_threshold,
+        max_request_bytes: said.max_request_bytes,
+        enabled: said.enabled,
+        keep_recent_messages: said.keep_recent_messages.map(small),
+        min_messages: said.min_messages.map(small),
+        complexity: said.complexity.unwrap_or_default(),
+        preset: said.preset.unwrap_or_default(),
+        summarizer: said.summarizer.unwrap_or_default(),
+        provider: said.provider.unwrap_or_default(),
+        model: said.model.unwrap_or_default(),
+        summary_prompt: said.summary_prompt.unwrap_or_default(),
+        final_summary_prompt: said.final_summary_prompt.unwrap_or_default(),
+        summary_directives: said.summary_directives.unwrap_or_default(),
+        retain_prompt: said.retain_prompt.unwrap_or_default(),
+        retain_directives: said.retain_directives.unwrap_or_default(),
+        retain_last_turns: said.retain_last_turns.map(small),
+        structured: said.structured,
+        keep_plan: said.keep_plan,
+        summary_tokens: said.summary_tokens,
+    }
+}
+
+/// What came from the wire fits it.
+fn small(count: u64) -> u32 {
+    u32::try_from(count).unwrap_or(u32::MAX)
+}

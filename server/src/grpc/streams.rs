@@ -1,0 +1,92 @@
+//! What the streaming reads of a task begin with: who asks for what, and the reader that gives it.
+
+use std::sync::Arc;
+
+use contextstore_proto::v1 as pb;
+use tonic::Status;
+
+use super::convert;
+use super::follow::{self, History};
+use super::paced::Items;
+use super::read::{Batches, CHUNK_BYTES, Chunks, Kinds, LogRecords};
+use super::serving::Serving;
+use crate::model::{InvalidField, StoreError, TaskId};
+use crate::store::{CurrentReader, RawLines};
+
+/// The view, from an offset of a generation of it.
+pub(super) async fn current(serving: &Serving, asked: &pb::StreamCurrentRequest) -> Result<Chunks, Status> {
+    let id = TaskId::parse(&asked.task_uuid)?;
+    let chunk_bytes = match asked.chunk_bytes as usize {
+        0 => CHUNK_BYTES,
+        size if size > CurrentReader::MAX_CHUNK_BYTES => {
+            let problem = format!("is {size}; at most {} is allowed", CurrentReader::MAX_CHUNK_BYTES);
+            return Err(InvalidField::new("chunk_bytes", problem).into());
+        }
+        size => size,
+    };
+    let as_of = Some(asked.as_of_seq).filter(|seq| *seq > 0);
+    let mut reader = serving.with(|store| store.current(id, as_of)).await?;
+    let (given, newest) = (asked.generation, reader.generation);
+    if given != newest && (given > 0 || asked.offset > 0) {
+        return Err(StoreError::StaleView { id, given, newest }.into());
+    }
+    reader.skip_to(asked.offset)?;
+    Ok(Chunks::new(reader, chunk_bytes))
+}
+
+/// Records of the log: those that are there, or with those to come.
+pub(super) async fn messages(
+    serving: &Arc<Serving>,
+    asked: &pb::StreamMessagesRequest,
+) -> Result<Items<pb::StreamMessagesResponse>, Status> {
+    let id = TaskId::parse(&asked.task_uuid)?;
+    let (from, to) = (asked.from_seq, convert::last(asked.from_seq, "to_seq", asked.to_seq)?);
+    let kinds = Kinds::parse(&asked.kinds)?;
+    if asked.follow && asked.to_seq > 0 {
+        return Err(InvalidField::new("to_seq", "cannot stand beside follow").into());
+    }
+    if asked.follow {
+        serving.with(|store| store.log_ends(id)).await?;
+        let history = History { from, limit: asked.limit, kinds };
+        return Ok(Box::pin(follow::history(Arc::clone(serving), id, history)));
+    }
+    let lines = serving.with(|store| store.lines(id, from, to)).await?;
+    let wrap = |records| pb::StreamMessagesResponse { records };
+    Ok(Box::pin(Batches::new(LogRecords { lines, kinds }, asked.limit, "StreamMessages", wrap)))
+}
+
+/// The log of tool calls.
+pub(super) async fn tool_calls(
+    serving: &Serving,
+    asked: &pb::StreamToolCallsRequest,
+) -> Result<Batches<LogRecords, pb::StreamToolCallsResponse>, Status> {
+    let id = TaskId::parse(&asked.task_uuid)?;
+    let (from, to) = (asked.from_seq, convert::last(asked.from_seq, "to_seq", asked.to_seq)?);
+    let lines = serving.with(|store| store.tool_calls(id, from, to)).await?;
+    let records = LogRecords { lines, kinds: Kinds::default() };
+    Ok(Batches::new(records, asked.limit, "StreamToolCalls", |records| pb::StreamToolCallsResponse {
+        records,
+    }))
+}
+
+/// The log of plans.
+pub(super) async fn plans(
+    serving: &Serving,
+    asked: &pb::StreamPlansRequest,
+) -> Result<Batches<LogRecords, pb::StreamPlansResponse>, Status> {
+    let id = TaskId::parse(&asked.task_uuid)?;
+    let (from, to) = (asked.from_id, convert::last(asked.from_id, "to_id", asked.to_id)?);
+    let lines = serving.with(|store| store.plans(id, from, to)).await?;
+    let records = LogRecords { lines, kinds: Kinds::default() };
+    Ok(Batches::new(records, asked.limit, "StreamPlans", |records| pb::StreamPlansResponse { records }))
+}
+
+/// The summaries of a view.
+pub(super) async fn summaries(
+    serving: &Serving,
+    asked: &pb::StreamSummariesRequest,
+) -> Result<Batches<RawLines, pb::StreamSummariesResponse>, Status> {
+    let id = TaskId::parse(&asked.task_uuid)?;
+    let lines = serving.with(|store| store.summary_lines(id)).await?;
+    Ok(Batches::new(lines, asked.limit, "StreamSummaries", |records| pb::StreamSummariesResponse { records }))
+}

@@ -1,0 +1,156 @@
+//! A walk over what a view consists of, message by message, in bounded memory: the segments of a rewrite, then the messages
+//! behind it.
+
+use super::index::Index;
+use super::line::{Head, Line};
+use super::source::{Messages, Source};
+use super::view::{Shown, trimmed};
+use crate::model::{Literal, LiteralKind, Rewrite, Role, Segment, StoreError};
+
+/// A message of a view.
+#[derive(Debug, Clone, Copy)]
+pub struct Seen<'a> {
+    /// As it is shown.
+    pub shown: Shown<'a>,
+    /// What it is, if it is not in the log.
+    pub kind: Option<LiteralKind>,
+    /// Where the whole output of a tool is, as JSON text.
+    pub output_ref: Option<&'a str>,
+}
+
+/// A walk under way.
+#[derive(Debug)]
+pub struct Walk {
+    source: Source,
+    segments: std::vec::IntoIter<Segment>,
+    messages: Messages,
+    trim_except: Option<Vec<u64>>,
+    replaced: Option<(String, u64)>,
+    /// The messages behind the segments; taken when they are reached.
+    rest: Option<(u64, u64)>,
+    /// A rewrite whose literals are referred to, as neighbours usually are.
+    earlier: Option<Rewrite>,
+}
+
+impl Walk {
+    /// Over what a rewrite gives, followed by the messages up to `to`.
+    pub fn new(source: Source, rewrite: Option<Rewrite>, to: u64) -> Self {
+        let (segments, covers) =
+            rewrite.map_or((Vec::new(), 0), |rewrite| (rewrite.segments, rewrite.covers));
+        Self::over(source, segments, covers.saturating_add(1), to)
+    }
+
+    /// Over messages `from` to `to` alone.
+    pub(super) fn behind(source: Source, from: u64, to: u64) -> Self {
+        Self::over(source, Vec::new(), from, to)
+    }
+
+    fn over(source: Source, segments: Vec<Segment>, from: u64, to: u64) -> Self {
+        Self {
+            messages: Messages::none(source.clone()),
+            source,
+            segments: segments.into_iter(),
+            trim_except: None,
+            replaced: None,
+            rest: Some((from, to)),
+            earlier: None,
+        }
+    }
+
+    /// Goes on with messages that were written since, up to `end` of the log and message `to`.
+    pub(super) fn extend(&mut self, end: u64, index: Option<Index>, to: u64) {
+        let from = self.messages.next_seq();
+        self.source.end = end;
+        self.source.index = index;
+        self.messages = self.source.messages(from, 0);
+        self.rest = Some((from, to));
+    }
+
+    /// Calls `take` with the next message; false when there is none.
+    pub fn step(&mut self, mut take: impl FnMut(&Seen<'_>)) -> Result<bool, StoreError> {
+        loop {
+            let (trim, replaced) = (&self.trim_except, &mut self.replaced);
+            let taken = self.messages.step(|seq, line| {
+                see(seq, line, trim.as_deref(), replaced.take(), &mut take).map_err(|error| {
+                    StoreError::Damaged {
+                        path: "messages.jsonl".to_owned(),
+                        offset: 0,
+                        problem: format!("message {seq}: {error}"),
+                    }
+                })
+            })?;
+            if taken {
+                return Ok(true);
+            }
+            (self.trim_except, self.replaced) = (None, None);
+            match self.segments.next() {
+                Some(Segment::Keep { from, to, trim_except }) => {
+                    self.trim_except = trim_except;
+                    self.messages.again(from, to);
+                }
+                Some(Segment::Replace { seq, content, tokens }) => {
+                    self.replaced = Some((content.as_str().to_owned(), tokens));
+                    self.messages.again(seq, seq);
+                }
+                Some(Segment::Literal(literal)) => {
+                    take(&literal_seen(&literal));
+                    return Ok(true);
+                }
+                Some(Segment::Earlier { rewrite, index }) => {
+                    take(&literal_seen(&self.earlier_literal(rewrite, index)?));
+                    return Ok(true);
+                }
+                None => match self.rest.take() {
+                    Some((from, to)) => self.messages.again(from, to),
+                    None => return Ok(false),
+                },
+            }
+        }
+    }
+
+    fn earlier_literal(&mut self, ordinal: u64, index: usize) -> Result<Literal, StoreError> {
+        if self.earlier.as_ref().is_none_or(|rewrite| rewrite.ordinal != ordinal) {
+            self.earlier = Some(self.source.rewrite(ordinal)?);
+        }
+        let segment = self.earlier.as_ref().and_then(|rewrite| rewrite.segments.get(index));
+        match segment {
+            Some(Segment::Literal(literal)) => Ok(literal.clone()),
+            _ => Err(self.source.damaged(0, format!("segment {index} of rewrite {ordinal} is no literal"))),
+        }
+    }
+}
+
+fn literal_seen(literal: &Literal) -> Seen<'_> {
+    let shown = Shown::plain(literal.role, literal.content.as_str(), literal.tokens);
+    Seen { shown, kind: Some(literal.kind), output_ref: None }
+}
+
+/// Sees a message of the log, trimmed or with its content replaced.
+pub(super) fn see(
+    seq: u64,
+    line: &Line<'_>,
+    trim_except: Option<&[u64]>,
+    replaced: Option<(String, u64)>,
+    take: &mut dyn FnMut(&Seen<'_>),
+) -> Result<(), serde_json::Error> {
+    let Head::Message { role, tokens, .. } = line.head else { return Ok(()) };
+    let body = line.message()?;
+    let output_ref = body.output_ref.map(|output_ref| output_ref.get());
+    let instead = match trim_except {
+        Some(except) if role == Role::Tool && !except.contains(&seq) => Some(trimmed(seq, output_ref)),
+        _ => replaced,
+    };
+    let shown = Shown {
+        seq,
+        role,
+        tokens: instead.as_ref().map_or(tokens, |(_, tokens)| *tokens),
+        content: instead.as_ref().map(|(content, _)| content.as_str()).or(body.content.map(|c| c.get())),
+        tool_name: body.tool_name.map(|name| name.get()),
+        tool_calls: body.tool_calls.map(|calls| calls.get()),
+        tool_call_id: body.tool_call_id.map(|id| id.get()),
+        name: body.name.map(|name| name.get()),
+        extra: body.extra.map(|extra| extra.get()),
+    };
+    take(&Seen { shown, kind: None, output_ref });
+    Ok(())
+}

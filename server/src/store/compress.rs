@@ -1,0 +1,69 @@
+//! What compressing a view needs of the store: the view at one moment, files to work with, and a new view in its place.
+
+use std::sync::Arc;
+
+use super::task::{Caller, Compressed, NewView, Outline, RequestFile};
+use super::{Store, StoreError, layout};
+use crate::log::Digest;
+use crate::model::TaskId;
+
+/// A file that is there while a view is compressed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum WorkFile {
+    /// What a summary is to stand for.
+    ToSummarize,
+    /// What stays beside it.
+    Unsummarized,
+    /// What is sent to the model that summarises.
+    SummaryRequest,
+}
+
+impl Store {
+    /// The view of a task as it is now, message by message.
+    pub fn outline(&self, id: TaskId) -> Result<Outline, StoreError> {
+        self.task(id)?.outline()
+    }
+
+    /// A new file in the directory of a task. It goes when it is dropped.
+    pub fn work_file(&self, id: TaskId, file: WorkFile) -> Result<RequestFile, StoreError> {
+        let name = match file {
+            WorkFile::ToSummarize => layout::TO_SUMMARIZE,
+            WorkFile::Unsummarized => layout::UNSUMMARIZED,
+            WorkFile::SummaryRequest => layout::SUMMARY_REQUEST,
+        };
+        RequestFile::new(self, self.task(id)?.as_ref(), &name)
+    }
+
+    /// Puts a new view in the place of the old one. If that was rewritten since the outline, other than trimmed, it is
+    /// StaleView. A repeated call is known by what was asked, not by what was made of it.
+    pub fn compress(
+        &self,
+        id: TaskId,
+        new: &NewView,
+        caller: &Caller,
+        asked: &str,
+    ) -> Result<Compressed, StoreError> {
+        self.task(id)?.compress(new, caller, Digest::of(&["compress", asked]))
+    }
+
+    /// The generation of the view that a call with the same id made, if there was one.
+    pub fn compressed_before(
+        &self,
+        id: TaskId,
+        caller: &Caller,
+        asked: &str,
+    ) -> Result<Option<u64>, StoreError> {
+        self.task(id)?.compressed_before(caller, Digest::of(&["compress", asked]))
+    }
+
+    /// `task_source` of a task's key, for those who count.
+    pub fn source_of(&self, id: TaskId) -> Arc<str> {
+        self.task(id).map_or_else(|_| Arc::from(""), |task| task.source())
+    }
+
+    /// Remembers that compressing a view was tried and brought nothing; `over`: as what has to stay is too large alone.
+    pub fn note_try(&self, id: TaskId, over: bool) -> Result<(), StoreError> {
+        self.task(id)?.note_try(over);
+        Ok(())
+    }
+}

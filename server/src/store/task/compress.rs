@@ -1,0 +1,147 @@
+//! Compressing: whether it is time, and putting a new view in the place of the old one.
+
+use std::cell::Cell;
+use std::time::Instant;
+
+use crate::context::{Policy, Pressure, Stage, Summarizer};
+use crate::log::Digest;
+use crate::model::{Durability, Rewrite, Status, StoreError, SummaryRecord};
+
+use super::outline::{Part, assemble};
+use super::{Caller, Inner, NewRewrite, Task};
+
+/// What the view has to have grown by since the last try, as a part of the limit, so that another is worth it.
+const WORTH: u64 = 10;
+/// The same once it is over the limit.
+const WORTH_IN_NEED: u64 = 100;
+
+/// A view that a strategy has worked out.
+#[derive(Debug, Clone)]
+pub struct NewView {
+    /// The strategy.
+    pub strategy: String,
+    /// The generation of the outline it was worked out on.
+    pub base: u64,
+    /// Messages of that outline.
+    pub seen: u64,
+    /// The last message it speaks for; the end of a closed group.
+    pub covers: u64,
+    /// Why.
+    pub reason: String,
+    /// What the view is to consist of, and the messages behind `covers`.
+    pub parts: Vec<Part>,
+    /// Records of its summaries, in the order of the literals of that kind. The store gives the ids.
+    pub summaries: Vec<SummaryRecord>,
+}
+
+/// What became of it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Compressed {
+    /// The generation of the new view.
+    pub generation: u64,
+    /// The newest summary in it that is new; 0: none.
+    pub summary_id: u64,
+}
+
+/// What the last try to compress has found.
+#[derive(Debug, Clone, Copy, Default)]
+pub(super) struct Tried {
+    /// Tokens of all messages of the log then; none: there was no try since the task was opened.
+    at: Option<u64>,
+    /// Whether what has to stay is too large by itself.
+    over: bool,
+}
+
+impl Task {
+    /// Puts a new view in the place of the old one, if that was only trimmed since. `digest` is of what the caller asked.
+    pub(crate) fn compress(
+        &self,
+        new: &NewView,
+        caller: &Caller,
+        digest: Digest,
+    ) -> Result<Compressed, StoreError> {
+        let summary_id = Cell::new(0);
+        let generation = self.run_rewrite(caller, digest, |task, inner| {
+            let newest = task.only_trimmed_since(inner, new.base)?;
+            let (segments, covers) =
+                assemble(&new.parts, (new.seen, new.covers), newest.as_ref(), inner.state.last_seq);
+            let made = new.summaries.len() as u64;
+            summary_id.set(if made > 0 { inner.state.tally.summaries + made } else { 0 });
+            let rewrite = NewRewrite {
+                strategy: new.strategy.clone(),
+                base: inner.state.view_generation(),
+                covers,
+                reason: new.reason.clone(),
+                segments,
+                summaries: new.summaries.clone(),
+            };
+            task.plan(inner, &rewrite)
+        })?;
+        self.note_try(false);
+        Ok(Compressed { generation, summary_id: summary_id.get() })
+    }
+
+    /// The newest rewrite, if everything since `base` was a trim: then messages stand where they stood.
+    fn only_trimmed_since(&self, inner: &Inner, base: u64) -> Result<Option<Rewrite>, StoreError> {
+        let newest = inner.state.view_generation();
+        let source = inner.source_to(inner.log.len());
+        for ordinal in base + 1..=newest {
+            if source.rewrite(ordinal)?.strategy != "trim" {
+                return Err(StoreError::StaleView { id: self.id, given: base, newest });
+            }
+        }
+        inner.newest_rewrite()
+    }
+
+    /// Remembers that there was a try, so that the next one waits until there is something new.
+    pub(crate) fn note_try(&self, over: bool) {
+        let mut inner = self.lock();
+        inner.tried = Tried { at: Some(inner.state.tally.message_tokens), over };
+    }
+
+    /// How full the context is, and what is done about it.
+    pub(super) fn whole_pressure(&self, inner: &Inner, tokens: u64, policy: &Policy) -> Pressure {
+        let mut pressure = Pressure::of(tokens, policy);
+        pressure.over = inner.tried.over && pressure.should_compress;
+        pressure.due = self.is_compression_due(inner, policy, &pressure);
+        let asked = policy.provider.filter(|_| policy.summarizer != Summarizer::Extractive);
+        pressure.breaker_open =
+            asked.map(|provider| self.env.options.breakers.is_open(provider, Instant::now()));
+        pressure
+    }
+
+    /// `task_source` of its key.
+    pub(crate) fn source(&self) -> std::sync::Arc<str> {
+        std::sync::Arc::clone(&self.source)
+    }
+
+    /// What a call with the same id was told, if there was one.
+    pub(crate) fn compressed_before(
+        &self,
+        caller: &Caller,
+        digest: Digest,
+    ) -> Result<Option<u64>, StoreError> {
+        let inner = self.lock();
+        let Some((generation, end)) = self.seen_before(&inner, caller.request_id.as_ref(), digest)? else {
+            return Ok(None);
+        };
+        drop(inner);
+        self.wait_durable(end, Durability::Group).map(|()| Some(generation))
+    }
+
+    /// Whether it is time to compress without being asked.
+    fn is_compression_due(&self, inner: &Inner, policy: &Policy, pressure: &Pressure) -> bool {
+        let asked_for = policy.enabled && policy.auto && pressure.should_compress;
+        if !asked_for || inner.state.status != Status::Running || inner.rewriting {
+            return false;
+        }
+        let compressed = inner.state.rewrite.as_ref().map_or(0, |mark| mark.compressed_at);
+        let since = inner.tried.at.unwrap_or(0).max(compressed);
+        if since == 0 {
+            return true;
+        }
+        let grown = inner.state.tally.message_tokens.saturating_sub(since);
+        let needed = if pressure.stage == Stage::Emergency { WORTH_IN_NEED } else { WORTH };
+        grown > 0 && grown >= pressure.limit / needed
+    }
+}

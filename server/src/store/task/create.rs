@@ -1,0 +1,144 @@
+//! Making a task: built whole in `.tmp`, then renamed into place, which is the commit.
+
+use std::collections::VecDeque;
+use std::io;
+use std::sync::{Arc, Mutex};
+
+use crate::infra::fs::{Open, StorePath};
+use crate::log::{FORMAT_VERSION, Index, LogKind, LogState, LogWriter, Signal};
+use crate::model::{Durability, Event, Holder, LeaseReason, Metadata, RequestId, StoreError, TaskId};
+
+use super::counting::{Chosen, chosen};
+use super::policy::resolved;
+use super::records::Records;
+use super::{Digest, Inner, Mark, Task};
+use crate::store::env::Env;
+use crate::store::files::{self, Sync};
+use crate::store::layout::{self, Folder};
+
+/// The log of a task that is being made, and what follows from it so far.
+pub(super) struct Begun {
+    pub(super) log: LogWriter,
+    pub(super) state: LogState,
+    pub(super) index: Index,
+}
+
+/// Makes a task that has no messages.
+pub(crate) fn create(
+    env: &Arc<Env>,
+    metadata: Metadata,
+    holder: Holder,
+    request: Option<(RequestId, Digest)>,
+) -> Result<Task, StoreError> {
+    let id = metadata.uuid;
+    let failed = |error| StoreError::io(format!("making task {id}"), error);
+    let making = begin(env, &metadata)?;
+    let signal = env.signal(id);
+    let file = env.fs.open(&making.join(layout::MESSAGES), Open::New).map_err(failed)?;
+    let index = env.fs.open(&making.join(layout::INDEX), Open::New).and_then(Index::create);
+    let begun = Begun {
+        log: LogWriter::new(LogKind::Messages, file, 0, Arc::clone(&signal)),
+        state: LogState::default(),
+        index: index.map_err(failed)?,
+    };
+    let task = assemble(env, metadata, begun, &signal);
+    {
+        let mut inner = task.lock();
+        task.write_event(&mut inner, &Event::Started { uuid: id, format_version: FORMAT_VERSION }, None)?;
+        task.begin_lease(&mut inner, holder, request)?;
+    }
+    put_in_place(env, id, &making)?;
+    Ok(task)
+}
+
+/// Begins the directory of a task, with its metadata in it.
+pub(super) fn begin(env: &Env, metadata: &Metadata) -> Result<StorePath, StoreError> {
+    let fs = env.fs.as_ref();
+    let id = metadata.uuid;
+    let making = StorePath::ROOT.join(layout::TMP).join(id.uuid());
+    let failed = |error| StoreError::io(format!("making task {id}"), error);
+    // What an earlier try left here must not come back in its place with a part of it.
+    env.sync_new_tasks()?;
+    files::remove_tree(fs, &making).map_err(failed)?;
+    fs.create_dir(&making).map_err(failed)?;
+    let bytes = serde_json::to_vec(metadata).map_err(|error| failed(error.into()))?;
+    files::replace(fs, &making.join(layout::METADATA), &[&bytes[..], b"\n"].concat(), Sync::Contents)?;
+    Ok(making)
+}
+
+/// The handle of a task that is being made.
+pub(super) fn assemble(env: &Arc<Env>, metadata: Metadata, begun: Begun, signal: &Arc<Signal>) -> Task {
+    let Begun { log, state, index } = begun;
+    let config = state.config.as_ref().unwrap_or(&metadata.config);
+    let (counter, policy) = (Chosen::new(chosen(env, config)), resolved(env, config));
+    Task {
+        id: metadata.uuid,
+        counter,
+        env: Arc::clone(env),
+        source: metadata.task_key.task_source.as_str().into(),
+        metadata,
+        signal: Arc::clone(signal),
+        inner: Mutex::new(Inner {
+            folder: Folder::Running,
+            log,
+            policy,
+            state,
+            index: Some(index),
+            tools: Records::new(LogKind::Tools, signal),
+            plans: Records::new(LogKind::Plans, signal),
+            view: None,
+            tokens: None,
+            view_mark: None,
+            pending: VecDeque::new(),
+            shown: Mark::default(),
+            rewriting: false,
+            shed_at: 0,
+            tried: super::Tried::default(),
+            checkpoint_at: 0,
+            frozen: None,
+            deleted: false,
+            dirty: false,
+            changed: true,
+        }),
+    }
+}
+
+impl Task {
+    /// The first lease of a task that is being made, and the sync that goes before its commit.
+    pub(super) fn begin_lease(
+        &self,
+        inner: &mut Inner,
+        holder: Holder,
+        request: Option<(RequestId, Digest)>,
+    ) -> Result<(), StoreError> {
+        let generation = inner.state.lease_generation + 1;
+        let lease = Event::Lease { generation, holder, reason: LeaseReason::Start };
+        let request = request.as_ref().map(|(request_id, digest)| (request_id, *digest));
+        self.write_event(inner, &lease, request)?;
+        let failed = |error| StoreError::io(format!("making task {}", self.id), error);
+        inner.log.sync().map_err(failed)?;
+        inner.advance(Durability::Group);
+        Ok(())
+    }
+}
+
+/// Gives a task that was built its place. All in it but its directory is synced.
+pub(super) fn put_in_place(env: &Env, id: TaskId, making: &StorePath) -> Result<(), StoreError> {
+    let fs = env.fs.as_ref();
+    let failed = |error| StoreError::io(format!("making task {id}"), error);
+    fs.sync_dir(making).map_err(failed)?;
+    let place = Folder::Running.task(id);
+    fs.rename_new(making, &place).map_err(|error| {
+        let exists = error.kind() == io::ErrorKind::AlreadyExists;
+        if exists { StoreError::TaskExists { id } } else { failed(error) }
+    })?;
+    let synced = fs.sync_dir(&place.parent()).and_then(|()| fs.sync_dir(&making.parent()));
+    synced.map_err(|error| {
+        // Whoever asked is told that there is no such task, so there must be none.
+        if let Err(error) = fs.rename_new(&place, making) {
+            tracing::warn!(%id, %error, "a task that could not be made durable is still there");
+        }
+        env.note_unsynced();
+        failed(error)
+    })
+}
