@@ -133,7 +133,8 @@ fn the_store_takes_the_largest_message_that_can_be_configured() {
 fn every_strategy_can_be_configured_and_no_other() {
     let configured = |word: &str| {
         let environment = [("CONTEXTSTORE_COMPRESSION__STRATEGY".into(), word.into())];
-        Config::load_with(&Flags::default(), environment).map(|(config, _)| config.compression.strategy)
+        Config::load_with(&Flags::default(), environment)
+            .map(|(config, _)| config.context.compression.strategy.unwrap_or_default())
     };
     for strategy in Strategy::ALL {
         assert_eq!(configured(strategy.as_str()).unwrap(), strategy.as_str());

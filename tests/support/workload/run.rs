@@ -615,5 +615,6 @@ fn summary(summary: String, end_seq: u64) -> SummaryRecord {
         strategy: "summarize".to_owned(),
         model: "none".to_owned(),
         timestamp: "2026-01-01T00:00:00Z".parse().unwrap(),
+        sections: None,
     }
 }
