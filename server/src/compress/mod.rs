@@ -34,6 +34,7 @@ pub(crate) use material::Material;
 pub(crate) use run::{Done, Order, Step};
 
 use crate::context::Breakers;
+use crate::hooks::{self, Happened, Hooks};
 use crate::infra::metrics;
 use crate::llm::Gateway;
 use crate::model::{Provider, StoreError, TaskId};
@@ -56,6 +57,7 @@ pub(crate) struct CompressorConfig {
 pub(crate) struct Compressor {
     gateway: Arc<Gateway>,
     breakers: Arc<Breakers>,
+    hooks: Arc<Hooks>,
     agent_ttl: Duration,
     /// Places for compressions that nobody asked for.
     places: Semaphore,
@@ -74,10 +76,16 @@ enum UnderWay {
 }
 
 impl Compressor {
-    pub(crate) fn new(gateway: Arc<Gateway>, breakers: Arc<Breakers>, config: CompressorConfig) -> Arc<Self> {
+    pub(crate) fn new(
+        gateway: Arc<Gateway>,
+        breakers: Arc<Breakers>,
+        hooks: Arc<Hooks>,
+        config: CompressorConfig,
+    ) -> Arc<Self> {
         Arc::new(Self {
             gateway,
             breakers,
+            hooks,
             agent_ttl: config.agent_ttl,
             places: Semaphore::new(config.at_once),
             under_way: Mutex::default(),
@@ -182,6 +190,7 @@ impl Compressor {
                     messages_removed = done.messages_removed, summarizer = done.summarizer,
                     "a view was compressed"
                 );
+                self.tell(store, id, order, done);
             }
             Ok(done) => tracing::debug!(%id, strategy, reason = done.reason, "a view was not compressed"),
             // Somebody came in between, or the call was refused: nothing failed.
@@ -192,6 +201,31 @@ impl Compressor {
                 metrics::compression_failed("store");
                 tracing::warn!(%id, strategy, %error, "a view could not be compressed");
             }
+        }
+    }
+
+    /// Tells others that a view was compressed.
+    fn tell(&self, store: &Store, id: TaskId, order: &Order, done: &Done) {
+        if !self.hooks.wants(Happened::Compressed) {
+            return;
+        }
+        let compression = hooks::Compression {
+            strategy: order.strategy.as_str(),
+            automatic: order.automatic,
+            emergency: done.emergency,
+            messages_before: done.messages_before,
+            messages_after: done.messages_after,
+            tokens_before: done.tokens_before,
+            tokens_after: done.tokens_after,
+            summary_id: done.summary_id,
+            summarizer: &done.summarizer,
+            model: &done.model,
+        };
+        match block_in_place(|| store.task_info(id)) {
+            Ok(info) => {
+                self.hooks.tell(hooks::Event::compressed(&info.row, info.view_generation, &compression))
+            }
+            Err(error) => tracing::warn!(%id, %error, "nobody is told that a view was compressed"),
         }
     }
 

@@ -16,6 +16,7 @@ use super::serving::Serving;
 use super::status::Refusal;
 use super::token::Place;
 use super::{answer, append, chat, compress, convert, info, inherit, request, streams};
+use crate::hooks::Happened;
 use crate::infra::metrics;
 use crate::model::{Event, InvalidField, Plan, StoreError, TaskId, TaskOrder};
 use crate::store::{Caller, StartTask, Store};
@@ -65,6 +66,12 @@ impl Service {
         Ok(self.serving.pace.place().inspect_err(|_| metrics::rejected("read_streams"))?)
     }
 
+    /// A task to which something has happened that others may be told.
+    pub(super) async fn happened(&self, happened: Happened, id: TaskId) -> Option<pb::Task> {
+        self.serving.tell(happened, id).await;
+        self.changed(id).await
+    }
+
     /// A task that was changed. What fails here does not undo that: then only its id is told.
     pub(super) async fn changed(&self, id: TaskId) -> Option<pb::Task> {
         let told = self.serving.info(id).await;
@@ -96,6 +103,9 @@ impl ContextStore for Service {
         };
         let started =
             self.serving.with(|store| store.start_task_under(start, caller.lease_generation)).await?;
+        if started.created {
+            self.serving.tell(Happened::Started, started.id).await;
+        }
         Ok(Response::new(pb::StartTaskResponse {
             task: self.changed(started.id).await,
             lease_generation: started.lease_generation,
@@ -112,7 +122,7 @@ impl ContextStore for Service {
         let (id, lease_generation) =
             self.change(who, |store, id, caller| store.resume_task(id, holder, caller)).await?;
         Ok(Response::new(pb::ResumeTaskResponse {
-            task: self.changed(id).await,
+            task: self.happened(Happened::Resumed, id).await,
             lease_generation,
             lease_ttl: Some(answer::duration(self.serving.lease_ttl())),
         }))
@@ -122,7 +132,7 @@ impl ContextStore for Service {
         let request = request.into_inner();
         let who = (&*request.task_uuid, &*request.request_id, request.lease_generation);
         let (id, ()) = self.change(who, Store::pause_task).await?;
-        Ok(Response::new(pb::PauseTaskResponse { task: self.changed(id).await }))
+        Ok(Response::new(pb::PauseTaskResponse { task: self.happened(Happened::Paused, id).await }))
     }
 
     async fn complete_task(
@@ -133,7 +143,7 @@ impl ContextStore for Service {
         let who = (&*request.task_uuid, &*request.request_id, request.lease_generation);
         let summary = convert::some(request.final_summary);
         let (id, ()) = self.change(who, |store, id, caller| store.complete_task(id, summary, caller)).await?;
-        Ok(Response::new(pb::CompleteTaskResponse { task: self.changed(id).await }))
+        Ok(Response::new(pb::CompleteTaskResponse { task: self.happened(Happened::Completed, id).await }))
     }
 
     async fn fail_task(&self, request: Request<pb::FailTaskRequest>) -> Answer<pb::FailTaskResponse> {
@@ -142,7 +152,7 @@ impl ContextStore for Service {
         let (error, summary) = (request.error_message, convert::some(request.final_summary));
         let (id, ()) =
             self.change(who, |store, id, caller| store.fail_task(id, error, summary, caller)).await?;
-        Ok(Response::new(pb::FailTaskResponse { task: self.changed(id).await }))
+        Ok(Response::new(pb::FailTaskResponse { task: self.happened(Happened::Failed, id).await }))
     }
 
     async fn update_task(&self, request: Request<pb::UpdateTaskRequest>) -> Answer<pb::UpdateTaskResponse> {
