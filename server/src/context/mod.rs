@@ -5,6 +5,7 @@ mod breaker;
 mod exact;
 pub mod extract;
 pub mod fitted;
+mod inherit;
 mod models;
 mod policy;
 mod pressure;
@@ -16,6 +17,7 @@ mod words;
 
 pub use breaker::{BreakerConfig, Breakers};
 pub use exact::is_ready;
+pub use inherit::{Inheritance, LEAST_INHERITED_TOKENS, Legacy};
 pub use policy::{Policy, Scoring, ServerPolicy};
 pub use pressure::{LimitSource, Pressure, Stage, Strategy};
 pub use settings::{

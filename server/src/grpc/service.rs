@@ -18,8 +18,8 @@ use super::token::Place;
 use super::{answer, append, chat, compress, convert, info, inherit, request, streams};
 use crate::hooks::Happened;
 use crate::infra::metrics;
-use crate::model::{Event, InvalidField, Plan, StoreError, TaskId, TaskOrder};
-use crate::store::{Caller, StartTask, Store};
+use crate::model::{Event, InheritedFrom, InvalidField, Plan, StoreError, TaskId, TaskOrder};
+use crate::store::{Beginning, Caller, StartTask, Store};
 
 /// The service.
 #[derive(Clone)]
@@ -101,8 +101,13 @@ impl ContextStore for Service {
             holder: convert::holder(request.holder)?,
             request_id: caller.request_id,
         };
-        let started =
-            self.serving.with(|store| store.start_task_under(start, caller.lease_generation)).await?;
+        let beginning = Beginning {
+            inherit: inherit::wanted(&request.inherit)?,
+            system_message: convert::some(request.system_message),
+        };
+        let lease = caller.lease_generation;
+        let started = self.serving.with(|store| store.start_task_with(start, lease, &beginning)).await?;
+        let from = started.inherited_from;
         if started.created {
             self.serving.tell(Happened::Started, started.id).await;
         }
@@ -111,7 +116,8 @@ impl ContextStore for Service {
             lease_generation: started.lease_generation,
             created: started.created,
             lease_ttl: Some(answer::duration(self.serving.lease_ttl())),
-            ..pb::StartTaskResponse::default()
+            inherited_from: from.as_ref().map(|from| from.uuid.to_string()).unwrap_or_default(),
+            inheritance_comment: from.as_ref().map(InheritedFrom::comment).unwrap_or_default(),
         }))
     }
 

@@ -11,6 +11,7 @@ mod env;
 mod files;
 mod fork;
 mod handles;
+mod inherit;
 pub mod layout;
 mod lease;
 mod notes;
@@ -26,14 +27,15 @@ use crate::infra::fs::{File, Kind, StorePath};
 use crate::log::Digest;
 pub use crate::log::FORMAT_VERSION;
 use crate::model::{
-    Event, Holder, InvalidField, Metadata, Page, Plan, RequestId, StoreError, TaskConfig, TaskFilter, TaskId,
-    TaskKey, TaskOrder, ToolCall,
+    Event, Holder, InheritedFrom, InvalidField, Metadata, Page, Plan, RequestId, StoreError, TaskConfig,
+    TaskFilter, TaskId, TaskKey, TaskOrder, ToolCall,
 };
 
 pub use crate::log::{Head, Line, LogKind, Seen};
 pub use compress::WorkFile;
 pub use env::StoreOptions;
 pub use fork::ForkTask;
+pub use inherit::{Beginning, Inherit, InheritanceContext, Previous};
 pub use open::Ground;
 pub use recover::Recovered;
 pub use task::{
@@ -45,7 +47,7 @@ pub use task::{
 use env::Env;
 use handles::{Busy, Handles};
 use layout::Folder;
-use task::{Lifecycle, Mode, Task};
+use task::{First, Lifecycle, Mode, Task};
 
 /// A data directory that is open for use.
 #[derive(Debug, Clone)]
@@ -89,6 +91,8 @@ pub struct Started {
     pub lease_generation: u64,
     /// Whether it was made, rather than taken up again.
     pub created: bool,
+    /// The task that it took over from, if it did.
+    pub inherited_from: Option<InheritedFrom>,
 }
 
 impl Store {
@@ -105,13 +109,30 @@ impl Store {
 
     /// The same for a caller that had a lease before: refused if the task was taken over since.
     pub fn start_task_under(&self, start: StartTask, lease_generation: u64) -> Result<Started, StoreError> {
+        self.start_task_with(start, lease_generation, &Beginning::default())
+    }
+
+    /// The same with something that it has from the start, if it is made.
+    pub fn start_task_with(
+        &self,
+        start: StartTask,
+        lease_generation: u64,
+        beginning: &Beginning,
+    ) -> Result<Started, StoreError> {
         start.key.validate()?;
         crate::model::plain_text("user", &start.user)?;
         crate::model::plain_text("holder.hostname", &start.holder.hostname)?;
         check_config(&start.config)?;
         let id = start.id.unwrap_or_default();
         let asked = serde_json::to_string(&(&start.key, &start.user, &start.config)).unwrap_or_default();
-        let digest = Digest::of(&["start", start.holder.instance_id.as_str(), &asked]);
+        let begins = beginning.asked();
+        let mut parts = vec!["start", start.holder.instance_id.as_str(), &asked];
+        parts.extend(begins.as_deref());
+        let digest = Digest::of(&parts);
+        let system = beginning.system(self.shared.env.options.max_message_bytes)?;
+        // Looked for before the task's place is taken: nobody waits for two places.
+        let new = lease_generation == 0 && self.find(id)?.is_none();
+        let first = if new { self.first(&start, beginning, system)? } else { First::default() };
         let mut created = false;
         let task = self.shared.handles.get(id, || {
             if let Some(folder) = self.find(id)? {
@@ -122,7 +143,9 @@ impl Store {
                 return Err(StoreError::TaskNotFound { id });
             }
             self.shared.env.check_writable()?;
-            self.shared.env.check_quota(asked.len() as u64)?;
+            let inherited = first.inherited.as_ref().map_or(0, |inherited| inherited.text.len());
+            let said = beginning.system_message.as_ref().map_or(0, String::len);
+            self.shared.env.check_quota((asked.len() + said + inherited) as u64)?;
             created = true;
             let metadata = Metadata {
                 format_version: FORMAT_VERSION,
@@ -134,9 +157,10 @@ impl Store {
                 process_id: start.holder.process_id,
                 hostname: start.holder.hostname.clone(),
                 config: start.config.clone(),
+                inherited_from: first.inherited_from.clone(),
             };
             let request = start.request_id.clone().map(|request_id| (request_id, digest));
-            let task = task::create(&self.shared.env, metadata, start.holder.clone(), request)?;
+            let task = task::create(&self.shared.env, metadata, start.holder.clone(), request, &first)?;
             self.shared.env.leases.renew(id, self.shared.env.clock.monotonic());
             Ok(Arc::new(task))
         })?;
@@ -151,7 +175,8 @@ impl Store {
             )?
         };
         // The first lease is given only by making the task; told again, it is to the call that made it.
-        Ok(Started { id, lease_generation, created: lease_generation == 1 })
+        let inherited_from = task.inherited_from();
+        Ok(Started { id, lease_generation, created: lease_generation == 1, inherited_from })
     }
 
     /// Puts a running task aside; its lease ends.

@@ -105,6 +105,8 @@ impl Task {
         let mut inner = self.inner.try_lock().ok()?;
         let ready =
             inner.view.is_some() && inner.frozen.is_none() && !inner.deleted && !inner.log.is_broken();
+        // That may have to be read.
+        let ready = ready && !inner.may_lead;
         ready.then(|| self.append_locked(&mut inner, prepared))
     }
 
@@ -126,6 +128,7 @@ impl Task {
             let problem = format!("would be the task's {}th; unpin another first", LogState::MAX_PINS + 1);
             return Err(InvalidField::new("pinned", problem).into());
         }
+        self.put_in_front(inner)?;
         self.ensure_view(inner);
         // That may have found the log damaged.
         self.check_writable(inner)?;
@@ -133,9 +136,16 @@ impl Task {
         // Without a view they are counted on from here.
         inner.view_tokens();
         let (seq, role) = (inner.state.last_seq + 1, append.message.role);
-        let end = inner.write_line(self, Head::Message { seq, role, tokens }, body)?;
+        let mut end = inner.write_line(self, Head::Message { seq, role, tokens }, body)?;
         if append.message.pinned {
             inner.note_before(end, Some(Before::Pin { seq, pinned: false }));
+        }
+        match self.put_in_front(inner) {
+            Ok(moved) => end = moved.unwrap_or(end),
+            // The message is there; the next one tries again.
+            Err(error) => {
+                tracing::warn!(id = %self.id, %error, "a system message stands behind what was taken over")
+            }
         }
         self.mark_dirty(inner);
         self.pending(inner, prepared, seq, end, false)
@@ -265,7 +275,7 @@ impl Inner {
     }
 
     /// Writes a line and takes it into state, index and view. After an error nothing has changed.
-    fn write_line(&mut self, task: &Task, head: Head<'_>, body: &str) -> Result<u64, StoreError> {
+    pub(super) fn write_line(&mut self, task: &Task, head: Head<'_>, body: &str) -> Result<u64, StoreError> {
         let now = task.env.clock.now();
         let appended = self.log.append(head, now, body).map_err(|error| self.not_written(task, error))?;
         self.take(task, head, appended)
