@@ -41,7 +41,7 @@ pub(crate) struct Question<'a> {
     pub(crate) material: &'a Material,
     /// The summary so far, to be folded in.
     pub(crate) previous: Option<&'a str>,
-    /// Tokens of the summary; with gaps, of each.
+    /// Tokens of the summary, with what is retained; with gaps, of each.
     pub(crate) budget: u64,
     /// Output refs that must be named.
     pub(crate) refs: &'a [String],
@@ -131,6 +131,13 @@ pub(crate) enum AskError {
     /// What is to be summarised cannot be read, or the request not be written.
     #[error(transparent)]
     Store(#[from] StoreError),
+}
+
+impl AskError {
+    /// Whether it is the answer that is no good: a stricter question may get a better one.
+    pub(crate) fn is_bad_answer(&self) -> bool {
+        matches!(self, Self::TooLong { .. } | Self::Empty { .. })
+    }
 }
 
 impl From<LlmError> for AskError {

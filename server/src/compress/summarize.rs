@@ -161,9 +161,14 @@ impl Asker<'_> {
             let purpose = Purpose::Compaction { retain: wanted.strategy == Strategy::Compact };
             let question = wanted.question(purpose, provider, model, wanted.budget, refused.as_deref());
             let heard = |tokens| progress(wanted.step(attempt, tokens));
-            let reply: Reply = ask::ask(self.gateway, self.store, wanted.id, &question, &heard)
-                .await
-                .map_err(|error| error.to_string())?;
+            let reply: Reply = match ask::ask(self.gateway, self.store, wanted.id, &question, &heard).await {
+                Ok(reply) => reply,
+                Err(error) if error.is_bad_answer() => {
+                    refused = Some(error.to_string());
+                    continue;
+                }
+                Err(error) => return Err(error.to_string()),
+            };
             let whole = match &reply.retain {
                 Some(retain) => format!("{}\n{retain}", reply.summary),
                 None => reply.summary.clone(),
@@ -180,10 +185,10 @@ impl Asker<'_> {
                         fallback: None,
                     });
                 }
-                Err(problem) => refused = Some(problem),
+                Err(problem) => refused = Some(format!("the summary {problem}")),
             }
         }
-        Err(format!("the summary of {model} {}", refused.unwrap_or_default()))
+        Err(format!("{model} was asked twice: {}", refused.unwrap_or_default()))
     }
 }
 
