@@ -12,6 +12,7 @@ use super::pool::{Item, Pool};
 use super::prose::file;
 use super::scan::{Kind, tokens};
 use super::sections::Section;
+use super::statement::Statement;
 
 /// Longer values are content, not names.
 const LONGEST_VALUE: usize = 4096;
@@ -50,7 +51,8 @@ pub(super) fn take(pool: &mut Pool, call: &Call<'_>) -> Source {
     files += patched(pool, call.arguments);
     if files == 0 && !source.listing {
         let text = format!("{} {}", call.name, arguments.short());
-        pool.add(Item::new(Section::Commands, clean(&text, LONGEST_ARGUMENTS, 0), 170));
+        let item = Item::new(Section::Commands, clean(&text, LONGEST_ARGUMENTS, 0), 170);
+        pool.add(item.showing(Statement::of(&text)));
     }
     source
 }
@@ -66,7 +68,8 @@ pub(super) fn result(pool: &mut Pool, source: &Source, result: &str) {
 /// A command of an earlier summary.
 pub(super) fn recall(pool: &mut Pool, line: &str) {
     let command = line.split(RESULT).next().unwrap_or_default();
-    pool.add(Item::new(Section::Commands, line.to_owned(), 180).named(command));
+    let item = Item::new(Section::Commands, line.to_owned(), 180).named(command);
+    pool.add(item.showing(Statement::of(command)));
 }
 
 /// The line that names a stored output.
@@ -264,7 +267,8 @@ fn command(pool: &mut Pool, command: &str, listing: bool, call: u64) {
     }
     if !listing {
         let text = clean(command, LONGEST_COMMAND, 0);
-        pool.add(Item::new(Section::Commands, text.clone(), 200).named(&text).from(call));
+        let item = Item::new(Section::Commands, text.clone(), 200).named(&text).from(call);
+        pool.add(item.showing(Statement::of(&text)));
     }
 }
 

@@ -143,8 +143,7 @@ const WORDS: &[(Cues, &str)] = &[
          it to, changed my mind, changes to, change of plan, change of plans, change the, switch to, switch from, switch \
          the, switched, switching, moved to, moving to, moves to, replaced, replaces, replacing, replace, supersede*, \
          scratch that, forget, on second thought, second thoughts, actually, correction, corrected, from now on, as of \
-         now, revert*, roll back, rolled back, drop the, dropped, dropping, cancel*, updated to, update:, is now, are \
-         now, now uses, now use, now runs, now lives, now on, now at, now called, bump*, renamed, rename, ignore the, \
+         now, revert*, roll back, rolled back, drop the, dropped, dropping, cancel*, updated to, update:, now, + not, bump*, renamed, rename, ignore the, \
          ignore what, overrul*, reconsider*, turns out, was wrong, is wrong, were wrong, obsolete, outdated, deprecated, \
          out of date, abandon*, discard*, we're not, we are not, not going, go with, going with, raised to, lowered to, \
          raise the, lower the, relax*, lifted, extended to, pushed to, postponed, superseded, stale, \
@@ -155,7 +154,7 @@ const WORDS: &[(Cues, &str)] = &[
          に変更, へ変更, 変更になり, 変更となり, 変更します, 変更して, 変更しま, 変更があ, 変わりま, 変わった, 変えて, 変えま, \
          変更, に切り替え, へ切り替え, 切り替え, 切替, 取り消, 撤回, 廃止, 今後は, これからは, 以降は, もう使, 不要にな, 訂正, \
          修正します。, やはり, やっぱり, 改めて, 見直, 置き換え, 差し替え, 移行しま, に移行, へ移行, 移動しま, に移動, に移しま, \
-         に移り, 無効, 古い, 旧, 前言, さっきの, 先ほどの, 以前の, 間違い, 誤り, 中止, 延期, 延び, 延長, 早まり, 前倒し, 繰り上げ, 引き上げ, 引き下げ, \
+         に移り, 無効, 古い, 旧, 前言, さっきの, 先ほどの, 以前の, 間違い, 誤り, 中止, 延期, 延び, 延長, 早まり, 前倒し, 繰り上げ, 引き上げ, 引き下げ, 増や, 減ら, 上げて, 下げて, \
          になりました, となりました, にします",
     ),
     (
@@ -243,7 +242,7 @@ const WORDS: &[(Cues, &str)] = &[
     ),
     (
         Cues::VOID,
-        "no longer, forget, drop the, dropped, cancel*, obsolete, outdated, scratch that, ignore, disregard, withdrawn, void, \
+        "no longer, forget, scrap, drop the, dropped, cancel*, obsolete, outdated, scratch that, ignore, disregard, withdrawn, void, \
          not valid, abandon*, lifted, take back, undo, undone, revert*, anymore, any more, deprecated, not needed, \
          取り消, 撤回, 廃止, 不要, 無効, 中止, やめ, 取りやめ, 忘れて",
     ),

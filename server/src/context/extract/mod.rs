@@ -137,15 +137,17 @@ impl Extractor {
         self.pool.next_message();
         self.remember(piece.text);
         match piece.role {
-            Role::System | Role::Developer => prose::take(&mut self.pool, piece.text, Voice::User, false),
+            Role::System | Role::Developer => {
+                prose::take(&mut self.pool, piece.text, Voice::User, false);
+            }
             // A result that came too late for its call is text of this form in the view.
             Role::User if piece.text.starts_with("[Tool: ") => {
                 let (tool, text) = piece.text["[Tool: ".len()..].split_once(']').unwrap_or_default();
                 outputs::take(&mut self.pool, text, &calls::unknown(tool));
             }
             Role::User => {
-                let goal = std::mem::take(&mut self.awaits_goal);
-                prose::take(&mut self.pool, piece.text, Voice::User, goal);
+                let found = prose::take(&mut self.pool, piece.text, Voice::User, self.awaits_goal);
+                self.awaits_goal &= !found;
             }
             Role::Assistant => {
                 prose::take(&mut self.pool, piece.text, Voice::Assistant, false);

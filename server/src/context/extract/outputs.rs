@@ -86,6 +86,8 @@ pub(super) struct Outputs {
     bytes: usize,
     errors: u32,
     files: u32,
+    /// Lines in which the place of the last error may be told.
+    near_error: u32,
     /// How many lines looked like this, by a hash of their shape.
     shapes: Shapes,
     /// How often words were there, by a hash.
@@ -129,8 +131,12 @@ impl Outputs {
             self.error(pool, line, wrong, seen, source);
             return;
         }
+        if self.near_error > 0 {
+            self.near_error -= 1;
+            self.files(pool, line, if source.listing { 60 } else { 200 });
+        }
         if source.listing {
-            if self.files < MOST_FILES {
+            if self.files < MOST_FILES && line.contains('/') {
                 self.files(pool, line, 60);
             }
             return;
@@ -139,8 +145,8 @@ impl Outputs {
             fact(pool, line, 0, source, 160);
             return;
         }
-        let new = self.words.count(line);
-        if new == 0 && seen > 1 || name_at(line).is_none() {
+        let (new, named) = self.words.count(line);
+        if new == 0 && seen > 1 || !named {
             return;
         }
         if self.kept.len() >= MOST_KEPT {
@@ -175,13 +181,14 @@ impl Outputs {
             return;
         }
         self.errors += 1;
+        self.near_error = 3;
         let statement = Statement::of(line);
         let weight = if source.listing { 90 } else { 330 };
         let weight: u32 = weight + 35 * statement.names.min(3) + 15 * statement.numbers.min(2);
         self.files(pool, line, if source.listing { 60 } else { 200 });
         let item =
             Item::new(Section::Errors, clean(line, LONGEST, at), weight.saturating_sub(25 * seen.min(8)));
-        pool.add(item.saying(statement).from(source.call));
+        pool.add(item.showing(statement).from(source.call));
     }
 
     fn files(&mut self, pool: &mut Pool, line: &str, weight: u32) {
@@ -195,36 +202,41 @@ impl Outputs {
     }
 }
 
-/// Where a line has an id or an address that is not a time or a version.
+/// Where a line has an id or an address.
 fn name_at(line: &str) -> Option<usize> {
     let mut first = None;
     tokens(line, |kind, range| {
-        let is_name = match kind {
-            Kind::Id => {
-                let letters = line[range.clone()].bytes().filter(u8::is_ascii_alphabetic).count();
-                letters >= 2 || range.len() >= 8 && !line[range.clone()].contains([':', '.'])
-            }
-            Kind::Url => true,
-            Kind::Word | Kind::Run | Kind::Number | Kind::Name | Kind::Path | Kind::Quoted => false,
-        };
-        if is_name {
+        if is_name(kind, &line[range.clone()]) {
             first.get_or_insert(range.start);
         }
     });
     first
 }
 
+/// Whether a token is an id or an address, and not a time or a version.
+fn is_name(kind: Kind, token: &str) -> bool {
+    match kind {
+        Kind::Id => {
+            let letters = token.bytes().filter(u8::is_ascii_alphabetic).count();
+            letters >= 2 || token.len() >= 8 && !token.contains([':', '.'])
+        }
+        Kind::Url => true,
+        Kind::Word | Kind::Run | Kind::Number | Kind::Name | Kind::Path | Kind::Quoted => false,
+    }
+}
+
 /// A line that says something of a name.
 fn fact(pool: &mut Pool, line: &str, focus: usize, source: &Source, weight: u32) {
     let text = clean(line, LONGEST, focus);
-    match setting(&text) {
-        Some(name) => {
-            let name = format!("{name}=");
-            pool.add(Item::new(Section::Facts, text, weight).named(&name));
-        }
-        None if source.tool.is_empty() => pool.add(Item::new(Section::Facts, text, weight)),
-        None => pool.add(Item::new(Section::Facts, format!("{}: {text}", source.tool), weight)),
-    }
+    let name = setting(&text).map(|name| format!("{name}="));
+    let told =
+        if name.is_some() || source.tool.is_empty() { text } else { format!("{}: {text}", source.tool) };
+    let statement = Statement::of(&told);
+    let item = Item::new(Section::Facts, told, weight).showing(statement);
+    pool.add(match name {
+        Some(name) => item.named(&name),
+        None => item,
+    });
 }
 
 /// The name in `name=value` and `name: value`, if it looks like that of a setting.
@@ -280,31 +292,32 @@ impl Default for Words {
 }
 
 impl Words {
-    /// Counts the words of a line, and tells how many of them are new.
-    fn count(&mut self, line: &str) -> usize {
-        let mut new = 0;
-        each_word(line, |place| {
-            let count = &mut self.0[place];
-            new += usize::from(*count == 0);
-            *count = count.saturating_add(1);
+    /// Counts the words of a line, and tells how many of them are new and whether there is a name among them.
+    fn count(&mut self, line: &str) -> (usize, bool) {
+        let (mut new, mut named) = (0, false);
+        tokens(line, |kind, range| {
+            named |= is_name(kind, &line[range.clone()]);
+            if let Some(place) = Self::place(kind, &line[range]) {
+                new += usize::from(self.0[place] == 0);
+                self.0[place] = self.0[place].saturating_add(1);
+            }
         });
-        new
+        (new, named)
     }
 
     /// How many words of a line are in no other.
     fn once(&self, line: &str) -> usize {
         let mut once = 0;
-        each_word(line, |place| once += usize::from(self.0[place] == 1));
+        tokens(line, |kind, range| {
+            let is_once = Self::place(kind, &line[range]).is_some_and(|place| self.0[place] == 1);
+            once += usize::from(is_once);
+        });
         once
     }
-}
 
-fn each_word(line: &str, mut tell: impl FnMut(usize)) {
-    tokens(line, |kind, range| {
-        if matches!(kind, Kind::Word | Kind::Run | Kind::Name) {
-            tell(hash(&line[range]) as usize % 4096);
-        }
-    });
+    fn place(kind: Kind, word: &str) -> Option<usize> {
+        matches!(kind, Kind::Word | Kind::Run | Kind::Name).then(|| hash(word) as usize % 4096)
+    }
 }
 
 fn is_error(text: &str) -> bool {

@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, HashMap};
 
 use super::cues::Cues;
 use super::sections::Section;
-use super::statement::{Statement, long_hash};
+use super::statement::{Statement, long_hash, short};
 
 /// One line of a summary, perhaps.
 #[derive(Debug)]
@@ -22,6 +22,8 @@ pub(super) struct Item {
     pub(super) statement: Option<Box<Statement>>,
     /// Of which command it is the result; 0: of none.
     pub(super) source: u64,
+    /// It supersedes nothing.
+    quiet: bool,
     /// How often it was found.
     hits: u32,
     key: u64,
@@ -30,7 +32,18 @@ pub(super) struct Item {
 impl Item {
     pub(super) fn new(section: Section, text: String, weight: u32) -> Self {
         let key = long_hash(&folded(&text));
-        Self { section, text, weight, order: 0, message: 0, statement: None, source: 0, hits: 1, key }
+        Self {
+            section,
+            text,
+            weight,
+            order: 0,
+            message: 0,
+            statement: None,
+            source: 0,
+            quiet: false,
+            hits: 1,
+            key,
+        }
     }
 
     /// The same name means the same thing: the newer one takes the place of the older.
@@ -42,6 +55,12 @@ impl Item {
     pub(super) fn saying(mut self, statement: Statement) -> Self {
         self.statement = Some(Box::new(statement));
         self
+    }
+
+    /// The same for what a tool puts out, which makes nothing untrue that people and models have said.
+    pub(super) fn showing(mut self, statement: Statement) -> Self {
+        self.quiet = true;
+        self.saying(statement)
     }
 
     pub(super) fn from(mut self, source: u64) -> Self {
@@ -112,9 +131,12 @@ impl Pool {
 
     /// Takes a line, in the place of an equal one and of those that it supersedes.
     pub(super) fn add(&mut self, mut item: Item) {
+        if item.text.is_empty() {
+            return;
+        }
         self.now += 1;
         (item.order, item.message) = (self.now, self.message);
-        if let Some(statement) = item.statement.take() {
+        if let Some(statement) = item.statement.take_if(|_| !item.quiet) {
             self.supersede(&statement, item.section, u64::MAX);
             item.statement = Some(statement);
         }
@@ -141,10 +163,11 @@ impl Pool {
         shelf.items.get_mut(id)
     }
 
-    /// The newest item of a section, if it comes from a call.
+    /// The newest item of a section that comes from a call.
     pub(super) fn last_from(&mut self, section: Section, call: u64) -> Option<&mut Item> {
-        let newest = self.shelves[section as usize].items.last_entry()?.into_mut();
-        (call != 0 && newest.source == call).then_some(newest)
+        const FAR: usize = 64;
+        let newest = self.shelves[section as usize].items.values_mut().rev().take(FAR);
+        newest.into_iter().find(|item| call != 0 && item.source == call)
     }
 
     /// Removes the item of a section with a name.
@@ -206,13 +229,20 @@ impl Pool {
             let shelf = &mut self.shelves[section as usize];
             let gone = shelf.items.iter().filter(|(_, item)| match &item.statement {
                 Some(statement) => statement.has_any(lost),
-                None => Statement::of(&item.text).has_any(lost),
+                // A file, whose name is its key.
+                None => lost.contains(&short(item.key)),
             });
             let gone: Vec<u64> = gone.map(|(id, _)| *id).collect();
             for id in gone {
                 shelf.remove(id);
             }
         }
+    }
+
+    /// What is held.
+    #[cfg(test)]
+    pub(super) fn bytes(&self) -> usize {
+        self.shelves.iter().map(|shelf| shelf.bytes).sum()
     }
 
     /// Everything, in the order in which it was said.

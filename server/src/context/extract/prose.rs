@@ -26,8 +26,8 @@ const LONGEST_OF_USER: usize = 700;
 /// Sentences of the first request that tell the goal.
 const GOAL_SENTENCES: usize = 3;
 
-/// Takes a message. `goal`: it is the first request.
-pub(super) fn take(pool: &mut Pool, text: &str, voice: Voice, goal: bool) {
+/// Takes a message. `goal`: the first request is still to come; answers whether it was there.
+pub(super) fn take(pool: &mut Pool, text: &str, voice: Voice, goal: bool) -> bool {
     let mut goals = if goal { GOAL_SENTENCES } else { 0 };
     let mut outputs = Outputs::default();
     let mut announced = None;
@@ -51,6 +51,7 @@ pub(super) fn take(pool: &mut Pool, text: &str, voice: Voice, goal: bool) {
         }
         Unit::Code(line) => outputs.line(pool, line, 0, &Source::pasted(voice == Voice::User)),
     });
+    goal && goals < GOAL_SENTENCES
 }
 
 /// Takes a line of an earlier summary of ours.
@@ -158,7 +159,7 @@ fn of_user(text: &str, statement: &Statement) -> Option<(Section, u32)> {
     if cues.any(Cues::CHAT) && !named && (!telling && text.chars().count() < 80 || statement.weight() <= 2) {
         return None;
     }
-    if statement.weight() < 2 && !telling && !named {
+    if statement.weight() < 2 && !telling && !named && !cues.any(Cues::WISH) {
         return None;
     }
     let mut weight = 400 + names(statement, 50);

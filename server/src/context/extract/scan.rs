@@ -26,6 +26,8 @@ pub(super) enum Kind {
     Quoted,
 }
 
+/// Capitals that make a name.
+const NAME: usize = 4;
 /// Longer tokens are data, not names.
 const LONGEST: usize = 200;
 
@@ -36,12 +38,22 @@ pub(super) fn tokens(text: &str, mut tell: impl FnMut(Kind, Range<usize>)) {
     let mut at = 0;
     let mut quoted_to = 0;
     while let Some(&byte) = bytes.get(at) {
-        if is_part(byte) {
+        if CLASSES[usize::from(byte)] != 0 {
             let start = at;
-            while bytes.get(at).is_some_and(|&byte| is_part(byte)) {
+            let mut seen = 0;
+            while let Some(class) =
+                bytes.get(at).map(|&byte| CLASSES[usize::from(byte)]).filter(|&class| class != 0)
+            {
+                seen |= class;
                 at += 1;
             }
-            if at - start <= LONGEST {
+            // Nearly all of a text is words, so they are told apart first.
+            let is_word = seen & LOWER != 0 && seen & !(LOWER | UPPER) == 0;
+            if is_word || seen == UPPER && at - start < NAME {
+                tell(Kind::Word, start..at);
+            } else if seen == DIGIT {
+                tell(Kind::Number, start..at);
+            } else if at - start <= LONGEST {
                 token(text, start, at, &mut tell);
             }
         } else if byte < 0x80 {
@@ -60,15 +72,28 @@ pub(super) fn tokens(text: &str, mut tell: impl FnMut(Kind, Range<usize>)) {
     }
 }
 
-/// Characters that names, paths and addresses are made of.
-#[inline]
-fn is_part(byte: u8) -> bool {
-    byte.is_ascii_alphanumeric()
-        || matches!(
-            byte,
-            b'_' | b'-' | b'.' | b'/' | b':' | b'@' | b'#' | b'~' | b'+' | b'%' | b'=' | b'&' | b'?' | b'\\'
-        )
-}
+const LOWER: u8 = 1;
+const UPPER: u8 = 2;
+const DIGIT: u8 = 4;
+const MARK: u8 = 8;
+
+/// The classes of the characters that names, paths and addresses are made of; 0: none of them.
+static CLASSES: [u8; 256] = {
+    let mut classes = [0; 256];
+    let mut byte = 0;
+    while byte < 128 {
+        classes[byte] = match byte as u8 {
+            b'a'..=b'z' => LOWER,
+            b'A'..=b'Z' => UPPER,
+            b'0'..=b'9' => DIGIT,
+            b'_' | b'-' | b'.' | b'/' | b':' | b'@' | b'#' | b'~' | b'+' | b'%' | b'=' | b'&' | b'?'
+            | b'\\' => MARK,
+            _ => 0,
+        };
+        byte += 1;
+    }
+    classes
+};
 
 /// A run of one East Asian script, or a single other character.
 fn wide(text: &str, start: usize, tell: &mut impl FnMut(Kind, Range<usize>)) -> usize {
@@ -147,7 +172,7 @@ fn classify(token: &str) -> (Kind, usize) {
     let letters = bytes.iter().filter(|byte| byte.is_ascii_alphabetic()).count();
     if digits == 0 {
         let capitals = bytes.iter().filter(|byte| byte.is_ascii_uppercase()).count();
-        let is_name = letters >= 4 && (capitals == letters || token.contains('_'));
+        let is_name = letters >= NAME && (capitals == letters || token.contains('_'));
         return (if is_name { Kind::Name } else { Kind::Word }, whole);
     }
     let unit = bytes.iter().rev().take_while(|byte| byte.is_ascii_alphabetic() || **byte == b'%').count();

@@ -42,7 +42,7 @@ const SMALL_WORDS: &str = "\
     be because been before being but by can cannot change changed complete could create created decided \
     decision did do does doing done each earlier either else even ever every extended few finish finished \
     first fix fixed for forget from get given go goes going good got had has have here how if implement in \
-    instead into is it item items its just keep kept know last later left let live lives ll longer look \
+    instead into is it its just keep kept know last later left let live lives ll longer look \
     lower lowered made make may me might mind more most move moved moves moving much must my need needs \
     never new next no not note now of off on once one only onto open or other our out over pending plan \
     please put raise raised rather re really remaining remains replace replaced run s said same says second \
