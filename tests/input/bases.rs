@@ -45,7 +45,6 @@ pub(crate) fn base(method: &str) -> Base {
         "RecordToolCall" => json!({"toolName": "ls"}),
         // Of two messages one is all there is to summarise.
         "BeginCompaction" => json!({"overrides": {"keepRecentMessages": 1, "minMessages": 1}}),
-        "ForkTask" => json!({"holder": holder}),
         "AppendPlan" => json!({"planContentJson": "1"}),
         // They need nothing.
         _ => json!({}),
@@ -76,7 +75,6 @@ pub(crate) fn documented(field: &str) -> &'static [ErrorReason] {
         "max_bytes" => &[R::RequestTooLarge],
         "strategy" | "overrides.strategy" => &[R::LimitUnknown],
         "token" => &[R::CompactionNotFound],
-        "at_seq" => &[R::MessageNotFound],
         "provider" | "model" => &[R::ProviderNotConfigured],
         _ => &[],
     }

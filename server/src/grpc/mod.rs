@@ -15,6 +15,7 @@ mod methods;
 mod paced;
 mod peer;
 mod read;
+mod records;
 mod request;
 mod service;
 mod serving;

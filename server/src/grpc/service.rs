@@ -15,10 +15,10 @@ use super::peer::{Connection, Peer};
 use super::serving::Serving;
 use super::status::Refusal;
 use super::token::Place;
-use super::{answer, append, chat, compress, convert, info, inherit, request, streams};
+use super::{answer, append, chat, compress, convert, info, inherit, records, request, streams};
 use crate::hooks::Happened;
 use crate::infra::metrics;
-use crate::model::{Event, InheritedFrom, InvalidField, Plan, StoreError, TaskId, TaskOrder};
+use crate::model::{Event, InheritedFrom, InvalidField, StoreError, TaskId, TaskOrder};
 use crate::store::{Beginning, Caller, StartTask, Store};
 
 /// The service.
@@ -330,13 +330,7 @@ impl ContextStore for Service {
         &self,
         request: Request<pb::RecordToolCallRequest>,
     ) -> Answer<pb::RecordToolCallResponse> {
-        let request = request.into_inner();
-        let who = (&*request.task_uuid.clone(), &*request.request_id.clone(), request.lease_generation);
-        let call = convert::tool_call(request)?;
-        let (id, (seq, duplicate)) =
-            self.change(who, |store, id, caller| store.record_tool_call(id, &call, caller)).await?;
-        self.serving.keep_small(id, &self.serving.with(|store| store.pressure(id)).await?);
-        Ok(Response::new(pb::RecordToolCallResponse { seq, duplicate }))
+        records::record_tool_call(self, request.into_inner()).await
     }
 
     type StreamToolCallsStream = Items<pb::StreamToolCallsResponse>;
@@ -349,28 +343,14 @@ impl ContextStore for Service {
     }
 
     async fn append_plan(&self, request: Request<pb::AppendPlanRequest>) -> Answer<pb::AppendPlanResponse> {
-        let request = request.into_inner();
-        let who = (&*request.task_uuid, &*request.request_id, request.lease_generation);
-        let plan_content = convert::required_json("plan_content_json", &request.plan_content_json)?;
-        let plan = Plan { plan_type: request.plan_type, plan_content };
-        let (_, (id, duplicate)) =
-            self.change(who, |store, id, caller| store.append_plan(id, &plan, caller)).await?;
-        Ok(Response::new(pb::AppendPlanResponse { id, duplicate }))
+        records::append_plan(self, request.into_inner()).await
     }
 
     async fn get_latest_plan(
         &self,
         request: Request<pb::GetLatestPlanRequest>,
     ) -> Answer<pb::GetLatestPlanResponse> {
-        let task = TaskId::parse(&request.into_inner().task_uuid)?;
-        let found = self.serving.with(|store| store.latest_plan(task)).await?;
-        let (id, plan, at) = found.ok_or(Refusal::PlanNotFound(task))?;
-        Ok(Response::new(pb::GetLatestPlanResponse {
-            id,
-            plan_type: plan.plan_type,
-            plan_content_json: plan.plan_content.as_str().to_owned(),
-            create_time: Some(answer::timestamp(at)),
-        }))
+        records::get_latest_plan(self, request.into_inner()).await
     }
 
     type StreamPlansStream = Items<pb::StreamPlansResponse>;
@@ -386,10 +366,7 @@ impl ContextStore for Service {
         &self,
         request: Request<pb::GetLatestSummaryRequest>,
     ) -> Answer<pb::GetLatestSummaryResponse> {
-        let id = TaskId::parse(&request.into_inner().task_uuid)?;
-        let found = self.serving.with(|store| store.latest_summary(id)).await?;
-        let summary = answer::summary(found.ok_or(Refusal::SummaryNotFound(id))?);
-        Ok(Response::new(pb::GetLatestSummaryResponse { summary: Some(summary) }))
+        records::get_latest_summary(self, request.into_inner()).await
     }
 
     type StreamSummariesStream = Items<pb::StreamSummariesResponse>;
@@ -405,30 +382,14 @@ impl ContextStore for Service {
         &self,
         request: Request<pb::RecordUsageRequest>,
     ) -> Answer<pb::RecordUsageResponse> {
-        let request = request.into_inner();
-        let who = (&*request.task_uuid, &*request.request_id, request.lease_generation);
-        let event = convert::usage(&request)?;
-        let (id, ()) = self.change(who, |store, id, caller| store.append_event(id, &event, caller)).await?;
-        let pressure = self.serving.with(|store| store.pressure(id)).await?;
-        self.serving.keep_small(id, &pressure);
-        Ok(Response::new(pb::RecordUsageResponse { pressure: Some(answer::pressure(&pressure)) }))
+        records::record_usage(self, request.into_inner()).await
     }
 
     async fn update_statistics(
         &self,
         request: Request<pb::UpdateStatisticsRequest>,
     ) -> Answer<pb::UpdateStatisticsResponse> {
-        let request = request.into_inner();
-        let who = (&*request.task_uuid, &*request.request_id, request.lease_generation);
-        let event = Event::Statistics {
-            llm_calls: convert::number("llm_calls", request.llm_calls)?,
-            tool_calls: convert::number("tool_calls", request.tool_calls)?,
-            tokens: convert::number("tokens", request.tokens)?,
-            compressions: convert::number("compressions", request.compressions)?,
-        };
-        let (id, ()) = self.change(who, |store, id, caller| store.append_event(id, &event, caller)).await?;
-        let statistics = answer::statistics(&self.serving.info(id).await?);
-        Ok(Response::new(pb::UpdateStatisticsResponse { statistics: Some(statistics) }))
+        records::update_statistics(self, request.into_inner()).await
     }
 
     type CompressStream = Items<pb::CompressResponse>;
