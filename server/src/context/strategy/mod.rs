@@ -92,3 +92,6 @@ pub fn chooser(policy: &Policy, strategy: Strategy, whole: Whole) -> Box<dyn Cho
         Strategy::Window => Box::new(window::Window::new(policy, whole)),
     }
 }
+
+#[cfg(test)]
+mod tests;

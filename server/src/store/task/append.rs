@@ -4,8 +4,8 @@ use std::io;
 use std::sync::Arc;
 
 use crate::context::{Pressure, count_tokens};
-use crate::log::{Appended, Digest, Head, Line, LogKind, LogState, Row};
-use crate::model::{Durability, Event, InvalidField, NewMessage, RequestId, Status, StoreError, TaskConfig};
+use crate::log::{Appended, Digest, Head, Line, LogKind, Row};
+use crate::model::{Durability, Event, NewMessage, RequestId, Status, StoreError, TaskConfig};
 
 use super::policy::resolved;
 use super::shown::Before;
@@ -124,9 +124,8 @@ impl Task {
         self.check_writable(inner)?;
         self.check_running(inner, "append to it")?;
         self.admit(inner, caller.lease_generation)?;
-        if append.message.pinned && inner.state.pins.len() >= LogState::MAX_PINS {
-            let problem = format!("would be the task's {}th; unpin another first", LogState::MAX_PINS + 1);
-            return Err(InvalidField::new("pinned", problem).into());
+        if append.message.pinned {
+            self.check_pin(inner, "pinned", tokens)?;
         }
         self.put_in_front(inner)?;
         self.ensure_view(inner);
@@ -198,7 +197,7 @@ impl Task {
                 self.check_running(&inner, "change it")?;
                 self.admit(&inner, caller.lease_generation)?;
                 self.check_quota(&inner, body.len())?;
-                self.check_event(&inner, event)?;
+                self.check_event(&mut inner, event)?;
                 if let (Event::Config { config }, Durability::Process) = (event, durability) {
                     self.raise_durability(&mut inner, config)?;
                 }
@@ -238,18 +237,21 @@ impl Task {
         event
     }
 
-    fn check_event(&self, inner: &Inner, event: &Event) -> Result<(), StoreError> {
+    fn check_event(&self, inner: &mut Inner, event: &Event) -> Result<(), StoreError> {
         let Event::Pin { seq, pinned } = event else { return Ok(()) };
         if *seq == 0 || *seq > inner.state.last_seq {
             let last = inner.state.last_seq;
             return Err(StoreError::MessageNotFound { id: self.id, seq: *seq, last });
         }
-        if *pinned && !inner.state.pins.contains(seq) && inner.state.pins.len() >= LogState::MAX_PINS {
-            let problem =
-                format!("would be the task's {}th pin; unpin another first", LogState::MAX_PINS + 1);
-            return Err(InvalidField::new("seq", problem).into());
+        if !*pinned {
+            inner.pinned_tokens = None;
+            return Ok(());
         }
-        Ok(())
+        if inner.state.pins.contains(seq) {
+            return Ok(());
+        }
+        let tokens = inner.tokens_of(*seq)?;
+        self.check_pin(inner, "seq", tokens)
     }
 
     pub(super) fn check_running(&self, inner: &Inner, action: &'static str) -> Result<(), StoreError> {

@@ -15,6 +15,7 @@ mod lifecycle;
 mod media;
 mod open;
 mod outline;
+mod pins;
 mod policy;
 mod read;
 mod records;
@@ -110,6 +111,8 @@ struct Inner {
     shed_at: u64,
     /// What the last try to compress has found.
     tried: Tried,
+    /// Tokens of all pinned messages, once they were asked for.
+    pinned_tokens: Option<u64>,
     /// Whether a system message may still come that stands in front of what was taken over.
     may_lead: bool,
     /// Length of the log at the last checkpoint.
