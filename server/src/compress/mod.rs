@@ -7,6 +7,7 @@
 mod agent;
 mod apart;
 mod ask;
+mod final_summary;
 mod flatten;
 mod gate;
 mod material;
@@ -21,10 +22,10 @@ mod testing;
 mod words;
 
 use std::collections::HashMap;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 use std::time::{Duration, Instant};
 
-use tokio::sync::{Semaphore, watch};
+use tokio::sync::{OwnedMutexGuard, Semaphore, watch};
 use tokio::task::block_in_place;
 use tokio::time::timeout;
 
@@ -62,10 +63,15 @@ pub(crate) struct Compressor {
     /// Places for compressions that nobody asked for.
     places: Semaphore,
     under_way: Mutex<HashMap<TaskId, UnderWay>>,
+    /// Tasks that are being ended.
+    ending: Mutex<HashMap<TaskId, Weak<TurnLock>>>,
     /// Compressions that go on, and whether they are to end.
     going: watch::Sender<usize>,
     cut: watch::Sender<bool>,
 }
+
+/// Held while a task is being ended.
+type TurnLock = tokio::sync::Mutex<()>;
 
 /// What is done about a task.
 enum UnderWay {
@@ -89,6 +95,7 @@ impl Compressor {
             agent_ttl: config.agent_ttl,
             places: Semaphore::new(config.at_once),
             under_way: Mutex::default(),
+            ending: Mutex::default(),
             going: watch::Sender::new(0),
             cut: watch::Sender::new(false),
         })
@@ -229,6 +236,42 @@ impl Compressor {
         }
     }
 
+    /// The summary of a task that ends; none if there is nothing to say, or none could be made: no task fails to end for
+    /// that. A model is asked only if it may be, and not while the server stops.
+    pub(crate) async fn final_summary(
+        self: &Arc<Self>,
+        store: &Store,
+        id: TaskId,
+        may_ask: bool,
+    ) -> Option<String> {
+        self.going.send_modify(|going| *going += 1);
+        let _going = Going(Arc::clone(self));
+        let asker = Asker { gateway: &self.gateway, breakers: &self.breakers, store };
+        let may_ask = may_ask && !*self.cut.borrow();
+        let made = tokio::select! {
+            made = final_summary::make(&asker, id, may_ask) => made,
+            () = self.stopped(), if may_ask => final_summary::make(&asker, id, false).await,
+        };
+        made.unwrap_or_else(|error| {
+            tracing::warn!(%id, %error, "a task ends without a final summary");
+            None
+        })
+    }
+
+    /// Waits until nobody else ends the task.
+    pub(crate) async fn turn_to_end(&self, id: TaskId) -> OwnedMutexGuard<()> {
+        let lock = {
+            let mut ending = self.ending.lock().unwrap_or_else(PoisonError::into_inner);
+            ending.retain(|_, lock| lock.strong_count() > 0);
+            ending.get(&id).and_then(Weak::upgrade).unwrap_or_else(|| {
+                let lock = Arc::new(TurnLock::default());
+                ending.insert(id, Arc::downgrade(&lock));
+                lock
+            })
+        };
+        lock.lock_owned().await
+    }
+
     /// Marks a task as being compressed, for as long as the answer lives; none if it is already.
     fn begin(self: &Arc<Self>, id: TaskId) -> Option<Place> {
         let mut under_way = self.lock();
@@ -269,6 +312,15 @@ impl Compressor {
         let mut cut = self.cut.subscribe();
         // A sender that is gone means the same.
         let _ = cut.wait_for(|cut| *cut).await;
+    }
+}
+
+/// Something that has to end before the server does.
+struct Going(Arc<Compressor>);
+
+impl Drop for Going {
+    fn drop(&mut self) {
+        self.0.going.send_modify(|going| *going -= 1);
     }
 }
 

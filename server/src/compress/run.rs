@@ -10,6 +10,7 @@ use tokio::time::sleep;
 
 use super::apart::{Apart, Gap};
 use super::plan::{Fixed, Plan};
+use super::prompt::Purpose;
 use super::squeeze::Squeezed;
 use super::summarize::{Asker, EXTRACTIVE, Summed, Wanted};
 use super::words;
@@ -212,7 +213,7 @@ pub(super) async fn run(
     made.plan_note = plan_note;
     let wanted = Wanted {
         id,
-        strategy: order.strategy,
+        purpose: Purpose::Compaction { retain: order.strategy == Strategy::Compact },
         policy: &order.policy,
         apart: &apart,
         budget,

@@ -5,6 +5,7 @@ mod append;
 mod chat;
 mod compress;
 mod convert;
+mod ending;
 mod follow;
 mod gate;
 mod info;

@@ -15,7 +15,7 @@ use super::peer::{Connection, Peer};
 use super::serving::Serving;
 use super::status::Refusal;
 use super::token::Place;
-use super::{answer, append, chat, compress, convert, info, inherit, records, request, streams};
+use super::{answer, append, chat, compress, convert, ending, info, inherit, records, request, streams};
 use crate::hooks::Happened;
 use crate::infra::metrics;
 use crate::model::{Event, InheritedFrom, InvalidField, StoreError, TaskId, TaskOrder};
@@ -145,20 +145,11 @@ impl ContextStore for Service {
         &self,
         request: Request<pb::CompleteTaskRequest>,
     ) -> Answer<pb::CompleteTaskResponse> {
-        let request = request.into_inner();
-        let who = (&*request.task_uuid, &*request.request_id, request.lease_generation);
-        let summary = convert::some(request.final_summary);
-        let (id, ()) = self.change(who, |store, id, caller| store.complete_task(id, summary, caller)).await?;
-        Ok(Response::new(pb::CompleteTaskResponse { task: self.happened(Happened::Completed, id).await }))
+        ending::complete(self, request.into_inner()).await
     }
 
     async fn fail_task(&self, request: Request<pb::FailTaskRequest>) -> Answer<pb::FailTaskResponse> {
-        let request = request.into_inner();
-        let who = (&*request.task_uuid, &*request.request_id, request.lease_generation);
-        let (error, summary) = (request.error_message, convert::some(request.final_summary));
-        let (id, ()) =
-            self.change(who, |store, id, caller| store.fail_task(id, error, summary, caller)).await?;
-        Ok(Response::new(pb::FailTaskResponse { task: self.happened(Happened::Failed, id).await }))
+        ending::fail(self, request.into_inner()).await
     }
 
     async fn update_task(&self, request: Request<pb::UpdateTaskRequest>) -> Answer<pb::UpdateTaskResponse> {

@@ -7,6 +7,7 @@ mod chat;
 mod checkpoint;
 mod compress;
 pub mod doctor;
+mod ending;
 mod env;
 mod files;
 mod fork;
@@ -34,6 +35,7 @@ use crate::model::{
 
 pub use crate::log::{Head, Line, LogKind, Seen};
 pub use compress::WorkFile;
+pub use ending::Ending;
 pub use env::StoreOptions;
 pub use fork::ForkTask;
 pub use inherit::{Beginning, Inherit, InheritanceContext, Previous};
@@ -48,7 +50,7 @@ pub use task::{
 use env::Env;
 use handles::Handles;
 use layout::Folder;
-use task::{First, Lifecycle, Mode, Task};
+use task::{First, Mode, Task};
 
 /// A data directory that is open for use.
 #[derive(Debug, Clone)]
@@ -178,42 +180,6 @@ impl Store {
         // The first lease is given only by making the task; told again, it is to the call that made it.
         let inherited_from = task.inherited_from();
         Ok(Started { id, lease_generation, created: lease_generation == 1, inherited_from })
-    }
-
-    /// Puts a running task aside; its lease ends.
-    pub fn pause_task(&self, id: TaskId, caller: &Caller) -> Result<(), StoreError> {
-        self.task(id)?.change_status(&Lifecycle::Pause, caller).map(drop)
-    }
-
-    /// Goes on with a paused task, for a new holder; answers the lease to write under. A caller that had a lease
-    /// before is refused if the task was taken over since.
-    pub fn resume_task(&self, id: TaskId, holder: Holder, caller: &Caller) -> Result<u64, StoreError> {
-        crate::model::plain_text("holder.hostname", &holder.hostname)?;
-        self.task(id)?.change_status(&Lifecycle::Resume { holder }, caller)
-    }
-
-    /// Ends a task well.
-    pub fn complete_task(
-        &self,
-        id: TaskId,
-        final_summary: Option<String>,
-        caller: &Caller,
-    ) -> Result<(), StoreError> {
-        check_text("final_summary", final_summary.as_deref())?;
-        self.task(id)?.change_status(&Lifecycle::Complete { final_summary }, caller).map(drop)
-    }
-
-    /// Ends a task badly.
-    pub fn fail_task(
-        &self,
-        id: TaskId,
-        error_message: String,
-        final_summary: Option<String>,
-        caller: &Caller,
-    ) -> Result<(), StoreError> {
-        check_text("error_message", Some(&error_message))?;
-        check_text("final_summary", final_summary.as_deref())?;
-        self.task(id)?.change_status(&Lifecycle::Fail { error_message, final_summary }, caller).map(drop)
     }
 
     /// Removes a task with everything in it. Readers that have it open go on to their end.
