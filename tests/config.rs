@@ -7,9 +7,10 @@ use std::path::Path;
 use std::process::{Command, Output};
 
 use contextstore::config::{Config, Flags};
-use contextstore::context::Strategy;
+use contextstore::context::{Complexity, CompressionSettings, Preset, Strategy, Summarizer};
 use contextstore::infra::metrics::{METRICS, Metric};
 use contextstore::log::MAX_LINE_BYTES;
+use contextstore::model::Provider;
 use contextstore::store::{Store, StoreOptions};
 
 /// Runs `contextstore config` in an environment of its own; answers how it ended, what it printed and what it
@@ -130,17 +131,26 @@ fn the_store_takes_the_largest_message_that_can_be_configured() {
 }
 
 #[test]
-fn every_strategy_can_be_configured_and_no_other() {
-    let configured = |word: &str| {
-        let environment = [("CONTEXTSTORE_COMPRESSION__STRATEGY".into(), word.into())];
-        Config::load_with(&Flags::default(), environment)
-            .map(|(config, _)| config.context.compression.strategy.unwrap_or_default())
-    };
-    for strategy in Strategy::ALL {
-        assert_eq!(configured(strategy.as_str()).unwrap(), strategy.as_str());
+fn every_word_can_be_configured_and_no_other() {
+    fn check(key: &str, words: &[&str], get: impl Fn(CompressionSettings) -> Option<String>) {
+        let configured = |word: &str| {
+            let name = format!("CONTEXTSTORE_COMPRESSION__{}", key.to_uppercase());
+            let environment = [(name.into(), word.into())];
+            Config::load_with(&Flags::default(), environment)
+                .map(|(config, _)| get(config.context.compression))
+        };
+        for word in words {
+            assert_eq!(configured(word).unwrap().as_deref(), Some(*word), "{key}");
+        }
+        let error = configured("zip").unwrap_err().to_string();
+        let none = usize::from(error.contains("`none`"));
+        assert_eq!(error.matches('`').count(), 2 * (words.len() + none), "{error}");
     }
-    let error = configured("zip").unwrap_err().to_string();
-    assert_eq!(error.matches('`').count(), 2 * Strategy::ALL.len(), "{error}");
+    check("strategy", &Strategy::ALL.map(Strategy::as_str), |said| said.strategy);
+    check("complexity", &Complexity::ALL.map(Complexity::as_str), |said| said.complexity);
+    check("preset", &Preset::ALL.map(Preset::as_str), |said| said.preset);
+    check("summarizer", &Summarizer::ALL.map(Summarizer::as_str), |said| said.summarizer);
+    check("provider", &Provider::ALL.map(Provider::as_str), |said| said.provider);
 }
 
 #[test]

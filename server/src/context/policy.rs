@@ -183,7 +183,7 @@ impl Policy {
             call.map(|(call, _)| call).into_iter().chain([&task, &server.settings]).collect();
         let said = Said { sources: &sources, config, server };
         let (limit, limit_source) = said.limit();
-        let strategy = said.first(|said| strategy(said)).unwrap_or_default();
+        let strategy = said.first(strategy).unwrap_or_default();
         let (summarizer, provider) = said.who();
         Self {
             enabled: said.first(|said| said.compression.enabled).unwrap_or(true),

@@ -6,6 +6,7 @@ use tonic::Response;
 use super::service::{Answer, Service};
 use super::{answer, convert};
 use crate::context::LEAST_INHERITED_TOKENS;
+use crate::hooks::Happened;
 use crate::model::{InvalidField, TaskId, plain_text};
 use crate::store::{ForkTask, Inherit, Previous};
 
@@ -18,6 +19,9 @@ pub(super) async fn fork(service: &Service, request: pb::ForkTaskRequest) -> Ans
         request_id: convert::caller(&request.request_id, 0)?.request_id,
     };
     let forked = service.serving.with(|store| store.fork_task(fork)).await?;
+    if forked.created {
+        service.serving.tell(Happened::Started, forked.id).await;
+    }
     Ok(Response::new(pb::ForkTaskResponse {
         task: service.changed(forked.id).await,
         lease_generation: forked.lease_generation,

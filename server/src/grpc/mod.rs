@@ -36,7 +36,7 @@ pub(crate) use gate::{Access, Gate};
 pub(crate) use intake::InFlight;
 pub(crate) use peer::{Connection, Peer, Via};
 pub(crate) use service::Service;
-pub(crate) use serving::Serving;
+pub(crate) use serving::{Helpers, Serving};
 
 /// The name of the service, for health.
 pub(crate) const SERVICE: &str = "contextstore.v1.ContextStore";

@@ -41,15 +41,20 @@ pub(crate) struct Serving {
     stopping: watch::Receiver<bool>,
 }
 
+/// Who does what calls do not do themselves.
+pub(crate) struct Helpers {
+    pub(crate) gateway: Arc<Gateway>,
+    pub(crate) compressor: Arc<Compressor>,
+    pub(crate) hooks: Arc<Hooks>,
+}
+
 impl Serving {
     pub(crate) fn new(
         store: Store,
         clock: Arc<dyn Clock>,
         limits: Limits,
         data_dir: String,
-        gateway: Arc<Gateway>,
-        compressor: Arc<Compressor>,
-        hooks: Arc<Hooks>,
+        Helpers { gateway, compressor, hooks }: Helpers,
         stopping: watch::Receiver<bool>,
     ) -> Arc<Self> {
         let pace = Pace::new(limits.read_idle, limits.read_streams);

@@ -18,7 +18,7 @@ use tonic_health::server::HealthReporter;
 use crate::compress::{Compressor, CompressorConfig};
 use crate::config::{Config, TcpAuth};
 use crate::context::{Breakers, ServerPolicy};
-use crate::grpc::{self, Access, Gate, InFlight, Serving};
+use crate::grpc::{self, Access, Gate, Helpers, InFlight, Serving};
 use crate::hooks::Hooks;
 use crate::http::{self, AdminState};
 use crate::infra::clock::SystemClock;
@@ -114,8 +114,8 @@ pub async fn run(config: Config, stop: impl Future<Output = ()>) -> Result<(), S
         Arc::clone(&hooks),
         CompressorConfig { at_once: config.compression.max_at_once, agent_ttl: config.compression.agent_ttl },
     );
-    let serving =
-        Serving::new(store, clock, limits.clone(), data_dir, gateway, compressor, hooks, stopped.clone());
+    let helpers = Helpers { gateway, compressor, hooks };
+    let serving = Serving::new(store, clock, limits.clone(), data_dir, helpers, stopped.clone());
     let in_flight = InFlight::new(limits.bytes_in_flight as u64, limits.message_bytes as u64);
     let start = |error: &dyn std::error::Error| ServeError::Start(error.to_string());
     let (routes, health) = grpc::routes(Arc::clone(&serving)).map_err(|error| start(&error))?;
