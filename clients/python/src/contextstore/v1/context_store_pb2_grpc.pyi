@@ -185,7 +185,7 @@ class ContextStoreStub:
     """Reports one call of the LLM: adds 1 to llm_call_count and the sum of the four numbers to total_tokens. The
     four are disjoint: take cached tokens out of OpenAI's input. What was read, cached or not, also calibrates the
     counts of this task: from here on they are multiplied by the ratio of what was reported to what was counted of the
-    view (without the answer, if that was appended before). One report moves the factor by a quarter up or a fifth
+    view (without the answer, if that was appended before) and of the tools (`tools_tokens`). One report moves the factor by a quarter up or a fifth
     down at most, and it stays from 0.5 to 2; nothing moves it where fewer than 200 tokens were counted. Errors as
     AppendMessage.
     """
@@ -355,7 +355,7 @@ class ContextStoreAsyncStub(ContextStoreStub):
     """Reports one call of the LLM: adds 1 to llm_call_count and the sum of the four numbers to total_tokens. The
     four are disjoint: take cached tokens out of OpenAI's input. What was read, cached or not, also calibrates the
     counts of this task: from here on they are multiplied by the ratio of what was reported to what was counted of the
-    view (without the answer, if that was appended before). One report moves the factor by a quarter up or a fifth
+    view (without the answer, if that was appended before) and of the tools (`tools_tokens`). One report moves the factor by a quarter up or a fifth
     down at most, and it stays from 0.5 to 2; nothing moves it where fewer than 200 tokens were counted. Errors as
     AppendMessage.
     """
@@ -702,7 +702,7 @@ class ContextStoreServicer(metaclass=_abc_1.ABCMeta):
         """Reports one call of the LLM: adds 1 to llm_call_count and the sum of the four numbers to total_tokens. The
         four are disjoint: take cached tokens out of OpenAI's input. What was read, cached or not, also calibrates the
         counts of this task: from here on they are multiplied by the ratio of what was reported to what was counted of the
-        view (without the answer, if that was appended before). One report moves the factor by a quarter up or a fifth
+        view (without the answer, if that was appended before) and of the tools (`tools_tokens`). One report moves the factor by a quarter up or a fifth
         down at most, and it stays from 0.5 to 2; nothing moves it where fewer than 200 tokens were counted. Errors as
         AppendMessage.
         """
