@@ -64,6 +64,8 @@ pub struct Usage {
     pub cache_creation_tokens: u64,
     /// Tokens that came out of the provider's cache.
     pub cache_read_tokens: u64,
+    /// What was counted of the tools that were sent, as `context_usage` does, so that they do not pass for messages.
+    pub tools_tokens: u64,
 }
 
 /// Numbers to add to a task's counters.
@@ -322,6 +324,7 @@ impl Task {
             cache_read_tokens: usage.cache_read_tokens,
             request_id: self.request_id(),
             lease_generation: self.lease_generation(),
+            tools_tokens: usage.tools_tokens,
         };
         there("pressure", call!(self.client, record_usage, request)?.pressure)
     }
