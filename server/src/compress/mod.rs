@@ -34,7 +34,7 @@ pub(crate) use agent::{Begun, Commit};
 pub(crate) use material::Material;
 pub(crate) use run::{Done, Order, Step};
 
-use crate::context::Breakers;
+use crate::context::{Breakers, LimitSource, Strategy};
 use crate::hooks::{self, Happened, Hooks};
 use crate::infra::metrics;
 use crate::llm::Gateway;
@@ -42,6 +42,8 @@ use crate::model::{Provider, StoreError, TaskId};
 use crate::store::{Caller, Store};
 use summarize::Asker;
 
+/// How long to wait for a compression that somebody else began.
+const PATIENCE: Duration = Duration::from_secs(60);
 /// How long compressions that are cut off have to clean up.
 const CLEANING: Duration = Duration::from_secs(10);
 
@@ -112,10 +114,38 @@ impl Compressor {
         });
     }
 
-    /// Compresses a view if it is time to, and returns when that is done. Should it fail, the view is as it was.
+    /// Compresses a view if it is time to, and returns when that is done, be it by somebody else. Should it fail or take too
+    /// long, the view is as it was.
     pub(crate) async fn if_due(self: &Arc<Self>, store: &Store, id: TaskId) {
         if let Some(_place) = self.begin(id) {
-            self.by_itself(store, id).await;
+            return self.by_itself(store, id).await;
+        }
+        let mut going = self.going.subscribe();
+        let over = async {
+            while matches!(self.lock().get(&id), Some(UnderWay::Running)) {
+                // One that ends says so.
+                if going.changed().await.is_err() {
+                    return;
+                }
+            }
+        };
+        let _ = timeout(PATIENCE, over).await;
+    }
+
+    /// Forgets what agents did not bring in time.
+    pub(crate) fn sweep(&self) {
+        let mut late = Vec::new();
+        let mut under_way = self.lock();
+        let ids: Vec<TaskId> = under_way
+            .iter()
+            .filter(|(_, what)| matches!(what, UnderWay::Begun(begun) if begun.is_expired()))
+            .map(|(id, _)| *id)
+            .collect();
+        late.extend(ids.into_iter().filter_map(|id| under_way.remove(&id)));
+        drop(under_way);
+        if !late.is_empty() {
+            // Their files go with them.
+            tokio::task::spawn_blocking(move || drop(late));
         }
     }
 
@@ -125,6 +155,11 @@ impl Compressor {
                 return Ok(None);
             }
             let policy = store.policy(id)?;
+            if policy.strategy == Strategy::Compact && policy.limit_source == LimitSource::Default {
+                tracing::warn!(%id, "the limit of the model is not known, and `compact` does not guess");
+                store.note_try(id, false)?;
+                return Ok(None);
+            }
             let lease_generation = store.outline(id)?.lease;
             let caller = Caller { request_id: None, lease_generation };
             Ok(Some(Order {

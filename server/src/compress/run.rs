@@ -205,7 +205,7 @@ pub(super) async fn run(
     let budget = summary_budget(&order.policy, &looked, &apart, kept + noted);
     if order.automatic {
         let saved = (apart.tokens + squeezed.saved).saturating_sub(budget + noted);
-        if looked.told(saved) < looked.pressure.limit / 10 {
+        if looked.told(saved) < order.policy.worth() {
             return refuse(done, if is_over { "over" } else { "not_worth_it" });
         }
     }

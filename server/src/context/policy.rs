@@ -228,6 +228,12 @@ impl Policy {
         }
     }
 
+    /// Tokens that a compression has to save, and that have to come since the last one, so that it is worth it: a tenth of the
+    /// limit, less where it is due far below the limit.
+    pub fn worth(&self) -> u64 {
+        (self.limit / 10).min(self.threshold_tokens / 5)
+    }
+
     /// The bytes that a request may have; none: no limit.
     pub fn request_budget(&self) -> Option<u64> {
         Some(self.max_request_bytes).filter(|bytes| *bytes > 0)

@@ -52,6 +52,10 @@ async fn summarized(service: &Service, id: TaskId, ending: Ending, caller: Calle
             return Ok(());
         }
         let store = service.serving.store();
+        if ending == Ending::Completed {
+            // What the final summary is made of is then small, and what is left of the view is in order.
+            compressor.if_due(&store, id).await;
+        }
         // A model is asked at a good end only: after a bad one there may be more to do in a hurry.
         let made = compressor.final_summary(&store, id, ending == Ending::Completed);
         let made = held(&service, id, caller.lease_generation, made).await;

@@ -10,10 +10,8 @@ use crate::model::{Durability, Rewrite, Status, StoreError, SummaryRecord};
 use super::outline::{Part, assemble};
 use super::{Caller, Inner, NewRewrite, Task};
 
-/// What the view has to have grown by since the last try, as a part of the limit, so that another is worth it.
-const WORTH: u64 = 10;
-/// The same once it is over the limit.
-const WORTH_IN_NEED: u64 = 100;
+/// Once the view is over the limit, a part of what it else has to have grown by since the last try is enough.
+const IN_NEED: u64 = 10;
 
 /// A view that a strategy has worked out.
 #[derive(Debug, Clone)]
@@ -141,7 +139,7 @@ impl Task {
             return true;
         }
         let grown = inner.state.tally.message_tokens.saturating_sub(since);
-        let needed = if pressure.stage == Stage::Emergency { WORTH_IN_NEED } else { WORTH };
-        grown > 0 && grown >= pressure.limit / needed
+        let worth = policy.worth();
+        grown > 0 && grown >= if pressure.stage == Stage::Emergency { worth / IN_NEED } else { worth }
     }
 }
