@@ -151,7 +151,7 @@ impl Compressor {
 
     async fn by_itself(&self, store: &Store, id: TaskId) {
         let ordered = block_in_place(|| -> Result<Option<Order>, StoreError> {
-            if !store.pressure(id)?.due {
+            if !store.is_compression_due(id)? {
                 return Ok(None);
             }
             let policy = store.policy(id)?;

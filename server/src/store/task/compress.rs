@@ -97,6 +97,15 @@ impl Task {
         inner.tried = Tried { at: Some(inner.state.tally.message_tokens), over };
     }
 
+    /// Whether it is time to compress without being asked, with what is not durable yet: who appended it may wait for
+    /// nothing else.
+    pub(crate) fn compression_due(&self) -> Result<bool, StoreError> {
+        let mut inner = self.lock();
+        self.check_there(&inner)?;
+        self.ensure_view(&mut inner);
+        Ok(self.pressure(&mut inner).due)
+    }
+
     /// How full the context is, and what is done about it.
     pub(super) fn whole_pressure(&self, inner: &Inner, tokens: u64, policy: &Policy) -> Pressure {
         let mut pressure = Pressure::of(tokens, policy);
