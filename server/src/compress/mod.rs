@@ -318,10 +318,15 @@ impl Compressor {
         if *self.cut.borrow() {
             return None;
         }
-        under_way.insert(id, UnderWay::Running);
+        let expired = under_way.insert(id, UnderWay::Running);
         drop(under_way);
+        drop(expired);
+        Some(self.place(id))
+    }
+
+    fn place(self: &Arc<Self>, id: TaskId) -> Place {
         self.going.send_modify(|going| *going += 1);
-        Some(Place { compressor: Arc::clone(self), id })
+        Place { compressor: Arc::clone(self), id }
     }
 
     fn lock(&self) -> MutexGuard<'_, HashMap<TaskId, UnderWay>> {

@@ -2,7 +2,7 @@
 
 use std::ops::Range;
 
-use crate::context::{Choose, Gone, Group, Keywords, Policy, Strategy, Whole, chooser, plain_text};
+use crate::context::{Choose, Gone, Group, Keywords, NOTE, Policy, Strategy, Whole, chooser, plain_text};
 use crate::model::{LiteralKind, Role, StoreError};
 use crate::store::{Outline, Seen};
 
@@ -79,7 +79,8 @@ impl Plan {
             looker.end(&last);
         }
         let Looker { chooser, place, fixed, .. } = looker;
-        let choice = chooser.choose(fixed.iter().map(|stays| stays.tokens).sum());
+        let choice = chooser
+            .choose(fixed.iter().map(|stays| stays.tokens).sum::<u64>() + notes_around(&fixed, strategy));
         Ok(Self { fixed, keep: choice.keep, gone: choice.gone, messages: place, open_from, covers })
     }
 
@@ -155,6 +156,15 @@ impl Plan {
         self.fixed.sort_unstable_by_key(|stays| stays.places.start);
         used
     }
+}
+
+/// Tokens of notes that groups that have to stay may have beside them.
+fn notes_around(fixed: &[Stays], strategy: Strategy) -> u64 {
+    if strategy != Strategy::Prune {
+        return 0;
+    }
+    let apart = fixed.windows(2).filter(|pair| pair[0].places.end < pair[1].places.start).count();
+    NOTE * (apart as u64 + 1)
 }
 
 /// A group that is being put together.

@@ -23,7 +23,7 @@ pub use pressure::{LimitSource, Pressure, Stage, Strategy};
 pub use settings::{
     CompressionSettings, InheritanceSettings, PruneSettings, Settings, WindowSettings, limits,
 };
-pub use strategy::{Choice, Choose, Gone, Group, Keywords, Whole, chooser};
+pub use strategy::{Choice, Choose, Gone, Group, Keywords, NOTE, Whole, chooser};
 pub use text::plain_text;
 pub use tokens::{IMAGE_TOKENS, count_json, count_text, count_tokens};
 pub use words::{Complexity, Preset, Summarizer};

@@ -40,6 +40,18 @@ impl Tail {
         }
     }
 
+    /// Lets go of the oldest while all are larger than that by some measure of (messages, tokens).
+    pub(super) fn cut_by(&mut self, most: u64, measure: impl Fn(u64, u64) -> u64) {
+        let size = |(places, tokens): &(Range<u64>, u64)| measure(places.end - places.start, *tokens);
+        let mut whole: u64 = self.groups.iter().map(size).sum();
+        while whole > most && self.groups.len() > 1 {
+            let Some(oldest) = self.groups.pop_front() else { break };
+            whole -= size(&oldest);
+            self.messages -= oldest.0.end - oldest.0.start;
+            self.tokens -= oldest.1;
+        }
+    }
+
     /// Where it begins.
     pub(super) fn first(&self) -> Option<u64> {
         self.groups.front().map(|(places, _)| places.start)
