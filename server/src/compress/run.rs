@@ -402,7 +402,7 @@ async fn fill_gaps(
     let is_long =
         |gap: &Gap| gap.messages >= scoring.min_gap_for_summary && gap.lines > 0 && gap.last_seq > 0;
     // Below that there is time to do without, above it there is none.
-    let summarises = is_summarised(wanted.strategy, &looked.pressure) && gaps.iter().any(is_long);
+    let summarises = looked.pressure.stage == Stage::Aggressive && gaps.iter().any(is_long);
     let mut summaries = Vec::new();
     if summarises {
         summaries = asker.summarize_gaps(wanted, gaps, &is_long, &mut made.summed, progress).await?;
