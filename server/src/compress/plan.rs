@@ -2,6 +2,7 @@
 
 use std::ops::Range;
 
+use super::squeeze;
 use crate::context::{Choose, Gone, Group, Keywords, NOTE, Policy, Strategy, Whole, chooser, plain_text};
 use crate::model::{LiteralKind, Role, StoreError};
 use crate::store::{Outline, Seen};
@@ -204,6 +205,7 @@ impl Looker<'_> {
         {
             current.group.messages += 1;
             current.group.tokens = current.group.tokens.saturating_add(shown.tokens);
+            current.group.least = current.group.least.saturating_add(squeeze::least(seen));
             current.group.content = current.group.content.max(content);
             if pinned {
                 current.fixed = Some(Fixed::Pinned);
@@ -231,6 +233,7 @@ impl Looker<'_> {
             first: place,
             messages: 1,
             tokens: shown.tokens,
+            least: squeeze::least(seen),
             role: shown.role,
             kind: seen.kind,
             content,

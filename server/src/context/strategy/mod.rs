@@ -25,6 +25,8 @@ pub struct Group {
     pub messages: u64,
     /// Their tokens.
     pub tokens: u64,
+    /// The same if all that can be made smaller is made as small as can be.
+    pub least: u64,
     /// Who speaks first.
     pub role: Role,
     /// What it is, if it is not in the log.

@@ -4,8 +4,6 @@ use super::tail::Tail;
 use super::{Choice, Choose, Gone, Group, Whole};
 use crate::context::Policy;
 
-/// What is left of a message that is cut, at least.
-const LEAST: u64 = 48;
 /// Tokens that a summary has to have, at least.
 const SUMMARY: u64 = 84;
 
@@ -31,7 +29,7 @@ impl Choose for Summarize {
     fn choose(mut self: Box<Self>, fixed: u64) -> Choice {
         // Of messages that would not fit even if they were cut, only the newest stay.
         let room = self.goal.saturating_sub(fixed).saturating_sub(SUMMARY.max(self.goal / 5));
-        self.tail.cut_by(room, |messages, tokens| tokens.min(messages * LEAST));
+        self.tail.cut_hard(room);
         let keep = if self.keep == 0 { Vec::new() } else { self.tail.places(0) };
         Choice { keep, gone: Gone::Summary }
     }
