@@ -12,6 +12,7 @@ use contextstore::infra::metrics::{METRICS, Metric};
 use contextstore::log::MAX_LINE_BYTES;
 use contextstore::model::Provider;
 use contextstore::store::{Store, StoreOptions};
+use serde_json::Value;
 
 /// Runs `contextstore config` in an environment of its own; answers how it ended, what it printed and what it
 /// complained about.
@@ -49,6 +50,10 @@ fn it_prints_what_is_in_force_and_where_that_comes_from() {
     has("open_tasks", "5", &format!("{file}:3"));
     has("connections", "7", "CONTEXTSTORE_LIMITS__CONNECTIONS");
     has("message_bytes", "16MiB", "default");
+    has("summary_prompt", "none", "default");
+    assert!(
+        printed.contains("# compression.summary_prompt is none: these words are used.\n#   You summarise")
+    );
 
     // What it prints is a file that says the same.
     let again = dir.path().join("again.yaml");
@@ -65,7 +70,7 @@ fn it_prints_what_is_in_force_and_where_that_comes_from() {
 fn it_prints_json_for_programs() {
     let (code, printed, _) = config(&["--output", "json"], &[("CONTEXTSTORE_LIMITS__MESSAGE_BYTES", "1MiB")]);
     assert_eq!(code, 0);
-    let settings: Vec<serde_json::Value> = serde_json::from_str(&printed).unwrap();
+    let settings: Vec<Value> = serde_json::from_str(&printed).unwrap();
     let find = |key: &str| settings.iter().find(|setting| setting["key"] == key).unwrap();
     let message_bytes = find("limits.message_bytes");
     assert_eq!(message_bytes["value"], 1 << 20);
@@ -74,7 +79,17 @@ fn it_prints_json_for_programs() {
     assert_eq!(find("listen")["value"], serde_json::json!([]));
     assert_eq!(find("compression.strategy")["value"], "summarize");
     assert!(find("admin_listen")["value"].is_null());
-    assert!(settings.iter().all(|setting| setting.as_object().unwrap().len() == 3));
+    let fields = |setting: &Value| setting.as_object().unwrap().len();
+    // What a summariser is asked is told where nothing is configured.
+    let (told, plain): (Vec<&Value>, Vec<_>) = settings
+        .iter()
+        .partition(|setting| setting["built_in"].as_str().is_some_and(|words| words.len() > 100));
+    assert!(
+        told.iter().all(|setting| fields(setting) == 4) && plain.iter().all(|setting| fields(setting) == 3)
+    );
+    let told: Vec<_> = told.iter().map(|setting| setting["key"].as_str().unwrap()).collect();
+    let prompts = ["summary_prompt", "final_summary_prompt", "retain_prompt"];
+    assert_eq!(told, prompts.map(|key| format!("compression.{key}")));
 }
 
 #[test]

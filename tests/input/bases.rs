@@ -20,7 +20,7 @@ pub(crate) const EMPTY_HANDED: [(&str, ErrorReason); 6] = [
     ("CommitCompaction", ErrorReason::CompactionNotFound),
     ("AbortCompaction", ErrorReason::CompactionNotFound),
     ("UndoCompaction", ErrorReason::NothingToUndo),
-    ("GetInheritanceContext", ErrorReason::NothingToInherit),
+    ("GetInheritanceContext", ErrorReason::WrongStatus),
 ];
 
 /// What a method asks for, beside the task and its lease.
