@@ -214,6 +214,10 @@ bench-service: $(BENCH_VENV)/ready ## Measures the service, from Rust and Python
 	@command -v redis-server >/dev/null || echo "redis-server is not installed; it is left out" >&2
 	PYTHON=$(abspath $(BENCH_VENV)/bin/python) $(CARGO) bench --locked --package contextstore --bench service
 
+.PHONY: bench-retention
+bench-retention: ## Measures what compressed contexts still know (docs/RETENTION.md, which it writes): SHOW=session
+	$(CARGO) bench --locked --package contextstore --bench retention
+
 ##  The Python client
 
 # Each end of the range of dependencies, and the middle, has a place of its own.

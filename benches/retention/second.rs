@@ -1,3 +1,5 @@
 //! The second generator.
 use super::session::Session;
-pub(crate) fn sessions() -> Vec<Session> { Vec::new() }
+pub(crate) fn sessions() -> Vec<Session> {
+    Vec::new()
+}

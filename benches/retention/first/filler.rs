@@ -24,38 +24,82 @@ impl Names {
 
 const FOLDERS: &[&str] = &["src", "lib", "app", "core", "internal", "pkg", "services", "modules"];
 const AREAS: &[&str] = &[
-    "billing", "ledger", "orders", "catalog", "search", "session", "profile", "report", "export", "import", "queue", "mailer",
-    "audit", "pricing", "shipping", "tax", "notify", "upload", "render", "schedule",
+    "billing", "ledger", "orders", "catalog", "search", "session", "profile", "report", "export", "import",
+    "queue", "mailer", "audit", "pricing", "shipping", "tax", "notify", "upload", "render", "schedule",
 ];
 const AREAS_JA: &[&str] = &[
-    "請求", "台帳", "注文", "商品", "検索", "会員", "帳票", "出力", "取込", "通知", "監査", "料金", "配送", "税率", "予約", "添付", "描画", "在庫",
+    "請求", "台帳", "注文", "商品", "検索", "会員", "帳票", "出力", "取込", "通知", "監査", "料金", "配送",
+    "税率", "予約", "添付", "描画", "在庫",
 ];
 const STEMS_JA: &[&str] = &[
-    "ハンドラー", "モデル", "ストア", "クライアント", "ルーター", "ワーカー", "スキーマ", "キャッシュ", "インデックス", "ローダー", "アダプター", "ポリシー",
-    "バッファ", "カーソル", "プランナー", "フィルター",
+    "ハンドラー",
+    "モデル",
+    "ストア",
+    "クライアント",
+    "ルーター",
+    "ワーカー",
+    "スキーマ",
+    "キャッシュ",
+    "インデックス",
+    "ローダー",
+    "アダプター",
+    "ポリシー",
+    "バッファ",
+    "カーソル",
+    "プランナー",
+    "フィルター",
 ];
 const STEMS: &[&str] = &[
-    "handler", "model", "store", "client", "router", "worker", "schema", "parser", "cache", "index", "loader", "writer",
-    "adapter", "policy", "mapper", "state", "buffer", "cursor", "planner", "filter",
+    "handler", "model", "store", "client", "router", "worker", "schema", "parser", "cache", "index",
+    "loader", "writer", "adapter", "policy", "mapper", "state", "buffer", "cursor", "planner", "filter",
 ];
 const ENDINGS: &[&str] = &["py", "rs", "ts", "go", "java", "sql", "yaml", "toml", "tsx", "kt"];
 const TOOLS: &[&str] = &[
-    "Redis", "Kafka", "SQLite", "RabbitMQ", "Memcached", "DynamoDB", "Elasticsearch", "NATS", "MinIO", "ClickHouse", "Celery",
-    "Temporal", "Envoy", "HAProxy", "Vault", "Consul", "Protobuf", "Avro", "Parquet", "MessagePack",
+    "Redis",
+    "Kafka",
+    "SQLite",
+    "RabbitMQ",
+    "Memcached",
+    "DynamoDB",
+    "Elasticsearch",
+    "NATS",
+    "MinIO",
+    "ClickHouse",
+    "Celery",
+    "Temporal",
+    "Envoy",
+    "HAProxy",
+    "Vault",
+    "Consul",
+    "Protobuf",
+    "Avro",
+    "Parquet",
+    "MessagePack",
 ];
 const WORDS: &[&str] = &[
-    "amber", "basalt", "cedar", "delta", "ember", "fjord", "garnet", "harbor", "indigo", "juniper", "krill", "lumen", "maple",
-    "nectar", "onyx", "pewter", "quartz", "raven", "sable", "tundra", "umber", "velvet", "willow", "yarrow", "zephyr",
+    "amber", "basalt", "cedar", "delta", "ember", "fjord", "garnet", "harbor", "indigo", "juniper", "krill",
+    "lumen", "maple", "nectar", "onyx", "pewter", "quartz", "raven", "sable", "tundra", "umber", "velvet",
+    "willow", "yarrow", "zephyr",
 ];
-const VERBS: &[&str] = &["load", "save", "merge", "parse", "apply", "count", "split", "check", "fetch", "build", "trim", "emit"];
+const VERBS: &[&str] =
+    &["load", "save", "merge", "parse", "apply", "count", "split", "check", "fetch", "build", "trim", "emit"];
 const NOUNS: &[&str] = &[
-    "item", "row", "entry", "node", "value", "field", "batch", "page", "token", "frame", "chunk", "slot", "range", "label",
+    "item", "row", "entry", "node", "value", "field", "batch", "page", "token", "frame", "chunk", "slot",
+    "range", "label",
 ];
-const MONTHS: &[&str] = &["January", "February", "March", "April", "May", "June", "July", "September", "October", "November"];
+const MONTHS: &[&str] =
+    &["January", "February", "March", "April", "May", "June", "July", "September", "October", "November"];
 
 impl Filler {
     pub(crate) fn new(rng: &mut Rng, components: &[&'static str], japanese: bool) -> Self {
-        Self { rng: rng.fork(), japanese, components: components.to_vec(), spoken: Vec::new(), used: Vec::new(), paths: Vec::new() }
+        Self {
+            rng: rng.fork(),
+            japanese,
+            components: components.to_vec(),
+            spoken: Vec::new(),
+            used: Vec::new(),
+            paths: Vec::new(),
+        }
     }
 
     fn pick(&mut self, list: &[&'static str]) -> &'static str {
@@ -79,7 +123,9 @@ impl Filler {
         let again = !self.spoken.is_empty() && self.rng.u8(..3) == 0;
         let component = match self.components.len() {
             _ if again => self.rng.choice(&self.spoken).unwrap().clone(),
-            0 if self.japanese => self.fresh(|this| format!("{}{}", this.pick(AREAS_JA), this.pick(STEMS_JA))),
+            0 if self.japanese => {
+                self.fresh(|this| format!("{}{}", this.pick(AREAS_JA), this.pick(STEMS_JA)))
+            }
             0 => self.fresh(|this| format!("the {} {}", this.pick(AREAS), this.pick(STEMS))),
             count => self.components.remove(self.rng.usize(..count)).to_owned(),
         };
@@ -88,7 +134,8 @@ impl Filler {
         self.rng.shuffle(&mut tools);
         let number = |this: &mut Self| this.rng.u32(12..980).to_string();
         let port = |this: &mut Self| this.rng.u32(3100..9800).to_string();
-        let letters = |this: &mut Self, count: usize| -> String { (0..count).map(|_| this.rng.uppercase()).collect() };
+        let letters =
+            |this: &mut Self, count: usize| -> String { (0..count).map(|_| this.rng.uppercase()).collect() };
         let word = self.fresh(|this| this.pick(WORDS).to_owned() + "-" + this.pick(NOUNS));
         Names(vec![
             ("component", component),
@@ -107,9 +154,15 @@ impl Filler {
             ("path2", self.fresh(Self::path)),
             ("dir", self.fresh(|this| format!("{}/{}/", this.pick(FOLDERS), this.pick(WORDS)))),
             ("host", self.fresh(|this| format!("{}-{:02}.internal", this.pick(WORDS), this.rng.u32(1..99)))),
-            ("url", self.fresh(|this| format!("https://{}.example.com/{}", this.pick(WORDS), this.pick(AREAS)))),
+            (
+                "url",
+                self.fresh(|this| format!("https://{}.example.com/{}", this.pick(WORDS), this.pick(AREAS))),
+            ),
             ("name", word),
-            ("setting", self.fresh(|this| format!("{}_{}", this.pick(AREAS), this.pick(STEMS)).to_uppercase())),
+            (
+                "setting",
+                self.fresh(|this| format!("{}_{}", this.pick(AREAS), this.pick(STEMS)).to_uppercase()),
+            ),
             ("date", self.fresh(|this| format!("{} {}", this.rng.u32(1..29), this.pick(MONTHS)))),
             ("date2", self.fresh(|this| format!("{} {}", this.rng.u32(1..29), this.pick(MONTHS)))),
             ("day", self.fresh(|this| format!("{}月{}日", this.rng.u32(1..13), this.rng.u32(1..29)))),
@@ -123,7 +176,8 @@ impl Filler {
     }
 
     fn path(this: &mut Self) -> String {
-        let (folder, area, stem, ending) = (this.pick(FOLDERS), this.pick(AREAS), this.pick(STEMS), this.pick(ENDINGS));
+        let (folder, area, stem, ending) =
+            (this.pick(FOLDERS), this.pick(AREAS), this.pick(STEMS), this.pick(ENDINGS));
         format!("{folder}/{area}/{}_{stem}.{ending}", this.pick(WORDS))
     }
 
@@ -133,7 +187,8 @@ impl Filler {
             return self.rng.choice(&self.paths).unwrap().clone();
         }
         let path = self.fresh(|this| {
-            let (folder, area, stem, ending) = (this.pick(FOLDERS), this.pick(AREAS), this.pick(STEMS), this.pick(ENDINGS));
+            let (folder, area, stem, ending) =
+                (this.pick(FOLDERS), this.pick(AREAS), this.pick(STEMS), this.pick(ENDINGS));
             format!("{folder}/{area}/{stem}.{ending}")
         });
         self.paths.push(path.clone());
@@ -148,7 +203,8 @@ impl Filler {
     pub(crate) fn code(&mut self, lines: usize) -> String {
         let mut text = String::new();
         for _ in 0..lines {
-            let (verb, noun, other, stem) = (self.pick(VERBS), self.pick(NOUNS), self.pick(NOUNS), self.pick(STEMS));
+            let (verb, noun, other, stem) =
+                (self.pick(VERBS), self.pick(NOUNS), self.pick(NOUNS), self.pick(STEMS));
             let line = match self.rng.u8(..10) {
                 0 => format!("def {verb}_{noun}(self, {other}):"),
                 1 => format!("    {noun} = self.{stem}.{verb}({other})"),
@@ -174,7 +230,10 @@ impl Filler {
         for _ in 0..self.rng.usize(8..40) {
             let (path, noun) = (self.other_path(), self.pick(NOUNS));
             let line = self.rng.u32(1..900);
-            hits.push_str(&format!("{path}:{line}:        {noun} = {pattern}({noun}, {})\n", self.pick(NOUNS)));
+            hits.push_str(&format!(
+                "{path}:{line}:        {noun} = {pattern}({noun}, {})\n",
+                self.pick(NOUNS)
+            ));
         }
         (pattern, hits)
     }
@@ -197,7 +256,9 @@ impl Filler {
         let place = self.rng.usize(..count);
         let mut log = String::new();
         for at in 0..count {
-            if at == place && let Some(line) = planted {
+            if at == place
+                && let Some(line) = planted
+            {
                 log.push_str(line);
                 log.push('\n');
             }
@@ -205,8 +266,13 @@ impl Filler {
             let (minute, second, milli) = (self.rng.u32(..60), self.rng.u32(..60), self.rng.u32(..1000));
             log.push_str(&match self.rng.u8(..5) {
                 0 => format!("tests/{area}/test_{verb}.py::test_{verb}_{noun} PASSED\n"),
-                1 => format!("10:{minute:02}:{second:02}.{milli:03} INFO  {area}: {verb} {noun} in {milli} ms\n"),
-                2 => format!("10:{minute:02}:{second:02}.{milli:03} DEBUG {area}: {noun} {milli} of {}\n", milli + second),
+                1 => format!(
+                    "10:{minute:02}:{second:02}.{milli:03} INFO  {area}: {verb} {noun} in {milli} ms\n"
+                ),
+                2 => format!(
+                    "10:{minute:02}:{second:02}.{milli:03} DEBUG {area}: {noun} {milli} of {}\n",
+                    milli + second
+                ),
                 3 => format!("   Compiling {area}-{noun} v0.{minute}.{second}\n"),
                 _ => format!("10:{minute:02}:{second:02}.{milli:03} WARN  {area}: slow {noun}, {milli} ms\n"),
             });
@@ -220,7 +286,8 @@ impl Filler {
     pub(crate) fn listing(&mut self) -> String {
         let mut text = format!("total {}\n", self.rng.u32(40..400));
         for _ in 0..self.rng.usize(10..40) {
-            let (size, stem, noun, ending) = (self.rng.u32(100..90_000), self.pick(STEMS), self.pick(NOUNS), self.pick(ENDINGS));
+            let (size, stem, noun, ending) =
+                (self.rng.u32(100..90_000), self.pick(STEMS), self.pick(NOUNS), self.pick(ENDINGS));
             text.push_str(&format!("-rw-r--r-- 1 dev dev {size:>6} Mar 12 10:02 {noun}_{stem}.{ending}\n"));
         }
         text

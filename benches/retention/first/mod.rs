@@ -102,15 +102,22 @@ fn session(language: &Language, topic: &Topic, round: u64, seed: u64) -> Session
 }
 
 /// What happens at each step.
-fn plan(language: &Language, session: &mut Session, filler: &mut Filler, steps: usize, rng: &mut Rng) -> Vec<Vec<Event>> {
+fn plan(
+    language: &Language,
+    session: &mut Session,
+    filler: &mut Filler,
+    steps: usize,
+    rng: &mut Rng,
+) -> Vec<Vec<Event>> {
     let mut events: Vec<Vec<Event>> = (0..steps).map(|_| Vec::new()).collect();
     // The last steps are known to every strategy, so nothing is planted there.
     let end = steps - 6;
-    let mut plant = |session: &mut Session, kind, by, entry: (&str, &str), filler: &mut Filler, rng: &mut Rng| {
-        let names = filler.names();
-        session.fact(kind, names.fill(entry.1));
-        events[rng.usize(1..end)].push(Event { by, text: sentence(&names.fill(entry.0), by) });
-    };
+    let mut plant =
+        |session: &mut Session, kind, by, entry: (&str, &str), filler: &mut Filler, rng: &mut Rng| {
+            let names = filler.names();
+            session.fact(kind, names.fill(entry.1));
+            events[rng.usize(1..end)].push(Event { by, text: sentence(&names.fill(entry.0), by) });
+        };
     for entry in some(language.constraints, 7, rng) {
         plant(session, Kind::Constraint, By::User, *entry, filler, rng);
     }
@@ -161,7 +168,9 @@ fn some<'a, T>(list: &'a [T], count: usize, rng: &mut Rng) -> Vec<&'a T> {
 }
 
 fn happen(session: &mut Session, filler: &mut Filler, language: &Language, event: &Event, rng: &mut Rng) {
-    let around = |list: &[&str], rng: &mut Rng| if rng.bool() { rng.choice(list).unwrap().to_string() } else { String::new() };
+    let around = |list: &[&str], rng: &mut Rng| {
+        if rng.bool() { rng.choice(list).unwrap().to_string() } else { String::new() }
+    };
     let space = if language.code == "ja" { "" } else { " " };
     match event.by {
         By::User => {
@@ -214,6 +223,7 @@ fn pass(session: &mut Session, filler: &mut Filler, language: &Language, rng: &m
             session.user(rng.choice(language.chat).unwrap());
             session.assistant(rng.choice(language.replies).unwrap());
         }
-        _ => session.assistant(&some(language.remarks, 3, rng).into_iter().copied().collect::<Vec<_>>().join(" ")),
+        _ => session
+            .assistant(&some(language.remarks, 3, rng).into_iter().copied().collect::<Vec<_>>().join(" ")),
     }
 }

@@ -194,11 +194,12 @@ fn is_wrapper(word: &str) -> bool {
 
 /// Whether a tool shows what is there and changes nothing.
 fn is_listing(tool: &str) -> bool {
-    const WORDS: [&str; 17] = [
-        "read", "cat", "view", "open", "grep", "search", "find", "list", "ls", "glob", "tree", "diff",
-        "show", "browse", "rg", "get", "lookup",
-    ];
-    has_part(tool, &WORDS) && !has_part(tool, &["log", "logs", "status", "id", "ticket", "issue"])
+    const SHOW: [&str; 9] = ["read", "cat", "view", "grep", "ls", "glob", "tree", "diff", "rg"];
+    const MAY_SHOW: [&str; 8] = ["open", "search", "find", "list", "show", "browse", "get", "fetch"];
+    const FILES: [&str; 9] =
+        ["file", "files", "dir", "directory", "folder", "code", "repo", "content", "contents"];
+    has_part(tool, &SHOW) && !has_part(tool, &["log", "logs"])
+        || has_part(tool, &MAY_SHOW) && has_part(tool, &FILES)
 }
 
 fn what_is_done(tool: &str) -> Option<&'static str> {

@@ -43,11 +43,12 @@ pub(super) fn fill(items: Vec<Item>, now: u64, budget: u64, counter: TokenCounte
         })
         .collect();
     shorten_goal(&mut lines, budget, counter);
+    shorten_refs(&mut lines, budget, counter);
     let mut ranked: Vec<usize> = (0..lines.len()).collect();
     ranked.sort_by(|a, b| lines[*b].rank.total_cmp(&lines[*a].rank).then(a.cmp(b)));
 
     let mut choice = Choice { left: budget, lines: [0; Section::COUNT], text: String::new(), counter };
-    for section in Section::ALL {
+    for section in Section::BY_NEED {
         let mut share = budget * section.share() / 100;
         for &at in &ranked {
             if lines[at].item.section == section && lines[at].item.weight >= LIGHT {
@@ -106,6 +107,19 @@ fn shorten_goal(lines: &mut [Line], budget: u64, counter: TokenCounter) {
     if let Some(line) = first.filter(|line| line.cost > room) {
         line.item.text = cut(&line.item.text, room, counter);
         line.cost = count_text(counter, &line.item.text) + AROUND;
+    }
+}
+
+/// Many stored outputs are told by their refs alone.
+fn shorten_refs(lines: &mut [Line], budget: u64, counter: TokenCounter) {
+    let refs = || |line: &&mut Line| line.item.section == Section::Refs;
+    let cost: u64 = lines.iter_mut().filter(refs()).map(|line| line.cost).sum();
+    if cost > budget * Section::Refs.share() / 100 {
+        for line in lines.iter_mut().filter(refs()) {
+            let end = line.item.text.find(' ').unwrap_or(line.item.text.len());
+            line.item.text.truncate(end);
+            line.cost = count_text(counter, &line.item.text) + AROUND;
+        }
     }
 }
 

@@ -16,6 +16,7 @@ mod statement;
 #[cfg(test)]
 mod tests;
 mod words;
+mod wrong;
 
 use std::collections::VecDeque;
 

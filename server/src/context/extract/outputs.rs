@@ -3,9 +3,6 @@
 
 use std::cmp::Reverse;
 use std::ops::Range;
-use std::sync::LazyLock;
-
-use aho_corasick::AhoCorasick;
 
 use super::calls;
 use super::line::clean;
@@ -15,6 +12,7 @@ use super::scan::{Kind, tokens};
 use super::sections::Section;
 use super::split::line_of;
 use super::statement::{Statement, hash, long_hash};
+use super::wrong::{error_at, is_code, is_error, is_success};
 
 /// Where an output comes from.
 #[derive(Debug, Clone, Default)]
@@ -135,14 +133,14 @@ impl Outputs {
             self.near_error -= 1;
             self.files(pool, line, if source.listing { 60 } else { 200 });
         }
+        if line.len() <= LONGEST && setting(line.trim()).is_some() {
+            fact(pool, line, 0, source, if source.listing { 75 } else { 160 });
+            return;
+        }
         if source.listing {
             if self.files < MOST_FILES && line.contains('/') {
                 self.files(pool, line, 60);
             }
-            return;
-        }
-        if line.len() <= LONGEST && setting(line.trim()).is_some() {
-            fact(pool, line, 0, source, 160);
             return;
         }
         let (new, named) = self.words.count(line);
@@ -160,7 +158,7 @@ impl Outputs {
     }
 
     /// The lines that nothing else looks like.
-    fn tell_kept(&mut self, pool: &mut Pool, text: &str, source: &Source) {
+    pub(super) fn tell_kept(&mut self, pool: &mut Pool, text: &str, source: &Source) {
         let weight = if self.bytes <= MEDIUM { 120 } else { 85 };
         let mut kept = std::mem::take(&mut self.kept);
         kept.sort_by_key(|kept| {
@@ -320,149 +318,6 @@ impl Words {
     }
 }
 
-fn is_error(text: &str) -> bool {
-    error_at(text).is_some()
-}
-
-/// Where a line says that something went wrong.
-fn error_at(line: &str) -> Option<usize> {
-    let found = WRONG.find(line)?;
-    let nothing = [
-        "0 failed",
-        "0 errors",
-        "no errors",
-        "0 failures",
-        "exit code 0",
-        "exit code: 0",
-        "errors: 0",
-        "エラーなし",
-        "失敗 0",
-    ];
-    let fine = nothing.iter().any(|nothing| line.contains(nothing));
-    (!fine).then_some(found.start())
-}
-
-static WRONG: LazyLock<AhoCorasick> = LazyLock::new(|| {
-    automaton(&[
-        "error:",
-        "error[",
-        "error ",
-        " error",
-        "ERROR",
-        "Error:",
-        "Error ",
-        "rror(",
-        "FATAL",
-        "fatal",
-        "FAILED",
-        "FAIL ",
-        "FAIL:",
-        "--- FAIL",
-        "failed",
-        "Failed",
-        "failure",
-        "Failure",
-        "panicked at",
-        "panic:",
-        "Traceback",
-        "xception",
-        "exit code",
-        "exit status",
-        "exited with",
-        "Segmentation fault",
-        "segfault",
-        "refused",
-        "denied",
-        "timed out",
-        "imeout exceeded",
-        "SQLSTATE",
-        "ORA-",
-        "npm ERR!",
-        "npm error",
-        "undefined reference",
-        "not found",
-        "cannot ",
-        "Cannot ",
-        "CRITICAL",
-        "CRIT ",
-        "SEVERE",
-        "unreachable",
-        "HTTP 4",
-        "HTTP 5",
-        "HTTP/1.1 4",
-        "HTTP/1.1 5",
-        "status 4",
-        "status 5",
-        "status=4",
-        "status=5",
-        "status code 4",
-        "status code 5",
-        "errno",
-        "rejected",
-        "aborted",
-        "deadlock",
-        "violates",
-        "out of memory",
-        "OOMKilled",
-        "CrashLoop",
-        "code=E",
-        "ERR_",
-        "ERR-",
-        "AssertionError",
-        "assertion",
-        "unexpected",
-        "invalid",
-        "conflict",
-        "エラー",
-        "失敗",
-        "例外",
-        "異常",
-        "拒否",
-        "見つかりません",
-        "タイムアウト",
-        "障害",
-    ])
-});
-
-fn is_success(text: &str) -> bool {
-    SUCCESS.is_match(text)
-}
-
-static SUCCESS: LazyLock<AhoCorasick> = LazyLock::new(|| {
-    automaton(&[
-        "passed",
-        "0 failed",
-        "success",
-        "Success",
-        "SUCCESS",
-        "Finished",
-        "exit code 0",
-        "all tests",
-        "All tests",
-        "up to date",
-        "成功",
-        "完了",
-        "合格",
-        "ok.",
-    ])
-});
-
-fn automaton(words: &[&str]) -> AhoCorasick {
-    #[expect(clippy::expect_used, reason = "the tables are constants, and a test builds them")]
-    AhoCorasick::new(words).expect("a table of a few dozen words")
-}
-
-/// Whether a line is of a program rather than of a report.
-fn is_code(line: &str) -> bool {
-    let line = line.trim();
-    let starts = [
-        "//", "if ", "return", "throw ", "raise ", "import ", "use ", "fn ", "def ", "const ", "let ", "} ",
-        "except ", "catch",
-    ];
-    line.ends_with(['{', ';', '(', '}']) && !line.contains(": ")
-        || starts.iter().any(|start| line.starts_with(start))
-}
-
 /// The same for the same call.
 pub(super) fn call_hash(name: &str, arguments: &str) -> u64 {
     long_hash(name) ^ long_hash(arguments).rotate_left(1) | 1
@@ -471,20 +326,6 @@ pub(super) fn call_hash(name: &str, arguments: &str) -> u64 {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn errors_are_told_from_reports_that_all_is_well() {
-        for (line, there) in [
-            ("error[E0308]: mismatched types", true),
-            ("2026-01-01 12:00:00 ERROR payment gateway said no", true),
-            ("test result: ok. 12 passed; 0 failed; 0 ignored", false),
-            ("接続エラーが発生しました", true),
-            ("all fine", false),
-        ] {
-            assert_eq!(is_error(line), there, "{line}");
-        }
-        assert!(is_success("12 passed"));
-    }
 
     #[test]
     fn settings_are_known_by_their_names() {

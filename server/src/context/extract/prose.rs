@@ -49,8 +49,12 @@ pub(super) fn take(pool: &mut Pool, text: &str, voice: Voice, goal: bool) -> boo
             }
             say(pool, section, text, weight, voice, statement);
         }
-        Unit::Code(line) => outputs.line(pool, line, 0, &Source::pasted(voice == Voice::User)),
+        Unit::Code(line) => {
+            let start = line.as_ptr().addr() - text.as_ptr().addr();
+            outputs.line(pool, line, start, &Source::pasted(voice == Voice::User));
+        }
     });
+    outputs.tell_kept(pool, text, &Source::default());
     goal && goals < GOAL_SENTENCES
 }
 
@@ -144,7 +148,7 @@ fn judge(text: &str, statement: &Statement, voice: Voice) -> Option<(Section, u3
 }
 
 fn names(statement: &Statement, each: u32) -> u32 {
-    each * statement.names.min(3) + each / 2 * statement.numbers.min(2)
+    each * statement.names.min(3) + each / 2 * (statement.numbers.min(2) + statement.proper().min(2))
 }
 
 fn is_question(text: &str) -> bool {

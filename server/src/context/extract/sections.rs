@@ -62,6 +62,20 @@ impl Section {
         }
     }
 
+    /// In the order in which they are given room, as long as there is some.
+    pub(super) const BY_NEED: [Self; Self::COUNT] = [
+        Self::Goal,
+        Self::Constraints,
+        Self::Refs,
+        Self::Decisions,
+        Self::Pending,
+        Self::Errors,
+        Self::Files,
+        Self::Facts,
+        Self::Changes,
+        Self::Commands,
+    ];
+
     /// How much of a short summary is for it, in percent.
     pub(super) fn share(self) -> u64 {
         match self {
@@ -74,7 +88,7 @@ impl Section {
             Self::Errors => 9,
             Self::Facts => 8,
             Self::Pending => 5,
-            Self::Refs => 4,
+            Self::Refs => 15,
         }
     }
 }

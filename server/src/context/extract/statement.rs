@@ -153,6 +153,11 @@ impl Statement {
         }
     }
 
+    /// How many names of things there are in it.
+    pub(super) fn proper(&self) -> u32 {
+        u32::try_from(self.proper.len()).unwrap_or(u32::MAX)
+    }
+
     /// Whether it announces a change and does not say to what.
     pub(super) fn announces(&self) -> bool {
         self.cues.any(Cues::CHANGE | Cues::VOID) && self.values.is_empty() && self.weight() > 0
@@ -172,7 +177,7 @@ impl Statement {
         let subject = old.words.len();
         let shared = common(&old.words, &self.words);
         // Every rule but one needs it, and most pairs end here.
-        if shared == 0 && !self.cues.any(Cues::VOID) {
+        if shared == 0 && !self.cues.any(Cues::VOID | Cues::MOVED) {
             return false;
         }
         let same_values = common(&self.values, &old.values);
@@ -200,7 +205,8 @@ impl Statement {
             // 担当は…です: what is said of it is one word, and a change gives it another.
             let one_word =
                 old.topic > 0 && subject == old.topic + 1 && self.topic == old.topic && shared == old.topic;
-            let taken_back = self.cues.any(Cues::VOID) && common(&self.rare, &old.rare) > 0;
+            let whole = self.cues.any(Cues::VOID) || self.cues.any(Cues::MOVED) && self.words.is_empty();
+            let taken_back = whole && common(&self.rare, &old.rare) > 0;
             return alike
                 || named
                 || one_word

@@ -1,0 +1,107 @@
+//! What contexts still know after they were compressed: `make bench-retention`.
+//!
+//! Long sessions with planted facts (`benches/retention`) go through a server as any other: appended, compressed to a
+//! share of their tokens by each strategy, and read back. What is counted is the share of the facts that the view still
+//! tells, less those that it tells although a newer one took their place. The same sessions by dropping the oldest
+//! messages are what it is measured against.
+//!
+//! Writes the tables and the plot of docs/RETENTION.md anew, and fails if a target is missed. `SHOW=name` prints the
+//! view of a session and what it lost.
+
+#![allow(
+    clippy::disallowed_methods,
+    clippy::print_stdout,
+    clippy::unwrap_used,
+    missing_docs,
+    reason = "it measures from outside, and a bench that cannot go on says why and stops"
+)]
+
+#[path = "retention/door.rs"]
+mod door;
+#[path = "retention/first/mod.rs"]
+mod first;
+#[path = "retention/plot.rs"]
+mod plot;
+#[path = "retention/report.rs"]
+mod report;
+#[path = "retention/score.rs"]
+mod score;
+#[path = "retention/second.rs"]
+mod second;
+#[expect(dead_code, reason = "the other benches measure more of a server")]
+#[path = "service/server.rs"]
+mod server;
+#[path = "retention/session.rs"]
+mod session;
+
+use std::path::{Path, PathBuf};
+
+use door::Door;
+use score::{Result, Way};
+use session::Session;
+
+/// What sessions are compressed to, in percent.
+const SHARES: [u64; 2] = [30, 10];
+
+/// A generator, and what it gives.
+struct Generator {
+    name: &'static str,
+    sessions: Vec<Session>,
+}
+
+fn main() {
+    // `cargo test --benches` only wants to know that it builds and starts.
+    if std::env::args().any(|arg| arg == "--test") {
+        return;
+    }
+    let generators = [
+        Generator { name: "first", sessions: first::sessions() },
+        Generator { name: "second", sessions: second::sessions() },
+    ];
+    let place = tempfile::tempdir().unwrap();
+    let door = Door::open(&PathBuf::from(env!("CARGO_BIN_EXE_contextstore")), place.path());
+    if let Ok(name) = std::env::var("SHOW") {
+        let sessions = generators.iter().flat_map(|generator| &generator.sessions);
+        sessions.filter(|session| session.name == name).for_each(|session| show(&door, session));
+        return;
+    }
+    let results: Vec<Result> = generators.iter().flat_map(|generator| measure(&door, generator)).collect();
+    let table = report::tables(&results);
+    println!("{table}");
+    let docs = Path::new(env!("CARGO_MANIFEST_DIR")).join("../docs");
+    report::into_document(&docs.join("RETENTION.md"), &table);
+    std::fs::write(docs.join("retention.svg"), plot::draw(&results)).unwrap();
+    let missed = report::targets(&results);
+    assert!(missed.is_empty(), "missed: {}", missed.join("; "));
+}
+
+/// All that is known of the sessions of a generator.
+fn measure(door: &Door, generator: &Generator) -> Vec<Result> {
+    let mut results = Vec::new();
+    for share in SHARES {
+        for way in Way::ALL {
+            let mut result = Result::new(generator.name, share, way);
+            for session in &generator.sessions {
+                session.check();
+                let total = door::tokens(&session.messages);
+                let view = door.view(session, way, total * share / 100);
+                result.add(session, &view, total);
+            }
+            results.push(result);
+        }
+    }
+    results
+}
+
+/// One session by the built-in summariser.
+fn show(door: &Door, session: &Session) {
+    for share in SHARES {
+        let total = door::tokens(&session.messages);
+        let view = door.view(session, Way::Extractive, total * share / 100);
+        println!("=== {}, {share} % of {total} tokens: {}", session.name, door::tokens(&view));
+        view.iter().for_each(|message| println!("{}\n", message.replace("\\n", "\n")));
+        let mut result = Result::new("", share, Way::Extractive);
+        result.add(session, &view, total);
+        result.wrong.iter().for_each(|wrong| println!("{wrong}"));
+    }
+}

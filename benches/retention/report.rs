@@ -1,0 +1,94 @@
+//! The tables of the retention benchmark, and its targets.
+
+use std::fmt::Write as _;
+use std::path::Path;
+
+use super::score::{Result, Way};
+use super::session::Kind;
+
+/// Between these the document holds what was measured.
+const BEGIN: &str = "<!-- measured: make bench-retention -->\n";
+const END: &str = "<!-- end -->\n";
+
+/// A table for each generator.
+pub(crate) fn tables(results: &[Result]) -> String {
+    let mut text = String::new();
+    for generator in ["first", "second"] {
+        let of = results.iter().filter(|result| result.generator == generator && result.sessions > 0);
+        let of: Vec<&Result> = of.collect();
+        let Some(any) = of.first() else { continue };
+        let (sessions, before) = (any.sessions, any.before / u64::from(any.sessions));
+        let (planted, superseded) = (any.all.planted, any.all.superseded);
+        let _ = writeln!(
+            text,
+            "The {generator} generator: {sessions} sessions of {before} tokens on average, {planted} facts that hold and \
+             {superseded} that were superseded.\n"
+        );
+        text.push_str("| to | strategy | facts kept |");
+        Kind::ALL.iter().for_each(|kind| text.push_str(&format!(" {} |", kind.as_str())));
+        text.push_str(" superseded ones kept | view |\n|---|---|---|");
+        Kind::ALL.iter().for_each(|_| text.push_str("---|"));
+        text.push_str("---|---|\n");
+        for result in of {
+            let _ = write!(
+                text,
+                "| {} % | {} | **{:.1} %** |",
+                result.percent,
+                result.way.as_str(),
+                result.all.share()
+            );
+            for kind in Kind::ALL {
+                let count = result.kinds.get(&kind).copied().unwrap_or_default();
+                let _ = write!(text, " {:.1} |", count.share());
+            }
+            let view = 100.0 * result.after as f64 / result.before as f64;
+            let _ = writeln!(text, " {} of {} | {view:.1} % |", result.all.stale, result.all.superseded);
+        }
+        text.push('\n');
+    }
+    text
+}
+
+/// Puts the tables into the document, between its marks.
+pub(crate) fn into_document(path: &Path, tables: &str) {
+    let text = std::fs::read_to_string(path).unwrap();
+    let (before, rest) = text.split_once(BEGIN).unwrap();
+    let (_, behind) = rest.split_once(END).unwrap();
+    std::fs::write(path, format!("{before}{BEGIN}\n{tables}{END}{behind}")).unwrap();
+}
+
+/// What was missed.
+pub(crate) fn targets(results: &[Result]) -> Vec<String> {
+    let share = |generator: &str, percent: u64, way: Way| {
+        let is = |result: &&Result| {
+            (result.generator, result.percent, result.way) == (generator, percent, way) && result.sessions > 0
+        };
+        results.iter().find(is).map(|result| result.all.share())
+    };
+    let mut missed = Vec::new();
+    for generator in ["first", "second"] {
+        if let Some(kept) = share(generator, 30, Way::Extractive).filter(|kept| *kept < 90.0) {
+            missed.push(format!("{generator}: extractive keeps {kept:.1} % at 30 %, not 90"));
+        }
+        let at_ten = share(generator, 10, Way::Extractive).zip(share(generator, 10, Way::DropOldest));
+        if let Some((kept, dropped)) = at_ten.filter(|(kept, dropped)| *kept < 2.0 * dropped) {
+            missed.push(format!("{generator}: extractive keeps {kept:.1} % at 10 %, not twice {dropped:.1}"));
+        }
+    }
+    for percent in [30, 10] {
+        let both = share("first", percent, Way::Extractive).zip(share("second", percent, Way::Extractive));
+        if let Some((first, second)) = both.filter(|(first, second)| (first - second).abs() > 5.0) {
+            missed.push(format!("at {percent} % the generators differ: {first:.1} and {second:.1}"));
+        }
+    }
+    let over = results
+        .iter()
+        .filter(|result| result.way == Way::Extractive && result.largest > result.percent as f64 + 0.5);
+    missed.extend(over.map(|result| {
+        format!(
+            "{}: a view has {:.1} % where {} were asked for",
+            result.generator, result.largest, result.percent
+        )
+    }));
+    missed
+}
