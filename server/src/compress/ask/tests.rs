@@ -1,5 +1,7 @@
 //! Questions to the strict fake of every provider over real HTTP: what is sent, what comes of the answers, what goes wrong.
 
+#![allow(clippy::disallowed_methods, reason = "tests look at the disk as it is")]
+
 #[path = "../../../../tests/support/fake_llm.rs"]
 mod fake_llm;
 
@@ -168,9 +170,9 @@ fn history() -> String {
 
 /// The text of the system message and of the user's, wherever a provider has them.
 fn texts(provider: Provider, body: &Value) -> (String, String) {
-    let text = |content: &Value| match content {
-        Value::String(text) => text.clone(),
-        parts => parts[0]["text"].as_str().unwrap_or_else(|| panic!("{parts}")).to_owned(),
+    let text = |content: &Value| {
+        let text = content.as_str().or_else(|| content[0]["text"].as_str());
+        text.unwrap_or_else(|| panic!("{content}")).to_owned()
     };
     match provider {
         Provider::Anthropic => (text(&body["system"]), text(&body["messages"][0]["content"])),

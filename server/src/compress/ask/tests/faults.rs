@@ -198,10 +198,11 @@ fn answers(bytes: &'static [u8]) -> String {
                 length.is_none_or(|(length, _)| head.len() >= end + 4 + length.parse::<usize>().unwrap())
             };
             while !whole(&head) {
-                match stream.read(&mut chunk) {
-                    Ok(read) if read > 0 => head.extend_from_slice(&chunk[..read]),
-                    _ => break,
+                let read = stream.read(&mut chunk).unwrap_or(0);
+                if read == 0 {
+                    break;
                 }
+                head.extend_from_slice(&chunk[..read]);
             }
             let _ = stream.write_all(bytes);
         }
