@@ -175,7 +175,13 @@ async fn a_task_from_start_to_end() {
     assert!(task.latest_summary().await.unwrap().is_none());
     assert_eq!(records(task.summaries(0)).await, [Value::Null; 0]);
 
-    let usage = Usage { input_tokens: 10, output_tokens: 5, cache_creation_tokens: 2, cache_read_tokens: 3 };
+    let usage = Usage {
+        input_tokens: 10,
+        output_tokens: 5,
+        cache_creation_tokens: 2,
+        cache_read_tokens: 3,
+        tools_tokens: 0,
+    };
     assert_eq!(task.record_usage(usage).await.unwrap().limit, 1000);
     let add = Statistics { llm_calls: 2, tokens: 80, ..Default::default() };
     let counts = task.update_statistics(add).await.unwrap();

@@ -7,10 +7,12 @@ use std::path::Path;
 use std::process::{Command, Output};
 
 use contextstore::config::{Config, Flags};
-use contextstore::context::Strategy;
+use contextstore::context::{Complexity, CompressionSettings, Preset, Strategy, Summarizer};
 use contextstore::infra::metrics::{METRICS, Metric};
 use contextstore::log::MAX_LINE_BYTES;
+use contextstore::model::Provider;
 use contextstore::store::{Store, StoreOptions};
+use serde_json::Value;
 
 /// Runs `contextstore config` in an environment of its own; answers how it ended, what it printed and what it
 /// complained about.
@@ -48,6 +50,10 @@ fn it_prints_what_is_in_force_and_where_that_comes_from() {
     has("open_tasks", "5", &format!("{file}:3"));
     has("connections", "7", "CONTEXTSTORE_LIMITS__CONNECTIONS");
     has("message_bytes", "16MiB", "default");
+    has("summary_prompt", "none", "default");
+    assert!(
+        printed.contains("# compression.summary_prompt is none: these words are used.\n#   You summarise")
+    );
 
     // What it prints is a file that says the same.
     let again = dir.path().join("again.yaml");
@@ -64,7 +70,7 @@ fn it_prints_what_is_in_force_and_where_that_comes_from() {
 fn it_prints_json_for_programs() {
     let (code, printed, _) = config(&["--output", "json"], &[("CONTEXTSTORE_LIMITS__MESSAGE_BYTES", "1MiB")]);
     assert_eq!(code, 0);
-    let settings: Vec<serde_json::Value> = serde_json::from_str(&printed).unwrap();
+    let settings: Vec<Value> = serde_json::from_str(&printed).unwrap();
     let find = |key: &str| settings.iter().find(|setting| setting["key"] == key).unwrap();
     let message_bytes = find("limits.message_bytes");
     assert_eq!(message_bytes["value"], 1 << 20);
@@ -73,7 +79,17 @@ fn it_prints_json_for_programs() {
     assert_eq!(find("listen")["value"], serde_json::json!([]));
     assert_eq!(find("compression.strategy")["value"], "summarize");
     assert!(find("admin_listen")["value"].is_null());
-    assert!(settings.iter().all(|setting| setting.as_object().unwrap().len() == 3));
+    let fields = |setting: &Value| setting.as_object().unwrap().len();
+    // What a summariser is asked is told where nothing is configured.
+    let (told, plain): (Vec<&Value>, Vec<_>) = settings
+        .iter()
+        .partition(|setting| setting["built_in"].as_str().is_some_and(|words| words.len() > 100));
+    assert!(
+        told.iter().all(|setting| fields(setting) == 4) && plain.iter().all(|setting| fields(setting) == 3)
+    );
+    let told: Vec<_> = told.iter().map(|setting| setting["key"].as_str().unwrap()).collect();
+    let prompts = ["summary_prompt", "final_summary_prompt", "retain_prompt"];
+    assert_eq!(told, prompts.map(|key| format!("compression.{key}")));
 }
 
 #[test]
@@ -130,16 +146,26 @@ fn the_store_takes_the_largest_message_that_can_be_configured() {
 }
 
 #[test]
-fn every_strategy_can_be_configured_and_no_other() {
-    let configured = |word: &str| {
-        let environment = [("CONTEXTSTORE_COMPRESSION__STRATEGY".into(), word.into())];
-        Config::load_with(&Flags::default(), environment).map(|(config, _)| config.compression.strategy)
-    };
-    for strategy in Strategy::ALL {
-        assert_eq!(configured(strategy.as_str()).unwrap(), strategy.as_str());
+fn every_word_can_be_configured_and_no_other() {
+    fn check(key: &str, words: &[&str], get: impl Fn(CompressionSettings) -> Option<String>) {
+        let configured = |word: &str| {
+            let name = format!("CONTEXTSTORE_COMPRESSION__{}", key.to_uppercase());
+            let environment = [(name.into(), word.into())];
+            Config::load_with(&Flags::default(), environment)
+                .map(|(config, _)| get(config.context.compression))
+        };
+        for word in words {
+            assert_eq!(configured(word).unwrap().as_deref(), Some(*word), "{key}");
+        }
+        let error = configured("zip").unwrap_err().to_string();
+        let none = usize::from(error.contains("`none`"));
+        assert_eq!(error.matches('`').count(), 2 * (words.len() + none), "{error}");
     }
-    let error = configured("zip").unwrap_err().to_string();
-    assert_eq!(error.matches('`').count(), 2 * Strategy::ALL.len(), "{error}");
+    check("strategy", &Strategy::ALL.map(Strategy::as_str), |said| said.strategy);
+    check("complexity", &Complexity::ALL.map(Complexity::as_str), |said| said.complexity);
+    check("preset", &Preset::ALL.map(Preset::as_str), |said| said.preset);
+    check("summarizer", &Summarizer::ALL.map(Summarizer::as_str), |said| said.summarizer);
+    check("provider", &Provider::ALL.map(Provider::as_str), |said| said.provider);
 }
 
 #[test]

@@ -53,12 +53,16 @@ struct Seen {
 }
 
 impl World {
-    /// With a limit on messages that is easy to go beyond: a request may have 1 MiB more.
+    /// With a limit on messages that is easy to go beyond: a request may have 1 MiB more. Nothing happens by itself.
     async fn new() -> Self {
         // Nothing is asked of the disk here, so it may be in memory, where it takes no time.
         let own = tempfile::tempdir_in("/dev/shm").or_else(|_| tempfile::tempdir()).unwrap();
         let config = own.path().join("config.yaml");
-        std::fs::write(&config, "durability: process\nlimits: {message_bytes: 64KiB}\n").unwrap();
+        std::fs::write(
+            &config,
+            "durability: process\nlimits: {message_bytes: 64KiB}\ncompression: {auto: false}\n",
+        )
+        .unwrap();
         let server = TestServer::start_in(own, &["--config", config.to_str().unwrap()]).await;
         let channel = channel(&server.socket()).await;
         let mut api = api(&server).await;

@@ -73,6 +73,7 @@ fn metadata(id: TaskId, row: &TaskRow) -> Metadata {
         process_id: 7,
         hostname: "here".to_owned(),
         config: TaskConfig::default(),
+        inherited_from: None,
     }
 }
 
@@ -121,7 +122,7 @@ fn running_task(dir: &Path, row: &TaskRow, messages: u64, text: &str) -> (Starte
     fs::create_dir_all(&task).unwrap();
     fs::write(task.join("metadata.json"), serde_json::to_vec(&metadata(id, row)).unwrap()).unwrap();
     let bytes = write_log(&task.join("messages.jsonl"), id, messages, text);
-    (Started { id, lease_generation: 1, created: false }, bytes)
+    (Started { id, lease_generation: 1, created: false, inherited_from: None }, bytes)
 }
 
 fn count_listed(store: &Store, statuses: Vec<Status>) -> u64 {

@@ -1,16 +1,11 @@
 //! Models: a turn of one, and the body of a request to one. Streams that have no place to go on from.
 
-use std::time::Duration;
-
 use bytes::Bytes;
 use contextstore_proto::v1;
-use futures_util::future::BoxFuture;
-use futures_util::stream::{self, TryStreamExt};
-use tonic::{Response, Status, Streaming};
+use futures_util::stream::TryStreamExt;
 
-use crate::client::{RawClient, call};
-use crate::retry::Retries;
-use crate::stream::Items;
+use crate::client::call;
+use crate::stream::{Items, Streamed};
 use crate::{ChatEvent, Client, Error, NewMessage, Task};
 
 /// How a model is asked. The default asks it to go on.
@@ -120,75 +115,4 @@ fn request(client: Client, request: v1::StreamRequestRequest) -> Items<Bytes> {
         Box::pin(async move { raw.stream_request(request).await })
     });
     Items::new(streamed.items().map_ok(|part| part.data))
-}
-
-type Opening<A> = BoxFuture<'static, Result<Response<Streaming<A>>, Status>>;
-
-/// A stream that is opened again while it fails in passing and nothing has come, and never after that.
-struct Streamed<R, A> {
-    client: Client,
-    request: R,
-    /// How long it may be silent.
-    silence: Option<Duration>,
-    open: fn(RawClient, R) -> Opening<A>,
-    answers: Option<Streaming<A>>,
-    begun: bool,
-    retries: Retries,
-}
-
-impl<R: Clone + Send + 'static, A: Send + 'static> Streamed<R, A> {
-    fn new(
-        client: Client,
-        request: R,
-        silence: Option<Duration>,
-        open: fn(RawClient, R) -> Opening<A>,
-    ) -> Self {
-        let retries = client.settings().retry.start();
-        Self { client, request, silence, open, answers: None, begun: false, retries }
-    }
-
-    fn items(self) -> impl stream::Stream<Item = Result<A, Error>> + Send + 'static {
-        stream::try_unfold(self, |mut streamed| async {
-            Ok(streamed.next().await?.map(|answer| (answer, streamed)))
-        })
-    }
-
-    async fn next(&mut self) -> Result<Option<A>, Error> {
-        loop {
-            let error = match self.receive().await {
-                Ok(answer) => {
-                    self.begun = true;
-                    return Ok(answer);
-                }
-                Err(error) => error,
-            };
-            self.answers = None;
-            let pause = if self.begun { None } else { self.retries.pause(&error) };
-            let Some(pause) = pause else { return Err(error) };
-            tokio::time::sleep(pause).await;
-        }
-    }
-
-    async fn receive(&mut self) -> Result<Option<A>, Error> {
-        let Self { client, silence, answers, .. } = self;
-        let answers = match answers {
-            Some(answers) => answers,
-            None => {
-                let opening = (self.open)(client.raw(), self.request.clone());
-                answers.insert(in_time(client, *silence, opening).await?.into_inner())
-            }
-        };
-        in_time(client, *silence, answers.message()).await
-    }
-}
-
-async fn in_time<T>(
-    client: &Client,
-    silence: Option<Duration>,
-    answer: impl Future<Output = Result<T, Status>>,
-) -> Result<T, Error> {
-    match silence {
-        Some(silence) => client.in_time(silence, answer).await,
-        None => answer.await.map_err(|status| client.error(status)),
-    }
 }

@@ -18,6 +18,7 @@ use uuid::Uuid;
 
 use crate::config::{self, Address, Auth, Builder, Settings};
 use crate::stream::Items;
+use crate::task::Origin;
 use crate::{Error, Task};
 
 /// Makes a unary call of the generated client, with the deadline and repetitions.
@@ -86,6 +87,11 @@ pub struct StartTask {
     pub config: v1::TaskConfig,
     /// Names the call. `None`: a new name.
     pub request_id: Option<String>,
+    /// What a new task takes over: `AUTO` (also if empty: from the newest task that [`Client::previous_contexts`] finds, if
+    /// the configuration wants that), `NEVER`, or the id of a task that ended. [`Task::inherited_from`] tells.
+    pub inherit: String,
+    /// The system prompt: appended as the first message of a new task. Empty: none.
+    pub system_message: String,
 }
 
 /// Which tasks to list, and in which order.
@@ -175,12 +181,15 @@ impl Client {
             holder: Some(self.holder()),
             request_id: named(start.request_id).unwrap_or_else(new_id),
             lease_generation: 0,
-            ..Default::default()
+            inherit: start.inherit,
+            system_message: start.system_message,
         };
         let started = call!(self, start_task, request)?;
         // The id in its usual form, however it was given.
         let task_uuid = started.task.map_or(task_uuid, |task| task.uuid);
-        Ok(Task::new(self.clone(), task_uuid, started.lease_generation, started.created))
+        let v1::StartTaskResponse { created, inherited_from, inheritance_comment, .. } = started;
+        let origin = Origin { created, inherited_from, inheritance_comment };
+        Ok(Task::new(self.clone(), task_uuid, started.lease_generation, origin))
     }
 
     /// Goes on with a paused task, and holds its lease.
@@ -193,7 +202,7 @@ impl Client {
     /// A task without its lease: to read it, and to change it while nobody holds it. Nothing is asked of the
     /// server.
     pub fn task(&self, task_uuid: impl Into<String>) -> Task {
-        Task::new(self.clone(), task_uuid.into(), 0, false)
+        Task::new(self.clone(), task_uuid.into(), 0, Origin::default())
     }
 
     /// A task as it is now, with its statistics and how full its context is.
@@ -300,18 +309,31 @@ impl Client {
     where
         F: Future<Output = Result<Response<A>, Status>>,
     {
+        self.call_for(Duration::ZERO, request, send).await
+    }
+
+    /// The same, but each try may take as long as `least`, whatever the deadline.
+    pub(crate) async fn call_for<Q: Clone, A, F>(
+        &self,
+        least: Duration,
+        request: Q,
+        send: impl Fn(RawClient, Request<Q>) -> F,
+    ) -> Result<A, Error>
+    where
+        F: Future<Output = Result<Response<A>, Status>>,
+    {
         let timeout = self.inner.settings.timeout;
         let end = Instant::now() + timeout;
         let left = || end.saturating_duration_since(Instant::now());
         let mut retries = self.inner.settings.retry.start();
         loop {
-            let time = left();
+            let time = left().max(least);
             let mut request = Request::new(request.clone());
             request.set_timeout(time);
             let error = match self.in_time(time, send(self.raw(), request)).await {
                 Ok(answer) => return Ok(answer.into_inner()),
                 // Told as the caller knows it, not as what was left of it.
-                Err(Error::Deadline { .. }) => return Err(Error::Deadline { after: timeout }),
+                Err(Error::Deadline { .. }) => return Err(Error::Deadline { after: timeout.max(least) }),
                 Err(error) => error,
             };
             match retries.pause(&error) {

@@ -4,14 +4,14 @@ use std::fmt;
 use std::pin::Pin;
 use std::task::{Context, Poll};
 
-use bytes::{Buf, Bytes, BytesMut};
+use bytes::Bytes;
 use contextstore_proto::v1;
 use futures_util::stream::{self, Stream, StreamExt};
 use tonic::Streaming;
 
 use crate::client::open;
 use crate::retry::Retries;
-use crate::stream::Items;
+use crate::stream::{Items, by_lines};
 use crate::{Client, Error};
 
 /// How to read the view.
@@ -71,22 +71,7 @@ impl Current {
 
     /// The same by lines: one OpenAI chat message each, without its line end. Holds one line in memory.
     pub fn lines(self) -> Items<Bytes> {
-        let state = (self.chunks, BytesMut::new(), 0);
-        Items::new(stream::try_unfold(state, |(mut chunks, mut rest, mut seen)| async move {
-            loop {
-                if let Some(at) = rest[seen..].iter().position(|byte| *byte == b'\n') {
-                    let line = rest.split_to(seen + at).freeze();
-                    rest.advance(1);
-                    return Ok(Some((line, (chunks, rest, 0))));
-                }
-                seen = rest.len();
-                match chunks.try_next().await? {
-                    Some(chunk) => rest.extend_from_slice(&chunk),
-                    None if rest.is_empty() => return Ok(None),
-                    None => return Err(Error::protocol("the view ends within a line")),
-                }
-            }
-        }))
+        by_lines(self.chunks)
     }
 }
 

@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::error::Error as _;
+use std::sync::Arc;
 use std::time::Duration;
 
 use contextstore_proto::ERROR_DOMAIN;
@@ -41,6 +42,17 @@ pub enum Error {
     /// The server refused the call.
     #[error(transparent)]
     Refused(Box<Refusal>),
+    /// A hook failed, and hooks of its task may stop it: the call was not made.
+    #[error("the hook {name} failed, so the task was not {status}: {error}")]
+    Hook {
+        /// Its name.
+        name: String,
+        /// What the task would have become.
+        status: &'static str,
+        /// What it said.
+        #[source]
+        error: Arc<dyn std::error::Error + Send + Sync>,
+    },
     /// The server's answer is not one of the protocol.
     #[error("the server broke the protocol: {problem}")]
     Protocol {
@@ -86,6 +98,7 @@ impl Error {
             Self::Connection { .. } => Code::Unavailable,
             Self::Deadline { .. } => Code::DeadlineExceeded,
             Self::Refused(refusal) => refusal.code,
+            Self::Hook { .. } => Code::Aborted,
             Self::Protocol { .. } => Code::Internal,
         }
     }
@@ -115,9 +128,11 @@ impl Error {
     pub fn refusal(&self) -> Option<&Refusal> {
         match self {
             Self::Refused(refusal) => Some(refusal),
-            Self::Config { .. } | Self::Connection { .. } | Self::Deadline { .. } | Self::Protocol { .. } => {
-                None
-            }
+            Self::Config { .. }
+            | Self::Connection { .. }
+            | Self::Deadline { .. }
+            | Self::Hook { .. }
+            | Self::Protocol { .. } => None,
         }
     }
 
@@ -133,7 +148,7 @@ impl Error {
                     refusal.code == Code::Unavailable && refusal.reason == ErrorReason::Unspecified;
                 unreachable || refusal.retry_after.is_some() && refusal.reason != ErrorReason::LeaseHeld
             }
-            Self::Config { .. } | Self::Deadline { .. } | Self::Protocol { .. } => false,
+            Self::Config { .. } | Self::Deadline { .. } | Self::Hook { .. } | Self::Protocol { .. } => false,
         }
     }
 

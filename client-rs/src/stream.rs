@@ -3,10 +3,16 @@
 use std::fmt;
 use std::pin::Pin;
 use std::task::{Context, Poll};
+use std::time::Duration;
 
-use futures_util::stream::{BoxStream, Stream, StreamExt, TryStreamExt};
+use bytes::{Buf, Bytes, BytesMut};
+use futures_util::future::BoxFuture;
+use futures_util::stream::{self, BoxStream, Stream, StreamExt, TryStreamExt};
+use tonic::{Response, Status, Streaming};
 
-use crate::Error;
+use crate::client::RawClient;
+use crate::retry::Retries;
+use crate::{Client, Error};
 
 /// Items that come one after the other. Ends at the first error.
 ///
@@ -37,5 +43,103 @@ impl<T> Stream for Items<T> {
 impl<T> fmt::Debug for Items<T> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Items").finish_non_exhaustive()
+    }
+}
+
+/// Chunks by lines, without their ends. Holds one line in memory.
+pub(crate) fn by_lines(chunks: Items<Bytes>) -> Items<Bytes> {
+    let state = (chunks, BytesMut::new(), 0);
+    Items::new(stream::try_unfold(state, |(mut chunks, mut rest, mut seen)| async move {
+        loop {
+            if let Some(at) = rest[seen..].iter().position(|byte| *byte == b'\n') {
+                let line = rest.split_to(seen + at).freeze();
+                rest.advance(1);
+                return Ok(Some((line, (chunks, rest, 0))));
+            }
+            seen = rest.len();
+            match chunks.try_next().await? {
+                Some(chunk) => rest.extend_from_slice(&chunk),
+                None if rest.is_empty() => return Ok(None),
+                None => return Err(Error::protocol("the messages end within a line")),
+            }
+        }
+    }))
+}
+
+pub(crate) type Opening<A> = BoxFuture<'static, Result<Response<Streaming<A>>, Status>>;
+
+/// A stream that is opened again while it fails in passing and nothing has come, and never after that, unless it repeats.
+pub(crate) struct Streamed<R, A> {
+    client: Client,
+    request: R,
+    /// How long it may be silent.
+    silence: Option<Duration>,
+    open: fn(RawClient, R) -> Opening<A>,
+    answers: Option<Streaming<A>>,
+    begun: bool,
+    /// Whether the server knows the call by its request id, so that it can be made again also when something has come.
+    repeats: bool,
+    retries: Retries,
+}
+
+impl<R: Clone + Send + 'static, A: Send + 'static> Streamed<R, A> {
+    pub(crate) fn new(
+        client: Client,
+        request: R,
+        silence: Option<Duration>,
+        open: fn(RawClient, R) -> Opening<A>,
+    ) -> Self {
+        let retries = client.settings().retry.start();
+        Self { client, request, silence, open, answers: None, begun: false, repeats: false, retries }
+    }
+
+    pub(crate) fn repeating(self) -> Self {
+        Self { repeats: true, ..self }
+    }
+
+    pub(crate) fn items(self) -> impl stream::Stream<Item = Result<A, Error>> + Send + 'static {
+        stream::try_unfold(self, |mut streamed| async {
+            Ok(streamed.next().await?.map(|answer| (answer, streamed)))
+        })
+    }
+
+    pub(crate) async fn next(&mut self) -> Result<Option<A>, Error> {
+        loop {
+            let error = match self.receive().await {
+                Ok(answer) => {
+                    self.begun = true;
+                    self.retries.reset();
+                    return Ok(answer);
+                }
+                Err(error) => error,
+            };
+            self.answers = None;
+            let pause = if self.begun && !self.repeats { None } else { self.retries.pause(&error) };
+            let Some(pause) = pause else { return Err(error) };
+            tokio::time::sleep(pause).await;
+        }
+    }
+
+    async fn receive(&mut self) -> Result<Option<A>, Error> {
+        let Self { client, silence, answers, .. } = self;
+        let answers = match answers {
+            Some(answers) => answers,
+            None => {
+                let opening = (self.open)(client.raw(), self.request.clone());
+                answers.insert(in_time(client, *silence, opening).await?.into_inner())
+            }
+        };
+        in_time(client, *silence, answers.message()).await
+    }
+}
+
+async fn in_time<T>(
+    client: &Client,
+    silence: Option<Duration>,
+    answer: impl Future<Output = Result<T, Status>>,
+) -> Result<T, Error> {
+    match silence {
+        Some(silence) => client.in_time(silence, answer).await,
+        None => answer.await.map_err(|status| client.error(status)),
     }
 }

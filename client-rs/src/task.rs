@@ -1,17 +1,17 @@
 //! One task: what an agent does with it.
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use bytes::Bytes;
 use contextstore_proto::v1;
 use contextstore_proto::v1::ErrorReason;
 use futures_util::stream::{Stream, StreamExt, TryStreamExt};
-use tokio::task::JoinHandle;
 
 use crate::append::Window;
 use crate::client::{call, named, new_id};
+use crate::hooks::Hooks;
 use crate::stream::Items;
 use crate::{Client, Current, Error, NewMessage, ReadCurrent, ReadMessages, ReadRecords, records};
 
@@ -21,17 +21,42 @@ pub struct Task {
     client: Client,
     uuid: String,
     lease: Arc<Lease>,
-    created: bool,
+    hooks: Arc<Hooks>,
+    origin: Arc<Origin>,
     request_id: Option<String>,
+}
+
+/// How a task came to be.
+#[derive(Debug, Default)]
+pub(crate) struct Origin {
+    pub(crate) created: bool,
+    pub(crate) inherited_from: String,
+    pub(crate) inheritance_comment: String,
 }
 
 /// Generations of a lease.
 #[derive(Debug)]
-struct Lease {
+pub(crate) struct Lease {
     /// The one that changes are made under; 0 once it has ended.
     held: AtomicU64,
     /// The last one that was held.
     had: AtomicU64,
+}
+
+impl Lease {
+    pub(crate) fn had(&self) -> u64 {
+        self.had.load(Ordering::Acquire)
+    }
+
+    pub(crate) fn take(&self, generation: u64) {
+        self.had.store(generation, Ordering::Release);
+        self.held.store(generation, Ordering::Release);
+    }
+
+    /// It has ended with the task, or with this part of its life.
+    pub(crate) fn let_go(&self) {
+        self.held.store(0, Ordering::Release);
+    }
 }
 
 /// A tool that was executed.
@@ -64,6 +89,8 @@ pub struct Usage {
     pub cache_creation_tokens: u64,
     /// Tokens that came out of the provider's cache.
     pub cache_read_tokens: u64,
+    /// What was counted of the tools that were sent, as `context_usage` does, so that they do not pass for messages.
+    pub tools_tokens: u64,
 }
 
 /// Numbers to add to a task's counters.
@@ -80,10 +107,11 @@ pub struct Statistics {
 }
 
 impl Task {
-    pub(crate) fn new(client: Client, uuid: String, lease_generation: u64, created: bool) -> Self {
+    pub(crate) fn new(client: Client, uuid: String, lease_generation: u64, origin: Origin) -> Self {
         let generation = || AtomicU64::new(lease_generation);
         let lease = Arc::new(Lease { held: generation(), had: generation() });
-        Self { client, uuid, lease, created, request_id: None }
+        let (hooks, origin) = (Arc::default(), Arc::new(origin));
+        Self { client, uuid, lease, hooks, origin, request_id: None }
     }
 
     /// Its id.
@@ -96,14 +124,27 @@ impl Task {
         self.lease.held.load(Ordering::Acquire)
     }
 
-    /// The lease has ended with the task, or with this part of its life.
-    fn let_go(&self) {
-        self.lease.held.store(0, Ordering::Release);
+    pub(crate) fn lease(&self) -> &Lease {
+        &self.lease
+    }
+
+    pub(crate) fn hooks(&self) -> &Hooks {
+        &self.hooks
+    }
+
+    /// The task that this one took over from when it was started; empty if there was none.
+    pub fn inherited_from(&self) -> &str {
+        &self.origin.inherited_from
+    }
+
+    /// With it: a comment for people, as to post on the issue.
+    pub fn inheritance_comment(&self) -> &str {
+        &self.origin.inheritance_comment
     }
 
     /// Whether [`Client::start_task`] made it, rather than took it up.
     pub fn is_new(&self) -> bool {
-        self.created
+        self.origin.created
     }
 
     /// The client it is used through.
@@ -322,6 +363,7 @@ impl Task {
             cache_read_tokens: usage.cache_read_tokens,
             request_id: self.request_id(),
             lease_generation: self.lease_generation(),
+            tools_tokens: usage.tools_tokens,
         };
         there("pressure", call!(self.client, record_usage, request)?.pressure)
     }
@@ -339,145 +381,10 @@ impl Task {
         };
         there("statistics", call!(self.client, update_statistics, request)?.statistics)
     }
-
-    /// Replaces the configuration as a whole.
-    pub async fn update(&self, config: v1::TaskConfig) -> Result<v1::Task, Error> {
-        let request = v1::UpdateTaskRequest {
-            task_uuid: self.uuid.clone(),
-            config: Some(config),
-            request_id: self.request_id(),
-            lease_generation: self.lease_generation(),
-        };
-        there("task", call!(self.client, update_task, request)?.task)
-    }
-
-    /// Puts the task aside; its lease ends.
-    pub async fn pause(&self) -> Result<v1::Task, Error> {
-        let request = v1::PauseTaskRequest {
-            task_uuid: self.uuid.clone(),
-            request_id: self.request_id(),
-            lease_generation: self.lease_generation(),
-        };
-        let ended = call!(self.client, pause_task, request)?;
-        self.let_go();
-        there("task", ended.task)
-    }
-
-    /// Goes on with the task after a pause, under a new lease, which this handle and its clones hold from now
-    /// on. Fails with [`ErrorReason::StaleLease`] if another client had the task since this handle did.
-    pub async fn resume(&self) -> Result<v1::Task, Error> {
-        let request = v1::ResumeTaskRequest {
-            task_uuid: self.uuid.clone(),
-            holder: Some(self.client.holder()),
-            request_id: self.request_id(),
-            lease_generation: self.lease.had.load(Ordering::Acquire),
-        };
-        let resumed = call!(self.client, resume_task, request)?;
-        self.lease.had.store(resumed.lease_generation, Ordering::Release);
-        self.lease.held.store(resumed.lease_generation, Ordering::Release);
-        there("task", resumed.task)
-    }
-
-    /// Ends the task well. The summary is what is to be remembered of it; it may be empty.
-    pub async fn complete(&self, final_summary: impl Into<String>) -> Result<v1::Task, Error> {
-        let request = v1::CompleteTaskRequest {
-            task_uuid: self.uuid.clone(),
-            final_summary: final_summary.into(),
-            request_id: self.request_id(),
-            lease_generation: self.lease_generation(),
-        };
-        let ended = call!(self.client, complete_task, request)?;
-        self.let_go();
-        there("task", ended.task)
-    }
-
-    /// Ends the task badly. The summary is what is to be remembered of it; it may be empty.
-    pub async fn fail(
-        &self,
-        error_message: impl Into<String>,
-        final_summary: impl Into<String>,
-    ) -> Result<v1::Task, Error> {
-        let request = v1::FailTaskRequest {
-            task_uuid: self.uuid.clone(),
-            error_message: error_message.into(),
-            final_summary: final_summary.into(),
-            request_id: self.request_id(),
-            lease_generation: self.lease_generation(),
-        };
-        let ended = call!(self.client, fail_task, request)?;
-        self.let_go();
-        there("task", ended.task)
-    }
-
-    /// Removes the task with everything in it. Cannot be undone.
-    pub async fn delete(&self) -> Result<(), Error> {
-        let request = v1::DeleteTaskRequest {
-            task_uuid: self.uuid.clone(),
-            request_id: self.request_id(),
-            lease_generation: self.lease_generation(),
-        };
-        let tries = AtomicU32::new(0);
-        let send = |mut raw: crate::RawClient, request| {
-            tries.fetch_add(1, Ordering::Relaxed);
-            async move { raw.delete_task(request).await }
-        };
-        match self.client.call(request, send).await {
-            // A removed task remembers no request: it was an earlier try that removed it.
-            Err(error)
-                if error.reason() == Some(ErrorReason::TaskNotFound) && tries.load(Ordering::Relaxed) > 1 =>
-            {
-                Ok(())
-            }
-            done => done.map(drop),
-        }
-    }
-
-    /// Keeps the lease alive; answers how long it lives without being renewed again.
-    pub async fn renew_lease(&self) -> Result<Duration, Error> {
-        let request =
-            v1::RenewLeaseRequest { task_uuid: self.uuid.clone(), lease_generation: self.lease_generation() };
-        let lease_ttl = there("lease_ttl", call!(self.client, renew_lease, request)?.lease_ttl)?;
-        Duration::try_from(lease_ttl).map_err(|_| Error::protocol("lease_ttl is negative"))
-    }
-
-    /// Keeps the lease alive in the background until the answer is dropped: for times in which nothing is
-    /// changed, as while a model is thinking. Must be called within a tokio runtime.
-    pub fn keep_alive(&self) -> KeepAlive {
-        let task = self.clone();
-        let renewing = tokio::spawn(async move {
-            loop {
-                match task.renew_lease().await {
-                    Ok(time_to_live) => tokio::time::sleep(time_to_live / 3).await,
-                    Err(error) => return error,
-                }
-            }
-        });
-        KeepAlive { renewing }
-    }
-}
-
-/// Keeps a lease alive until it is dropped.
-#[derive(Debug)]
-pub struct KeepAlive {
-    renewing: JoinHandle<Error>,
-}
-
-impl KeepAlive {
-    /// Waits until the lease cannot be renewed any more, and answers why.
-    pub async fn lost(&mut self) -> Error {
-        let ended = (&mut self.renewing).await;
-        ended.unwrap_or_else(|error| Error::protocol(format!("renewing the lease ended: {error}")))
-    }
-}
-
-impl Drop for KeepAlive {
-    fn drop(&mut self) {
-        self.renewing.abort();
-    }
 }
 
 /// A part of an answer that must not be missing.
-fn there<T>(what: &str, part: Option<T>) -> Result<T, Error> {
+pub(crate) fn there<T>(what: &str, part: Option<T>) -> Result<T, Error> {
     part.ok_or_else(|| Error::protocol(format!("the answer has no {what}")))
 }
 

@@ -4,6 +4,7 @@
 //! - [`cli`]: the command line
 //! - [`serve`]: the server: sockets, the gRPC service, upkeep
 //! - `compress`: keeps contexts small
+//! - `hooks`: tells others what happens to tasks
 //! - [`llm`]: asks models of providers
 //! - [`http`]: metrics and health over HTTP
 //! - [`config`]: the configuration of a server
@@ -23,6 +24,7 @@ mod compress;
 pub mod config;
 pub mod context;
 mod grpc;
+mod hooks;
 pub mod http;
 pub mod infra;
 pub mod llm;

@@ -94,8 +94,62 @@ async fn provoke(reason: ErrorReason) -> How {
             calm(stale, &["task_uuid", "given", "generation"]).await
         }
         R::RewriteInFlight => rewrite_in_flight().await,
-        // It is for UndoCompaction, which this version does not have.
-        R::NothingToUndo => How::Never,
+        R::NothingToUndo => {
+            let undo = async |api: &mut Api, work: &Work| {
+                let (task_uuid, lease_generation) = (work.uuid.clone(), work.lease);
+                let request = pb::UndoCompactionRequest { task_uuid, lease_generation, ..Default::default() };
+                refused(api.undo_compaction(request).await)
+            };
+            calm(undo, &["task_uuid"]).await
+        }
+        R::LimitUnknown => {
+            let compact = async |api: &mut Api, work: &Work| {
+                let (task_uuid, lease_generation) = (work.uuid.clone(), work.lease);
+                let strategy = "compact".to_owned();
+                refused(
+                    api.compress(pb::CompressRequest {
+                        task_uuid,
+                        lease_generation,
+                        strategy,
+                        ..Default::default()
+                    })
+                    .await,
+                )
+            };
+            calm(compact, &["task_uuid"]).await
+        }
+        R::CompactionNotFound => {
+            let commit =
+                async |api: &mut Api, work: &Work| refused(api.commit_compaction(bring(work, "x")).await);
+            calm(commit, &["task_uuid"]).await
+        }
+        R::SummaryRefused => {
+            let commit = async |api: &mut Api, work: &Work| {
+                for at in 0..20 {
+                    api.append_message(work.say(&format!("message {at} of some length"))).await.unwrap();
+                }
+                let (task_uuid, lease_generation) = (work.uuid.clone(), work.lease);
+                let begin = pb::BeginCompactionRequest { task_uuid, lease_generation, ..Default::default() };
+                let mut told = api.begin_compaction(begin).await.unwrap().into_inner();
+                let first = told.message().await.unwrap().unwrap().event.unwrap();
+                let pb::begin_compaction_response::Event::Begun(begun) = first else {
+                    panic!("the first response tells the token");
+                };
+                refused(api.commit_compaction(bring(work, &begun.token)).await)
+            };
+            calm(commit, &["problem"]).await
+        }
+        R::NothingToInherit => {
+            let look = async |api: &mut Api, work: &Work| {
+                let (task_uuid, lease_generation) = (work.uuid.clone(), work.lease);
+                let request = pb::CompleteTaskRequest { task_uuid, lease_generation, ..Default::default() };
+                api.complete_task(request).await.unwrap();
+                let task_uuid = work.uuid.clone();
+                let request = pb::GetInheritanceContextRequest { task_uuid, ..Default::default() };
+                refused(api.get_inheritance_context(request).await)
+            };
+            calm(look, &["task_uuid"]).await
+        }
         R::Quarantined => quarantined().await,
         R::NewerFormat => newer_format().await,
         R::WriteFailed => {
@@ -223,6 +277,12 @@ async fn provoke(reason: ErrorReason) -> How {
         // It is for mistakes of the server's own, of which none is known.
         R::Internal => How::Never,
     }
+}
+
+/// An empty summary for a compaction.
+fn bring(work: &Work, token: &str) -> pb::CommitCompactionRequest {
+    let (task_uuid, lease_generation, token) = (work.uuid.clone(), work.lease, token.to_owned());
+    pb::CommitCompactionRequest { task_uuid, lease_generation, token, ..Default::default() }
 }
 
 fn pause(work: &Work) -> pb::PauseTaskRequest {

@@ -2,6 +2,7 @@
 
 use contextstore_proto::v1 as pb;
 use contextstore_proto::v1::ErrorReason;
+use serde_json::json;
 
 use crate::server::TestServer;
 use crate::wire::{Api, Work, api, refused, start, start_as};
@@ -176,4 +177,34 @@ async fn reported_usage_calibrates_what_callers_are_told() {
     assert_eq!(last, 2.0);
     let more = append(&mut client, &work, "more").await;
     assert_eq!(more.pressure.unwrap().tokens, 2 * usage(&mut client, &work, "").await.counted_tokens);
+}
+
+/// What tools took is not taken for messages: with them counted, what was charged is what was expected.
+#[tokio::test(flavor = "multi_thread")]
+async fn tools_that_were_sent_do_not_count_as_messages() {
+    let server = TestServer::start().await;
+    let mut client = api(&server).await;
+    let (blind, seeing) = (start(&mut client).await, start(&mut client).await);
+    let tool = |at: usize| {
+        let words = "Does something that takes many words to say. ".repeat(10);
+        json!({"type": "function", "function": {"name": format!("f{at}"), "description": words}})
+    };
+    let tools = json!((0..20).map(tool).collect::<Vec<_>>()).to_string();
+    for work in [&blind, &seeing] {
+        append(&mut client, work, &"some more words ".repeat(200)).await;
+        let counted = usage(&mut client, work, &tools).await;
+        assert!(counted.tools_tokens > counted.counted_tokens);
+        let charged = counted.counted_tokens + counted.tools_tokens;
+        let tools_tokens = if work.uuid == seeing.uuid { counted.tools_tokens } else { 0 };
+        let report = pb::RecordUsageRequest { tools_tokens, ..report(work, charged, 0) };
+        client.record_usage(report).await.unwrap();
+    }
+    assert_eq!(usage(&mut client, &seeing, "").await.calibration, 1.0);
+    assert_eq!(usage(&mut client, &blind, "").await.calibration, 1.25);
+    let log = std::fs::read_to_string(server.running(&seeing.uuid).join("messages.jsonl")).unwrap();
+    assert!(log.contains("\"tools_tokens\":"), "{log}");
+    let log = std::fs::read_to_string(server.running(&blind.uuid).join("messages.jsonl")).unwrap();
+    assert!(!log.contains("tools_tokens"), "{log}");
+    let far = pb::RecordUsageRequest { tools_tokens: u64::MAX, ..report(&seeing, 1, 0) };
+    assert_eq!(refused(client.record_usage(far).await).reason, ErrorReason::InvalidField);
 }

@@ -47,6 +47,23 @@ async fn what_arrived_before_a_break_stays_and_the_next_request_is_valid() {
     }
 }
 
+/// Turns that break off one after the other leave several answers at the end; the model is asked to go on.
+#[tokio::test(flavor = "multi_thread")]
+async fn two_answers_that_broke_off_are_gone_on_with() {
+    for provider in PROVIDERS {
+        let mut scene = Scene::new(&[("llm.retries", "0")]).await;
+        for said in ["Count", ""] {
+            scene.fake.script(&json!({"text": LONG, "fault": "break_mid_stream"}));
+            let heard = scene.chat(scene.ask(provider, said)).await;
+            assert!(heard.error.is_some() && !heard.text.is_empty(), "{provider}: {heard:?}");
+        }
+        let roles: Vec<Value> = scene.log().await.iter().map(|message| message["role"].clone()).collect();
+        assert_eq!(roles, ["user", "assistant", "assistant"], "{provider}");
+        scene.chat(scene.ask(provider, "")).await.whole();
+        assert_eq!(scene.verdicts(), ["ok", "ok", "ok"], "{provider}");
+    }
+}
+
 /// A call without its end is none; one that is whole gets a result in the next request.
 #[tokio::test(flavor = "multi_thread")]
 async fn calls_that_were_cut_off_do_not_stay() {

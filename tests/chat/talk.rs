@@ -123,6 +123,26 @@ async fn thoughts_go_back_to_the_provider_they_came_from() {
     }
 }
 
+/// Chat says how much of what was charged the tools were.
+#[tokio::test(flavor = "multi_thread")]
+async fn the_tools_of_a_turn_are_counted() {
+    let mut scene = Scene::new(&[]).await;
+    scene.chat(with_tools(scene.ask("openai", "Hello"))).await.whole();
+    scene.chat(scene.ask("openai", "Hello")).await.whole();
+    let request =
+        pb::GetContextUsageRequest { task_uuid: scene.work.uuid.clone(), tools_json: TOOLS.to_owned() };
+    let counted = scene.api.get_context_usage(request).await.unwrap().into_inner().tools_tokens;
+    let log = std::fs::read_to_string(scene.server.running(&scene.work.uuid).join("messages.jsonl")).unwrap();
+    let usages: Vec<Value> = log
+        .lines()
+        .map(|line| serde_json::from_str::<Value>(line).unwrap())
+        .filter(|line| line["event"] == "usage")
+        .map(|line| line["tools_tokens"].clone())
+        .collect();
+    assert_eq!(usages, [json!(counted), Value::Null]);
+    assert!(counted > 0);
+}
+
 /// A model that thinks between its calls finds its thoughts where they were: the fake seals their places.
 #[tokio::test(flavor = "multi_thread")]
 async fn thoughts_between_calls_go_back_between_them() {

@@ -14,8 +14,14 @@ pub(crate) fn service() -> ServiceDescriptor {
 }
 
 /// Methods that find nothing in a task that has only messages, and say so.
-pub(crate) const EMPTY_HANDED: [(&str, ErrorReason); 2] =
-    [("GetLatestPlan", ErrorReason::PlanNotFound), ("GetLatestSummary", ErrorReason::SummaryNotFound)];
+pub(crate) const EMPTY_HANDED: [(&str, ErrorReason); 6] = [
+    ("GetLatestPlan", ErrorReason::PlanNotFound),
+    ("GetLatestSummary", ErrorReason::SummaryNotFound),
+    ("CommitCompaction", ErrorReason::CompactionNotFound),
+    ("AbortCompaction", ErrorReason::CompactionNotFound),
+    ("UndoCompaction", ErrorReason::NothingToUndo),
+    ("GetInheritanceContext", ErrorReason::WrongStatus),
+];
 
 /// What a method asks for, beside the task and its lease.
 pub(crate) struct Base {
@@ -37,13 +43,24 @@ pub(crate) fn base(method: &str) -> Base {
         // Nobody is there; what is let in is not waited for.
         "Chat" => json!({"provider": "ollama", "model": "m"}),
         "RecordToolCall" => json!({"toolName": "ls"}),
+        // Of two messages one is all there is to summarise.
+        "BeginCompaction" => json!({"overrides": {"keepRecentMessages": 1, "minMessages": 1}}),
         "AppendPlan" => json!({"planContentJson": "1"}),
         // They need nothing.
         _ => json!({}),
     };
-    // A chat that nobody listens to any more takes a moment to end.
-    let ends =
-        ["PauseTask", "ResumeTask", "CompleteTask", "FailTask", "DeleteTask", "Chat"].contains(&method);
+    // A chat or a compression that nobody listens to any more takes a moment to end.
+    let ends = [
+        "PauseTask",
+        "ResumeTask",
+        "CompleteTask",
+        "FailTask",
+        "DeleteTask",
+        "Chat",
+        "Compress",
+        "BeginCompaction",
+    ]
+    .contains(&method);
     Base { request, paused: method == "ResumeTask", ends }
 }
 
@@ -56,6 +73,8 @@ pub(crate) fn documented(field: &str) -> &'static [ErrorReason] {
         "seq" | "as_of_seq" | "at_seq" => &[R::MessageNotFound],
         "generation" => &[R::StaleView],
         "max_bytes" => &[R::RequestTooLarge],
+        "strategy" | "overrides.strategy" => &[R::LimitUnknown],
+        "token" => &[R::CompactionNotFound],
         "provider" | "model" => &[R::ProviderNotConfigured],
         _ => &[],
     }
@@ -73,6 +92,8 @@ pub(crate) fn beside(field: &str) -> &'static [&'static str] {
         "from_id" => &["to_id"],
         "follow" => &["to_seq"],
         "holder" => &["holder.instance_id"],
+        // Whether there is anything to do is known of the task, by what is asked for.
+        "overrides" | "overrides.keep_recent_messages" | "overrides.min_messages" => &["task_uuid"],
         "more" | "messages" => &["message"],
         // As a whole it is known only as the choice that it is one of.
         "message" => &["message.role", "body"],

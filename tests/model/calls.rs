@@ -13,7 +13,7 @@ use super::task::{Config, LOG, Message, PLANS, Request, Rewrite, TOOLS};
 pub(crate) enum Call {
     Start { instance: &'static str, config: Config },
     Append(Box<Message>),
-    Usage(u64),
+    Usage { tokens: u64, tools: u64 },
     Statistics { llm: u64, tools: u64, tokens: u64, compressions: u64 },
     Pin { seq: u64, pinned: bool },
     Configure(Config),
@@ -118,13 +118,14 @@ impl Op {
                 let told = store.append(id, &append)?;
                 Ok(vec![told.seq, u64::from(told.duplicate), told.pressure.tokens, told.view_generation])
             }
-            Call::Usage(tokens) => {
+            Call::Usage { tokens, tools } => {
                 let event = Event::Usage {
                     input_tokens: *tokens,
                     output_tokens: 1,
                     cache_creation_tokens: 0,
                     cache_read_tokens: 2,
                     counted_tokens: None,
+                    tools_tokens: *tools,
                 };
                 store.append_event(id, &event, &caller).map(nothing)
             }

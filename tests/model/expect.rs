@@ -170,12 +170,14 @@ impl World {
                 let told = vec![seq + 1, 0, tokens, state.view_generation()];
                 Expected::lines(LOG, vec![line], told)
             }
-            Call::Usage(tokens) => {
+            Call::Usage { tokens, tools } => {
                 let counted = task.view(None).tokens - state.answer;
                 let body = format!(
                     ",\"input_tokens\":{tokens},\"output_tokens\":1,\"cache_creation_tokens\":0,\"cache_read_tokens\":2,\"counted_tokens\":{counted}"
                 );
-                event(What::Usage { input: tokens + 2, counted }, body, seq)
+                let of_tools = if *tools > 0 { format!(",\"tools_tokens\":{tools}") } else { String::new() };
+                let counted = counted + tools;
+                event(What::Usage { input: tokens + 2, counted }, body + &of_tools, seq)
             }
             Call::Statistics { llm, tools, tokens, compressions } => {
                 let body = format!(

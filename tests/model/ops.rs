@@ -94,7 +94,7 @@ impl World {
         let seq = state.last_seq;
         let call = match rng.u32(..100) {
             0..=47 => Call::Append(Box::new(words::message(rng, &open))),
-            48..=50 => Call::Usage(rng.u64(..1000)),
+            48..=50 => Call::Usage { tokens: rng.u64(..1000), tools: rng.u64(..3) * 100 },
             51..=53 => {
                 let (llm, tools) = (rng.u64(..3), rng.u64(..3));
                 Call::Statistics { llm, tools, tokens: rng.u64(..99), compressions: rng.u64(..2) }

@@ -71,6 +71,8 @@ def read(log):
             messages.append(line)
             continue
         need(int(line["after"]) == len(messages), where + "wrong after")
+        if line["event"] == '"usage"' and "tools_tokens" in line:
+            need(int(line["tools_tokens"]) > 0, where + "tools_tokens is left out where it is 0")
         if line["event"] == '"usage"' and "counted_tokens" in line:
             usages.append((where, len(messages), len(rewrites), int(line["counted_tokens"])))
         if line["event"] == '"rewrite"':

@@ -221,6 +221,9 @@ class Damage(unittest.TestCase):
             (2, "user", "assistant", "event pin|", "user", rewrite),
         ):
             used(counted, *rows)
+            used(f'{counted},"tools_tokens":5', *rows)
+            with self.assertRaises(WRONG, msg=rows):
+                used(f'{counted},"tools_tokens":0', *rows)
             with self.assertRaises(WRONG, msg=rows):
                 used(counted + 1, *rows)
 

@@ -363,6 +363,28 @@ fn a_view_without_anything_still_asks_for_something() {
     }
 }
 
+/// Two answers at the end, as interrupted turns leave them: the user is made to ask for more, and goes when somebody does.
+#[test]
+fn a_model_that_spoke_last_is_asked_to_go_on() {
+    let user = |text: &str| json!({"role": "user", "content": text}).to_string();
+    let said = |text: &str| json!({"role": "assistant", "content": text, "interrupted": true}).to_string();
+    let mut view = View::of(&[user("Go"), said("I b"), said("I begin a")]);
+    let more = View::of(&[user("Go"), said("I b"), said("I begin a"), user("And?")]);
+    for provider in [Provider::OpenAi, Provider::LmStudio, Provider::Ollama, Provider::Anthropic] {
+        let body: Value = serde_json::from_slice(&view.render(options(provider, "", ""))).unwrap();
+        let last = body["messages"].as_array().unwrap().last().unwrap();
+        assert_eq!(last["role"], "user", "{}", provider.as_str());
+        assert!(last["content"].to_string().contains("Continue."), "{last}");
+        let body = String::from_utf8(more.render(options(provider, "", ""))).unwrap();
+        assert!(!body.contains("Continue."), "{body}");
+    }
+    view.append(&user("And?"));
+    assert_eq!(
+        view.render(options(Provider::OpenAi, "", "")),
+        more.render(options(Provider::OpenAi, "", ""))
+    );
+}
+
 #[test]
 fn what_a_request_may_not_have_is_named() {
     let long = format!("[{}]", [r#"{"type":"function","function":{"name":"f"}}"#; 129].join(","));

@@ -263,6 +263,7 @@ fn usage(tokens: u64) -> Event {
         cache_creation_tokens: 0,
         cache_read_tokens: 0,
         counted_tokens: None,
+        tools_tokens: 0,
     }
 }
 

@@ -377,7 +377,14 @@ fn an_empty_task_directory_does_not_stop_the_rest() {
     }
     fs::create_dir(place.task("running", empty)).unwrap();
     let store = place.store();
-    assert!(append(&store, &crate::Started { id: empty, lease_generation: 1, created: true }, "no").is_err());
+    assert!(
+        append(
+            &store,
+            &crate::Started { id: empty, lease_generation: 1, created: true, inherited_from: None },
+            "no"
+        )
+        .is_err()
+    );
     still_serves(&store, &[&task]);
     drop(store);
     still_serves(&place.store(), &[&task]);

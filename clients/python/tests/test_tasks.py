@@ -170,7 +170,7 @@ def test_what_is_refused_says_why(client: Client) -> None:
 
 @pytest.mark.quick
 def test_many_messages_of_all_sizes_are_appended_in_order(client: Client) -> None:
-    task = client.start_task()
+    task = client.start_task(config={"compression": {"auto": False}})
     # Small ones share a request; large ones, and those that would make it too large, have their own.
     sizes = [1, 100, 300_000, 200_000, 100_000, 5, 260_000, 2] * 20 + [10] * 2000
     sent = [{"role": "user", "content": f"{n} " + "x" * size} for n, size in enumerate(sizes)]

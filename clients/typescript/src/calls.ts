@@ -2,7 +2,7 @@
 
 import { setMaxListeners } from "node:events";
 import { setTimeout as delay } from "node:timers/promises";
-import { CancelledError, type ContextStoreError, DeadlineError, toError } from "./errors.js";
+import { CancelledError, type ContextStoreError, DeadlineError, NotFoundError, toError } from "./errors.js";
 
 /** What every call takes. */
 export interface CallOptions {
@@ -135,12 +135,12 @@ export class Caller {
 
   /**
    * Reads a stream that has no place to go on from: it is opened again while it fails in passing and nothing has
-   * come, and never after that.
+   * come, and never after that, unless it `repeats`: then the server knows the call by its request id.
    */
   async *unlessBegun<T>(
     options: CallOptions,
     open: (attempt: Attempt) => AsyncIterable<T>,
-    watch: { silenceMs?: number } = {},
+    watch: { silenceMs?: number; repeats?: boolean } = {},
   ): AsyncGenerator<T, void, undefined> {
     const patience = new Patience(this.#retryForMs, options.signal);
     for (;;) {
@@ -153,8 +153,11 @@ export class Caller {
         return;
       } catch (thrown) {
         const error = this.#errorOf(thrown, options);
-        if (received) {
+        if (received && !watch.repeats) {
           throw error;
+        }
+        if (received) {
+          patience.renew();
         }
         await patience.pauseAfter(error);
       }
@@ -275,4 +278,16 @@ function checkedTimeout(name: string, ms: number, least = 1): number {
     throw new RangeError(`${name} is ${ms}; it must be at least ${least}`);
   }
   return ms > MAX_TIMER_MS ? Number.POSITIVE_INFINITY : ms;
+}
+
+/** What was asked for, or undefined if the server says for this reason that there is none. */
+export async function orUndefined<T>(promise: Promise<T>, reason: string): Promise<T | undefined> {
+  try {
+    return await promise;
+  } catch (thrown) {
+    if (thrown instanceof NotFoundError && thrown.reason === reason) {
+      return undefined;
+    }
+    throw thrown;
+  }
 }

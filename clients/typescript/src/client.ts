@@ -9,7 +9,9 @@ import { Caller, type CallOptions, type MutationOptions, pause } from "./calls.j
 import { type ContextStoreError, DeadlineError, UnavailableError } from "./errors.js";
 import {
   ContextStore,
+  type GetInheritanceContextResponse,
   type GetServerInfoResponse,
+  type PreviousContext,
   type TaskFilterSchema,
 } from "./gen/contextstore/v1/context_store_pb.js";
 import {
@@ -20,9 +22,9 @@ import {
 } from "./gen/contextstore/v1/task_pb.js";
 import { Health, HealthCheckResponse_ServingStatus } from "./gen/grpc/health/v1/health_pb.js";
 import { newInstanceId, newRequestId, newTaskUuid } from "./ids.js";
-import { Task, type Wire } from "./task.js";
+import { forkTask, Task, type Wire } from "./task.js";
 import { type Connection, openConnection } from "./transport.js";
-import { type ConfigInput, type Count, configInit, toCount } from "./values.js";
+import { type ConfigInput, type Count, configInit, type ForkOptions, toCount } from "./values.js";
 
 /** What to start. */
 export interface StartOptions extends MutationOptions {
@@ -36,6 +38,13 @@ export interface StartOptions extends MutationOptions {
   readonly config?: ConfigInput;
   /** The generation the caller last had: if the task was taken over since, the call fails. */
   readonly leaseGeneration?: Count;
+  /**
+   * What a new task takes over: `AUTO` (the default: from the newest task that `previousContexts` finds, if the
+   * configuration wants that), `NEVER`, or the id of a task that ended. `inheritedFrom` of the task tells.
+   */
+  readonly inherit?: "AUTO" | "NEVER" | (string & {});
+  /** The system prompt: appended as the first message of a new task. */
+  readonly systemMessage?: string;
 }
 
 /** Which tasks to list. */
@@ -145,12 +154,43 @@ export class Client {
       holder: this.holder,
       requestId: options.requestId || newRequestId(),
       leaseGeneration: toCount("leaseGeneration", options.leaseGeneration),
+      inherit: options.inherit ?? "",
+      systemMessage: options.systemMessage ?? "",
     };
     const started = await this.#caller.unary(options, (attempt) => this.rpc.startTask(request, attempt));
-    const { task: { uuid = request.taskUuid } = {}, created, leaseGeneration, leaseTtl } = started;
-    const task = new Task(uuid, this.#wire, created);
+    const { task: { uuid = request.taskUuid } = {}, leaseGeneration, leaseTtl } = started;
+    const { created: isNew, inheritedFrom, inheritanceComment } = started;
+    const task = new Task(uuid, this.#wire, { isNew, inheritedFrom, inheritanceComment });
     task.lease.take(leaseGeneration, leaseTtl ? durationMs(leaseTtl) : 0);
     return task;
+  }
+
+  /** Makes another task out of the first messages of one, whatever its status; each of the two stands alone. */
+  async forkTask(uuid: string, options: ForkOptions = {}): Promise<Task> {
+    return await forkTask(this.#wire, uuid, options);
+  }
+
+  /** Tasks that ended and that a task with this key and user would go on with, newest first. */
+  async previousContexts(
+    key: MessageInitShape<typeof TaskKeySchema>,
+    user = "",
+    options: CallOptions & { limit?: number } = {},
+  ): Promise<readonly PreviousContext[]> {
+    const request = { key, user, limit: options.limit ?? 0 };
+    const found = await this.#caller.unary(options, (attempt) =>
+      this.rpc.findPreviousContexts(request, attempt),
+    );
+    return found.contexts;
+  }
+
+  /** What a task would take over from one that ended. Refused with `NOTHING_TO_INHERIT` if there is nothing. */
+  async inheritanceContext(
+    uuid: string,
+    options: CallOptions & { maxSummaryTokens?: Count } = {},
+  ): Promise<GetInheritanceContextResponse> {
+    const maxSummaryTokens = toCount("maxSummaryTokens", options.maxSummaryTokens);
+    const request = { taskUuid: uuid, maxSummaryTokens };
+    return await this.#caller.unary(options, (attempt) => this.rpc.getInheritanceContext(request, attempt));
   }
 
   /** Goes on with a paused task, and keeps its lease alive. */

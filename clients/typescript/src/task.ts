@@ -3,25 +3,35 @@
 import { durationMs } from "@bufbuild/protobuf/wkt";
 import type { Client as RpcClient } from "@connectrpc/connect";
 import { type AppendInput, Pipeline } from "./append.js";
-import type { Attempt, Caller, CallOptions, MutationOptions } from "./calls.js";
+import { type Attempt, type Caller, type CallOptions, type MutationOptions, orUndefined } from "./calls.js";
 import { type ChatEvent, type ChatOptions, Models, type RequestOptions, toolsJson } from "./chat.js";
+import {
+  beginCompaction,
+  type Compaction,
+  type CompactionOptions,
+  type CompressOptions,
+  compress,
+} from "./compress.js";
 import { NotFoundError } from "./errors.js";
 import type {
   AppendMessageResponse,
   AppendMessagesResponse,
   AppendPlanResponse,
+  CompressDone,
   ContextStore,
   GetContextUsageResponse,
   GetTaskResponse,
   RecordToolCallResponse,
   RecordUsageResponse,
   RewindTaskResponse,
+  UndoCompactionResponse,
   UpdateStatisticsResponse,
   WatchTaskResponse,
 } from "./gen/contextstore/v1/context_store_pb.js";
 import type { Summary } from "./gen/contextstore/v1/message_pb.js";
 import type { Holder, Task as TaskMessage } from "./gen/contextstore/v1/task_pb.js";
-import { newRequestId } from "./ids.js";
+import { type Ending, type Hook, type HookErrors, type HookFailure, Hooks } from "./hooks.js";
+import { newRequestId, newTaskUuid } from "./ids.js";
 import { Lease } from "./lease.js";
 import {
   type HistoryOptions,
@@ -33,12 +43,20 @@ import {
 } from "./read.js";
 import { historyRecord, type JsonObject, type LogRecord } from "./records.js";
 import {
+  type AppendOptions,
   type ConfigInput,
   type Count,
   configInit,
+  type ForkOptions,
   type MessageInput,
   messageJson,
+  type StatisticsInput,
+  statisticsInit,
+  type ToolCallInput,
   toCount,
+  toolCallInit,
+  type Usage,
+  usageInit,
 } from "./values.js";
 
 /** What a task needs of its client. */
@@ -48,44 +66,11 @@ export interface Wire {
   readonly holder: Holder;
 }
 
-/** What goes with a message. */
-export interface AppendOptions extends MutationOptions {
-  /** Whether no compaction may take it out of the view. */
-  readonly pinned?: boolean;
-  /** The full output of a tool, if the message holds a cut view of it. */
-  readonly outputRef?: string;
-}
-
-/** A tool that was executed. */
-export interface ToolCallInput {
-  readonly toolName: string;
-  /** What it was called with: anything JSON has. */
-  readonly arguments?: unknown;
-  /** What it answered: anything JSON has. */
-  readonly result?: unknown;
-  /** Where its answer is, if that is large. */
-  readonly outputRef?: string;
-  /** Why it failed. With it the status is `error`. */
-  readonly error?: string;
-  readonly durationMs?: Count;
-  /** The message that carries its answer. */
-  readonly messageSeq?: Count;
-}
-
-/** Tokens of one call of the LLM, as disjoint parts: take cached tokens out of OpenAI's input. */
-export interface Usage {
-  readonly inputTokens?: Count;
-  readonly outputTokens?: Count;
-  readonly cacheCreationTokens?: Count;
-  readonly cacheReadTokens?: Count;
-}
-
-/** Numbers to add to a task's counters. */
-export interface StatisticsInput {
-  readonly llmCalls?: Count;
-  readonly toolCalls?: Count;
-  readonly tokens?: Count;
-  readonly compressions?: Count;
+/** How a task came to be. */
+export interface Origin {
+  readonly isNew?: boolean;
+  readonly inheritedFrom?: string;
+  readonly inheritanceComment?: string;
 }
 
 /** What a change carries beside what it is about. */
@@ -103,13 +88,24 @@ export class Task {
   readonly lease: Lease;
   /** Whether it was made, rather than taken up or looked at. */
   readonly isNew: boolean;
+  /** The task that it took over from when it was started; empty if there was none. */
+  readonly inheritedFrom: string;
+  /** With it: a comment for people, as to post on the issue. */
+  readonly inheritanceComment: string;
+  /** What a hook that throws does. */
+  hookErrors: HookErrors = "continue";
+  /** The hooks that threw when the task was last completed or stopped. */
+  hookFailures: readonly HookFailure[] = [];
+  readonly #hooks = new Hooks<Task>();
   readonly #wire: Wire;
   readonly #reader: Reader;
   readonly #models: Models;
 
-  constructor(uuid: string, wire: Wire, isNew = false) {
+  constructor(uuid: string, wire: Wire, origin: Origin = {}) {
     this.uuid = uuid;
-    this.isNew = isNew;
+    this.isNew = origin.isNew ?? false;
+    this.inheritedFrom = origin.inheritedFrom ?? "";
+    this.inheritanceComment = origin.inheritanceComment ?? "";
     this.#wire = wire;
     this.#reader = new Reader(uuid, wire);
     this.#models = new Models(wire);
@@ -134,8 +130,27 @@ export class Task {
 
   // Its life
 
+  /**
+   * Has a hook called before the task is completed, behind those that were registered before it; one of the same name
+   * takes the place of the first. It is called by `complete` of this object, and again if that is called again.
+   */
+  onComplete(name: string, hook: Hook<Task>): void {
+    this.#hooks.onComplete(name, hook);
+  }
+
+  /** The same before the task is paused or failed. */
+  onStop(name: string, hook: Hook<Task>): void {
+    this.#hooks.onStop(name, hook);
+  }
+
+  async #before(status: Ending<Task>["status"], finalSummary = "", errorMessage = ""): Promise<void> {
+    const ending = { task: this, status, finalSummary, errorMessage };
+    this.hookFailures = await this.#hooks.run(ending, this.uuid, this.hookErrors);
+  }
+
   /** Puts it aside and ends the lease. */
   async pause(options: MutationOptions = {}): Promise<TaskMessage | undefined> {
+    await this.#before("paused");
     const { task } = await this.#change(options, (target, attempt) =>
       this.#wire.rpc.pauseTask(target, attempt),
     );
@@ -158,8 +173,9 @@ export class Task {
     return resumed.task;
   }
 
-  /** Ends it well. */
+  /** Ends it well. The summary is what is to be remembered of it; without one, the server makes it. */
   async complete(finalSummary = "", options: MutationOptions = {}): Promise<TaskMessage | undefined> {
+    await this.#before("completed", finalSummary);
     const { task } = await this.#change(options, (target, attempt) =>
       this.#wire.rpc.completeTask({ ...target, finalSummary }, attempt),
     );
@@ -173,6 +189,7 @@ export class Task {
     options: MutationOptions & { finalSummary?: string } = {},
   ): Promise<TaskMessage | undefined> {
     const finalSummary = options.finalSummary ?? "";
+    await this.#before("failed", finalSummary, errorMessage);
     const { task } = await this.#change(options, (target, attempt) =>
       this.#wire.rpc.failTask({ ...target, errorMessage, finalSummary }, attempt),
     );
@@ -234,8 +251,7 @@ export class Task {
     messages: AsyncIterable<MessageInput | AppendInput> | Iterable<MessageInput | AppendInput>,
     options: CallOptions = {},
   ): AsyncGenerator<AppendMessagesResponse, void, undefined> {
-    const target = { taskUuid: this.uuid, leaseGeneration: this.lease.generation };
-    const pipeline = new Pipeline(messages, target);
+    const pipeline = new Pipeline(messages, this.#target);
     const open = this.#wire.rpc.appendMessages.bind(this.#wire.rpc);
     for await (const acknowledged of pipeline.run(this.#wire.caller, options, open)) {
       this.lease.used();
@@ -276,6 +292,40 @@ export class Task {
     );
   }
 
+  // Keeping it small
+
+  /**
+   * Compresses the context now, whatever its pressure; others may append and read meanwhile. A context of which nothing
+   * can go is no error: `compressed` is false, and `reason` says why. The server goes on if the caller goes away.
+   * `timeoutMs` is how long it may be silent; without it, the server watches over its summariser.
+   */
+  async compress(options: CompressOptions = {}): Promise<CompressDone> {
+    const done = await compress(this.#wire, this.#target, options);
+    this.lease.used();
+    return done;
+  }
+
+  /**
+   * Asks for what to summarise, for an agent that summarises by itself. Nothing else compresses the task until it is
+   * committed or given up, or its time is over.
+   */
+  async beginCompaction(options: CompactionOptions & CallOptions = {}): Promise<Compaction> {
+    return await beginCompaction(this.#wire, this.#target, options);
+  }
+
+  /**
+   * Takes back the newest compaction in force: the view is what it was before, and what was appended since. Refused with
+   * the reason `NOTHING_TO_UNDO` if there is none.
+   */
+  async undoCompaction(options: MutationOptions = {}): Promise<UndoCompactionResponse> {
+    return await this.#change(options, (target, attempt) => this.#wire.rpc.undoCompaction(target, attempt));
+  }
+
+  /** Makes another task out of the messages up to `atSeq`, or of all; each of the two stands alone. */
+  async fork(options: ForkOptions = {}): Promise<Task> {
+    return await forkTask(this.#wire, this.uuid, options);
+  }
+
   // Models
 
   /**
@@ -291,8 +341,7 @@ export class Task {
     messages: Iterable<MessageInput | AppendInput>,
     options: ChatOptions = {},
   ): AsyncGenerator<ChatEvent, void, undefined> {
-    const target = { taskUuid: this.uuid, leaseGeneration: this.lease.generation };
-    for await (const event of this.#models.chat(target, messages, options)) {
+    for await (const event of this.#models.chat(this.#target, messages, options)) {
       this.lease.used();
       yield event;
     }
@@ -338,17 +387,7 @@ export class Task {
 
   /** Records the execution of a tool. */
   async recordToolCall(call: ToolCallInput, options: MutationOptions = {}): Promise<RecordToolCallResponse> {
-    const { durationMs, messageSeq } = call;
-    const fields = {
-      toolName: call.toolName,
-      argumentsJson: call.arguments === undefined ? "" : JSON.stringify(call.arguments),
-      resultJson: call.result === undefined ? "" : JSON.stringify(call.result),
-      outputRef: call.outputRef ?? "",
-      status: call.error === undefined ? "success" : "error",
-      error: call.error ?? "",
-      ...(durationMs !== undefined && { durationMs: toCount("durationMs", durationMs) }),
-      ...(messageSeq !== undefined && { messageSeq: toCount("messageSeq", messageSeq) }),
-    };
+    const fields = toolCallInit(call);
     return await this.#change(options, (target, attempt) =>
       this.#wire.rpc.recordToolCall({ ...target, ...fields }, attempt),
     );
@@ -398,12 +437,7 @@ export class Task {
 
   /** Reports the tokens of one call of the LLM. */
   async recordUsage(usage: Usage, options: MutationOptions = {}): Promise<RecordUsageResponse> {
-    const tokens = {
-      inputTokens: toCount("inputTokens", usage.inputTokens),
-      outputTokens: toCount("outputTokens", usage.outputTokens),
-      cacheCreationTokens: toCount("cacheCreationTokens", usage.cacheCreationTokens),
-      cacheReadTokens: toCount("cacheReadTokens", usage.cacheReadTokens),
-    };
+    const tokens = usageInit(usage);
     return await this.#change(options, (target, attempt) =>
       this.#wire.rpc.recordUsage({ ...target, ...tokens }, attempt),
     );
@@ -414,15 +448,14 @@ export class Task {
     add: StatisticsInput,
     options: MutationOptions = {},
   ): Promise<UpdateStatisticsResponse> {
-    const numbers = {
-      llmCalls: toCount("llmCalls", add.llmCalls),
-      toolCalls: toCount("toolCalls", add.toolCalls),
-      tokens: toCount("tokens", add.tokens),
-      compressions: toCount("compressions", add.compressions),
-    };
+    const numbers = statisticsInit(add);
     return await this.#change(options, (target, attempt) =>
       this.#wire.rpc.updateStatistics({ ...target, ...numbers }, attempt),
     );
+  }
+
+  get #target() {
+    return { taskUuid: this.uuid, leaseGeneration: this.lease.generation };
   }
 
   #read<T>(options: CallOptions, call: (attempt: Attempt) => Promise<T>): Promise<T> {
@@ -435,8 +468,7 @@ export class Task {
     call: (target: Target, attempt: Attempt) => Promise<T>,
   ): Promise<T> {
     const target = {
-      taskUuid: this.uuid,
-      leaseGeneration: this.lease.generation,
+      ...this.#target,
       requestId: options.requestId || newRequestId(),
     };
     const answer = await this.#wire.caller.unary(options, (attempt) => call(target, attempt));
@@ -445,13 +477,17 @@ export class Task {
   }
 }
 
-async function orUndefined<T>(promise: Promise<T>, reason: string): Promise<T | undefined> {
-  try {
-    return await promise;
-  } catch (thrown) {
-    if (thrown instanceof NotFoundError && thrown.reason === reason) {
-      return undefined;
-    }
-    throw thrown;
-  }
+/** Makes another task out of the first messages of one. */
+export async function forkTask(wire: Wire, taskUuid: string, options: ForkOptions): Promise<Task> {
+  const request = {
+    taskUuid,
+    atSeq: toCount("atSeq", options.atSeq),
+    newTaskUuid: options.uuid ?? newTaskUuid(),
+    holder: wire.holder,
+    requestId: options.requestId || newRequestId(),
+  };
+  const forked = await wire.caller.unary(options, (attempt) => wire.rpc.forkTask(request, attempt));
+  const task = new Task(forked.task?.uuid ?? request.newTaskUuid, wire, { isNew: true });
+  task.lease.take(forked.leaseGeneration, forked.leaseTtl ? durationMs(forked.leaseTtl) : 0);
+  return task;
 }

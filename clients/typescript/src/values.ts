@@ -1,7 +1,12 @@
 // What callers hand in, in the forms that are handy in JavaScript, and how it becomes what the protocol takes.
 
 import type { MessageInitShape } from "@bufbuild/protobuf";
-import type { TaskConfigSchema } from "./gen/contextstore/v1/task_pb.js";
+import type { MutationOptions } from "./calls.js";
+import type {
+  CompressionConfigSchema,
+  TaskConfigSchema,
+  WindowConfigSchema,
+} from "./gen/contextstore/v1/task_pb.js";
 
 /** A count or a number of a message: the protocol has 64 bits, so answers are bigints; both may be handed in. */
 export type Count = number | bigint;
@@ -29,6 +34,101 @@ export function messageJson(message: MessageInput): string {
   return typeof message === "string" ? message : JSON.stringify(message);
 }
 
+/** What goes with a message. */
+export interface AppendOptions extends MutationOptions {
+  /** Whether no compaction may take it out of the view. */
+  readonly pinned?: boolean;
+  /** The full output of a tool, if the message holds a cut view of it. */
+  readonly outputRef?: string;
+}
+
+/** A tool that was executed. */
+export interface ToolCallInput {
+  readonly toolName: string;
+  /** What it was called with: anything JSON has. */
+  readonly arguments?: unknown;
+  /** What it answered: anything JSON has. */
+  readonly result?: unknown;
+  /** Where its answer is, if that is large. */
+  readonly outputRef?: string;
+  /** Why it failed. With it the status is `error`. */
+  readonly error?: string;
+  readonly durationMs?: Count;
+  /** The message that carries its answer. */
+  readonly messageSeq?: Count;
+}
+
+/** Tokens of one call of the LLM, as disjoint parts: take cached tokens out of OpenAI's input. */
+export interface Usage {
+  readonly inputTokens?: Count;
+  readonly outputTokens?: Count;
+  readonly cacheCreationTokens?: Count;
+  readonly cacheReadTokens?: Count;
+}
+
+/** Numbers to add to a task's counters. */
+export interface StatisticsInput {
+  readonly llmCalls?: Count;
+  readonly toolCalls?: Count;
+  readonly tokens?: Count;
+  readonly compressions?: Count;
+}
+
+/** How a task is forked. */
+export interface ForkOptions extends MutationOptions {
+  /** The last message that is copied. Default: all there are. */
+  readonly atSeq?: Count;
+  /** The id of the new task. Default: a new UUIDv7. */
+  readonly uuid?: string;
+}
+
+/** How a context is kept small; docs/COMPRESSION.md of the repository says what each does. */
+export interface CompressionInput {
+  readonly enabled?: boolean;
+  readonly auto?: boolean;
+  readonly strategy?: "summarize" | "compact" | "prune" | "window" | (string & {});
+  readonly threshold?: number;
+  readonly tokenThreshold?: Count;
+  readonly maxRequestBytes?: Count;
+  readonly keepRecentMessages?: number;
+  readonly minMessages?: number;
+  readonly complexity?: "simple" | "medium" | "complex" | (string & {});
+  readonly preset?: "balanced" | "conservative" | "aggressive" | (string & {});
+  readonly summarizer?: "auto" | "llm" | "extractive" | (string & {});
+  readonly provider?: string;
+  readonly model?: string;
+  readonly summaryPrompt?: string;
+  readonly finalSummaryPrompt?: string;
+  readonly summaryDirectives?: string[];
+  readonly retainPrompt?: string;
+  readonly retainDirectives?: string[];
+  readonly retainLastTurns?: number;
+  readonly structured?: boolean;
+  readonly keepPlan?: boolean;
+  readonly summaryTokens?: Count;
+}
+
+/** How `prune` chooses. */
+export interface PruneInput {
+  /** The share of the limit that is left. */
+  readonly target?: number;
+  readonly recencyWeight?: number;
+  readonly roleWeight?: number;
+  readonly contentWeight?: number;
+}
+
+/** What `window` keeps: of the two the smaller. */
+export interface WindowInput {
+  readonly messages?: number;
+  readonly tokens?: Count;
+}
+
+/** What a task takes over from an earlier one. */
+export interface InheritanceInput {
+  readonly enabled?: boolean;
+  readonly maxSummaryTokens?: Count;
+}
+
 /** The configuration of a task. What is left out is as the server is configured. */
 export interface ConfigInput {
   readonly llmProvider?: string;
@@ -38,29 +138,81 @@ export interface ConfigInput {
   /** How tokens are counted. */
   readonly tokenCounter?: "fitted" | "heuristic" | "o200k" | "cl100k" | (string & {});
   readonly durability?: "group" | "each" | "process" | (string & {});
-  readonly compression?: {
-    readonly auto?: boolean;
-    readonly strategy?: string;
-    readonly threshold?: number;
-    readonly tokenThreshold?: Count;
-  };
+  readonly compression?: CompressionInput;
+  readonly prune?: PruneInput;
+  readonly window?: WindowInput;
+  readonly inheritance?: InheritanceInput;
   /** Keys of the agent's own. */
   readonly extra?: Readonly<Record<string, unknown>>;
 }
 
 /** As the protocol has it. */
 export function configInit(config: ConfigInput): MessageInitShape<typeof TaskConfigSchema> {
-  const { contextLength, compression, extra, ...rest } = config;
-  const { tokenThreshold, ...compressionRest } = compression ?? {};
+  const { contextLength, compression, window, inheritance, extra, ...rest } = config;
+  const { maxSummaryTokens, ...inheritanceRest } = inheritance ?? {};
   return {
     ...rest,
-    ...(contextLength !== undefined && { contextLength: toCount("contextLength", contextLength) }),
-    ...(compression && {
-      compression: {
-        ...compressionRest,
-        ...(tokenThreshold !== undefined && { tokenThreshold: toCount("tokenThreshold", tokenThreshold) }),
-      },
+    ...count("contextLength", contextLength),
+    ...(compression && { compression: compressionInit(compression) }),
+    ...(window && { window: windowInit(window) }),
+    ...(inheritance && {
+      inheritance: { ...inheritanceRest, ...count("maxSummaryTokens", maxSummaryTokens) },
     }),
     ...(extra && { extraJson: JSON.stringify(extra) }),
   };
+}
+
+/** As the protocol has it. */
+export function toolCallInit(call: ToolCallInput) {
+  return {
+    toolName: call.toolName,
+    argumentsJson: call.arguments === undefined ? "" : JSON.stringify(call.arguments),
+    resultJson: call.result === undefined ? "" : JSON.stringify(call.result),
+    outputRef: call.outputRef ?? "",
+    status: call.error === undefined ? "success" : "error",
+    error: call.error ?? "",
+    ...count("durationMs", call.durationMs),
+    ...count("messageSeq", call.messageSeq),
+  };
+}
+
+/** As the protocol has it. */
+export function usageInit(usage: Usage) {
+  return {
+    inputTokens: toCount("inputTokens", usage.inputTokens),
+    outputTokens: toCount("outputTokens", usage.outputTokens),
+    cacheCreationTokens: toCount("cacheCreationTokens", usage.cacheCreationTokens),
+    cacheReadTokens: toCount("cacheReadTokens", usage.cacheReadTokens),
+  };
+}
+
+/** As the protocol has it. */
+export function statisticsInit(add: StatisticsInput) {
+  return {
+    llmCalls: toCount("llmCalls", add.llmCalls),
+    toolCalls: toCount("toolCalls", add.toolCalls),
+    tokens: toCount("tokens", add.tokens),
+    compressions: toCount("compressions", add.compressions),
+  };
+}
+
+/** As the protocol has it. */
+export function compressionInit(input: CompressionInput): MessageInitShape<typeof CompressionConfigSchema> {
+  const { tokenThreshold, maxRequestBytes, summaryTokens, ...rest } = input;
+  return {
+    ...rest,
+    ...count("tokenThreshold", tokenThreshold),
+    ...count("maxRequestBytes", maxRequestBytes),
+    ...count("summaryTokens", summaryTokens),
+  };
+}
+
+/** As the protocol has it. */
+export function windowInit({ tokens, ...rest }: WindowInput): MessageInitShape<typeof WindowConfigSchema> {
+  return { ...rest, ...count("tokens", tokens) };
+}
+
+/** A field that is only there if it was given. */
+function count<N extends string>(name: N, value: Count | undefined): { [K in N]?: bigint } {
+  return value === undefined ? {} : ({ [name]: toCount(name, value) } as { [K in N]: bigint });
 }

@@ -14,7 +14,7 @@ use std::time::Duration;
 use rusqlite::Connection;
 use uuid::Uuid;
 
-use crate::model::{Health, Page, Status, StoreError, TaskFilter, TaskId, TaskOrder, TaskRow};
+use crate::model::{Health, Page, Status, StoreError, TaskFilter, TaskId, TaskKey, TaskOrder, TaskRow};
 use error::{Failure, kind, store_error};
 use page::Position;
 use writer::{BUSY_SLICE, Change, Queue, Writer};
@@ -253,6 +253,12 @@ impl Catalog {
         let last = rows.last().filter(|_| more);
         let next = last.map(|row| Position { at: sort_value(row, order), id: row.uuid }.token(order));
         Ok(Page { rows, next })
+    }
+
+    /// The newest tasks that ended and have the same type, id, repository and user.
+    pub fn previous(&self, key: &TaskKey, user: &str, limit: usize) -> Result<Vec<TaskRow>, StoreError> {
+        self.settle();
+        self.read(|conn| queries::previous(conn, key, user, limit.clamp(1, Self::MAX_PAGE_SIZE)))
     }
 
     /// Which of the ids have a row that does not call them missing.

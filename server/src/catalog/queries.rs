@@ -174,6 +174,22 @@ impl Conditions {
     }
 }
 
+/// The newest tasks that ended and that one of a key and a user would go on with.
+pub(super) fn previous(
+    conn: &Connection,
+    key: &TaskKey,
+    user: &str,
+    limit: usize,
+) -> rusqlite::Result<Vec<TaskRow>> {
+    let sql = format!(
+        "{} WHERE task_type = ?1 AND task_id = ?2 AND repository = ?3 AND user = ?4 AND completed_at IS NOT NULL \
+         AND status IN ('completed', 'failed') AND health = 'ok' ORDER BY completed_at DESC, uuid DESC LIMIT ?5",
+        *SELECT
+    );
+    let values = params![key.task_type, key.task_id, key.repository(), user, Count(limit as u64)];
+    conn.prepare_cached(&sql)?.query_map(values, read)?.collect()
+}
+
 /// Which of the ids have a row that does not call them missing.
 pub(super) fn known(conn: &Connection, ids: &[TaskId]) -> rusqlite::Result<HashSet<TaskId>> {
     let mut statement = conn.prepare_cached(

@@ -7,7 +7,10 @@ use std::process::ExitCode;
 
 use clap::{Args, ValueEnum};
 
+use serde_json::Value;
+
 use super::Failure;
+use crate::compress::prompt;
 use crate::config::{self, Flags, Listen, Setting, TcpAuth};
 
 /// The flags that configure a server.
@@ -67,9 +70,38 @@ impl Config {
         }
         let settings: Vec<Setting> = config::Config::describe(&self.flags.into())?;
         match self.output {
-            Output::Yaml => out.write_all(config::yaml(&settings).as_bytes())?,
-            Output::Json => writeln!(out, "{:#}", config::json(&settings))?,
+            Output::Yaml => {
+                out.write_all(config::yaml(&settings).as_bytes())?;
+                out.write_all(built_in(&settings).as_bytes())?;
+            }
+            Output::Json => writeln!(out, "{:#}", with_built_in(config::json(&settings)))?,
         }
         Ok(ExitCode::SUCCESS)
     }
+}
+
+/// What models are asked where nothing is configured, as comments.
+fn built_in(settings: &[Setting]) -> String {
+    let unset =
+        |key: &str| settings.iter().any(|setting| setting.key == key && setting.value.json == Value::Null);
+    let mut text = String::new();
+    for (key, words) in prompt::defaults().into_iter().filter(|(key, _)| unset(key)) {
+        text.push_str(&format!("\n# {key} is none: these words are used.\n"));
+        for line in words.lines() {
+            text.push_str(format!("#   {line}").trim_end());
+            text.push('\n');
+        }
+    }
+    text
+}
+
+/// The same for programs: `built_in` beside a value that is null.
+fn with_built_in(mut settings: Value) -> Value {
+    for setting in settings.as_array_mut().into_iter().flatten() {
+        let words = prompt::defaults().into_iter().find(|(key, _)| setting["key"] == *key);
+        if let Some((_, words)) = words.filter(|_| setting["value"].is_null()) {
+            setting["built_in"] = words.into();
+        }
+    }
+    settings
 }

@@ -4,6 +4,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use tokio::task::block_in_place;
+use tokio::time::sleep;
 use uuid::Uuid;
 
 use super::apart::Apart;
@@ -11,7 +12,7 @@ use super::prompt::{Purpose, Wanted};
 use super::run::{self, Done, Looked, Made, Order, new_view, publish, take_summary};
 use super::squeeze::Squeezed;
 use super::summarize::Summed;
-use super::{Compressor, Material, UnderWay, gate};
+use super::{Compressor, Material, Place, UnderWay, gate};
 use crate::context::{Gone, Policy, Strategy};
 use crate::model::{StoreError, TaskId};
 use crate::store::{Caller, Store};
@@ -74,6 +75,14 @@ impl Begun {
     pub(super) fn is_expired(&self) -> bool {
         Instant::now() >= self.expires
     }
+
+    /// Whether a summary is one that can be taken; if not, why.
+    fn check(&self, commit: &Commit) -> Result<(), String> {
+        let counter = self.looked.outline.counter;
+        let whole = format!("{}\n{}", commit.summary, commit.retain);
+        let replaced = self.apart.tokens.saturating_sub(run::AROUND).max(1);
+        gate::check(&whole, (replaced, self.budget), &self.apart.refs, counter)
+    }
 }
 
 impl Compressor {
@@ -91,7 +100,7 @@ impl Compressor {
         if too_few || looked.plan.gone != Gone::Summary {
             return Ok(Err(Done { reason: "nothing", ..looked.begun(&order) }));
         }
-        let squeezed = run::make_room(&looked, &apart, 0)?;
+        let squeezed = run::make_room(&looked, &apart, apart.kept_tokens)?;
         let kept = apart.kept_tokens - squeezed.saved;
         let budget = run::summary_budget(&order.policy, &looked, &apart, kept);
         let retain = order.strategy == Strategy::Compact;
@@ -122,6 +131,7 @@ impl Compressor {
         };
         self.lock().insert(id, UnderWay::Begun(Box::new(begun)));
         drop(place);
+        self.forget_expired(id, told.token.clone());
         Ok(Ok(told))
     }
 
@@ -132,15 +142,11 @@ impl Compressor {
         id: TaskId,
         commit: Commit,
     ) -> Result<Done, StoreError> {
-        let begun = self.take(id, &commit.token)?;
-        let counter = begun.looked.outline.counter;
-        let whole = format!("{}\n{}", commit.summary, commit.retain);
-        let checked = gate::check(&whole, (begun.apart.tokens, begun.budget), &begun.apart.refs, counter);
-        if let Err(problem) = checked {
+        let (begun, place) = self.take(id, &commit.token)?;
+        if let Err(problem) = block_in_place(|| begun.check(&commit)) {
             self.lock().insert(id, UnderWay::Begun(begun));
             return Err(StoreError::SummaryRefused { problem });
         }
-        let place = self.begin(id).ok_or(StoreError::RewriteInFlight { id })?;
         let Begun { order, mut looked, apart, kept, squeezed, began, .. } = *begun;
         let order = Order { caller: commit.caller, asked: commit.asked, ..order };
         let mut made = Made::new(squeezed);
@@ -163,21 +169,36 @@ impl Compressor {
     }
 
     /// Gives a compaction up.
-    pub(crate) fn abort_for_agent(&self, id: TaskId, token: &str) -> Result<(), StoreError> {
+    pub(crate) fn abort_for_agent(self: &Arc<Self>, id: TaskId, token: &str) -> Result<(), StoreError> {
         self.take(id, token).map(drop)
     }
 
-    fn take(&self, id: TaskId, token: &str) -> Result<Box<Begun>, StoreError> {
+    /// Takes a compaction over from its token; nobody else begins one in between.
+    fn take(self: &Arc<Self>, id: TaskId, token: &str) -> Result<(Box<Begun>, Place), StoreError> {
         let mut under_way = self.lock();
         let fits = matches!(under_way.get(&id), Some(UnderWay::Begun(begun)) if begun.token == token && !begun.is_expired());
-        match under_way.remove(&id) {
-            Some(UnderWay::Begun(begun)) if fits => Ok(begun),
-            Some(other) => {
-                under_way.insert(id, other);
-                Err(StoreError::CompactionNotFound { id })
-            }
-            None => Err(StoreError::CompactionNotFound { id }),
+        if !fits {
+            return Err(StoreError::CompactionNotFound { id });
         }
+        match under_way.insert(id, UnderWay::Running) {
+            Some(UnderWay::Begun(begun)) => Ok((begun, self.place(id))),
+            Some(UnderWay::Running) | None => Err(StoreError::CompactionNotFound { id }),
+        }
+    }
+
+    /// Lets go of what was kept for a token once it is worth nothing any more.
+    fn forget_expired(self: &Arc<Self>, id: TaskId, token: String) {
+        let (compressor, after) = (Arc::downgrade(self), self.agent_ttl);
+        tokio::spawn(async move {
+            sleep(after).await;
+            let Some(compressor) = compressor.upgrade() else { return };
+            let mut under_way = compressor.lock();
+            if matches!(under_way.get(&id), Some(UnderWay::Begun(begun)) if begun.token == token) {
+                let expired = under_way.remove(&id);
+                drop(under_way);
+                block_in_place(|| drop(expired));
+            }
+        });
     }
 }
 

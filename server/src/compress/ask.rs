@@ -29,6 +29,8 @@ const BYTES_A_TOKEN: u64 = 8;
 const SLACK_BYTES: u64 = 4 << 10;
 /// What a model that thinks aloud may say more.
 const THOUGHT_BYTES: u64 = 64 << 10;
+/// Tokens after which it is told again how many came.
+const TOLD_AFTER: u64 = 16;
 /// Most gaps that are asked for at once. There are notes for the others.
 const MAX_GAPS: usize = 100;
 
@@ -41,7 +43,7 @@ pub(crate) struct Question<'a> {
     pub(crate) material: &'a Material,
     /// The summary so far, to be folded in.
     pub(crate) previous: Option<&'a str>,
-    /// Tokens of the summary; with gaps, of each.
+    /// Tokens of the summary, with what is retained; with gaps, of each.
     pub(crate) budget: u64,
     /// Output refs that must be named.
     pub(crate) refs: &'a [String],
@@ -131,6 +133,13 @@ pub(crate) enum AskError {
     /// What is to be summarised cannot be read, or the request not be written.
     #[error(transparent)]
     Store(#[from] StoreError),
+}
+
+impl AskError {
+    /// Whether it is the answer that is no good: a stricter question may get a better one.
+    pub(crate) fn is_bad_answer(&self) -> bool {
+        matches!(self, Self::TooLong { .. } | Self::Empty { .. })
+    }
 }
 
 impl From<LlmError> for AskError {
@@ -289,14 +298,18 @@ impl Asking<'_> {
         let (file, len) = file.contents();
         let provider = self.question.provider;
         let mut answer = self.gateway.send(Request { provider, payload: Payload { file, len } });
-        let (mut heard, mut declined, mut tokens) = (Heard::default(), String::new(), 0);
+        let (mut heard, mut declined) = (Heard::default(), String::new());
+        let (mut tokens, mut told) = (0, 0);
         let limit = shape.asked * BYTES_A_TOKEN + SLACK_BYTES;
         while let Some(event) = answer.next().await.map_err(Failure::Provider)? {
             match event {
                 Event::Text(more) => {
                     tokens += count_text(TokenCounter::Fitted, &more);
                     heard.text.push_str(&more);
-                    (self.heard)(tokens);
+                    if told == 0 || tokens >= told + TOLD_AFTER {
+                        told = tokens;
+                        (self.heard)(tokens);
+                    }
                 }
                 Event::Refusal(more) if declined.len() < 1000 => declined.push_str(&more),
                 Event::Usage(usage) => heard.usage = Some(usage),
@@ -315,6 +328,7 @@ impl Asking<'_> {
                 return Err(AskError::TooLong { limit, unit: "bytes" }.into());
             }
         }
+        (self.heard)(tokens);
         if heard.text.trim().is_empty() && !declined.is_empty() {
             let words: String = declined.chars().take(200).collect();
             return Err(AskError::Empty { problem: format!("the model declined: {words}") }.into());

@@ -186,7 +186,8 @@ fn text(value: &str) -> Option<Cow<'_, str>> {
 
 /// The items of a value that is a list.
 fn list(value: &str) -> impl Iterator<Item = &str> {
-    (JsonKind::of(value) == JsonKind::Array).then(|| items(value)).unwrap_or_default().into_iter()
+    let items = if JsonKind::of(value) == JsonKind::Array { items(value) } else { Vec::new() };
+    items.into_iter()
 }
 
 fn object<'a>(value: &'a str, name: &str) -> Option<&'a str> {

@@ -7,6 +7,7 @@
 mod agent;
 mod apart;
 mod ask;
+mod final_summary;
 mod flatten;
 mod gate;
 mod material;
@@ -21,10 +22,10 @@ mod testing;
 mod words;
 
 use std::collections::HashMap;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 use std::time::{Duration, Instant};
 
-use tokio::sync::{Semaphore, watch};
+use tokio::sync::{OwnedMutexGuard, Semaphore, watch};
 use tokio::task::block_in_place;
 use tokio::time::timeout;
 
@@ -33,13 +34,16 @@ pub(crate) use agent::{Begun, Commit};
 pub(crate) use material::Material;
 pub(crate) use run::{Done, Order, Step};
 
-use crate::context::Breakers;
+use crate::context::{Breakers, LimitSource, Strategy};
+use crate::hooks::{self, Happened, Hooks};
 use crate::infra::metrics;
 use crate::llm::Gateway;
 use crate::model::{Provider, StoreError, TaskId};
 use crate::store::{Caller, Store};
 use summarize::Asker;
 
+/// How long to wait for a compression that somebody else began.
+const PATIENCE: Duration = Duration::from_secs(60);
 /// How long compressions that are cut off have to clean up.
 const CLEANING: Duration = Duration::from_secs(10);
 
@@ -56,14 +60,20 @@ pub(crate) struct CompressorConfig {
 pub(crate) struct Compressor {
     gateway: Arc<Gateway>,
     breakers: Arc<Breakers>,
+    hooks: Arc<Hooks>,
     agent_ttl: Duration,
     /// Places for compressions that nobody asked for.
     places: Semaphore,
     under_way: Mutex<HashMap<TaskId, UnderWay>>,
+    /// Tasks that are being ended.
+    ending: Mutex<HashMap<TaskId, Weak<TurnLock>>>,
     /// Compressions that go on, and whether they are to end.
     going: watch::Sender<usize>,
     cut: watch::Sender<bool>,
 }
+
+/// Held while a task is being ended.
+type TurnLock = tokio::sync::Mutex<()>;
 
 /// What is done about a task.
 enum UnderWay {
@@ -74,13 +84,20 @@ enum UnderWay {
 }
 
 impl Compressor {
-    pub(crate) fn new(gateway: Arc<Gateway>, breakers: Arc<Breakers>, config: CompressorConfig) -> Arc<Self> {
+    pub(crate) fn new(
+        gateway: Arc<Gateway>,
+        breakers: Arc<Breakers>,
+        hooks: Arc<Hooks>,
+        config: CompressorConfig,
+    ) -> Arc<Self> {
         Arc::new(Self {
             gateway,
             breakers,
+            hooks,
             agent_ttl: config.agent_ttl,
             places: Semaphore::new(config.at_once),
             under_way: Mutex::default(),
+            ending: Mutex::default(),
             going: watch::Sender::new(0),
             cut: watch::Sender::new(false),
         })
@@ -97,19 +114,52 @@ impl Compressor {
         });
     }
 
-    /// Compresses a view if it is time to, and returns when that is done. Should it fail, the view is as it was.
+    /// Compresses a view if it is time to, and returns when that is done, be it by somebody else. Should it fail or take too
+    /// long, the view is as it was.
     pub(crate) async fn if_due(self: &Arc<Self>, store: &Store, id: TaskId) {
         if let Some(_place) = self.begin(id) {
-            self.by_itself(store, id).await;
+            return self.by_itself(store, id).await;
+        }
+        let mut going = self.going.subscribe();
+        let over = async {
+            while matches!(self.lock().get(&id), Some(UnderWay::Running)) {
+                // One that ends says so.
+                if going.changed().await.is_err() {
+                    return;
+                }
+            }
+        };
+        let _ = timeout(PATIENCE, over).await;
+    }
+
+    /// Forgets what agents did not bring in time.
+    pub(crate) fn sweep(&self) {
+        let mut late = Vec::new();
+        let mut under_way = self.lock();
+        let ids: Vec<TaskId> = under_way
+            .iter()
+            .filter(|(_, what)| matches!(what, UnderWay::Begun(begun) if begun.is_expired()))
+            .map(|(id, _)| *id)
+            .collect();
+        late.extend(ids.into_iter().filter_map(|id| under_way.remove(&id)));
+        drop(under_way);
+        if !late.is_empty() {
+            // Their files go with them.
+            tokio::task::spawn_blocking(move || drop(late));
         }
     }
 
     async fn by_itself(&self, store: &Store, id: TaskId) {
         let ordered = block_in_place(|| -> Result<Option<Order>, StoreError> {
-            if !store.pressure(id)?.due {
+            if !store.is_compression_due(id)? {
                 return Ok(None);
             }
             let policy = store.policy(id)?;
+            if policy.strategy == Strategy::Compact && policy.limit_source == LimitSource::Default {
+                tracing::warn!(%id, "the limit of the model is not known, and `compact` does not guess");
+                store.note_try(id, false)?;
+                return Ok(None);
+            }
             let lease_generation = store.outline(id)?.lease;
             let caller = Caller { request_id: None, lease_generation };
             Ok(Some(Order {
@@ -182,6 +232,7 @@ impl Compressor {
                     messages_removed = done.messages_removed, summarizer = done.summarizer,
                     "a view was compressed"
                 );
+                self.tell(store, id, order, done);
             }
             Ok(done) => tracing::debug!(%id, strategy, reason = done.reason, "a view was not compressed"),
             // Somebody came in between, or the call was refused: nothing failed.
@@ -195,6 +246,67 @@ impl Compressor {
         }
     }
 
+    /// Tells others that a view was compressed.
+    fn tell(&self, store: &Store, id: TaskId, order: &Order, done: &Done) {
+        if !self.hooks.wants(Happened::Compressed) {
+            return;
+        }
+        let compression = hooks::Compression {
+            strategy: order.strategy.as_str(),
+            automatic: order.automatic,
+            emergency: done.emergency,
+            messages_before: done.messages_before,
+            messages_after: done.messages_after,
+            tokens_before: done.tokens_before,
+            tokens_after: done.tokens_after,
+            summary_id: done.summary_id,
+            summarizer: &done.summarizer,
+            model: &done.model,
+        };
+        match block_in_place(|| store.task_info(id)) {
+            Ok(info) => {
+                self.hooks.tell(hooks::Event::compressed(&info.row, info.view_generation, &compression))
+            }
+            Err(error) => tracing::warn!(%id, %error, "nobody is told that a view was compressed"),
+        }
+    }
+
+    /// The summary of a task that ends; none if there is nothing to say, or none could be made: no task fails to end for
+    /// that. A model is asked only if it may be, and not while the server stops.
+    pub(crate) async fn final_summary(
+        self: &Arc<Self>,
+        store: &Store,
+        id: TaskId,
+        may_ask: bool,
+    ) -> Option<String> {
+        self.going.send_modify(|going| *going += 1);
+        let _going = Going(Arc::clone(self));
+        let asker = Asker { gateway: &self.gateway, breakers: &self.breakers, store };
+        let may_ask = may_ask && !*self.cut.borrow();
+        let made = tokio::select! {
+            made = final_summary::make(&asker, id, may_ask) => made,
+            () = self.stopped(), if may_ask => final_summary::make(&asker, id, false).await,
+        };
+        made.unwrap_or_else(|error| {
+            tracing::warn!(%id, %error, "a task ends without a final summary");
+            None
+        })
+    }
+
+    /// Waits until nobody else ends the task.
+    pub(crate) async fn turn_to_end(&self, id: TaskId) -> OwnedMutexGuard<()> {
+        let lock = {
+            let mut ending = self.ending.lock().unwrap_or_else(PoisonError::into_inner);
+            ending.retain(|_, lock| lock.strong_count() > 0);
+            ending.get(&id).and_then(Weak::upgrade).unwrap_or_else(|| {
+                let lock = Arc::new(TurnLock::default());
+                ending.insert(id, Arc::downgrade(&lock));
+                lock
+            })
+        };
+        lock.lock_owned().await
+    }
+
     /// Marks a task as being compressed, for as long as the answer lives; none if it is already.
     fn begin(self: &Arc<Self>, id: TaskId) -> Option<Place> {
         let mut under_way = self.lock();
@@ -206,10 +318,15 @@ impl Compressor {
         if *self.cut.borrow() {
             return None;
         }
-        under_way.insert(id, UnderWay::Running);
+        let expired = under_way.insert(id, UnderWay::Running);
         drop(under_way);
+        drop(expired);
+        Some(self.place(id))
+    }
+
+    fn place(self: &Arc<Self>, id: TaskId) -> Place {
         self.going.send_modify(|going| *going += 1);
-        Some(Place { compressor: Arc::clone(self), id })
+        Place { compressor: Arc::clone(self), id }
     }
 
     fn lock(&self) -> MutexGuard<'_, HashMap<TaskId, UnderWay>> {
@@ -235,6 +352,15 @@ impl Compressor {
         let mut cut = self.cut.subscribe();
         // A sender that is gone means the same.
         let _ = cut.wait_for(|cut| *cut).await;
+    }
+}
+
+/// Something that has to end before the server does.
+struct Going(Arc<Compressor>);
+
+impl Drop for Going {
+    fn drop(&mut self) {
+        self.0.going.send_modify(|going| *going -= 1);
     }
 }
 

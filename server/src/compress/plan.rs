@@ -2,7 +2,8 @@
 
 use std::ops::Range;
 
-use crate::context::{Choose, Gone, Group, Keywords, Policy, Strategy, Whole, chooser, plain_text};
+use super::squeeze;
+use crate::context::{Choose, Gone, Group, Keywords, NOTE, Policy, Strategy, Whole, chooser, plain_text};
 use crate::model::{LiteralKind, Role, StoreError};
 use crate::store::{Outline, Seen};
 
@@ -79,7 +80,8 @@ impl Plan {
             looker.end(&last);
         }
         let Looker { chooser, place, fixed, .. } = looker;
-        let choice = chooser.choose(fixed.iter().map(|stays| stays.tokens).sum());
+        let choice = chooser
+            .choose(fixed.iter().map(|stays| stays.tokens).sum::<u64>() + notes_around(&fixed, strategy));
         Ok(Self { fixed, keep: choice.keep, gone: choice.gone, messages: place, open_from, covers })
     }
 
@@ -157,6 +159,15 @@ impl Plan {
     }
 }
 
+/// Tokens of notes that groups that have to stay may have beside them.
+fn notes_around(fixed: &[Stays], strategy: Strategy) -> u64 {
+    if strategy != Strategy::Prune {
+        return 0;
+    }
+    let apart = fixed.windows(2).filter(|pair| pair[0].places.end < pair[1].places.start).count();
+    NOTE * (apart as u64 + 1)
+}
+
 /// A group that is being put together.
 struct Building {
     group: Group,
@@ -194,6 +205,7 @@ impl Looker<'_> {
         {
             current.group.messages += 1;
             current.group.tokens = current.group.tokens.saturating_add(shown.tokens);
+            current.group.least = current.group.least.saturating_add(squeeze::least(seen));
             current.group.content = current.group.content.max(content);
             if pinned {
                 current.fixed = Some(Fixed::Pinned);
@@ -221,6 +233,7 @@ impl Looker<'_> {
             first: place,
             messages: 1,
             tokens: shown.tokens,
+            least: squeeze::least(seen),
             role: shown.role,
             kind: seen.kind,
             content,

@@ -95,7 +95,7 @@ pub(crate) struct Wanted<'a> {
     pub(crate) purpose: Purpose,
     /// Prompts and directives.
     pub(crate) policy: &'a Policy,
-    /// Most tokens of the summary.
+    /// Most tokens of the summary, and of what is retained with it.
     pub(crate) budget: u64,
     /// Output refs that must be named.
     pub(crate) refs: &'a [String],
@@ -118,12 +118,12 @@ impl Wanted<'_> {
             return text;
         }
         bullets(&mut text, &policy.summary_directives);
-        let words = self.budget * 3 / 4;
+        let most = self.budget - self.retained();
         let _ = write!(
             text,
-            "\n\nThe summary has at most {} tokens (about {words} English words or {} Japanese characters), and is \
+            "\n\nThe summary has at most {most} tokens (about {} English words or {most} Japanese characters), and is \
              always shorter than what it stands for.",
-            self.budget, self.budget
+            most * 3 / 4
         );
         if !self.refs.is_empty() {
             text.push_str("\n\nThe summary must name each of these references, written exactly so:");
@@ -134,6 +134,11 @@ impl Wanted<'_> {
         text
     }
 
+    /// Tokens of the budget for what is to be kept word for word: a third, if that is asked for.
+    fn retained(&self) -> u64 {
+        if self.purpose == (Purpose::Compaction { retain: true }) { self.budget / 3 } else { 0 }
+    }
+
     /// What is to be kept word for word, if that is asked for.
     pub(crate) fn retain(&self) -> Option<String> {
         if self.purpose != (Purpose::Compaction { retain: true }) {
@@ -141,6 +146,7 @@ impl Wanted<'_> {
         }
         let mut text = self.policy.retain_prompt.as_deref().unwrap_or(RETAIN).trim_end().to_owned();
         bullets(&mut text, &self.policy.retain_directives);
+        let _ = write!(text, "\n\nIt has at most {} tokens.", self.retained());
         Some(text)
     }
 
@@ -196,7 +202,7 @@ impl Wanted<'_> {
         if let Some(refused) = self.refused {
             let _ = write!(
                 text,
-                "\n\nAn earlier answer could not be used: {}. This one has to be right: at most {} tokens{}, and nothing \
+                "\n\nAn earlier answer could not be used: {}. This one has to be right: at most {} tokens in all{}, and nothing \
                  outside of what was asked for. If in doubt, leave out details.",
                 one_line(refused),
                 (self.budget * 3 / 4).max(1),
@@ -297,7 +303,9 @@ mod tests {
             "<retain>…</retain>",
             "\"pending\": ",
             "could not be used: it has 900 tokens. This one",
-            "at most 300 tokens, every reference named exactly",
+            "The summary has at most 267 tokens",
+            "It has at most 133 tokens",
+            "at most 300 tokens in all, every reference named exactly",
         ] {
             assert!(text.contains(part), "{part}: {text}");
         }

@@ -10,6 +10,7 @@ use tokio::time::sleep;
 
 use super::apart::{Apart, Gap};
 use super::plan::{Fixed, Plan};
+use super::prompt::Purpose;
 use super::squeeze::Squeezed;
 use super::summarize::{Asker, EXTRACTIVE, Summed, Wanted};
 use super::words;
@@ -20,7 +21,7 @@ use crate::store::{Caller, Compressed, NewView, Outline, Part, Store};
 /// What a summary and the line above it take at least; below it there is no point.
 const LEAST_SUMMARY: u64 = 64;
 /// The line above a summary, and what is around a message.
-const AROUND: u64 = 20;
+pub(super) const AROUND: u64 = 20;
 /// How long to wait for another rewrite of the same view to end.
 const PATIENCE: Duration = Duration::from_secs(60);
 
@@ -80,7 +81,9 @@ impl Looked {
         let outline = store.outline(id)?;
         let pressure = usage.pressure;
         let goal = counted(goal(&order.policy, order.strategy), outline.tokens, pressure.tokens);
-        let plan = Plan::make(&outline, &order.policy, order.strategy, goal, usage.messages)?;
+        // What is missing is to be summarised then, which takes room.
+        let summaries = if is_summarised(order.strategy, &pressure) { goal / 10 } else { 0 };
+        let plan = Plan::make(&outline, &order.policy, order.strategy, goal - summaries, usage.messages)?;
         Ok(Self { outline, plan, pressure, goal })
     }
 
@@ -105,6 +108,11 @@ impl Looked {
             ..Done::default()
         }
     }
+}
+
+/// Whether gaps become summaries rather than notes.
+fn is_summarised(strategy: Strategy, pressure: &Pressure) -> bool {
+    strategy == Strategy::Prune && pressure.stage == Stage::Aggressive
 }
 
 /// Tokens to come down to.
@@ -146,6 +154,8 @@ pub(super) struct Made {
     pub(super) gaps: Vec<(Gap, Literal)>,
     pub(super) squeezed: Squeezed,
     pub(super) plan_note: Option<Literal>,
+    /// Tokens of messages that stay as whoever summarised wants them to.
+    pub(super) wanted: u64,
 }
 
 impl Made {
@@ -157,13 +167,15 @@ impl Made {
             gaps: Vec::new(),
             squeezed,
             plan_note: None,
+            wanted: 0,
         }
     }
 
     fn tokens(&self) -> u64 {
         let single =
             self.summary.iter().map(|(literal, _)| literal).chain(&self.retain).chain(&self.plan_note);
-        single.chain(self.gaps.iter().map(|(_, literal)| literal)).map(|literal| literal.tokens).sum()
+        let literals = single.chain(self.gaps.iter().map(|(_, literal)| literal));
+        literals.map(|literal| literal.tokens).sum::<u64>() + self.wanted
     }
 
     fn literals(&self) -> u64 {
@@ -196,15 +208,17 @@ pub(super) async fn run(
     let too_few = looked.plan.gone == Gone::Summary && apart.messages < order.policy.min_messages.max(1);
     let plan_note = block_in_place(|| plan_note(store, id, &looked, order))?;
     let noted = plan_note.as_ref().map_or(0, |literal| literal.tokens);
-    let squeezed = block_in_place(|| make_room(&looked, &apart, noted))?;
-    let kept = apart.kept_tokens - squeezed.saved;
+    // Where there are too few to be summarised, all of them stay.
+    let staying = apart.kept_tokens + if too_few { apart.tokens } else { 0 };
+    let squeezed = block_in_place(|| make_room(&looked, &apart, staying + noted))?;
+    let kept = staying - squeezed.saved;
     if too_few && squeezed.saved == 0 {
         return refuse(done, if is_over && apart.messages == 0 { "over" } else { "nothing" });
     }
     let budget = summary_budget(&order.policy, &looked, &apart, kept + noted);
     if order.automatic {
         let saved = (apart.tokens + squeezed.saved).saturating_sub(budget + noted);
-        if looked.told(saved) < looked.pressure.limit / 10 {
+        if looked.told(saved) < order.policy.worth() {
             return refuse(done, if is_over { "over" } else { "not_worth_it" });
         }
     }
@@ -212,7 +226,7 @@ pub(super) async fn run(
     made.plan_note = plan_note;
     let wanted = Wanted {
         id,
-        strategy: order.strategy,
+        purpose: Purpose::Compaction { retain: order.strategy == Strategy::Compact },
         policy: &order.policy,
         apart: &apart,
         budget,
@@ -233,7 +247,7 @@ pub(super) async fn run(
                 made.gaps.push((gap, words::gap(messages, looked.outline.counter)));
             }
         }
-        Gone::Gaps => fill_gaps(asker, &looked, &mut made, &wanted, progress).await?,
+        Gone::Gaps => fill_gaps(asker, &looked, &mut made, &wanted, kept, progress).await?,
     }
     let after = kept + made.tokens();
     if after >= looked.outline.tokens {
@@ -275,12 +289,14 @@ pub(super) fn tell(
 }
 
 /// What stays is made smaller where it leaves no room for what is put into the view.
-pub(super) fn make_room(looked: &Looked, apart: &Apart, noted: u64) -> Result<Squeezed, StoreError> {
+pub(super) fn make_room(looked: &Looked, apart: &Apart, staying: u64) -> Result<Squeezed, StoreError> {
     let reserve = match looked.plan.gone {
-        Gone::Summary => (apart.tokens / 3).min(looked.goal / 5).max(LEAST_SUMMARY.min(apart.tokens)),
+        Gone::Summary => {
+            (apart.tokens / 3).min(looked.goal / 5).max(LEAST_SUMMARY.min(apart.tokens)) + AROUND
+        }
         Gone::Note | Gone::Gaps => AROUND,
     };
-    let need = (apart.kept_tokens + noted + reserve).saturating_sub(looked.goal);
+    let need = (staying + reserve).saturating_sub(looked.goal);
     Squeezed::squeeze(&looked.outline, &looked.plan.keep, need)
 }
 
@@ -366,18 +382,19 @@ pub(super) fn take_summary(
     if !summed.keep.is_empty() {
         let room = looked.goal.saturating_sub(kept + made.tokens());
         let groups = looked.plan.groups_of(&looked.outline, &summed.keep)?;
-        looked.plan.keep_too(&groups, room);
+        made.wanted = looked.plan.keep_too(&groups, room);
     }
     made.summed = summed;
     Ok(())
 }
 
-/// Notes or summaries where messages are missing.
+/// Notes where messages are missing, or summaries if they are many and there is room.
 async fn fill_gaps(
     asker: &Asker<'_>,
     looked: &Looked,
     made: &mut Made,
     wanted: &Wanted<'_>,
+    kept: u64,
     progress: &(dyn Fn(Step) + Sync),
 ) -> Result<(), StoreError> {
     let (counter, scoring) = (wanted.counter, &wanted.policy.scoring);
@@ -390,14 +407,21 @@ async fn fill_gaps(
     if summarises {
         summaries = asker.summarize_gaps(wanted, gaps, &is_long, &mut made.summed, progress).await?;
     }
+    let notes: u64 = gaps.iter().map(|gap| words::gap(gap.messages, counter).tokens).sum();
+    let mut room = looked.goal.saturating_sub(kept + notes);
     let mut summaries = summaries.into_iter();
     for gap in gaps {
         let summary = summaries.next().flatten().filter(|text| is_long(gap) && !text.trim().is_empty());
         let range = (gap.first_seq, gap.last_seq);
-        let literal = match summary {
-            Some(text) => words::gap_summary(range, gap.messages, &text, counter),
+        let summary = summary.map(|text| words::gap_summary(range, gap.messages, &text, counter));
+        let note = words::gap(gap.messages, counter);
+        let literal = match summary.filter(|summary| summary.tokens <= room + note.tokens) {
+            Some(summary) => {
+                room -= summary.tokens.saturating_sub(note.tokens);
+                summary
+            }
             None if gap.messages == 0 => continue,
-            None => words::gap(gap.messages, counter),
+            None => note,
         };
         made.gaps.push((gap.clone(), literal));
     }

@@ -31,6 +31,17 @@ struct Message {
     is_output: bool,
 }
 
+/// Tokens of a message that is made as small as can be.
+pub(super) fn least(seen: &Seen<'_>) -> u64 {
+    let shown = &seen.shown;
+    let is_text = shown.content.is_some_and(|content| JsonKind::of(content) == JsonKind::Text);
+    match shown.role {
+        Role::Tool => shown.tokens.min(TRIMMED),
+        _ if is_text && shown.tool_calls.is_none() => shown.tokens.min(LEAST),
+        _ => shown.tokens,
+    }
+}
+
 impl Squeezed {
     /// Makes messages at some places smaller, until so many tokens are saved.
     pub(super) fn squeeze(outline: &Outline, keep: &[Range<u64>], need: u64) -> Result<Self, StoreError> {

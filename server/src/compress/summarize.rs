@@ -12,7 +12,7 @@ use super::ask::{self, Question, Reply};
 use super::prompt::Purpose;
 use super::{gate, run::Step};
 use crate::context::extract::Extractor;
-use crate::context::{Breakers, Policy, Strategy, Summarizer};
+use crate::context::{Breakers, Policy, Summarizer};
 use crate::llm::Gateway;
 use crate::model::{Provider, StoreError, TaskId, TokenCounter};
 use crate::store::Store;
@@ -20,7 +20,7 @@ use crate::store::Store;
 /// What a summary is made of, and how large it may be.
 pub(super) struct Wanted<'a> {
     pub(super) id: TaskId,
-    pub(super) strategy: Strategy,
+    pub(super) purpose: Purpose,
     pub(super) policy: &'a Policy,
     pub(super) apart: &'a Apart,
     /// Tokens of the text.
@@ -158,17 +158,24 @@ impl Asker<'_> {
         let mut refused: Option<String> = None;
         for attempt in [1, 2] {
             progress(wanted.step(attempt, 0));
-            let purpose = Purpose::Compaction { retain: wanted.strategy == Strategy::Compact };
-            let question = wanted.question(purpose, provider, model, wanted.budget, refused.as_deref());
+            let question =
+                wanted.question(wanted.purpose, provider, model, wanted.budget, refused.as_deref());
             let heard = |tokens| progress(wanted.step(attempt, tokens));
-            let reply: Reply = ask::ask(self.gateway, self.store, wanted.id, &question, &heard)
-                .await
-                .map_err(|error| error.to_string())?;
+            let reply: Reply = match ask::ask(self.gateway, self.store, wanted.id, &question, &heard).await {
+                Ok(reply) => reply,
+                Err(error) if error.is_bad_answer() => {
+                    refused = Some(error.to_string());
+                    continue;
+                }
+                Err(error) => return Err(error.to_string()),
+            };
             let whole = match &reply.retain {
                 Some(retain) => format!("{}\n{retain}", reply.summary),
                 None => reply.summary.clone(),
             };
-            match gate::check(&whole, (apart.tokens, wanted.budget), &apart.refs, wanted.counter) {
+            // What a task ends with stands for nothing: it may be as long as it was asked for.
+            let replaced = if wanted.purpose == Purpose::Final { u64::MAX } else { apart.tokens };
+            match gate::check(&whole, (replaced, wanted.budget), wanted.refs(), wanted.counter) {
                 Ok(()) => {
                     return Ok(Summed {
                         text: reply.summary,
@@ -180,10 +187,10 @@ impl Asker<'_> {
                         fallback: None,
                     });
                 }
-                Err(problem) => refused = Some(problem),
+                Err(problem) => refused = Some(format!("the summary {problem}")),
             }
         }
-        Err(format!("the summary of {model} {}", refused.unwrap_or_default()))
+        Err(format!("{model} was asked twice: {}", refused.unwrap_or_default()))
     }
 }
 
@@ -201,7 +208,7 @@ impl Wanted<'_> {
             material: &self.apart.material,
             previous: self.apart.previous.as_deref(),
             budget,
-            refs: &self.apart.refs,
+            refs: self.refs(),
             policy: self.policy,
             provider,
             model,
@@ -209,6 +216,11 @@ impl Wanted<'_> {
             timeout: self.policy.summary_timeout,
             refused,
         }
+    }
+
+    /// Output refs that have to be named. Those of a task that ends lead nowhere in another.
+    fn refs(&self) -> &[String] {
+        if self.purpose == Purpose::Final { &[] } else { &self.apart.refs }
     }
 
     fn step(&self, attempt: u32, summary_tokens: u64) -> Step {

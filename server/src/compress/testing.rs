@@ -16,7 +16,7 @@ pub(super) fn material_of(lines: &str) -> Material {
     Material::new(file, lines.len() as u64)
 }
 
-/// A policy that says nothing of its own.
+/// A policy of which nobody says anything.
 pub(super) fn policy() -> Policy {
     Policy::resolve(None, &TaskConfig::default(), &ServerPolicy::default())
 }

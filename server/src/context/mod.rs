@@ -5,6 +5,7 @@ mod breaker;
 mod exact;
 pub mod extract;
 pub mod fitted;
+mod inherit;
 mod models;
 mod policy;
 mod pressure;
@@ -16,12 +17,13 @@ mod words;
 
 pub use breaker::{BreakerConfig, Breakers};
 pub use exact::is_ready;
+pub use inherit::{Inheritance, LEAST_INHERITED_TOKENS, Legacy};
 pub use policy::{Policy, Scoring, ServerPolicy};
 pub use pressure::{LimitSource, Pressure, Stage, Strategy};
 pub use settings::{
     CompressionSettings, InheritanceSettings, PruneSettings, Settings, WindowSettings, limits,
 };
-pub use strategy::{Choice, Choose, Gone, Group, Keywords, Whole, chooser};
+pub use strategy::{Choice, Choose, Gone, Group, Keywords, NOTE, Whole, chooser};
 pub use text::plain_text;
 pub use tokens::{IMAGE_TOKENS, count_json, count_text, count_tokens};
 pub use words::{Complexity, Preset, Summarizer};

@@ -183,7 +183,7 @@ impl Policy {
             call.map(|(call, _)| call).into_iter().chain([&task, &server.settings]).collect();
         let said = Said { sources: &sources, config, server };
         let (limit, limit_source) = said.limit();
-        let strategy = said.first(|said| strategy(said)).unwrap_or_default();
+        let strategy = said.first(strategy).unwrap_or_default();
         let (summarizer, provider) = said.who();
         Self {
             enabled: said.first(|said| said.compression.enabled).unwrap_or(true),
@@ -226,6 +226,12 @@ impl Policy {
             max_request_bytes: said.first(|said| said.compression.max_request_bytes).unwrap_or(0),
             target_tokens: call.and_then(|(_, target)| target),
         }
+    }
+
+    /// Tokens that a compression has to save, and that have to come since the last one, so that it is worth it: a tenth of the
+    /// limit, less where it is due far below the limit.
+    pub fn worth(&self) -> u64 {
+        (self.limit / 10).min(self.threshold_tokens / 5)
     }
 
     /// The bytes that a request may have; none: no limit.

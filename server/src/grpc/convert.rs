@@ -257,6 +257,7 @@ pub(super) fn usage(request: &pb::RecordUsageRequest) -> Parsed<Event> {
         cache_read_tokens: number("cache_read_tokens", request.cache_read_tokens)?,
         // The store counts.
         counted_tokens: None,
+        tools_tokens: number("tools_tokens", request.tools_tokens)?,
     })
 }
 

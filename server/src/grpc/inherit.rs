@@ -1,12 +1,14 @@
 //! Tasks that come from others: forks, and what is taken over from a task that ended.
 
 use contextstore_proto::v1 as pb;
-use tonic::{Response, Status};
+use tonic::Response;
 
 use super::service::{Answer, Service};
 use super::{answer, convert};
-use crate::model::TaskId;
-use crate::store::ForkTask;
+use crate::context::LEAST_INHERITED_TOKENS;
+use crate::hooks::Happened;
+use crate::model::{InvalidField, TaskId, plain_text};
+use crate::store::{ForkTask, Inherit, Previous};
 
 pub(super) async fn fork(service: &Service, request: pb::ForkTaskRequest) -> Answer<pb::ForkTaskResponse> {
     let fork = ForkTask {
@@ -17,6 +19,9 @@ pub(super) async fn fork(service: &Service, request: pb::ForkTaskRequest) -> Ans
         request_id: convert::caller(&request.request_id, 0)?.request_id,
     };
     let forked = service.serving.with(|store| store.fork_task(fork)).await?;
+    if forked.created {
+        service.serving.tell(Happened::Started, forked.id).await;
+    }
     Ok(Response::new(pb::ForkTaskResponse {
         task: service.changed(forked.id).await,
         lease_generation: forked.lease_generation,
@@ -24,16 +29,66 @@ pub(super) async fn fork(service: &Service, request: pb::ForkTaskRequest) -> Ans
     }))
 }
 
+/// What a new task is to take over.
+pub(super) fn wanted(word: &str) -> Result<Inherit, InvalidField> {
+    match word {
+        "" | "AUTO" => Ok(Inherit::Auto),
+        "NEVER" => Ok(Inherit::Never),
+        id => TaskId::parse(id)
+            .map(Inherit::From)
+            .map_err(|_| InvalidField::new("inherit", "is not AUTO, NEVER or the id of a task")),
+    }
+}
+
 pub(super) async fn find(
-    _: &Service,
-    _: pb::FindPreviousContextsRequest,
+    service: &Service,
+    request: pb::FindPreviousContextsRequest,
 ) -> Answer<pb::FindPreviousContextsResponse> {
-    Err(Status::unimplemented(""))
+    const MOST: u32 = 100;
+    let limit = match request.limit {
+        0 => 10,
+        limit if limit > MOST => {
+            let problem = format!("is {limit}; at most {MOST} is allowed");
+            return Err(InvalidField::new("limit", problem).into());
+        }
+        limit => limit as usize,
+    };
+    let (key, user) = (convert::key(request.key), request.user);
+    key.validate()?;
+    plain_text("user", &user)?;
+    let found = service.serving.with(|store| store.previous_contexts(&key, &user, limit)).await?;
+    let contexts = found.iter().map(previous).collect();
+    Ok(Response::new(pb::FindPreviousContextsResponse { contexts }))
 }
 
 pub(super) async fn context(
-    _: &Service,
-    _: &pb::GetInheritanceContextRequest,
+    service: &Service,
+    request: &pb::GetInheritanceContextRequest,
 ) -> Answer<pb::GetInheritanceContextResponse> {
-    Err(Status::unimplemented(""))
+    let id = TaskId::parse(&request.task_uuid)?;
+    let max_tokens = match request.max_summary_tokens {
+        0 => None,
+        few if few < LEAST_INHERITED_TOKENS => {
+            let problem = format!("is {few}; it must be 0 or at least {LEAST_INHERITED_TOKENS}");
+            return Err(InvalidField::new("max_summary_tokens", problem).into());
+        }
+        tokens => Some(tokens),
+    };
+    let found = service.serving.with(|store| store.inheritance_context(id, max_tokens)).await?;
+    Ok(Response::new(pb::GetInheritanceContextResponse {
+        context: Some(previous(&found.previous)),
+        comment: found.previous.from.comment(),
+        text: found.inheritance.text,
+        tokens: found.inheritance.tokens,
+        truncated: found.inheritance.truncated,
+    }))
+}
+
+fn previous(previous: &Previous) -> pb::PreviousContext {
+    pb::PreviousContext {
+        task_uuid: previous.from.uuid.to_string(),
+        status: previous.from.status.as_str().to_owned(),
+        complete_time: Some(answer::timestamp(previous.from.completed_at)),
+        has_final_summary: previous.has_final_summary,
+    }
 }

@@ -5,6 +5,7 @@ mod append;
 mod chat;
 mod compress;
 mod convert;
+mod ending;
 mod follow;
 mod gate;
 mod info;
@@ -15,6 +16,7 @@ mod methods;
 mod paced;
 mod peer;
 mod read;
+mod records;
 mod request;
 mod service;
 mod serving;
@@ -34,7 +36,7 @@ pub(crate) use gate::{Access, Gate};
 pub(crate) use intake::InFlight;
 pub(crate) use peer::{Connection, Peer, Via};
 pub(crate) use service::Service;
-pub(crate) use serving::Serving;
+pub(crate) use serving::{Helpers, Serving};
 
 /// The name of the service, for health.
 pub(crate) const SERVICE: &str = "contextstore.v1.ContextStore";

@@ -15,10 +15,11 @@ use super::peer::{Connection, Peer};
 use super::serving::Serving;
 use super::status::Refusal;
 use super::token::Place;
-use super::{answer, append, chat, compress, convert, info, inherit, request, streams};
+use super::{answer, append, chat, compress, convert, ending, info, inherit, records, request, streams};
+use crate::hooks::Happened;
 use crate::infra::metrics;
-use crate::model::{Event, InvalidField, Plan, StoreError, TaskId, TaskOrder};
-use crate::store::{Caller, StartTask, Store};
+use crate::model::{Event, InheritedFrom, InvalidField, StoreError, TaskId, TaskOrder};
+use crate::store::{Beginning, Caller, StartTask, Store};
 
 /// The service.
 #[derive(Clone)]
@@ -65,6 +66,12 @@ impl Service {
         Ok(self.serving.pace.place().inspect_err(|_| metrics::rejected("read_streams"))?)
     }
 
+    /// A task to which something has happened that others may be told.
+    pub(super) async fn happened(&self, happened: Happened, id: TaskId) -> Option<pb::Task> {
+        self.serving.tell(happened, id).await;
+        self.changed(id).await
+    }
+
     /// A task that was changed. What fails here does not undo that: then only its id is told.
     pub(super) async fn changed(&self, id: TaskId) -> Option<pb::Task> {
         let told = self.serving.info(id).await;
@@ -94,14 +101,23 @@ impl ContextStore for Service {
             holder: convert::holder(request.holder)?,
             request_id: caller.request_id,
         };
-        let started =
-            self.serving.with(|store| store.start_task_under(start, caller.lease_generation)).await?;
+        let beginning = Beginning {
+            inherit: inherit::wanted(&request.inherit)?,
+            system_message: convert::some(request.system_message),
+        };
+        let lease = caller.lease_generation;
+        let started = self.serving.with(|store| store.start_task_with(start, lease, &beginning)).await?;
+        let from = started.inherited_from;
+        if started.created {
+            self.serving.tell(Happened::Started, started.id).await;
+        }
         Ok(Response::new(pb::StartTaskResponse {
             task: self.changed(started.id).await,
             lease_generation: started.lease_generation,
             created: started.created,
             lease_ttl: Some(answer::duration(self.serving.lease_ttl())),
-            ..pb::StartTaskResponse::default()
+            inherited_from: from.as_ref().map(|from| from.uuid.to_string()).unwrap_or_default(),
+            inheritance_comment: from.as_ref().map(InheritedFrom::comment).unwrap_or_default(),
         }))
     }
 
@@ -112,7 +128,7 @@ impl ContextStore for Service {
         let (id, lease_generation) =
             self.change(who, |store, id, caller| store.resume_task(id, holder, caller)).await?;
         Ok(Response::new(pb::ResumeTaskResponse {
-            task: self.changed(id).await,
+            task: self.happened(Happened::Resumed, id).await,
             lease_generation,
             lease_ttl: Some(answer::duration(self.serving.lease_ttl())),
         }))
@@ -122,27 +138,18 @@ impl ContextStore for Service {
         let request = request.into_inner();
         let who = (&*request.task_uuid, &*request.request_id, request.lease_generation);
         let (id, ()) = self.change(who, Store::pause_task).await?;
-        Ok(Response::new(pb::PauseTaskResponse { task: self.changed(id).await }))
+        Ok(Response::new(pb::PauseTaskResponse { task: self.happened(Happened::Paused, id).await }))
     }
 
     async fn complete_task(
         &self,
         request: Request<pb::CompleteTaskRequest>,
     ) -> Answer<pb::CompleteTaskResponse> {
-        let request = request.into_inner();
-        let who = (&*request.task_uuid, &*request.request_id, request.lease_generation);
-        let summary = convert::some(request.final_summary);
-        let (id, ()) = self.change(who, |store, id, caller| store.complete_task(id, summary, caller)).await?;
-        Ok(Response::new(pb::CompleteTaskResponse { task: self.changed(id).await }))
+        ending::complete(self, request.into_inner()).await
     }
 
     async fn fail_task(&self, request: Request<pb::FailTaskRequest>) -> Answer<pb::FailTaskResponse> {
-        let request = request.into_inner();
-        let who = (&*request.task_uuid, &*request.request_id, request.lease_generation);
-        let (error, summary) = (request.error_message, convert::some(request.final_summary));
-        let (id, ()) =
-            self.change(who, |store, id, caller| store.fail_task(id, error, summary, caller)).await?;
-        Ok(Response::new(pb::FailTaskResponse { task: self.changed(id).await }))
+        ending::fail(self, request.into_inner()).await
     }
 
     async fn update_task(&self, request: Request<pb::UpdateTaskRequest>) -> Answer<pb::UpdateTaskResponse> {
@@ -314,13 +321,7 @@ impl ContextStore for Service {
         &self,
         request: Request<pb::RecordToolCallRequest>,
     ) -> Answer<pb::RecordToolCallResponse> {
-        let request = request.into_inner();
-        let who = (&*request.task_uuid.clone(), &*request.request_id.clone(), request.lease_generation);
-        let call = convert::tool_call(request)?;
-        let (id, (seq, duplicate)) =
-            self.change(who, |store, id, caller| store.record_tool_call(id, &call, caller)).await?;
-        self.serving.keep_small(id, &self.serving.with(|store| store.pressure(id)).await?);
-        Ok(Response::new(pb::RecordToolCallResponse { seq, duplicate }))
+        records::record_tool_call(self, request.into_inner()).await
     }
 
     type StreamToolCallsStream = Items<pb::StreamToolCallsResponse>;
@@ -333,28 +334,14 @@ impl ContextStore for Service {
     }
 
     async fn append_plan(&self, request: Request<pb::AppendPlanRequest>) -> Answer<pb::AppendPlanResponse> {
-        let request = request.into_inner();
-        let who = (&*request.task_uuid, &*request.request_id, request.lease_generation);
-        let plan_content = convert::required_json("plan_content_json", &request.plan_content_json)?;
-        let plan = Plan { plan_type: request.plan_type, plan_content };
-        let (_, (id, duplicate)) =
-            self.change(who, |store, id, caller| store.append_plan(id, &plan, caller)).await?;
-        Ok(Response::new(pb::AppendPlanResponse { id, duplicate }))
+        records::append_plan(self, request.into_inner()).await
     }
 
     async fn get_latest_plan(
         &self,
         request: Request<pb::GetLatestPlanRequest>,
     ) -> Answer<pb::GetLatestPlanResponse> {
-        let task = TaskId::parse(&request.into_inner().task_uuid)?;
-        let found = self.serving.with(|store| store.latest_plan(task)).await?;
-        let (id, plan, at) = found.ok_or(Refusal::PlanNotFound(task))?;
-        Ok(Response::new(pb::GetLatestPlanResponse {
-            id,
-            plan_type: plan.plan_type,
-            plan_content_json: plan.plan_content.as_str().to_owned(),
-            create_time: Some(answer::timestamp(at)),
-        }))
+        records::get_latest_plan(self, request.into_inner()).await
     }
 
     type StreamPlansStream = Items<pb::StreamPlansResponse>;
@@ -370,10 +357,7 @@ impl ContextStore for Service {
         &self,
         request: Request<pb::GetLatestSummaryRequest>,
     ) -> Answer<pb::GetLatestSummaryResponse> {
-        let id = TaskId::parse(&request.into_inner().task_uuid)?;
-        let found = self.serving.with(|store| store.latest_summary(id)).await?;
-        let summary = answer::summary(found.ok_or(Refusal::SummaryNotFound(id))?);
-        Ok(Response::new(pb::GetLatestSummaryResponse { summary: Some(summary) }))
+        records::get_latest_summary(self, request.into_inner()).await
     }
 
     type StreamSummariesStream = Items<pb::StreamSummariesResponse>;
@@ -389,30 +373,14 @@ impl ContextStore for Service {
         &self,
         request: Request<pb::RecordUsageRequest>,
     ) -> Answer<pb::RecordUsageResponse> {
-        let request = request.into_inner();
-        let who = (&*request.task_uuid, &*request.request_id, request.lease_generation);
-        let event = convert::usage(&request)?;
-        let (id, ()) = self.change(who, |store, id, caller| store.append_event(id, &event, caller)).await?;
-        let pressure = self.serving.with(|store| store.pressure(id)).await?;
-        self.serving.keep_small(id, &pressure);
-        Ok(Response::new(pb::RecordUsageResponse { pressure: Some(answer::pressure(&pressure)) }))
+        records::record_usage(self, request.into_inner()).await
     }
 
     async fn update_statistics(
         &self,
         request: Request<pb::UpdateStatisticsRequest>,
     ) -> Answer<pb::UpdateStatisticsResponse> {
-        let request = request.into_inner();
-        let who = (&*request.task_uuid, &*request.request_id, request.lease_generation);
-        let event = Event::Statistics {
-            llm_calls: convert::number("llm_calls", request.llm_calls)?,
-            tool_calls: convert::number("tool_calls", request.tool_calls)?,
-            tokens: convert::number("tokens", request.tokens)?,
-            compressions: convert::number("compressions", request.compressions)?,
-        };
-        let (id, ()) = self.change(who, |store, id, caller| store.append_event(id, &event, caller)).await?;
-        let statistics = answer::statistics(&self.serving.info(id).await?);
-        Ok(Response::new(pb::UpdateStatisticsResponse { statistics: Some(statistics) }))
+        records::update_statistics(self, request.into_inner()).await
     }
 
     type CompressStream = Items<pb::CompressResponse>;

@@ -14,6 +14,7 @@ use super::request;
 use crate::compress::Compressor;
 use crate::config::Limits;
 use crate::context::{Pressure, Stage};
+use crate::hooks::{Event, Happened, Hooks};
 use crate::infra::clock::Clock;
 use crate::llm::Gateway;
 use crate::model::{StoreError, TaskId};
@@ -34,9 +35,17 @@ pub(crate) struct Serving {
     pub(super) gateway: Arc<Gateway>,
     pub(crate) chats: Chats,
     pub(crate) compressor: Arc<Compressor>,
+    pub(crate) hooks: Arc<Hooks>,
     /// Places for calls that are in the store at once.
     places: Semaphore,
     stopping: watch::Receiver<bool>,
+}
+
+/// Who does what calls do not do themselves.
+pub(crate) struct Helpers {
+    pub(crate) gateway: Arc<Gateway>,
+    pub(crate) compressor: Arc<Compressor>,
+    pub(crate) hooks: Arc<Hooks>,
 }
 
 impl Serving {
@@ -45,8 +54,7 @@ impl Serving {
         clock: Arc<dyn Clock>,
         limits: Limits,
         data_dir: String,
-        gateway: Arc<Gateway>,
-        compressor: Arc<Compressor>,
+        Helpers { gateway, compressor, hooks }: Helpers,
         stopping: watch::Receiver<bool>,
     ) -> Arc<Self> {
         let pace = Pace::new(limits.read_idle, limits.read_streams);
@@ -63,6 +71,7 @@ impl Serving {
             gateway,
             chats,
             compressor,
+            hooks,
             places,
             stopping,
         })
@@ -111,6 +120,23 @@ impl Serving {
             self.keep_small(id, &pressure);
         }
         Ok(())
+    }
+
+    /// Tells others what has happened to a task.
+    pub(super) async fn tell(&self, happened: Happened, id: TaskId) {
+        if !self.hooks.wants(happened) {
+            return;
+        }
+        match self.with(|store| Ok((store.task_info(id)?, store.final_summary(id)?))).await {
+            Ok((info, summary)) => {
+                let summary = summary.as_deref();
+                self.hooks.tell(Event::new(happened, &info.row, info.view_generation, summary));
+            }
+            Err(status) => {
+                let (event, why) = (happened.as_str(), status.message());
+                tracing::warn!(%id, event, why, "nobody is told what happened to a task");
+            }
+        }
     }
 
     pub(super) async fn info(&self, id: TaskId) -> Result<TaskInfo, Status> {

@@ -131,7 +131,7 @@ fn share(field: &'static str, share: f64) -> Parsed<f64> {
 }
 
 fn weight(field: &'static str, weight: f64) -> Parsed<f64> {
-    if (0.0..=1.0).contains(&weight) {
+    if (0.0..=1.0).contains(&weight) && weight.is_sign_positive() {
         return Ok(weight);
     }
     Err(InvalidField::new(field, format!("is {weight}; it must be from 0 to 1")))

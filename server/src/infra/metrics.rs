@@ -65,6 +65,8 @@ const SUMMARIES: &str = "context_summaries_total";
 const COMPRESSION_DURATION: &str = "context_compression_duration_seconds";
 const COMPRESSION_FAILURES: &str = "context_compression_failures_total";
 const BREAKERS: &str = "contextstore_breaker_open";
+const HOOKS: &str = "contextstore_hooks_total";
+const HOOKS_WAITING: &str = "contextstore_hooks_waiting";
 const CONNECTIONS: &str = "contextstore_connections";
 const READ_STREAMS: &str = "contextstore_read_streams";
 const BYTES_IN_FLIGHT: &str = "contextstore_request_bytes_in_flight";
@@ -148,6 +150,13 @@ pub const METRICS: &[Metric] = &[
         &["provider"],
         "1 if a model is not asked for summaries, as it failed too often",
     ),
+    metric(
+        HOOKS,
+        MetricKind::Counter,
+        &["event", "outcome"],
+        "Hooks that ended: ok, failed (with all tries) or dropped",
+    ),
+    metric(HOOKS_WAITING, MetricKind::Gauge, &[], "Events that wait for their hooks"),
     metric(CONNECTIONS, MetricKind::Gauge, &[], "Open connections"),
     metric(READ_STREAMS, MetricKind::Gauge, &[], "Streaming reads that are going on"),
     metric(BYTES_IN_FLIGHT, MetricKind::Gauge, &[], "Bytes of the requests that are being worked on"),
@@ -299,6 +308,16 @@ pub fn compression_failed(reason: &'static str) {
 /// Whether a model is not asked for summaries.
 pub fn set_breaker(provider: &'static str, is_open: bool) {
     gauge!(BREAKERS, "provider" => provider).set(f64::from(u8::from(is_open)));
+}
+
+/// A hook ended, with all its tries, or was never tried.
+pub fn hook_ended(event: &'static str, outcome: &'static str) {
+    counter!(HOOKS, "event" => event, "outcome" => outcome).increment(1);
+}
+
+/// How many events wait for their hooks.
+pub fn set_hooks_waiting(count: usize) {
+    gauge!(HOOKS_WAITING).set(count as f64);
 }
 
 /// How many tasks are open.

@@ -27,6 +27,10 @@ fn everything() -> Counted {
     llm_request_ended("openai", "ok", Duration::from_secs(3));
     llm_retried("openai");
     llm_tokens("openai", "input", 12);
+    summary_made("github");
+    compressed("summarize", Duration::from_millis(20));
+    compression_failed("summarizer");
+    set_breaker("openai", true);
     set_open_tasks(2);
     set_read_only(true);
     set_read_streams(3);

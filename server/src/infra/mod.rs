@@ -5,4 +5,5 @@ pub mod fs;
 pub(crate) mod in_place;
 pub mod metrics;
 pub mod net;
+pub mod process;
 pub mod telemetry;

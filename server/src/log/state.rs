@@ -260,13 +260,16 @@ impl LogState {
                 cache_creation_tokens,
                 cache_read_tokens,
                 counted_tokens,
+                tools_tokens,
             } => {
                 let tally = &mut self.tally;
                 tally.llm_calls = tally.llm_calls.saturating_add(1);
                 let input =
                     input_tokens.saturating_add(cache_creation_tokens).saturating_add(cache_read_tokens);
                 tally.tokens = tally.tokens.saturating_add(input).saturating_add(output_tokens);
-                tally.calibration = tally.calibration.reported(input, counted_tokens.unwrap_or(0));
+                // Without the one, nothing is known of what was sent.
+                let counted = counted_tokens.map_or(0, |counted| counted.saturating_add(tools_tokens));
+                tally.calibration = tally.calibration.reported(input, counted);
             }
             Event::Statistics { llm_calls, tool_calls, tokens, compressions } => {
                 let tally = &mut self.tally;

@@ -22,5 +22,6 @@ pub use records::{Event, LeaseReason, Plan, ToolCall, ToolStatus};
 pub use rewrite::{Literal, LiteralKind, Rewrite, Segment, SummaryRecord};
 pub(crate) use task::plain_text;
 pub use task::{
-    Durability, Health, Holder, Metadata, Page, Status, TaskConfig, TaskFilter, TaskKey, TaskOrder, TaskRow,
+    Durability, Health, Holder, InheritedFrom, Metadata, Page, Status, TaskConfig, TaskFilter, TaskKey,
+    TaskOrder, TaskRow,
 };

@@ -62,6 +62,9 @@ pub enum Event {
         /// What was counted of the input, as the task knows it when this is written.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         counted_tokens: Option<u64>,
+        /// What was counted of the tools that were sent beside the view.
+        #[serde(default, skip_serializing_if = "is_zero")]
+        tools_tokens: u64,
     },
     /// Counters to add.
     Statistics {
@@ -116,6 +119,11 @@ pub enum LeaseReason {
     Takeover,
     /// The task was resumed.
     Resume,
+}
+
+#[expect(clippy::trivially_copy_pass_by_ref, reason = "as serde calls it")]
+fn is_zero(number: &u64) -> bool {
+    *number == 0
 }
 
 impl Event {

@@ -124,6 +124,8 @@ pub struct SummaryRecord {
 }
 
 impl Rewrite {
+    /// The strategy of what was taken over from another task.
+    pub(crate) const INHERIT: &'static str = "inherit";
     /// Most segments of one rewrite.
     pub const MAX_SEGMENTS: usize = 4096;
     /// Most bytes of a rewrite's line.

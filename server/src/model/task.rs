@@ -99,6 +99,38 @@ pub struct Metadata {
     pub hostname: String,
     /// As it was at the start; `config` events change it.
     pub config: TaskConfig,
+    /// The task that it took over from, if it did.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub inherited_from: Option<InheritedFrom>,
+}
+
+/// A task that ended, as the one that took over from it knows it.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct InheritedFrom {
+    /// Which.
+    pub uuid: TaskId,
+    /// How it ended.
+    pub status: Status,
+    /// When it ended.
+    pub completed_at: DateTime<Utc>,
+}
+
+impl InheritedFrom {
+    /// How and when it ended, in words.
+    pub fn ending(&self) -> String {
+        let time = self.completed_at.to_rfc3339_opts(chrono::SecondsFormat::Secs, true);
+        format!("{} {time}", self.status.as_str())
+    }
+
+    /// A comment for people.
+    pub fn comment(&self) -> String {
+        let time = self.completed_at.to_rfc3339_opts(chrono::SecondsFormat::Secs, true);
+        let (uuid, status) = (self.uuid, self.status.as_str());
+        format!(
+            "This work goes on from an earlier task, whose summary and plans were taken over.\n\n\
+             - Task: `{uuid}`\n- Status: {status}\n- Ended: {time}\n"
+        )
+    }
 }
 
 /// What a task is doing.

@@ -13,7 +13,8 @@ use crate::model::Role;
 /// `{"model":…,"tools":[…],"messages":[…]}`
 #[derive(Debug, Default)]
 pub(super) struct Chat {
-    begun: bool,
+    /// Who spoke last.
+    last: Option<Role>,
 }
 
 impl Body for Chat {
@@ -28,7 +29,7 @@ impl Body for Chat {
     }
 
     fn push(&mut self, message: &Message<'_>, out: &mut Vec<u8>) {
-        if std::mem::replace(&mut self.begun, true) {
+        if self.last.replace(message.role).is_some() {
             out.push(b',');
         }
         let role = if message.role == Role::Developer { Role::System } else { message.role };
@@ -58,7 +59,7 @@ impl Body for Chat {
     }
 
     fn end(&mut self, out: &mut Vec<u8>) {
-        if !self.begun {
+        if matches!(self.last, None | Some(Role::Assistant)) {
             self.push(&Message::text(Role::User, GO_ON), out);
         }
         out.extend_from_slice(b"]}");

@@ -33,7 +33,8 @@ const PIECE_BYTES: usize = 128 << 10;
 /// Fields that are rendered, so that parameters may not have them.
 const RENDERED: [&str; 6] = ["model", "messages", "input", "system", "instructions", "tools"];
 
-/// Said for the user where a provider wants the user to have spoken and nobody has, as JSON text.
+/// Said for the user where a provider wants the user to have spoken and nobody has, as JSON text. At the end of a body it
+/// goes again when something else is said.
 const GO_ON: &str = "\"Continue.\"";
 
 /// What is to be rendered, beside the view.

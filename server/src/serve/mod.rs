@@ -7,7 +7,7 @@ use std::future::Future;
 use std::io;
 use std::net::SocketAddr;
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use tokio::net::TcpListener;
 use tokio::sync::watch;
@@ -18,7 +18,8 @@ use tonic_health::server::HealthReporter;
 use crate::compress::{Compressor, CompressorConfig};
 use crate::config::{Config, TcpAuth};
 use crate::context::{Breakers, ServerPolicy};
-use crate::grpc::{self, Access, Gate, InFlight, Serving};
+use crate::grpc::{self, Access, Gate, Helpers, InFlight, Serving};
+use crate::hooks::Hooks;
 use crate::http::{self, AdminState};
 use crate::infra::clock::SystemClock;
 use crate::infra::{metrics, net};
@@ -106,12 +107,15 @@ pub async fn run(config: Config, stop: impl Future<Output = ()>) -> Result<(), S
     let data_dir = config.data_dir.display().to_string();
     let gateway = Gateway::new(config.llm.clone());
     let clock = SystemClock::shared();
+    let hooks = Hooks::new(&config.hooks);
     let compressor = Compressor::new(
         Arc::clone(&gateway),
         Arc::clone(&store.options().breakers),
+        Arc::clone(&hooks),
         CompressorConfig { at_once: config.compression.max_at_once, agent_ttl: config.compression.agent_ttl },
     );
-    let serving = Serving::new(store, clock, limits.clone(), data_dir, gateway, compressor, stopped.clone());
+    let helpers = Helpers { gateway, compressor, hooks };
+    let serving = Serving::new(store, clock, limits.clone(), data_dir, helpers, stopped.clone());
     let in_flight = InFlight::new(limits.bytes_in_flight as u64, limits.message_bytes as u64);
     let start = |error: &dyn std::error::Error| ServeError::Start(error.to_string());
     let (routes, health) = grpc::routes(Arc::clone(&serving)).map_err(|error| start(&error))?;
@@ -159,10 +163,12 @@ pub async fn run(config: Config, stop: impl Future<Output = ()>) -> Result<(), S
         .initial_connection_window_size(CONNECTION_WINDOW)
         .serve_with_incoming_shutdown(gate, incoming, until(stopped));
     let mut server = std::pin::pin!(server);
+    let mut stopped_at = Instant::now();
     tokio::select! {
         ended = &mut server => ended?,
         () = stop => {
             tracing::info!("stopping");
+            stopped_at = Instant::now();
             let _ = stopping.send(true);
             tell_health(health).await;
             match tokio::time::timeout(config.server.drain, &mut server).await {
@@ -177,6 +183,7 @@ pub async fn run(config: Config, stop: impl Future<Output = ()>) -> Result<(), S
         let _ = tokio::time::timeout(TOLD, &mut server).await;
     }
     serving.compressor.end_all().await;
+    serving.hooks.end(config.server.drain.saturating_sub(stopped_at.elapsed())).await;
     // It must have let go of the store.
     let _ = upkeep.await;
     if let Some(admin) = admin {

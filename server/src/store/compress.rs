@@ -24,6 +24,11 @@ impl Store {
         self.task(id)?.outline()
     }
 
+    /// Whether it is time to compress a view without being asked, with what is not durable yet.
+    pub fn is_compression_due(&self, id: TaskId) -> Result<bool, StoreError> {
+        self.task(id)?.compression_due()
+    }
+
     /// A new file in the directory of a task. It goes when it is dropped.
     pub fn work_file(&self, id: TaskId, file: WorkFile) -> Result<RequestFile, StoreError> {
         let name = match file {

@@ -51,6 +51,6 @@ impl Store {
         } else {
             task.forked_before(request.as_ref())?
         };
-        Ok(Started { id, lease_generation, created: true })
+        Ok(Started { id, lease_generation, created: true, inherited_from: task.inherited_from() })
     }
 }

@@ -7,10 +7,12 @@ mod chat;
 mod checkpoint;
 mod compress;
 pub mod doctor;
+mod ending;
 mod env;
 mod files;
 mod fork;
 mod handles;
+mod inherit;
 pub mod layout;
 mod lease;
 mod notes;
@@ -18,6 +20,7 @@ mod open;
 mod reads;
 mod recover;
 mod task;
+mod upkeep;
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -26,14 +29,16 @@ use crate::infra::fs::{File, Kind, StorePath};
 use crate::log::Digest;
 pub use crate::log::FORMAT_VERSION;
 use crate::model::{
-    Event, Holder, InvalidField, Metadata, Page, Plan, RequestId, StoreError, TaskConfig, TaskFilter, TaskId,
-    TaskKey, TaskOrder, ToolCall,
+    Event, Holder, InheritedFrom, InvalidField, Metadata, Page, Plan, RequestId, StoreError, TaskConfig,
+    TaskFilter, TaskId, TaskKey, TaskOrder, ToolCall,
 };
 
 pub use crate::log::{Head, Line, LogKind, Seen};
 pub use compress::WorkFile;
+pub use ending::Ending;
 pub use env::StoreOptions;
 pub use fork::ForkTask;
+pub use inherit::{Beginning, Inherit, InheritanceContext, Previous};
 pub use open::Ground;
 pub use recover::Recovered;
 pub use task::{
@@ -43,9 +48,9 @@ pub use task::{
 };
 
 use env::Env;
-use handles::{Busy, Handles};
+use handles::Handles;
 use layout::Folder;
-use task::{Lifecycle, Mode, Task};
+use task::{First, Mode, Task};
 
 /// A data directory that is open for use.
 #[derive(Debug, Clone)]
@@ -89,6 +94,8 @@ pub struct Started {
     pub lease_generation: u64,
     /// Whether it was made, rather than taken up again.
     pub created: bool,
+    /// The task that it took over from, if it did.
+    pub inherited_from: Option<InheritedFrom>,
 }
 
 impl Store {
@@ -105,13 +112,30 @@ impl Store {
 
     /// The same for a caller that had a lease before: refused if the task was taken over since.
     pub fn start_task_under(&self, start: StartTask, lease_generation: u64) -> Result<Started, StoreError> {
+        self.start_task_with(start, lease_generation, &Beginning::default())
+    }
+
+    /// The same with something that it has from the start, if it is made.
+    pub fn start_task_with(
+        &self,
+        start: StartTask,
+        lease_generation: u64,
+        beginning: &Beginning,
+    ) -> Result<Started, StoreError> {
         start.key.validate()?;
         crate::model::plain_text("user", &start.user)?;
         crate::model::plain_text("holder.hostname", &start.holder.hostname)?;
         check_config(&start.config)?;
         let id = start.id.unwrap_or_default();
         let asked = serde_json::to_string(&(&start.key, &start.user, &start.config)).unwrap_or_default();
-        let digest = Digest::of(&["start", start.holder.instance_id.as_str(), &asked]);
+        let begins = beginning.asked();
+        let mut parts = vec!["start", start.holder.instance_id.as_str(), &asked];
+        parts.extend(begins.as_deref());
+        let digest = Digest::of(&parts);
+        let system = beginning.system(self.shared.env.options.max_message_bytes)?;
+        // Looked for before the task's place is taken: nobody waits for two places.
+        let new = lease_generation == 0 && self.find(id)?.is_none();
+        let first = if new { self.first(&start, beginning, system)? } else { First::default() };
         let mut created = false;
         let task = self.shared.handles.get(id, || {
             if let Some(folder) = self.find(id)? {
@@ -122,7 +146,9 @@ impl Store {
                 return Err(StoreError::TaskNotFound { id });
             }
             self.shared.env.check_writable()?;
-            self.shared.env.check_quota(asked.len() as u64)?;
+            let inherited = first.inherited.as_ref().map_or(0, |inherited| inherited.text.len());
+            let said = beginning.system_message.as_ref().map_or(0, String::len);
+            self.shared.env.check_quota((asked.len() + said + inherited) as u64)?;
             created = true;
             let metadata = Metadata {
                 format_version: FORMAT_VERSION,
@@ -134,9 +160,10 @@ impl Store {
                 process_id: start.holder.process_id,
                 hostname: start.holder.hostname.clone(),
                 config: start.config.clone(),
+                inherited_from: first.inherited_from.clone(),
             };
             let request = start.request_id.clone().map(|request_id| (request_id, digest));
-            let task = task::create(&self.shared.env, metadata, start.holder.clone(), request)?;
+            let task = task::create(&self.shared.env, metadata, start.holder.clone(), request, &first)?;
             self.shared.env.leases.renew(id, self.shared.env.clock.monotonic());
             Ok(Arc::new(task))
         })?;
@@ -151,43 +178,8 @@ impl Store {
             )?
         };
         // The first lease is given only by making the task; told again, it is to the call that made it.
-        Ok(Started { id, lease_generation, created: lease_generation == 1 })
-    }
-
-    /// Puts a running task aside; its lease ends.
-    pub fn pause_task(&self, id: TaskId, caller: &Caller) -> Result<(), StoreError> {
-        self.task(id)?.change_status(&Lifecycle::Pause, caller).map(drop)
-    }
-
-    /// Goes on with a paused task, for a new holder; answers the lease to write under. A caller that had a lease
-    /// before is refused if the task was taken over since.
-    pub fn resume_task(&self, id: TaskId, holder: Holder, caller: &Caller) -> Result<u64, StoreError> {
-        crate::model::plain_text("holder.hostname", &holder.hostname)?;
-        self.task(id)?.change_status(&Lifecycle::Resume { holder }, caller)
-    }
-
-    /// Ends a task well.
-    pub fn complete_task(
-        &self,
-        id: TaskId,
-        final_summary: Option<String>,
-        caller: &Caller,
-    ) -> Result<(), StoreError> {
-        check_text("final_summary", final_summary.as_deref())?;
-        self.task(id)?.change_status(&Lifecycle::Complete { final_summary }, caller).map(drop)
-    }
-
-    /// Ends a task badly.
-    pub fn fail_task(
-        &self,
-        id: TaskId,
-        error_message: String,
-        final_summary: Option<String>,
-        caller: &Caller,
-    ) -> Result<(), StoreError> {
-        check_text("error_message", Some(&error_message))?;
-        check_text("final_summary", final_summary.as_deref())?;
-        self.task(id)?.change_status(&Lifecycle::Fail { error_message, final_summary }, caller).map(drop)
+        let inherited_from = task.inherited_from();
+        Ok(Started { id, lease_generation, created: lease_generation == 1, inherited_from })
     }
 
     /// Removes a task with everything in it. Readers that have it open go on to their end.
@@ -304,44 +296,6 @@ impl Store {
     ) -> Result<Page, StoreError> {
         self.refresh_catalog();
         self.shared.env.catalog.list(filter, order, page_size, page_token)
-    }
-
-    /// Queues the rows of all tasks that were written since the last time.
-    pub fn refresh_catalog(&self) {
-        for id in self.shared.env.take_dirty() {
-            // One task that is busy for long, as its view is made again, must not hold up the others.
-            match self.shared.handles.peek(id).map(|task| task.map(|task| task.try_refresh())) {
-                // What the spent handle knows was taken back.
-                Ok(Some(Ok(false))) => self.task(id).map_or((), |task| task.refresh()),
-                // A task that was closed since has left its row behind.
-                Ok(Some(Ok(true)) | None) => {}
-                Ok(Some(Err(Busy))) | Err(Busy) => self.shared.env.note_dirty(id),
-            }
-        }
-    }
-
-    /// Whether rows in the catalog are behind their tasks: [`Self::refresh_catalog`] has something to do.
-    pub fn is_catalog_behind(&self) -> bool {
-        self.shared.env.is_dirty()
-    }
-
-    /// Measures how much all tasks take, for the store's quota and for those who count.
-    pub fn measure(&self) -> Result<u64, StoreError> {
-        let fs = self.shared.env.fs.as_ref();
-        let mut used = 0;
-        for folder in Folder::HEALTHY.into_iter().chain([Folder::Quarantine]) {
-            let path = folder.path();
-            let bytes = files::tree_bytes(fs, &path);
-            used += bytes.map_err(|error| StoreError::io(format!("measuring {path}"), error))?;
-        }
-        self.shared.env.note_used(used);
-        Ok(used)
-    }
-
-    /// Bytes of `tasks.db`.
-    pub fn catalog_bytes(&self) -> u64 {
-        let path = StorePath::ROOT.join(layout::CATALOG);
-        self.shared.env.fs.stat(&path).ok().flatten().map_or(0, |stat| stat.len)
     }
 
     /// How a store works.

@@ -15,7 +15,7 @@
 //! | types, words and ranges of parameters | yes | yes | yes | yes | yes |
 //! | roles | six | four | `user`, `assistant` | `system`, `user`, `assistant`, `tool`* | `system`, `user`, `assistant`, `tool` |
 //! | the first message | any | any | `user` | any | any |
-//! | the last message | any | any | `assistant` only for models that go on with it, no space at its end | any | any |
+//! | the last message | not two of `assistant`* | any | `assistant` only for models that go on with it, no space at its end | not two of `assistant`* | not `assistant` |
 //! | the same role twice | taken | taken | refused* | taken | taken |
 //! | a call has a result before anything else comes | yes | yes* (else anywhere behind it) | in the next message, first | yes* | yes |
 //! | a result has a call, and a call one result | yes | yes | yes | yes*, by `tool_name` | yes |

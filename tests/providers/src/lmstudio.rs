@@ -5,7 +5,7 @@ use std::collections::HashSet;
 
 use serde_json::{Map, Value};
 
-use crate::openai::{Group, arguments, name};
+use crate::openai::{Group, answered, arguments, name};
 use crate::openai_words::{
     OpenAi, empty_array, image_url, length, no_json, only_with, range, schema, size as check_size, tool_name,
 };
@@ -106,7 +106,8 @@ fn messages(messages: &[Value]) -> Result<(), Refusal> {
             group.calls = calls(&format!("{path}.tool_calls"), list(message, "tool_calls"))?;
         }
     }
-    group.close(messages.len())
+    group.close(messages.len())?;
+    answered(messages, 0)
 }
 
 fn parts(path: &str, parts: &[Value]) -> Result<(), Refusal> {

@@ -156,7 +156,13 @@ pub fn check_with(body: &Value, size: usize, rules: &Rules) -> Result<(), Refusa
     if list(body, "messages").is_empty() && rules.strict {
         return Err(refuse("messages is required"));
     }
-    unanswered(list(body, "messages").len(), &open)
+    unanswered(list(body, "messages").len(), &open)?;
+    let roles = list(body, "messages").iter().rev().map(|message| &message["role"]);
+    if rules.strict && roles.take(2).filter(|role| **role == "assistant").count() == 2 {
+        // It goes on with the last one, and the model answers itself.
+        return Err(refuse("the last two messages are the assistant's"));
+    }
+    Ok(())
 }
 
 fn unanswered(at: usize, open: &[&str]) -> Result<(), Refusal> {

@@ -183,7 +183,20 @@ fn messages(messages: &[Value], rules: &Rules) -> Result<(), Refusal> {
         group.close(at)?;
         group.calls = own;
     }
-    group.close(messages.len())
+    group.close(messages.len())?;
+    if rules.strict { answered(messages, 1) } else { Ok(()) }
+}
+
+/// OpenAI answers whoever spoke last; servers of the same API go on with an answer, but not with two of them.
+pub(crate) fn answered(messages: &[Value], most: usize) -> Result<(), Refusal> {
+    let last = messages.iter().rev().take_while(|message| message["role"] == "assistant").count();
+    if last <= most {
+        return Ok(());
+    }
+    Err(Refusal::invalid(match most {
+        0 => "Assistant response prefill is incompatible with enable_thinking.",
+        _ => "Cannot have 2 or more assistant messages at the end of the list.",
+    }))
 }
 
 fn tool<'a>(

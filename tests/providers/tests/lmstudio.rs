@@ -68,6 +68,8 @@ fn each_rule_refuses_a_bad_request() {
             ("/tools/0/function/parameters/type", Some(json!("array")), "Invalid schema for function 'read': schema must be a JSON Schema of 'type: \"object\"', got 'type: \"array\"'."),
         ],
     );
+    let last = bent(&with_calls(), "/messages/-", Some(json!({"role": "assistant", "content": "Done"})));
+    assert_eq!(says(IT, &last).unwrap(), "Assistant response prefill is incompatible with enable_thinking.");
     let named = bent(&with_calls(), "/messages/1/name", Some(json!("Anna B")));
     assert!(says(IT, &named).unwrap().contains("does not match pattern"));
 }

@@ -31,7 +31,7 @@ fn good_requests_are_taken() {
     for good in [
         with_calls(),
         body(
-            json!([{"role": "assistant", "content": "x\u{0}\u{2028}"}, {"role": "assistant", "content": "y"}]),
+            json!([{"role": "assistant", "content": "x\u{0}\u{2028}"}, {"role": "assistant", "content": "y"}, {"role": "user", "content": "z"}]),
         ),
         body(json!([{"role": "user"}])),
         json!({

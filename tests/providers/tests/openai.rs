@@ -34,7 +34,9 @@ fn good_requests_are_taken() {
     for good in [
         body(json!([{"role": "user", "content": ""}])),
         body(json!([{"role": "developer", "content": [{"type": "text", "text": "x\u{0}\u{2028}"}]}])),
-        body(json!([{"role": "assistant", "content": "first"}, {"role": "assistant", "content": "again"}])),
+        body(
+            json!([{"role": "assistant", "content": "first"}, {"role": "assistant", "content": "again"}, {"role": "user", "content": "?"}]),
+        ),
         body(json!([{"role": "assistant", "content": null, "refusal": "No."}])),
         body(json!([{"role": "assistant", "content": [{"type": "refusal", "refusal": "No."}]}])),
         body(json!([{"role": "assistant", "audio": {"id": "audio_1"}}])),
@@ -166,6 +168,10 @@ fn calls_are_followed_by_their_results() {
     let many: Vec<Value> = (0..129).map(|at| call(&format!("c{at}"))).collect();
     let said = says(IT, &bent(&with_calls(), "/messages/2/tool_calls", Some(json!(many)))).unwrap();
     assert_eq!(said, "Invalid 'messages[2].tool_calls': array too long. Expected an array with maximum length 128, but got an array with length 129 instead.");
+    // OpenAI does not mind; others of its kind do.
+    let twice = bent(&with_calls(), "/messages/-", Some(json!({"role": "assistant", "content": "Really."})));
+    assert_eq!(says(IT, &twice).unwrap(), "Cannot have 2 or more assistant messages at the end of the list.");
+    assert_eq!(says_by(IT, &twice, &Rules { strict: false, ..Rules::openai() }), None);
     let open = body(json!([{"role": "assistant", "tool_calls": [call("a")]}]));
     assert_eq!(says(IT, &open).unwrap(), unanswered("a"));
 }

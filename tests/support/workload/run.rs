@@ -412,6 +412,7 @@ impl<'a> Hand<'a> {
                     cache_creation_tokens: 0,
                     cache_read_tokens: 1,
                     counted_tokens: None,
+                    tools_tokens: 0,
                 };
                 let values = [input_tokens, output_tokens, 0, 1].map(|number| number.to_string());
                 let print = made::print(made::USAGE.iter().copied().zip(values.iter().map(String::as_str)));
@@ -615,5 +616,6 @@ fn summary(summary: String, end_seq: u64) -> SummaryRecord {
         strategy: "summarize".to_owned(),
         model: "none".to_owned(),
         timestamp: "2026-01-01T00:00:00Z".parse().unwrap(),
+        sections: None,
     }
 }

@@ -9,6 +9,7 @@ from typing import Any, TypeVar
 
 from . import _address
 from ._calls import ClientCalls, TaskCalls
+from ._hooks import HookErrors, HookFailure
 from .types import TaskInfo
 
 C = TypeVar("C", bound="ClientBase")
@@ -72,6 +73,15 @@ class TaskBase:
         """How long the lease lives without being renewed; None without a lease."""
         self._calls = TaskCalls(info.uuid, lease_generation)
         self._had = lease_generation
+        self.inherited_from = ""
+        """The task that this one took over from when it was started; empty if there was none."""
+        self.inheritance_comment = ""
+        """With it: a comment for people, as to post on the issue."""
+        self.hook_errors: HookErrors = "continue"
+        """What a hook that raises does. `continue`: it is logged and kept in `hook_failures`, the next one is called, and
+        the task ends all the same. `stop`: HookFailed is raised, and the task goes on."""
+        self.hook_failures: list[HookFailure] = []
+        """The hooks that raised when the task was last completed or stopped."""
 
     def __repr__(self) -> str:
         return f"<{type(self).__name__} {self.uuid} {self.info.status}, lease {self.lease_generation}>"

@@ -23,10 +23,12 @@ from .types import (
     Appended,
     ChatMessage,
     ContextUsage,
+    InheritanceContext,
     NewMessage,
     Plan,
     PlanAppended,
     Pressure,
+    PreviousContext,
     Rewound,
     ServerInfo,
     StoredMessage,
@@ -98,7 +100,8 @@ def appended(response: pb.AppendMessageResponse | pb.AppendMessagesResponse) -> 
     return Appended(response.seq, response.tokens, response.duplicate, response.pressure)
 
 
-def _nothing(response: Message) -> None:
+def nothing(response: Message) -> None:
+    """For answers that say no more than that it was done."""
     return None
 
 
@@ -140,6 +143,8 @@ class ClientCalls:
         config: TaskConfig | Mapping[str, Any] | None,
         task_uuid: str | None,
         lease_generation: int,
+        inherit: str,
+        system_message: str,
     ) -> Call[pb.StartTaskResponse]:
         """The id is made here, so that a repeated call cannot make a second task."""
         request = pb.StartTaskRequest(
@@ -150,8 +155,33 @@ class ClientCalls:
             holder=self.holder,
             request_id=new_request_id(),
             lease_generation=lease_generation,
+            inherit=inherit,
+            system_message=system_message,
         )
         return Call("StartTask", request, lambda response: response)
+
+    def fork_task(
+        self, task_uuid: str, at_seq: int, new_uuid: str | None, request_id: str | None
+    ) -> Call[pb.ForkTaskResponse]:
+        """The id is made here, so that a repeated call cannot make a second task."""
+        request = pb.ForkTaskRequest(
+            task_uuid=task_uuid,
+            at_seq=at_seq,
+            new_task_uuid=new_task_uuid() if new_uuid is None else new_uuid,
+            holder=self.holder,
+            request_id=_request_id(request_id),
+        )
+        return Call("ForkTask", request, lambda response: response)
+
+    def previous_contexts(
+        self, key: TaskKey | Mapping[str, str], user: str, limit: int
+    ) -> Call[list[PreviousContext]]:
+        request = pb.FindPreviousContextsRequest(key=_key(key), user=user, limit=limit)
+        return Call("FindPreviousContexts", request, lambda response: list(response.contexts), reads=True)
+
+    def inheritance_context(self, task_uuid: str, max_summary_tokens: int) -> Call[InheritanceContext]:
+        request = pb.GetInheritanceContextRequest(task_uuid=task_uuid, max_summary_tokens=max_summary_tokens)
+        return Call("GetInheritanceContext", request, lambda response: response, reads=True)
 
     def resume_task(self, task_uuid: str, lease_generation: int) -> Call[pb.ResumeTaskResponse]:
         request = pb.ResumeTaskRequest(
@@ -233,7 +263,7 @@ class TaskCalls:
             message_json=message_json(new.message),
             pinned=new.pinned,
             output_ref=new.output_ref,
-            **self._mutation(request_id),
+            **self.mutation(request_id),
         )
 
     def get(self) -> Call[TaskState]:
@@ -254,13 +284,13 @@ class TaskCalls:
         )
 
     def pin(self, seq: int) -> Call[None]:
-        return Call("PinMessage", pb.PinMessageRequest(seq=seq, **self._mutation()), _nothing)
+        return Call("PinMessage", pb.PinMessageRequest(seq=seq, **self.mutation()), nothing)
 
     def unpin(self, seq: int) -> Call[None]:
-        return Call("UnpinMessage", pb.UnpinMessageRequest(seq=seq, **self._mutation()), _nothing)
+        return Call("UnpinMessage", pb.UnpinMessageRequest(seq=seq, **self.mutation()), nothing)
 
     def rewind(self, seq: int) -> Call[Rewound]:
-        request = pb.RewindTaskRequest(seq=seq, **self._mutation())
+        request = pb.RewindTaskRequest(seq=seq, **self.mutation())
         return Call("RewindTask", request, lambda response: response)
 
     def record_tool_call(
@@ -283,13 +313,13 @@ class TaskCalls:
             error=error or "",
             duration_ms=duration_ms,
             message_seq=message_seq,
-            **self._mutation(request_id),
+            **self.mutation(request_id),
         )
         return Call("RecordToolCall", request, lambda response: response)
 
     def append_plan(self, content: Any, plan_type: str, request_id: str | None) -> Call[PlanAppended]:
         request = pb.AppendPlanRequest(
-            plan_type=plan_type, plan_content_json=dump(content), **self._mutation(request_id)
+            plan_type=plan_type, plan_content_json=dump(content), **self.mutation(request_id)
         )
         return Call("AppendPlan", request, lambda response: response)
 
@@ -324,7 +354,7 @@ class TaskCalls:
             output_tokens=output_tokens,
             cache_creation_tokens=cache_creation_tokens,
             cache_read_tokens=cache_read_tokens,
-            **self._mutation(),
+            **self.mutation(),
         )
         return Call("RecordUsage", request, lambda response: response.pressure)
 
@@ -336,24 +366,24 @@ class TaskCalls:
             tool_calls=tool_calls,
             tokens=tokens,
             compressions=compressions,
-            **self._mutation(),
+            **self.mutation(),
         )
         return Call("UpdateStatistics", request, lambda response: response.statistics)
 
     def update(self, config: TaskConfig | Mapping[str, Any]) -> Call[TaskInfo]:
-        request = pb.UpdateTaskRequest(config=_config(config), **self._mutation())
+        request = pb.UpdateTaskRequest(config=_config(config), **self.mutation())
         return Call("UpdateTask", request, _task)
 
     def pause(self) -> Call[TaskInfo]:
-        return Call("PauseTask", pb.PauseTaskRequest(**self._mutation()), _task)
+        return Call("PauseTask", pb.PauseTaskRequest(**self.mutation()), _task)
 
     def complete(self, final_summary: str) -> Call[TaskInfo]:
-        request = pb.CompleteTaskRequest(final_summary=final_summary, **self._mutation())
+        request = pb.CompleteTaskRequest(final_summary=final_summary, **self.mutation())
         return Call("CompleteTask", request, _task)
 
     def fail(self, error_message: str, final_summary: str) -> Call[TaskInfo]:
         request = pb.FailTaskRequest(
-            error_message=error_message, final_summary=final_summary, **self._mutation()
+            error_message=error_message, final_summary=final_summary, **self.mutation()
         )
         return Call("FailTask", request, _task)
 
@@ -361,8 +391,8 @@ class TaskCalls:
         """A removed task remembers no request ids: that it is gone is the answer to a repeated call."""
         return Call(
             "DeleteTask",
-            pb.DeleteTaskRequest(**self._mutation()),
-            _nothing,
+            pb.DeleteTaskRequest(**self.mutation()),
+            nothing,
             none_if=lambda error, repeated: repeated and isinstance(error, TaskNotFound),
         )
 
@@ -371,7 +401,8 @@ class TaskCalls:
         request = pb.RenewLeaseRequest(task_uuid=self.task_uuid, lease_generation=self.lease_generation)
         return Call("RenewLease", request, lambda response: response.lease_ttl.ToTimedelta(), reads=True)
 
-    def _mutation(self, request_id: str | None = None) -> dict[str, Any]:
+    def mutation(self, request_id: str | None = None) -> dict[str, Any]:
+        """What every change carries."""
         return {
             "task_uuid": self.task_uuid,
             "request_id": _request_id(request_id),

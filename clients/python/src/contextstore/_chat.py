@@ -1,6 +1,6 @@
 """Calls of one task whose answers come piece by piece and cannot be taken up in the middle. No I/O.
 
-They are repeated as long as nothing has arrived, and never after that.
+They are repeated as long as nothing has arrived; after that only those of which the server knows what became.
 """
 
 from __future__ import annotations
@@ -38,6 +38,8 @@ class Streamed(Generic[T]):
     method: str
     request: Message
     take: Callable[[Any], Iterator[T]]
+    repeats: bool = False
+    """Whether the call may be made again after something has arrived: its request id has the server know it."""
 
 
 def chat(

@@ -19,7 +19,15 @@ from ._cursors import Cursor
 from ._retry import Attempts, StreamAttempts
 from .errors import ContextStoreError, from_rpc_error
 from .task import Task
-from .types import ServerInfo, TaskConfig, TaskInfo, TaskKey, TaskState
+from .types import (
+    InheritanceContext,
+    PreviousContext,
+    ServerInfo,
+    TaskConfig,
+    TaskInfo,
+    TaskKey,
+    TaskState,
+)
 from .v1 import context_store_pb2 as pb
 from .v1.context_store_pb2_grpc import ContextStoreStub
 
@@ -88,6 +96,8 @@ class Client(ClientBase):
         config: TaskConfig | Mapping[str, Any] | None = None,
         task_uuid: str | None = None,
         lease_generation: int = 0,
+        inherit: str = "",
+        system_message: str = "",
         timeout: float | None = None,
     ) -> Task:
         """Makes a task, or takes up the running one with the id `task_uuid`.
@@ -95,10 +105,48 @@ class Client(ClientBase):
         A task that another client works on raises LeaseHeld. `lease_generation` is what the caller last had, if it
         wants to know by StaleLease that somebody else worked on the task since. The lease is kept alive by every
         change and by `Task.renew_lease`; this client does not renew it in the background.
+
+        `inherit` says what a new task takes over: `AUTO` (the same as nothing: from the newest task that
+        `previous_contexts` finds, if the configuration wants that), `NEVER`, or the id of a task that ended. What was
+        taken over is told by `inherited_from` and `inheritance_comment` of the task. `system_message` is appended as
+        the first message of a new task.
         """
-        call = self._calls.start_task(key, user, config, task_uuid, lease_generation)
+        call = self._calls.start_task(key, user, config, task_uuid, lease_generation, inherit, system_message)
+        response = self._run(call, timeout)
+        task = Task(self, response.task, response.lease_generation, response.lease_ttl.ToTimedelta())
+        task.inherited_from, task.inheritance_comment = response.inherited_from, response.inheritance_comment
+        return task
+
+    def fork_task(
+        self,
+        task_uuid: str,
+        *,
+        at_seq: int = 0,
+        new_task_uuid: str | None = None,
+        request_id: str | None = None,
+        timeout: float | None = None,
+    ) -> Task:
+        """Makes another task out of the first messages of one, up to `at_seq`, or of all; each of the two stands alone."""
+        call = self._calls.fork_task(task_uuid, at_seq, new_task_uuid, request_id)
         response = self._run(call, timeout)
         return Task(self, response.task, response.lease_generation, response.lease_ttl.ToTimedelta())
+
+    def previous_contexts(
+        self,
+        key: TaskKey | Mapping[str, str],
+        user: str = "",
+        *,
+        limit: int = 0,
+        timeout: float | None = None,
+    ) -> list[PreviousContext]:
+        """Tasks that ended and that a task with this key and user would go on with, newest first."""
+        return self._run(self._calls.previous_contexts(key, user, limit), timeout)
+
+    def inheritance_context(
+        self, task_uuid: str, *, max_summary_tokens: int = 0, timeout: float | None = None
+    ) -> InheritanceContext:
+        """What a task would take over from one that ended; NothingToInherit if there is nothing."""
+        return self._run(self._calls.inheritance_context(task_uuid, max_summary_tokens), timeout)
 
     def resume_task(self, task_uuid: str, *, lease_generation: int = 0, timeout: float | None = None) -> Task:
         """Goes on with a paused task."""
@@ -191,4 +239,6 @@ class Client(ClientBase):
                 error = from_rpc_error(raised)
             finally:
                 call.cancel()
-            self._pause(attempts.pause_after(error, repeatable=not arrived))
+            if arrived and streamed.repeats:
+                attempts = Attempts(self.timeout)
+            self._pause(attempts.pause_after(error, repeatable=streamed.repeats or not arrived))

@@ -51,6 +51,10 @@ class TooLarge(InvalidField):
     """The request is larger than the server takes."""
 
 
+class SummaryRefused(InvalidField):
+    """A summary is empty, not smaller than what it stands for, or leaves out what it has to name."""
+
+
 class NotFound(ContextStoreError):
     """There is no such thing."""
 
@@ -71,6 +75,14 @@ class SummaryNotFound(NotFound):
     """The task has no summary."""
 
 
+class CompactionNotFound(NotFound):
+    """The compaction was committed or given up, or its time is over: begin again."""
+
+
+class NothingToInherit(NotFound):
+    """The task has neither a summary nor a plan that another could take over."""
+
+
 class TaskExists(ContextStoreError):
     """A task with that id is paused or has ended."""
 
@@ -89,6 +101,10 @@ class RequestIdReused(FailedPrecondition):
 
 class NothingToUndo(FailedPrecondition):
     """No compaction is in force that could be undone."""
+
+
+class LimitUnknown(FailedPrecondition):
+    """The limit of the task's model is not known, and the strategy `compact` does not guess."""
 
 
 class Quarantined(FailedPrecondition):
@@ -133,6 +149,10 @@ class ViewRewritten(StaleView):
 
 class RewriteInFlight(Aborted):
     """The view is being rewritten by another call."""
+
+
+class HookFailed(Aborted):
+    """A hook raised (see `__cause__`), and `hook_errors` of its task is `stop`: the call was not made."""
 
 
 class Stalled(Aborted):
@@ -239,6 +259,10 @@ BY_REASON: dict[str, type[ContextStoreError]] = {
         "PROVIDER_NOT_CONFIGURED": ProviderNotConfigured,
         "PROVIDER_REFUSED": ProviderRefused,
         "PROVIDER_FAILED": ProviderFailed,
+        "LIMIT_UNKNOWN": LimitUnknown,
+        "COMPACTION_NOT_FOUND": CompactionNotFound,
+        "SUMMARY_REFUSED": SummaryRefused,
+        "NOTHING_TO_INHERIT": NothingToInherit,
     }.items()
 }
 """The class of each reason of `contextstore.v1.ErrorReason`."""

@@ -2,20 +2,26 @@
 
 from __future__ import annotations
 
+import inspect
 import itertools
-from collections.abc import Generator, Iterable, Mapping
+from collections.abc import Callable, Generator, Iterable, Mapping
 from datetime import timedelta
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeAlias
 
-from . import _chat, _cursors
+from . import _chat, _compress, _cursors
 from ._base import TaskBase
+from ._hooks import Ending, HookFailure, Hooks, report
 from ._pipeline import Pipeline
 from ._stream import AppendStream
+from .compaction import Compaction
 from .errors import ContextStoreError
 from .types import (
     Appended,
     ChatEvent,
     ChatMessage,
+    CompressionConfig,
+    CompressProgress,
+    CompressResult,
     ContextUsage,
     Event,
     NewMessage,
@@ -23,6 +29,7 @@ from .types import (
     Plan,
     PlanAppended,
     Pressure,
+    PruneConfig,
     Record,
     Rewound,
     StoredMessage,
@@ -33,10 +40,21 @@ from .types import (
     TaskStatistics,
     ToolCallRecorded,
     Tools,
+    Undone,
+    WindowConfig,
 )
 
 if TYPE_CHECKING:
     from .client import Client
+
+
+Hook: TypeAlias = "Callable[[Ending[Task]], object]"
+"""Called before a task ends."""
+
+
+def _refuse_coroutine(hook: Hook) -> None:
+    if inspect.iscoroutinefunction(hook):
+        raise TypeError("the hook is a coroutine function, which only an AsyncTask can await")
 
 
 class Task(TaskBase):
@@ -51,6 +69,7 @@ class Task(TaskBase):
         self, client: Client, info: TaskInfo, lease_generation: int, lease_ttl: timedelta | None
     ) -> None:
         super().__init__(info, lease_generation, lease_ttl)
+        self._hooks: Hooks[Task] = Hooks()
         self.client = client
         """The client it belongs to."""
 
@@ -131,6 +150,62 @@ class Task(TaskBase):
     def rewind(self, seq: int, *, timeout: float | None = None) -> Rewound:
         """Takes the view back to what it was after a message. The log keeps everything."""
         return self.client._run(self._calls.rewind(seq), timeout)
+
+    # Keeping it small
+
+    def compress(
+        self,
+        strategy: str | None = None,
+        *,
+        target_tokens: int | None = None,
+        overrides: CompressionConfig | Mapping[str, Any] | None = None,
+        prune: PruneConfig | Mapping[str, Any] | None = None,
+        window: WindowConfig | Mapping[str, Any] | None = None,
+        on_progress: Callable[[CompressProgress], object] | None = None,
+        request_id: str | None = None,
+        timeout: float | None = None,
+    ) -> CompressResult:
+        """Compresses the context now, whatever its pressure; others may append and read meanwhile.
+
+        `strategy` is `summarize`, `compact`, `prune` or `window`; without one, the task's own. `target_tokens` are what
+        the view is to have afterwards, at most; `overrides`, `prune` and `window` are what is to be otherwise than
+        configured. A context of which nothing can go is no error: `compressed` is false, and `reason` says why.
+        `on_progress` is called with each step. The server goes on if the caller goes away; `timeout` is for the whole
+        call, and without one the server watches over its summariser.
+        """
+        call = _compress.compress(self._calls, strategy, target_tokens, overrides, prune, window, request_id)
+        outcome = _compress.Outcome(on_progress)
+        for event in self.client._stream(call, timeout):
+            outcome.take(event)
+        return outcome.result()
+
+    def begin_compaction(
+        self,
+        strategy: str | None = None,
+        *,
+        target_tokens: int | None = None,
+        overrides: CompressionConfig | Mapping[str, Any] | None = None,
+    ) -> Compaction:
+        """Asks for what to summarise, for an agent that summarises by itself; see Compaction.
+
+        Nothing else compresses the task until it is committed or given up, or its time is over.
+        """
+        call = _compress.begin(self._calls, strategy, target_tokens, overrides)
+        stream = self.client._stream(call, self.client.stream_timeout)
+        return Compaction(self.client, self._calls, stream)
+
+    def undo_compaction(self, *, request_id: str | None = None, timeout: float | None = None) -> Undone:
+        """Takes back the newest compaction in force: the view is what it was before, and what was appended since.
+
+        NothingToUndo if there is none. Automatic compression waits for new messages then.
+        """
+        return self.client._run(_compress.undo(self._calls, request_id), timeout)
+
+    def fork(
+        self, at_seq: int = 0, *, new_task_uuid: str | None = None, timeout: float | None = None
+    ) -> Task:
+        """Makes another task out of the messages up to `at_seq`, or of all; each of the two stands alone."""
+        return self.client.fork_task(self.uuid, at_seq=at_seq, new_task_uuid=new_task_uuid, timeout=timeout)
 
     # The model
 
@@ -309,8 +384,36 @@ class Task(TaskBase):
         """Keeps the lease alive; answers for how long."""
         return self.client._run(self._calls.renew_lease(), timeout)
 
+    # Hooks
+
+    def on_complete(self, name: str, hook: Hook) -> None:
+        """Has a hook called before the task is completed, behind those that were registered before it.
+
+        It is called with an Ending by `complete` of this object, in the agent's own process. One of the same name takes
+        the place of the first. `hook_errors` says what an error does. If `complete` has to be called again, so are they.
+        """
+        _refuse_coroutine(hook)
+        self._hooks.register(("completed",), name, hook)
+
+    def on_stop(self, name: str, hook: Hook) -> None:
+        """The same before the task is paused or failed."""
+        _refuse_coroutine(hook)
+        self._hooks.register(("paused", "failed"), name, hook)
+
+    def _before(self, ending: Ending[Task]) -> None:
+        self.hook_failures = []
+        for name, hook in self._hooks.of(ending.status):
+            try:
+                hook(ending)
+            except Exception as error:
+                self.hook_failures.append(HookFailure(name, error))
+                report(self.uuid, ending.status, self.hook_failures[-1], self.hook_errors)
+
+    # Its end
+
     def pause(self, *, timeout: float | None = None) -> TaskInfo:
         """Puts the task aside; the lease ends."""
+        self._before(Ending(self, "paused"))
         return self._without_lease(self.client._run(self._calls.pause(), timeout))
 
     def resume(self, *, timeout: float | None = None) -> TaskInfo:
@@ -319,11 +422,13 @@ class Task(TaskBase):
         return self._with_lease_of(resumed)
 
     def complete(self, final_summary: str = "", *, timeout: float | None = None) -> TaskInfo:
-        """Ends the task well. `final_summary` is what is to be remembered of it."""
+        """Ends the task well. `final_summary` is what is to be remembered of it; without one, the server makes it."""
+        self._before(Ending(self, "completed", final_summary))
         return self._without_lease(self.client._run(self._calls.complete(final_summary), timeout))
 
     def fail(self, error_message: str, *, final_summary: str = "", timeout: float | None = None) -> TaskInfo:
         """Ends the task badly."""
+        self._before(Ending(self, "failed", final_summary, error_message))
         return self._without_lease(self.client._run(self._calls.fail(error_message, final_summary), timeout))
 
     def delete(self, *, timeout: float | None = None) -> None:

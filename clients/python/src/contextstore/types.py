@@ -18,6 +18,12 @@ TaskConfig: TypeAlias = task_pb2.TaskConfig
 """The configuration of a task."""
 CompressionConfig: TypeAlias = task_pb2.CompressionConfig
 """How a task's context is kept small."""
+PruneConfig: TypeAlias = task_pb2.PruneConfig
+"""How the strategy `prune` chooses."""
+WindowConfig: TypeAlias = task_pb2.WindowConfig
+"""What the strategy `window` keeps."""
+InheritanceConfig: TypeAlias = task_pb2.InheritanceConfig
+"""What a task takes over from an earlier one."""
 TaskStatistics: TypeAlias = task_pb2.TaskStatistics
 """A task's counters."""
 TaskState: TypeAlias = pb.GetTaskResponse
@@ -32,6 +38,16 @@ ServerInfo: TypeAlias = pb.GetServerInfoResponse
 """What the server is and what it takes."""
 Rewound: TypeAlias = pb.RewindTaskResponse
 """The new `generation` of a view that was taken back, and its `pressure`."""
+CompressProgress: TypeAlias = pb.CompressResponse.Progress
+"""How far a compression is: its `stage`, and the messages and tokens it is about."""
+CompressResult: TypeAlias = pb.CompressDone
+"""What a compression did: `compressed`, or the `reason` why not, and the numbers before and after."""
+Undone: TypeAlias = pb.UndoCompactionResponse
+"""The new `generation` of a view whose compaction was taken back, and its `pressure`."""
+PreviousContext: TypeAlias = pb.PreviousContext
+"""A task that ended, which another can go on with."""
+InheritanceContext: TypeAlias = pb.GetInheritanceContextResponse
+"""What a task would take over from an earlier one: its `text`, and a `comment` for people."""
 ToolCallRecorded: TypeAlias = pb.RecordToolCallResponse
 """The `seq` of a recorded tool call, and whether it is a `duplicate`."""
 PlanAppended: TypeAlias = pb.AppendPlanResponse

@@ -4,7 +4,7 @@ use serde_json::{Map, Value, json};
 
 use super::flatten::cost;
 use super::{AskError, Question};
-use crate::compress::prompt::{Purpose, Wanted};
+use crate::compress::prompt::Wanted;
 use crate::llm::{Gateway, LlmError, thinks};
 use crate::model::Provider;
 
@@ -42,12 +42,7 @@ pub(super) struct Shape {
 impl Shape {
     pub(super) fn new(gateway: &Gateway, question: &Question<'_>, gaps: Option<usize>) -> Self {
         let Question { provider, model, budget, window, .. } = *question;
-        let summaries = match (question.purpose, gaps) {
-            (_, Some(gaps)) => gaps as u64,
-            // What is retained comes on top.
-            (Purpose::Compaction { retain: true }, None) => 2,
-            (Purpose::Compaction { retain: false } | Purpose::Final | Purpose::Gaps, None) => 1,
-        };
+        let summaries = gaps.map_or(1, |gaps| gaps as u64);
         let thinking = thinks(model);
         let thoughts = match provider {
             Provider::OpenAi | Provider::OpenAiResponses if thinking => THOUGHTS_OF_OPENAI,

@@ -10,7 +10,7 @@ use crate::context::extract::Piece;
 use crate::model::StoreError;
 
 /// Most characters of a message, whatever is configured.
-const MAX_CHARS: usize = 10_000;
+const MAX_CHARS: usize = 100_000;
 
 /// Flattens the messages of gaps, of which `gaps` has the counts, in order, behind `skip` others. Of each message `chars`
 /// characters are told, and of each gap as much as fits: messages in its middle are left out first.

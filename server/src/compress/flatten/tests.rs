@@ -5,7 +5,7 @@ use serde_json::{Value, json};
 use super::super::testing::material_of;
 use super::*;
 
-const GO: AtomicBool = AtomicBool::new(false);
+static GO: AtomicBool = AtomicBool::new(false);
 
 fn lines(messages: &[Value]) -> String {
     messages.iter().map(|message| format!("{message}\n")).collect()

@@ -14,7 +14,7 @@ use std::ops::Range;
 
 use super::{Policy, Strategy};
 use crate::model::{LiteralKind, Role};
-pub use prune::Keywords;
+pub use prune::{Keywords, NOTE};
 
 /// Messages of a view that stay or go together.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -25,6 +25,8 @@ pub struct Group {
     pub messages: u64,
     /// Their tokens.
     pub tokens: u64,
+    /// The same if all that can be made smaller is made as small as can be.
+    pub least: u64,
     /// Who speaks first.
     pub role: Role,
     /// What it is, if it is not in the log.
@@ -86,9 +88,12 @@ pub trait Choose: Send {
 /// The chooser of a strategy.
 pub fn chooser(policy: &Policy, strategy: Strategy, whole: Whole) -> Box<dyn Choose> {
     match strategy {
-        Strategy::Summarize => Box::new(summarize::Summarize::new(policy)),
+        Strategy::Summarize => Box::new(summarize::Summarize::new(policy, whole)),
         Strategy::Compact => Box::new(compact::Compact::new(policy, whole)),
         Strategy::Prune => Box::new(prune::Prune::new(policy, whole)),
         Strategy::Window => Box::new(window::Window::new(policy, whole)),
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -16,6 +16,9 @@ const MOST_GROUPS: usize = 1 << 16;
 /// Places in which something may be missing: each takes room in the log.
 const MOST_RANGES: usize = 1000;
 
+/// Tokens of a note that says how many are missing.
+pub const NOTE: u64 = 12;
+
 /// Markers of agents' own frameworks for what is important.
 const MARKERS: [&str; 3] = ["[SYSTEM:", "[User", "[TASK"];
 const APPROVALS: [&str; 2] = ["duck_call", "approval"];
@@ -109,9 +112,18 @@ impl Prune {
 
     fn shrink(&mut self, most: u64) {
         while self.tokens > most || self.best.len() > MOST_GROUPS {
-            let Some(Reverse(worst)) = self.best.pop() else { break };
+            if !self.drop_worst() {
+                break;
+            }
+        }
+    }
+
+    fn drop_worst(&mut self) -> bool {
+        let worst = self.best.pop();
+        if let Some(Reverse(worst)) = &worst {
             self.tokens -= worst.tokens;
         }
+        worst.is_some()
     }
 }
 
@@ -130,22 +142,29 @@ impl Choose for Prune {
     }
 
     fn choose(mut self: Box<Self>, fixed: u64) -> Choice {
-        self.shrink(self.goal.saturating_sub(fixed));
-        let mut best: Vec<Candidate> = self.best.into_iter().map(|Reverse(candidate)| candidate).collect();
+        let room = self.goal.saturating_sub(fixed);
+        self.shrink(room);
         loop {
-            let keep = in_order(&best);
-            if keep.len() <= MOST_RANGES {
+            let keep = in_order(&self.best);
+            // A note stands before, between and behind them.
+            let notes = NOTE * (keep.len() as u64 + 1);
+            let fits = self.tokens.saturating_add(notes) <= room && keep.len() <= MOST_RANGES;
+            if fits || keep.is_empty() {
                 return Choice { keep, gone: Gone::Gaps };
             }
-            // The worst tenth goes.
-            best.sort_unstable_by(|a, b| b.cmp(a));
-            best.truncate(best.len() - best.len().div_ceil(10));
+            if keep.len() > MOST_RANGES {
+                // The worst tenth goes.
+                for _ in 0..self.best.len().div_ceil(10) {
+                    self.drop_worst();
+                }
+            }
+            self.shrink(room.saturating_sub(notes));
         }
     }
 }
 
-fn in_order(groups: &[Candidate]) -> Vec<Range<u64>> {
-    let mut places: Vec<(u64, u64)> = groups.iter().map(|group| group.places).collect();
+fn in_order(groups: &BinaryHeap<Reverse<Candidate>>) -> Vec<Range<u64>> {
+    let mut places: Vec<(u64, u64)> = groups.iter().map(|Reverse(group)| group.places).collect();
     places.sort_unstable();
     let mut ranges = Vec::new();
     for (from, to) in places {

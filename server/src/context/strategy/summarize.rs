@@ -1,17 +1,21 @@
 //! `summarize`: the last messages stay, a summary stands for all others.
 
 use super::tail::Tail;
-use super::{Choice, Choose, Gone, Group};
+use super::{Choice, Choose, Gone, Group, Whole};
 use crate::context::Policy;
+
+/// Tokens that a summary has to have, at least.
+const SUMMARY: u64 = 84;
 
 pub(super) struct Summarize {
     keep: u64,
+    goal: u64,
     tail: Tail,
 }
 
 impl Summarize {
-    pub(super) fn new(policy: &Policy) -> Self {
-        Self { keep: policy.keep_recent_messages, tail: Tail::default() }
+    pub(super) fn new(policy: &Policy, whole: Whole) -> Self {
+        Self { keep: policy.keep_recent_messages, goal: whole.goal, tail: Tail::default() }
     }
 }
 
@@ -22,7 +26,10 @@ impl Choose for Summarize {
         self.tail.push(group, |messages, _| messages >= keep);
     }
 
-    fn choose(self: Box<Self>, _: u64) -> Choice {
+    fn choose(mut self: Box<Self>, fixed: u64) -> Choice {
+        // Of messages that would not fit even if they were cut, only the newest stay.
+        let room = self.goal.saturating_sub(fixed).saturating_sub(SUMMARY.max(self.goal / 5));
+        self.tail.cut_hard(room);
         let keep = if self.keep == 0 { Vec::new() } else { self.tail.places(0) };
         Choice { keep, gone: Gone::Summary }
     }

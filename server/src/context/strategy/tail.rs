@@ -8,48 +8,68 @@ use super::Group;
 /// The newest groups within a bound. The newest one stays, whatever its size.
 #[derive(Debug, Default)]
 pub(super) struct Tail {
-    groups: VecDeque<(Range<u64>, u64)>,
+    groups: VecDeque<Kept>,
     messages: u64,
     tokens: u64,
+}
+
+#[derive(Debug)]
+struct Kept {
+    places: Range<u64>,
+    tokens: u64,
+    least: u64,
 }
 
 impl Tail {
     /// Takes one more, and lets go of the oldest as long as `spare` says of what would be left (messages, tokens) that
     /// they are not needed.
     pub(super) fn push(&mut self, group: &Group, spare: impl Fn(u64, u64) -> bool) {
-        self.groups.push_back((group.places(), group.tokens));
+        let (tokens, least) = (group.tokens, group.least);
+        self.groups.push_back(Kept { places: group.places(), tokens, least });
         self.messages += group.messages;
-        self.tokens = self.tokens.saturating_add(group.tokens);
-        while let Some((places, tokens)) = self.groups.front().filter(|_| self.groups.len() > 1) {
-            let messages = self.messages - (places.end - places.start);
-            let left = self.tokens - tokens;
-            if !spare(messages, left) {
+        self.tokens = self.tokens.saturating_add(tokens);
+        while let Some(oldest) = self.groups.front().filter(|_| self.groups.len() > 1) {
+            let messages = self.messages - (oldest.places.end - oldest.places.start);
+            if !spare(messages, self.tokens - oldest.tokens) {
                 break;
             }
-            (self.messages, self.tokens) = (messages, left);
-            self.groups.pop_front();
+            self.drop_oldest();
         }
     }
 
     /// Lets go of the oldest while there are more than so many tokens.
     pub(super) fn cut(&mut self, most: u64) {
         while self.tokens > most && self.groups.len() > 1 {
-            let Some((places, tokens)) = self.groups.pop_front() else { break };
-            self.messages -= places.end - places.start;
-            self.tokens -= tokens;
+            self.drop_oldest();
         }
+    }
+
+    /// Lets go of the oldest while there are more than so many tokens even if all are made as small as can be.
+    pub(super) fn cut_hard(&mut self, most: u64) {
+        let mut least: u64 = self.groups.iter().map(|group| group.least).sum();
+        while least > most && self.groups.len() > 1 {
+            least -= self.drop_oldest();
+        }
+    }
+
+    /// Answers what it could have been made to.
+    fn drop_oldest(&mut self) -> u64 {
+        let Some(Kept { places, tokens, least }) = self.groups.pop_front() else { return 0 };
+        self.messages -= places.end - places.start;
+        self.tokens -= tokens;
+        least
     }
 
     /// Where it begins.
     pub(super) fn first(&self) -> Option<u64> {
-        self.groups.front().map(|(places, _)| places.start)
+        self.groups.front().map(|group| group.places.start)
     }
 
     /// Its messages, from some place on: neighbours together.
     pub(super) fn places(&self, from: u64) -> Vec<Range<u64>> {
         let mut ranges = Vec::new();
-        for (places, _) in self.groups.iter().filter(|(places, _)| places.start >= from) {
-            join(&mut ranges, places.clone());
+        for group in self.groups.iter().filter(|group| group.places.start >= from) {
+            join(&mut ranges, group.places.clone());
         }
         ranges
     }

@@ -1,7 +1,7 @@
 //! `window`: the last messages or tokens stay, the others go.
 
 use super::tail::Tail;
-use super::{Choice, Choose, Gone, Group, Whole};
+use super::{Choice, Choose, Gone, Group, NOTE, Whole};
 use crate::context::Policy;
 
 pub(super) struct Window {
@@ -33,8 +33,8 @@ impl Choose for Window {
     }
 
     fn choose(mut self: Box<Self>, fixed: u64) -> Choice {
-        // What has to stay stands in the same window.
-        self.tail.cut(self.tokens.saturating_sub(fixed));
+        // What has to stay stands in the same window, and so does the note that says what is missing.
+        self.tail.cut(self.tokens.saturating_sub(fixed + NOTE));
         Choice { keep: self.tail.places(0), gone: Gone::Note }
     }
 }

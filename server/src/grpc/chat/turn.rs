@@ -18,6 +18,7 @@ use super::super::{answer, convert, request};
 use super::{ANSWER, Item, message_of};
 use crate::infra::metrics;
 use crate::llm::{Answer, CallPiece, Event, LlmError, Payload, Request, Said, Usage};
+use crate::model::json::items;
 use crate::model::{Event as LogEvent, NewMessage, Provider, RequestId, Role, StoreError, TaskId};
 use crate::render::{RenderOptions, Rendering};
 use crate::store::{Append, AppendOutcome, Caller, RequestFile};
@@ -256,8 +257,19 @@ impl Turn {
             cache_creation_tokens: cache_creation,
             cache_read_tokens: cache_read,
             counted_tokens: None,
+            tools_tokens: self.tools_tokens().await,
         })
         .await;
+    }
+
+    /// What is counted of the tools that were sent: they are in what the provider charged.
+    async fn tools_tokens(&self) -> u64 {
+        let tools = self.options.tools();
+        if items(tools.as_str()).is_empty() {
+            return 0;
+        }
+        let usage = self.serving.with(|store| store.context_usage(self.id, Some(tools))).await;
+        usage.map_or(0, |usage| usage.tools_tokens)
     }
 
     /// A provider that does not say what it charged was called all the same.

@@ -4,8 +4,8 @@ use std::io;
 use std::sync::Arc;
 
 use crate::context::{Pressure, count_tokens};
-use crate::log::{Appended, Digest, Head, Line, LogKind, LogState, Row};
-use crate::model::{Durability, Event, InvalidField, NewMessage, RequestId, Status, StoreError, TaskConfig};
+use crate::log::{Appended, Digest, Head, Line, LogKind, Row};
+use crate::model::{Durability, Event, NewMessage, RequestId, Status, StoreError, TaskConfig};
 
 use super::policy::resolved;
 use super::shown::Before;
@@ -105,6 +105,8 @@ impl Task {
         let mut inner = self.inner.try_lock().ok()?;
         let ready =
             inner.view.is_some() && inner.frozen.is_none() && !inner.deleted && !inner.log.is_broken();
+        // That may have to be read.
+        let ready = ready && !inner.may_lead;
         ready.then(|| self.append_locked(&mut inner, prepared))
     }
 
@@ -122,10 +124,10 @@ impl Task {
         self.check_writable(inner)?;
         self.check_running(inner, "append to it")?;
         self.admit(inner, caller.lease_generation)?;
-        if append.message.pinned && inner.state.pins.len() >= LogState::MAX_PINS {
-            let problem = format!("would be the task's {}th; unpin another first", LogState::MAX_PINS + 1);
-            return Err(InvalidField::new("pinned", problem).into());
+        if append.message.pinned {
+            self.check_pin(inner, "pinned", tokens)?;
         }
+        self.put_in_front(inner)?;
         self.ensure_view(inner);
         // That may have found the log damaged.
         self.check_writable(inner)?;
@@ -133,9 +135,16 @@ impl Task {
         // Without a view they are counted on from here.
         inner.view_tokens();
         let (seq, role) = (inner.state.last_seq + 1, append.message.role);
-        let end = inner.write_line(self, Head::Message { seq, role, tokens }, body)?;
+        let mut end = inner.write_line(self, Head::Message { seq, role, tokens }, body)?;
         if append.message.pinned {
             inner.note_before(end, Some(Before::Pin { seq, pinned: false }));
+        }
+        match self.put_in_front(inner) {
+            Ok(moved) => end = moved.unwrap_or(end),
+            // The message is there; the next one tries again.
+            Err(error) => {
+                tracing::warn!(id = %self.id, %error, "a system message stands behind what was taken over")
+            }
         }
         self.mark_dirty(inner);
         self.pending(inner, prepared, seq, end, false)
@@ -188,7 +197,7 @@ impl Task {
                 self.check_running(&inner, "change it")?;
                 self.admit(&inner, caller.lease_generation)?;
                 self.check_quota(&inner, body.len())?;
-                self.check_event(&inner, event)?;
+                self.check_event(&mut inner, event)?;
                 if let (Event::Config { config }, Durability::Process) = (event, durability) {
                     self.raise_durability(&mut inner, config)?;
                 }
@@ -228,18 +237,21 @@ impl Task {
         event
     }
 
-    fn check_event(&self, inner: &Inner, event: &Event) -> Result<(), StoreError> {
+    fn check_event(&self, inner: &mut Inner, event: &Event) -> Result<(), StoreError> {
         let Event::Pin { seq, pinned } = event else { return Ok(()) };
         if *seq == 0 || *seq > inner.state.last_seq {
             let last = inner.state.last_seq;
             return Err(StoreError::MessageNotFound { id: self.id, seq: *seq, last });
         }
-        if *pinned && !inner.state.pins.contains(seq) && inner.state.pins.len() >= LogState::MAX_PINS {
-            let problem =
-                format!("would be the task's {}th pin; unpin another first", LogState::MAX_PINS + 1);
-            return Err(InvalidField::new("seq", problem).into());
+        if !*pinned {
+            inner.pinned_tokens = None;
+            return Ok(());
         }
-        Ok(())
+        if inner.state.pins.contains(seq) {
+            return Ok(());
+        }
+        let tokens = inner.tokens_of(*seq)?;
+        self.check_pin(inner, "seq", tokens)
     }
 
     pub(super) fn check_running(&self, inner: &Inner, action: &'static str) -> Result<(), StoreError> {
@@ -265,7 +277,7 @@ impl Inner {
     }
 
     /// Writes a line and takes it into state, index and view. After an error nothing has changed.
-    fn write_line(&mut self, task: &Task, head: Head<'_>, body: &str) -> Result<u64, StoreError> {
+    pub(super) fn write_line(&mut self, task: &Task, head: Head<'_>, body: &str) -> Result<u64, StoreError> {
         let now = task.env.clock.now();
         let appended = self.log.append(head, now, body).map_err(|error| self.not_written(task, error))?;
         self.take(task, head, appended)

@@ -10,10 +10,8 @@ use crate::model::{Durability, Rewrite, Status, StoreError, SummaryRecord};
 use super::outline::{Part, assemble};
 use super::{Caller, Inner, NewRewrite, Task};
 
-/// What the view has to have grown by since the last try, as a part of the limit, so that another is worth it.
-const WORTH: u64 = 10;
-/// The same once it is over the limit.
-const WORTH_IN_NEED: u64 = 100;
+/// Once the view is over the limit, a part of what it else has to have grown by since the last try is enough.
+const IN_NEED: u64 = 10;
 
 /// A view that a strategy has worked out.
 #[derive(Debug, Clone)]
@@ -99,6 +97,15 @@ impl Task {
         inner.tried = Tried { at: Some(inner.state.tally.message_tokens), over };
     }
 
+    /// Whether it is time to compress without being asked, with what is not durable yet: who appended it may wait for
+    /// nothing else.
+    pub(crate) fn compression_due(&self) -> Result<bool, StoreError> {
+        let mut inner = self.lock();
+        self.check_there(&inner)?;
+        self.ensure_view(&mut inner);
+        Ok(self.pressure(&mut inner).due)
+    }
+
     /// How full the context is, and what is done about it.
     pub(super) fn whole_pressure(&self, inner: &Inner, tokens: u64, policy: &Policy) -> Pressure {
         let mut pressure = Pressure::of(tokens, policy);
@@ -141,7 +148,7 @@ impl Task {
             return true;
         }
         let grown = inner.state.tally.message_tokens.saturating_sub(since);
-        let needed = if pressure.stage == Stage::Emergency { WORTH_IN_NEED } else { WORTH };
-        grown > 0 && grown >= pressure.limit / needed
+        let worth = policy.worth();
+        grown > 0 && grown >= if pressure.stage == Stage::Emergency { worth / IN_NEED } else { worth }
     }
 }

@@ -82,7 +82,7 @@ impl Task {
         }
         let tools_tokens = tools.map_or(0, |tools| count_json(counter, tools));
         let tokens = calibration.apply(counted_tokens.saturating_add(tools_tokens));
-        let pressure = Pressure::of(tokens, &policy);
+        let pressure = self.whole_pressure(&self.lock(), tokens, &policy);
         Ok(ContextUsage {
             pressure,
             messages,

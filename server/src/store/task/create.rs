@@ -4,9 +4,13 @@ use std::collections::VecDeque;
 use std::io;
 use std::sync::{Arc, Mutex};
 
+use crate::context::{Inheritance, count_tokens};
 use crate::infra::fs::{Open, StorePath};
-use crate::log::{FORMAT_VERSION, Index, LogKind, LogState, LogWriter, Signal};
-use crate::model::{Durability, Event, Holder, LeaseReason, Metadata, RequestId, StoreError, TaskId};
+use crate::log::{FORMAT_VERSION, Head, Index, LogKind, LogState, LogWriter, Signal, message_body};
+use crate::model::{
+    Durability, Event, Holder, InheritedFrom, Json, LeaseReason, Literal, LiteralKind, Metadata, NewMessage,
+    RequestId, Rewrite, Role, Segment, StoreError, TaskId,
+};
 
 use super::counting::{Chosen, chosen};
 use super::policy::resolved;
@@ -23,12 +27,24 @@ pub(super) struct Begun {
     pub(super) index: Index,
 }
 
-/// Makes a task that has no messages.
+/// What a new task has from the start.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct First {
+    /// Its system prompt.
+    pub(crate) system: Option<NewMessage>,
+    /// The task that it takes over from.
+    pub(crate) inherited_from: Option<InheritedFrom>,
+    /// What it takes over.
+    pub(crate) inherited: Option<Inheritance>,
+}
+
+/// Makes a task.
 pub(crate) fn create(
     env: &Arc<Env>,
     metadata: Metadata,
     holder: Holder,
     request: Option<(RequestId, Digest)>,
+    first: &First,
 ) -> Result<Task, StoreError> {
     let id = metadata.uuid;
     let failed = |error| StoreError::io(format!("making task {id}"), error);
@@ -46,6 +62,8 @@ pub(crate) fn create(
         let mut inner = task.lock();
         task.write_event(&mut inner, &Event::Started { uuid: id, format_version: FORMAT_VERSION }, None)?;
         task.begin_lease(&mut inner, holder, request)?;
+        task.write_first(&mut inner, first)?;
+        task.sync_begun(&mut inner)?;
     }
     put_in_place(env, id, &making)?;
     Ok(task)
@@ -71,6 +89,7 @@ pub(super) fn assemble(env: &Arc<Env>, metadata: Metadata, begun: Begun, signal:
     let Begun { log, state, index } = begun;
     let config = state.config.as_ref().unwrap_or(&metadata.config);
     let (counter, policy) = (Chosen::new(chosen(env, config)), resolved(env, config));
+    let may_lead = metadata.inherited_from.is_some();
     Task {
         id: metadata.uuid,
         counter,
@@ -94,6 +113,8 @@ pub(super) fn assemble(env: &Arc<Env>, metadata: Metadata, begun: Begun, signal:
             rewriting: false,
             shed_at: 0,
             tried: super::Tried::default(),
+            pinned_tokens: None,
+            may_lead,
             checkpoint_at: 0,
             frozen: None,
             deleted: false,
@@ -104,7 +125,7 @@ pub(super) fn assemble(env: &Arc<Env>, metadata: Metadata, begun: Begun, signal:
 }
 
 impl Task {
-    /// The first lease of a task that is being made, and the sync that goes before its commit.
+    /// The first lease of a task that is being made.
     pub(super) fn begin_lease(
         &self,
         inner: &mut Inner,
@@ -114,7 +135,44 @@ impl Task {
         let generation = inner.state.lease_generation + 1;
         let lease = Event::Lease { generation, holder, reason: LeaseReason::Start };
         let request = request.as_ref().map(|(request_id, digest)| (request_id, *digest));
-        self.write_event(inner, &lease, request)?;
+        self.write_event(inner, &lease, request).map(drop)
+    }
+
+    /// The system prompt and what was taken over, which stands behind it.
+    fn write_first(&self, inner: &mut Inner, first: &First) -> Result<(), StoreError> {
+        if let Some(message) = &first.system {
+            let tokens = count_tokens(self.counter.get(), message);
+            let head = Head::Message { seq: 1, role: message.role, tokens };
+            inner.write_line(self, head, &message_body(message, None))?;
+        }
+        let Some(inherited) = &first.inherited else { return Ok(()) };
+        let covers = inner.state.last_seq;
+        let literal = Literal {
+            role: Role::User,
+            content: Json::text(&inherited.text),
+            kind: LiteralKind::Inherited,
+            tokens: count_tokens(self.counter.get(), &NewMessage::text(Role::User, &inherited.text)),
+            summary: None,
+        };
+        let kept = (covers > 0).then(|| Segment::keep(1, covers));
+        let rewrite = Rewrite {
+            ordinal: 1,
+            strategy: Rewrite::INHERIT.to_owned(),
+            base: 0,
+            parent: None,
+            covers,
+            reason: first
+                .inherited_from
+                .as_ref()
+                .map_or_else(String::new, |from| format!("task {}", from.uuid)),
+            segments: kept.into_iter().chain([Segment::Literal(literal)]).collect(),
+        };
+        rewrite.validate()?;
+        self.write_event(inner, &Event::Rewrite(rewrite), None).map(drop)
+    }
+
+    /// The sync that goes before the commit.
+    pub(super) fn sync_begun(&self, inner: &mut Inner) -> Result<(), StoreError> {
         let failed = |error| StoreError::io(format!("making task {}", self.id), error);
         inner.log.sync().map_err(failed)?;
         inner.advance(Durability::Group);

@@ -13,7 +13,7 @@ use crate::log::{
     Digest, Forward, Head, Index, Line, LogKind, LogState, LogWriter, Row, Signal, Source, seal,
     without_request_id,
 };
-use crate::model::{Durability, Event, Holder, Metadata, RequestId, StoreError, TaskId};
+use crate::model::{Durability, Event, Holder, InheritedFrom, Metadata, RequestId, StoreError, TaskId};
 
 use super::create::{Begun, assemble, begin, put_in_place};
 use super::open::copy;
@@ -91,6 +91,11 @@ impl Task {
         Ok(generation)
     }
 
+    /// The task that this one took over from.
+    pub(crate) fn inherited_from(&self) -> Option<InheritedFrom> {
+        self.metadata.inherited_from.clone()
+    }
+
     /// The newest lease there was.
     pub(crate) fn lease_generation(&self) -> u64 {
         self.lock().state.lease_generation
@@ -161,6 +166,7 @@ impl Task {
             let forked = Event::Forked { from: self.id, at_seq: cut.at_seq };
             task.write_event(&mut inner, &forked, None)?;
             task.begin_lease(&mut inner, fork.holder, fork.request)?;
+            task.sync_begun(&mut inner)?;
         }
         self.link_outputs(making)?;
         Ok(task)

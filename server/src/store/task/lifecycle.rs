@@ -17,10 +17,10 @@ pub(crate) enum Lifecycle {
     Pause,
     /// Go on with a paused one, for a new holder.
     Resume { holder: Holder },
-    /// It ended well.
-    Complete { final_summary: Option<String> },
-    /// It ended badly.
-    Fail { error_message: String, final_summary: Option<String> },
+    /// It ended well. `made` is a summary that stands in for one that was not given.
+    Complete { final_summary: Option<String>, made: Option<String> },
+    /// It ended badly. The same.
+    Fail { error_message: String, final_summary: Option<String>, made: Option<String> },
 }
 
 impl Lifecycle {
@@ -49,10 +49,11 @@ impl Lifecycle {
         match self {
             Self::Pause => Digest::of(&["pause"]),
             Self::Resume { holder } => Digest::of(&["resume", holder.instance_id.as_str()]),
-            Self::Complete { final_summary } => {
+            // Of what was asked for.
+            Self::Complete { final_summary, .. } => {
                 Digest::of(&["complete", final_summary.as_deref().unwrap_or_default()])
             }
-            Self::Fail { error_message, final_summary } => {
+            Self::Fail { error_message, final_summary, .. } => {
                 Digest::of(&["fail", error_message, final_summary.as_deref().unwrap_or_default()])
             }
         }
@@ -70,21 +71,7 @@ impl Task {
             self.settle(&mut self.lock());
             return Ok(outcome);
         }
-        self.check_writable(&inner)?;
-        let from = inner.state.status;
-        change.allowed(from).map_err(|action| StoreError::WrongStatus {
-            id: self.id,
-            status: from,
-            action,
-        })?;
-        match change {
-            // Nobody holds a paused task.
-            Lifecycle::Resume { .. } => self.check_had(&inner, caller.lease_generation)?,
-            Lifecycle::Pause | Lifecycle::Complete { .. } | Lifecycle::Fail { .. } => {
-                self.admit(&inner, caller.lease_generation)?;
-            }
-        }
-
+        self.check_change(&inner, change, caller)?;
         let request = caller.request_id.as_ref().map(|id| (id, digest));
         let (error_message, final_summary) = match change {
             // One line does both: the lease says that the task runs again, and for whom.
@@ -93,14 +80,41 @@ impl Task {
                 return self.changed(inner);
             }
             Lifecycle::Pause => (None, None),
-            Lifecycle::Complete { final_summary } => (None, final_summary.clone()),
-            Lifecycle::Fail { error_message, final_summary } => {
-                (Some(error_message.clone()), final_summary.clone())
+            Lifecycle::Complete { final_summary, made } => {
+                (None, final_summary.as_ref().or(made.as_ref()).cloned())
+            }
+            Lifecycle::Fail { error_message, final_summary, made } => {
+                (Some(error_message.clone()), final_summary.as_ref().or(made.as_ref()).cloned())
             }
         };
         let event = Event::Status { status: change.status(), error_message, final_summary };
         self.write_event(&mut inner, &event, request)?;
         self.changed(inner)
+    }
+
+    /// Whether a call with the same id was carried out. If not, it is refused if it could not be now.
+    pub(crate) fn changed_before(&self, change: &Lifecycle, caller: &Caller) -> Result<bool, StoreError> {
+        let inner = self.lock();
+        let Some((_, end)) = self.seen_before(&inner, caller.request_id.as_ref(), change.digest())? else {
+            return self.check_change(&inner, change, caller).map(|()| false);
+        };
+        drop(inner);
+        self.wait_durable(end, Durability::Group)?;
+        self.settle(&mut self.lock());
+        Ok(true)
+    }
+
+    fn check_change(&self, inner: &Inner, change: &Lifecycle, caller: &Caller) -> Result<(), StoreError> {
+        self.check_writable(inner)?;
+        let (id, status) = (self.id, inner.state.status);
+        change.allowed(status).map_err(|action| StoreError::WrongStatus { id, status, action })?;
+        match change {
+            // Nobody holds a paused task.
+            Lifecycle::Resume { .. } => self.check_had(inner, caller.lease_generation),
+            Lifecycle::Pause | Lifecycle::Complete { .. } | Lifecycle::Fail { .. } => {
+                self.admit(inner, caller.lease_generation)
+            }
+        }
     }
 
     /// The event of a change is written: makes it durable and does what follows from it.

@@ -10,10 +10,12 @@ mod counting;
 mod create;
 mod follow;
 mod fork;
+mod lead;
 mod lifecycle;
 mod media;
 mod open;
 mod outline;
+mod pins;
 mod policy;
 mod read;
 mod records;
@@ -46,7 +48,7 @@ use view::View;
 pub use append::{Append, AppendOutcome};
 pub use compress::{Compressed, NewView};
 pub use counting::ContextUsage;
-pub(crate) use create::create;
+pub(crate) use create::{First, create};
 pub use follow::{LogEnds, Subscription};
 pub(crate) use fork::Fork;
 pub(crate) use lifecycle::Lifecycle;
@@ -109,6 +111,10 @@ struct Inner {
     shed_at: u64,
     /// What the last try to compress has found.
     tried: Tried,
+    /// Tokens of all pinned messages, once they were asked for.
+    pinned_tokens: Option<u64>,
+    /// Whether a system message may still come that stands in front of what was taken over.
+    may_lead: bool,
     /// Length of the log at the last checkpoint.
     checkpoint_at: u64,
     /// Why nothing can be written, if that is so.

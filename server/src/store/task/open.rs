@@ -93,6 +93,8 @@ impl Task {
             rewriting: false,
             shed_at: 0,
             tried: super::Tried::default(),
+            pinned_tokens: None,
+            may_lead: metadata.inherited_from.is_some(),
             checkpoint_at,
             frozen,
             deleted: false,

@@ -204,7 +204,9 @@ impl Task {
                 InvalidField::new("covers", format!("is {covers}, the last message is {last}")).into()
             );
         }
-        let cuts = if covers == 0 {
+        let covered = inner.newest_rewrite()?.map_or(0, |newest| newest.covers);
+        // What the view's own rewrite speaks for is cut already, as by a rewind into a group; the group is in the segments.
+        let cuts = if covers == 0 || covers == covered {
             false
         } else if covers == last {
             inner.view.as_ref().is_some_and(|view| !view.state().open_calls.is_empty())

@@ -3055,6 +3055,7 @@ class RecordUsageRequest(_message.Message):
     CACHE_READ_TOKENS_FIELD_NUMBER: _builtins.int
     REQUEST_ID_FIELD_NUMBER: _builtins.int
     LEASE_GENERATION_FIELD_NUMBER: _builtins.int
+    TOOLS_TOKENS_FIELD_NUMBER: _builtins.int
     task_uuid: _builtins.str
     """The task."""
     input_tokens: _builtins.int
@@ -3069,6 +3070,10 @@ class RecordUsageRequest(_message.Message):
     """Names the call."""
     lease_generation: _builtins.int
     """The caller's lease."""
+    tools_tokens: _builtins.int
+    """Of what was read, the tokens of tools that were sent beside the view, as GetContextUsage counts them before they are
+    calibrated (`tools_tokens`). 0: there were none, or nobody counted them; then they pass for tokens of the view.
+    """
     def __init__(
         self,
         *,
@@ -3079,10 +3084,11 @@ class RecordUsageRequest(_message.Message):
         cache_read_tokens: _builtins.int = ...,
         request_id: _builtins.str = ...,
         lease_generation: _builtins.int = ...,
+        tools_tokens: _builtins.int = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["cache_creation_tokens", b"cache_creation_tokens", "cache_read_tokens", b"cache_read_tokens", "input_tokens", b"input_tokens", "lease_generation", b"lease_generation", "output_tokens", b"output_tokens", "request_id", b"request_id", "task_uuid", b"task_uuid"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["cache_creation_tokens", b"cache_creation_tokens", "cache_read_tokens", b"cache_read_tokens", "input_tokens", b"input_tokens", "lease_generation", b"lease_generation", "output_tokens", b"output_tokens", "request_id", b"request_id", "task_uuid", b"task_uuid", "tools_tokens", b"tools_tokens"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 

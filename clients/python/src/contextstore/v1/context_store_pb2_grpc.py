@@ -455,7 +455,8 @@ class ContextStoreServicer(object):
 
     def PinMessage(self, request, context):
         """Pins a message: no compaction takes it, or the group it belongs to, out of the view. Pinning twice is
-        pinning once. At most 4 096 messages can be pinned. Errors as AppendMessage, and MESSAGE_NOT_FOUND.
+        pinning once. At most 4 096 messages can be pinned, and a quarter of the context limit in
+        tokens. Errors as AppendMessage, and MESSAGE_NOT_FOUND.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
@@ -516,7 +517,8 @@ class ContextStoreServicer(object):
     def ForkTask(self, request, context):
         """Makes another task out of the first messages of one, whatever its status, with everything that was known of them. Each
         of the two stands alone. Errors: INVALID_FIELD, TASK_NOT_FOUND, MESSAGE_NOT_FOUND, TASK_EXISTS, REQUEST_ID_REUSED,
-        QUOTA_EXCEEDED, QUARANTINED, DISK_FULL, READ_ONLY, WRITE_FAILED.
+        QUOTA_EXCEEDED, QUARANTINED, NEWER_FORMAT, DISK_FULL, READ_ONLY, WRITE_FAILED. A retry with the same new_task_uuid and
+        request_id is told the same; request ids of the task that is copied mean nothing in the new one.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
@@ -619,7 +621,7 @@ class ContextStoreServicer(object):
         """Reports one call of the LLM: adds 1 to llm_call_count and the sum of the four numbers to total_tokens. The
         four are disjoint: take cached tokens out of OpenAI's input. What was read, cached or not, also calibrates the
         counts of this task: from here on they are multiplied by the ratio of what was reported to what was counted of the
-        view (without the answer, if that was appended before). One report moves the factor by a quarter up or a fifth
+        view (without the answer, if that was appended before) and of the tools (`tools_tokens`). One report moves the factor by a quarter up or a fifth
         down at most, and it stays from 0.5 to 2; nothing moves it where fewer than 200 tokens were counted. Errors as
         AppendMessage.
         """

@@ -147,7 +147,8 @@ class ContextStoreStub:
     """One message as it stands in the log. Errors: TASK_NOT_FOUND, MESSAGE_NOT_FOUND."""
     PinMessage: _grpc.UnaryUnaryMultiCallable[_context_store_pb2.PinMessageRequest, _context_store_pb2.PinMessageResponse]
     """Pins a message: no compaction takes it, or the group it belongs to, out of the view. Pinning twice is
-    pinning once. At most 4 096 messages can be pinned. Errors as AppendMessage, and MESSAGE_NOT_FOUND.
+    pinning once. At most 4 096 messages can be pinned, and a quarter of the context limit in
+    tokens. Errors as AppendMessage, and MESSAGE_NOT_FOUND.
     """
     UnpinMessage: _grpc.UnaryUnaryMultiCallable[_context_store_pb2.UnpinMessageRequest, _context_store_pb2.UnpinMessageResponse]
     """Releases a pinned message. Errors as PinMessage."""
@@ -178,7 +179,8 @@ class ContextStoreStub:
     ForkTask: _grpc.UnaryUnaryMultiCallable[_context_store_pb2.ForkTaskRequest, _context_store_pb2.ForkTaskResponse]
     """Makes another task out of the first messages of one, whatever its status, with everything that was known of them. Each
     of the two stands alone. Errors: INVALID_FIELD, TASK_NOT_FOUND, MESSAGE_NOT_FOUND, TASK_EXISTS, REQUEST_ID_REUSED,
-    QUOTA_EXCEEDED, QUARANTINED, DISK_FULL, READ_ONLY, WRITE_FAILED.
+    QUOTA_EXCEEDED, QUARANTINED, NEWER_FORMAT, DISK_FULL, READ_ONLY, WRITE_FAILED. A retry with the same new_task_uuid and
+    request_id is told the same; request ids of the task that is copied mean nothing in the new one.
     """
     FindPreviousContexts: _grpc.UnaryUnaryMultiCallable[_context_store_pb2.FindPreviousContextsRequest, _context_store_pb2.FindPreviousContextsResponse]
     """Tasks that ended and that a task with this key and user would go on with: same task_type, task_id, repository and
@@ -222,7 +224,7 @@ class ContextStoreStub:
     """Reports one call of the LLM: adds 1 to llm_call_count and the sum of the four numbers to total_tokens. The
     four are disjoint: take cached tokens out of OpenAI's input. What was read, cached or not, also calibrates the
     counts of this task: from here on they are multiplied by the ratio of what was reported to what was counted of the
-    view (without the answer, if that was appended before). One report moves the factor by a quarter up or a fifth
+    view (without the answer, if that was appended before) and of the tools (`tools_tokens`). One report moves the factor by a quarter up or a fifth
     down at most, and it stays from 0.5 to 2; nothing moves it where fewer than 200 tokens were counted. Errors as
     AppendMessage.
     """
@@ -354,7 +356,8 @@ class ContextStoreAsyncStub(ContextStoreStub):
     """One message as it stands in the log. Errors: TASK_NOT_FOUND, MESSAGE_NOT_FOUND."""
     PinMessage: _aio.UnaryUnaryMultiCallable[_context_store_pb2.PinMessageRequest, _context_store_pb2.PinMessageResponse]  # type: ignore[assignment]
     """Pins a message: no compaction takes it, or the group it belongs to, out of the view. Pinning twice is
-    pinning once. At most 4 096 messages can be pinned. Errors as AppendMessage, and MESSAGE_NOT_FOUND.
+    pinning once. At most 4 096 messages can be pinned, and a quarter of the context limit in
+    tokens. Errors as AppendMessage, and MESSAGE_NOT_FOUND.
     """
     UnpinMessage: _aio.UnaryUnaryMultiCallable[_context_store_pb2.UnpinMessageRequest, _context_store_pb2.UnpinMessageResponse]  # type: ignore[assignment]
     """Releases a pinned message. Errors as PinMessage."""
@@ -385,7 +388,8 @@ class ContextStoreAsyncStub(ContextStoreStub):
     ForkTask: _aio.UnaryUnaryMultiCallable[_context_store_pb2.ForkTaskRequest, _context_store_pb2.ForkTaskResponse]  # type: ignore[assignment]
     """Makes another task out of the first messages of one, whatever its status, with everything that was known of them. Each
     of the two stands alone. Errors: INVALID_FIELD, TASK_NOT_FOUND, MESSAGE_NOT_FOUND, TASK_EXISTS, REQUEST_ID_REUSED,
-    QUOTA_EXCEEDED, QUARANTINED, DISK_FULL, READ_ONLY, WRITE_FAILED.
+    QUOTA_EXCEEDED, QUARANTINED, NEWER_FORMAT, DISK_FULL, READ_ONLY, WRITE_FAILED. A retry with the same new_task_uuid and
+    request_id is told the same; request ids of the task that is copied mean nothing in the new one.
     """
     FindPreviousContexts: _aio.UnaryUnaryMultiCallable[_context_store_pb2.FindPreviousContextsRequest, _context_store_pb2.FindPreviousContextsResponse]  # type: ignore[assignment]
     """Tasks that ended and that a task with this key and user would go on with: same task_type, task_id, repository and
@@ -429,7 +433,7 @@ class ContextStoreAsyncStub(ContextStoreStub):
     """Reports one call of the LLM: adds 1 to llm_call_count and the sum of the four numbers to total_tokens. The
     four are disjoint: take cached tokens out of OpenAI's input. What was read, cached or not, also calibrates the
     counts of this task: from here on they are multiplied by the ratio of what was reported to what was counted of the
-    view (without the answer, if that was appended before). One report moves the factor by a quarter up or a fifth
+    view (without the answer, if that was appended before) and of the tools (`tools_tokens`). One report moves the factor by a quarter up or a fifth
     down at most, and it stays from 0.5 to 2; nothing moves it where fewer than 200 tokens were counted. Errors as
     AppendMessage.
     """
@@ -666,7 +670,8 @@ class ContextStoreServicer(metaclass=_abc_1.ABCMeta):
         context: _ServicerContext,
     ) -> _typing.Union[_context_store_pb2.PinMessageResponse, _abc.Awaitable[_context_store_pb2.PinMessageResponse]]:
         """Pins a message: no compaction takes it, or the group it belongs to, out of the view. Pinning twice is
-        pinning once. At most 4 096 messages can be pinned. Errors as AppendMessage, and MESSAGE_NOT_FOUND.
+        pinning once. At most 4 096 messages can be pinned, and a quarter of the context limit in
+        tokens. Errors as AppendMessage, and MESSAGE_NOT_FOUND.
         """
 
     @_abc_1.abstractmethod
@@ -739,7 +744,8 @@ class ContextStoreServicer(metaclass=_abc_1.ABCMeta):
     ) -> _typing.Union[_context_store_pb2.ForkTaskResponse, _abc.Awaitable[_context_store_pb2.ForkTaskResponse]]:
         """Makes another task out of the first messages of one, whatever its status, with everything that was known of them. Each
         of the two stands alone. Errors: INVALID_FIELD, TASK_NOT_FOUND, MESSAGE_NOT_FOUND, TASK_EXISTS, REQUEST_ID_REUSED,
-        QUOTA_EXCEEDED, QUARANTINED, DISK_FULL, READ_ONLY, WRITE_FAILED.
+        QUOTA_EXCEEDED, QUARANTINED, NEWER_FORMAT, DISK_FULL, READ_ONLY, WRITE_FAILED. A retry with the same new_task_uuid and
+        request_id is told the same; request ids of the task that is copied mean nothing in the new one.
         """
 
     @_abc_1.abstractmethod
@@ -861,7 +867,7 @@ class ContextStoreServicer(metaclass=_abc_1.ABCMeta):
         """Reports one call of the LLM: adds 1 to llm_call_count and the sum of the four numbers to total_tokens. The
         four are disjoint: take cached tokens out of OpenAI's input. What was read, cached or not, also calibrates the
         counts of this task: from here on they are multiplied by the ratio of what was reported to what was counted of the
-        view (without the answer, if that was appended before). One report moves the factor by a quarter up or a fifth
+        view (without the answer, if that was appended before) and of the tools (`tools_tokens`). One report moves the factor by a quarter up or a fifth
         down at most, and it stays from 0.5 to 2; nothing moves it where fewer than 200 tokens were counted. Errors as
         AppendMessage.
         """

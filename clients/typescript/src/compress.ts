@@ -1,0 +1,236 @@
+// Making the context of one task smaller, by the server and by the agent itself.
+
+import { timestampDate } from "@bufbuild/protobuf/wkt";
+import type { Attempt, CallOptions, MutationOptions } from "./calls.js";
+import { ContextStoreError } from "./errors.js";
+import type {
+  BeginCompactionResponse,
+  BeginCompactionResponse_Begun,
+  CompressDone,
+  CompressResponse_Progress,
+} from "./gen/contextstore/v1/context_store_pb.js";
+import { newRequestId } from "./ids.js";
+import { type JsonObject, lines, parseLine } from "./records.js";
+import type { Wire } from "./task.js";
+import {
+  type CompressionInput,
+  type Count,
+  compressionInit,
+  type PruneInput,
+  toCount,
+  type WindowInput,
+  windowInit,
+} from "./values.js";
+
+/** What is to be summarised, and how small the context is to be. */
+export interface CompactionOptions {
+  /** `summarize`, `compact`, `prune` or `window`. Default: the task's own. */
+  readonly strategy?: string;
+  /** Tokens that the view is to have afterwards, at most. */
+  readonly targetTokens?: Count;
+  /** What is to be otherwise than configured, this time. */
+  readonly overrides?: CompressionInput;
+}
+
+/** How a context is compressed. */
+export interface CompressOptions extends CompactionOptions, MutationOptions {
+  /** The same for `prune`. */
+  readonly prune?: PruneInput;
+  /** The same for `window`. */
+  readonly window?: WindowInput;
+  /** Called with each step: `extracting`, `summarizing`, `publishing`. */
+  readonly onProgress?: (progress: CompressResponse_Progress) => void;
+}
+
+/** What goes with a summary of the agent's own. */
+export interface CommitOptions extends MutationOptions {
+  /** What is to be kept word for word beside it, with `compact`. */
+  readonly retain?: string;
+  /** Messages that are to stay as they are. */
+  readonly keepSeqs?: readonly Count[];
+  /** The model that wrote it, for the record. */
+  readonly model?: string;
+}
+
+/** What calls about one task carry. */
+export interface TaskTarget {
+  readonly taskUuid: string;
+  readonly leaseGeneration: bigint;
+}
+
+/** The server watches over its summariser; it may be asked again, as it knows the call by its request id. */
+const WATCH = { silenceMs: Number.POSITIVE_INFINITY, repeats: true };
+
+/** Compresses now; see `Task.compress`. */
+export async function compress(
+  wire: Wire,
+  target: TaskTarget,
+  options: CompressOptions,
+): Promise<CompressDone> {
+  const request = {
+    ...target,
+    ...fields(options),
+    ...(options.prune && { prune: options.prune }),
+    ...(options.window && { window: windowInit(options.window) }),
+    requestId: options.requestId || newRequestId(),
+  };
+  const open = (attempt: Attempt) => wire.rpc.compress(request, attempt);
+  let done: CompressDone | undefined;
+  for await (const { event } of wire.caller.unlessBegun(options, open, WATCH)) {
+    if (event.case === "progress") {
+      options.onProgress?.(event.value);
+    } else if (event.case === "done") {
+      done = event.value;
+    }
+  }
+  if (done === undefined) {
+    throw cutOff("before it told what the compression did");
+  }
+  return done;
+}
+
+/** Asks for what to summarise; see `Task.beginCompaction`. */
+export async function beginCompaction(
+  wire: Wire,
+  target: TaskTarget,
+  options: CompactionOptions & CallOptions,
+): Promise<Compaction> {
+  const request = { ...target, ...fields(options) };
+  const open = (attempt: Attempt) => wire.rpc.beginCompaction(request, attempt);
+  const stream = wire.caller.unlessBegun(options, open);
+  const first = await stream.next();
+  if (first.done || first.value.event.case !== "begun") {
+    await stream.return();
+    throw cutOff("before it told what to summarise");
+  }
+  return new Compaction(wire, target, first.value.event.value, stream);
+}
+
+/**
+ * What an agent is to summarise. It ends with `commit` or `abort`, or by itself when its time is over:
+ * `await using compaction = await task.beginCompaction()` gives it up at the end of the block if it was not committed.
+ */
+export class Compaction {
+  /** Names it. */
+  readonly token: string;
+  /** Until when it can be committed. */
+  readonly expireTime: Date | undefined;
+  /** The first message that is to be summarised. */
+  readonly startSeq: bigint;
+  /** The last one. */
+  readonly endSeq: bigint;
+  /** How many they are. */
+  readonly messageCount: bigint;
+  /** How many tokens they have. */
+  readonly tokens: bigint;
+  /** Most tokens of the summary. */
+  readonly budget: bigint;
+  /** What a model would be asked. */
+  readonly prompt: string;
+  /** The summary so far, which the new one has to take in; empty if there is none. */
+  readonly previousSummary: string;
+  /** Refs that the summary has to name. */
+  readonly outputRefs: readonly string[];
+  readonly #wire: Wire;
+  readonly #target: TaskTarget;
+  readonly #stream: AsyncGenerator<BeginCompactionResponse, void, undefined>;
+  #open = true;
+
+  constructor(
+    wire: Wire,
+    target: TaskTarget,
+    begun: BeginCompactionResponse_Begun,
+    stream: AsyncGenerator<BeginCompactionResponse, void, undefined>,
+  ) {
+    this.token = begun.token;
+    this.expireTime = begun.expireTime && timestampDate(begun.expireTime);
+    this.startSeq = begun.startSeq;
+    this.endSeq = begun.endSeq;
+    this.messageCount = begun.messages;
+    this.tokens = begun.tokens;
+    this.budget = begun.summaryTokens;
+    this.prompt = begun.prompt;
+    this.previousSummary = begun.previousSummary;
+    this.outputRefs = begun.outputRefs;
+    this.#wire = wire;
+    this.#target = target;
+    this.#stream = stream;
+  }
+
+  /** The messages that are to be summarised, one by one as they arrive; once. */
+  async *messages(): AsyncGenerator<JsonObject, void, undefined> {
+    for await (const line of lines(dataOf(this.#stream))) {
+      yield parseLine(line);
+    }
+  }
+
+  /**
+   * Puts the summary in the place of the messages. One that is empty, not smaller than they are, or without an output
+   * ref that it has to name is refused with the reason `SUMMARY_REFUSED`: another one may be committed.
+   */
+  async commit(summary: string, options: CommitOptions = {}): Promise<CompressDone> {
+    const request = {
+      ...this.#target,
+      token: this.token,
+      summary,
+      retain: options.retain ?? "",
+      keepSeqs: (options.keepSeqs ?? []).map((seq) => toCount("keepSeqs", seq)),
+      model: options.model ?? "",
+      requestId: options.requestId || newRequestId(),
+    };
+    const { done } = await this.#wire.caller.unary(options, (attempt) =>
+      this.#wire.rpc.commitCompaction(request, attempt),
+    );
+    this.#open = false;
+    await this.#stream.return();
+    if (done === undefined) {
+      throw cutOff("without what the compaction did");
+    }
+    return done;
+  }
+
+  /** Gives it up, if it was not committed: nothing is changed, and other compressions may begin. */
+  async abort(options: CallOptions = {}): Promise<void> {
+    if (!this.#open) {
+      return;
+    }
+    this.#open = false;
+    await this.#stream.return();
+    const request = { ...this.#target, token: this.token };
+    try {
+      await this.#wire.caller.unary(options, (attempt) => this.#wire.rpc.abortCompaction(request, attempt));
+    } catch (thrown) {
+      // One that is gone is given back already.
+      if (!(thrown instanceof ContextStoreError && thrown.reason === "COMPACTION_NOT_FOUND")) {
+        throw thrown;
+      }
+    }
+  }
+
+  /** As `abort`. */
+  async [Symbol.asyncDispose](): Promise<void> {
+    await this.abort();
+  }
+}
+
+async function* dataOf(
+  stream: AsyncIterable<BeginCompactionResponse>,
+): AsyncGenerator<Uint8Array, void, undefined> {
+  for await (const { event } of stream) {
+    if (event.case === "data") {
+      yield event.value;
+    }
+  }
+}
+
+function fields({ strategy = "", targetTokens, overrides }: CompactionOptions) {
+  return {
+    strategy,
+    ...(targetTokens !== undefined && { targetTokens: toCount("targetTokens", targetTokens) }),
+    ...(overrides && { overrides: compressionInit(overrides) }),
+  };
+}
+
+function cutOff(when: string): ContextStoreError {
+  return new ContextStoreError(`the server closed the stream ${when}`, { code: "INTERNAL" });
+}

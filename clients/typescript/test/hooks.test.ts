@@ -1,0 +1,72 @@
+// Hooks: what an agent wants done before its task ends, and what an error of one does.
+
+import assert from "node:assert/strict";
+import { once } from "node:events";
+import { after, before, test } from "node:test";
+import { type Client, type Ending, HookError, type Task } from "../src/index.js";
+import { TestServer } from "./support/server.js";
+
+let server: TestServer;
+let client: Client;
+before(async () => {
+  server = await TestServer.start();
+  client = server.client("unix");
+});
+after(() => server.stop());
+
+test("hooks run in order, before the status changes, and are awaited", async () => {
+  const task = await client.startTask();
+  const seen: string[] = [];
+  for (const name of ["first", "second", "first"]) {
+    const hook = async ({ task, status }: Ending<Task>) => {
+      seen.push(`${name} ${status} ${(await task.get()).task?.status}`);
+    };
+    task.onComplete(name, hook);
+    task.onStop(name, hook);
+  }
+  await task.pause();
+  await task.resume();
+  assert.deepEqual(seen.splice(0), ["first paused running", "second paused running"]);
+  await task.complete("All done.");
+  assert.deepEqual(seen, ["first completed running", "second completed running"]);
+});
+
+test("a hook knows how the task ends", async () => {
+  const task = await client.startTask();
+  const endings: Ending<Task>[] = [];
+  task.onStop("note", (ending) => endings.push(ending));
+  task.onComplete("never", () => assert.fail("it was not completed"));
+  await task.fail("no luck", { finalSummary: "Tried." });
+  const told = { task, status: "failed", finalSummary: "Tried.", errorMessage: "no luck" };
+  assert.deepEqual(endings, [told]);
+});
+
+test("errors are reported, and the task ends", async () => {
+  const task = await client.startTask();
+  const called: string[] = [];
+  const broken = new Error("broken");
+  task.onComplete("broken", () => Promise.reject(broken));
+  task.onComplete("fine", () => called.push("fine"));
+  const warned = once(process, "warning");
+  assert.equal((await task.complete())?.status, "completed");
+  assert.deepEqual([called, task.hookFailures], [["fine"], [{ name: "broken", error: broken }]]);
+  const [warning] = await warned;
+  assert.ok(warning.code === "CONTEXTSTORE_HOOK" && warning.message.includes(task.uuid), String(warning));
+});
+
+test("errors can stop it", async () => {
+  const task = await client.startTask();
+  task.hookErrors = "stop";
+  const broken = new Error("broken");
+  task.onComplete("broken", () => {
+    throw broken;
+  });
+  task.onComplete("later", () => assert.fail("it was stopped before"));
+  await assert.rejects(task.complete(), (error) => {
+    return error instanceof HookError && error.hook === "broken" && error.cause === broken;
+  });
+  assert.equal((await task.get()).task?.status, "running");
+  task.onComplete("broken", () => undefined);
+  task.onComplete("later", () => undefined);
+  assert.equal((await task.complete())?.status, "completed");
+});

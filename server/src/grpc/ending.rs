@@ -1,0 +1,87 @@
+//! How tasks end: with the final summary that their caller gives, or one that is made for them.
+
+use std::time::Duration;
+
+use contextstore_proto::v1 as pb;
+use tokio::time::{MissedTickBehavior, interval};
+use tonic::{Response, Status};
+
+use super::convert;
+use super::service::{Answer, Service};
+use super::status::Refusal;
+use crate::hooks::Happened;
+use crate::model::TaskId;
+use crate::store::{Caller, Ending};
+
+pub(super) async fn complete(
+    service: &Service,
+    request: pb::CompleteTaskRequest,
+) -> Answer<pb::CompleteTaskResponse> {
+    let id = TaskId::parse(&request.task_uuid)?;
+    let caller = convert::caller(&request.request_id, request.lease_generation)?;
+    if let Some(given) = convert::some(request.final_summary) {
+        service.serving.with(|store| store.complete_task(id, Some(given), &caller)).await?;
+        service.serving.tell(Happened::Completed, id).await;
+    } else {
+        summarized(service, id, Ending::Completed, caller).await?;
+    }
+    Ok(Response::new(pb::CompleteTaskResponse { task: service.changed(id).await }))
+}
+
+pub(super) async fn fail(service: &Service, request: pb::FailTaskRequest) -> Answer<pb::FailTaskResponse> {
+    let id = TaskId::parse(&request.task_uuid)?;
+    let caller = convert::caller(&request.request_id, request.lease_generation)?;
+    let error = request.error_message;
+    if let Some(given) = convert::some(request.final_summary) {
+        service.serving.with(|store| store.fail_task(id, error, Some(given), &caller)).await?;
+        service.serving.tell(Happened::Failed, id).await;
+    } else {
+        summarized(service, id, Ending::Failed { error_message: error }, caller).await?;
+    }
+    Ok(Response::new(pb::FailTaskResponse { task: service.changed(id).await }))
+}
+
+/// Ends a task with a summary that is made for it. Goes on if the caller goes away, so that a retry finds it done rather
+/// than asking a model again.
+async fn summarized(service: &Service, id: TaskId, ending: Ending, caller: Caller) -> Result<(), Status> {
+    let service = service.clone();
+    let ended = tokio::spawn(async move {
+        let compressor = &service.serving.compressor;
+        let _turn = compressor.turn_to_end(id).await;
+        if service.serving.with(|store| store.ended_before(id, &ending, &caller)).await? {
+            return Ok(());
+        }
+        let store = service.serving.store();
+        if ending == Ending::Completed {
+            // What the final summary is made of is then small, and what is left of the view is in order.
+            compressor.if_due(&store, id).await;
+        }
+        // A model is asked at a good end only: after a bad one there may be more to do in a hurry.
+        let made = compressor.final_summary(&store, id, ending == Ending::Completed);
+        let made = held(&service, id, caller.lease_generation, made).await;
+        service.serving.with(|store| store.end_task(id, &ending, made, &caller)).await?;
+        let completed = ending == Ending::Completed;
+        let happened = if completed { Happened::Completed } else { Happened::Failed };
+        service.serving.tell(happened, id).await;
+        Ok(())
+    });
+    ended.await.map_err(|error| Refusal::Internal(format!("ending a task: {error}")))?
+}
+
+/// Keeps the caller's lease while something is made.
+async fn held<T>(service: &Service, id: TaskId, lease: u64, making: impl Future<Output = T>) -> T {
+    let mut renewals = interval((service.serving.lease_ttl() / 3).max(Duration::from_millis(10)));
+    renewals.set_missed_tick_behavior(MissedTickBehavior::Delay);
+    let mut making = std::pin::pin!(making);
+    loop {
+        tokio::select! {
+            made = &mut making => return made,
+            _ = renewals.tick() => {
+                if lease > 0 {
+                    // Whether it is still the caller's is looked at in the end.
+                    let _ = service.serving.with(|store| store.renew_lease(id, lease)).await;
+                }
+            }
+        }
+    }
+}

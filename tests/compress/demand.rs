@@ -1,0 +1,417 @@
+//! Compress: what each strategy leaves, what is told of it, and what is refused.
+
+use std::fs;
+
+use contextstore_proto::v1 as pb;
+use pb::ErrorReason;
+use serde_json::{Value, json};
+
+use crate::scene::{Scene, assistant, by_hand, calls, content, result, user, words};
+use crate::server::TestServer;
+use crate::wire::{Work, all, reason, refused};
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_summary_stands_between_what_has_to_stay_and_the_newest() {
+    let mut scene = Scene::new(100_000).await;
+    scene.talk(21).await;
+    scene.pin(4).await;
+    let before = scene.lines().await;
+    let pressure = scene.pressure().await;
+
+    let (done, steps) = scene.compress(scene.ask("summarize")).await.unwrap();
+    let after = scene.lines().await;
+    assert_eq!(after.len(), 8, "{after:#?}");
+    assert_eq!(after[..2], [before[0].clone(), before[3].clone()]);
+    assert_eq!(after[3..], before[16..]);
+    let summary = content(&after[2]);
+    assert!(summary.starts_with("[Summary of messages 2–16]\n"), "{summary}");
+    assert!(serde_json::from_str::<Value>(&after[2]).unwrap()["role"] == "user");
+
+    assert!(done.compressed && done.reason.is_empty() && !done.emergency, "{done:?}");
+    assert_eq!((done.messages_before, done.messages_after, done.messages_removed), (21, 8, 14));
+    assert_eq!((done.strategy.as_str(), done.generation, done.summary_id), ("summarize", 1, 1));
+    assert_eq!((done.summarizer.as_str(), done.model.as_str()), ("extractive", ""));
+    assert_eq!(done.fallback_reason, "");
+    assert_eq!(done.tokens_before, pressure.tokens);
+    let now = scene.pressure().await;
+    assert_eq!((done.tokens_after, done.pressure.as_ref()), (now.tokens, Some(&now)));
+    assert_eq!(done.tokens_removed, done.tokens_before - done.tokens_after);
+    let duration = done.duration.unwrap();
+    assert!((duration.seconds, duration.nanos) > (0, 0), "{duration:?}");
+
+    let stages: Vec<&str> = steps.iter().map(|step| step.stage.as_str()).collect();
+    assert_eq!(stages, ["extracting", "summarizing", "publishing"]);
+    assert!(steps.iter().all(|step| step.messages == 14 && step.tokens > 500), "{steps:?}");
+    assert_eq!(steps[1].attempt, 1);
+    assert!(steps[2].summary_tokens > 0, "{steps:?}");
+
+    // What it stands for is on record, and all of it is still in the log.
+    let request = pb::GetLatestSummaryRequest { task_uuid: scene.work.uuid.clone() };
+    let latest = scene.api.get_latest_summary(request).await.unwrap().into_inner().summary.unwrap();
+    assert_eq!((latest.id, latest.start_seq, latest.end_seq), (1, 2, 16));
+    assert_eq!((latest.compressed_message_count, latest.original_tokens), (14, steps[0].tokens));
+    assert_eq!((latest.strategy.as_str(), latest.model.as_str()), ("summarize", "extractive"));
+    assert_eq!(latest.tokens_saved, latest.original_tokens - latest.summary_tokens);
+    assert_eq!(summary.split_once('\n').unwrap().1, latest.summary);
+    let file = fs::read_to_string(scene.server.running(&scene.work.uuid).join("summaries.jsonl")).unwrap();
+    let line: Value = serde_json::from_str(file.trim_end()).unwrap();
+    assert_eq!((&line["id"], &line["summary"]), (&json!(1), &json!(latest.summary)));
+    let request = pb::StreamSummariesRequest { task_uuid: scene.work.uuid.clone(), ..Default::default() };
+    let batches = all(scene.api.stream_summaries(request).await).await.unwrap();
+    let records: Vec<_> = batches.into_iter().flat_map(|batch| batch.records).collect();
+    assert_eq!(records, [file.trim_end().as_bytes()]);
+
+    let log = scene.log().await;
+    assert_eq!(log.len(), 21);
+    assert!(log.iter().zip(1..).skip(1).all(|(line, number)| line["content"] == words(number)));
+    let statistics = scene.task().await.statistics.unwrap();
+    assert_eq!((statistics.compression_count, statistics.total_summaries), (1, 1));
+    assert_eq!((statistics.view_messages, statistics.total_messages), (8, 21));
+    assert_eq!(scene.work_files(), [""; 0]);
+
+    // The next one folds it in: there is one summary, of all.
+    for number in 22..=40 {
+        scene.append(&user(&words(number))).await;
+    }
+    let done = scene.compressed(scene.ask("")).await;
+    let last = scene.lines().await;
+    assert_eq!((last.len(), done.summary_id, done.messages_after), (8, 2, 8));
+    assert_eq!(last[..2], after[..2]);
+    assert!(content(&last[2]).starts_with("[Summary of messages 2–35]\n"), "{last:#?}");
+}
+
+/// What is asked for at the end is rounded outwards to whole groups, and a group that is open stays.
+#[tokio::test(flavor = "multi_thread")]
+async fn groups_stay_whole() {
+    for (keep, expected) in [(1, 1), (2, 4), (3, 4), (4, 4), (5, 5)] {
+        let mut scene = Scene::new(100_000).await;
+        scene.talk(12).await;
+        let group = [calls(&["a", "b"]), result("a", "one"), result("b", "two"), user("and now?")];
+        scene.append_all(&group).await;
+        let before = scene.lines().await;
+        scene.compressed(scene.ask_keeping("summarize", keep)).await;
+        let after = scene.lines().await;
+        assert_eq!(after[2..], before[before.len() - expected..], "{keep}");
+    }
+    let mut scene = Scene::new(100_000).await;
+    scene.talk(12).await;
+    scene.append_all(&[calls(&["a", "b"]), result("a", "one")]).await;
+    let before = scene.lines().await;
+    scene.compressed(scene.ask_keeping("summarize", 0)).await;
+    let after = scene.lines().await;
+    assert_eq!(after[2..], before[12..]);
+    scene.append_all(&[result("b", "two"), user("and now?")]).await;
+    assert_eq!(scene.lines().await.len(), after.len() + 2);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_pinned_result_keeps_its_call() {
+    for strategy in ["summarize", "compact", "prune", "window"] {
+        let mut scene = Scene::new(100_000).await;
+        scene.talk(6).await;
+        scene.append_all(&[calls(&["a", "b"]), result("a", "one"), result("b", "two")]).await;
+        for number in 10..=40 {
+            scene.append(&user(&words(number))).await;
+        }
+        scene.pin(9).await;
+        let before = scene.lines().await;
+        let request = pb::CompressRequest { target_tokens: Some(400), ..scene.ask(strategy) };
+        scene.compressed(request).await;
+        let after = scene.lines().await;
+        let at = after.iter().position(|line| *line == before[6]).unwrap();
+        assert_eq!(after[at..at + 3], before[6..9], "{strategy}");
+        assert_eq!(after[0], before[0], "{strategy}");
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn compact_keeps_the_last_turns() {
+    let mut scene = Scene::new(100_000).await;
+    scene.talk(20).await;
+    scene.append_all(&[calls(&["a"]), result("a", "found"), assistant("It is done.")]).await;
+    let before = scene.lines().await;
+    let done = scene.compressed(scene.ask("compact")).await;
+    let after = scene.lines().await;
+    // The last turn begins with message 20.
+    assert_eq!(after[2..], before[19..]);
+    assert_eq!((done.strategy.as_str(), done.messages_removed), ("compact", 18));
+    scene.undo().await.unwrap();
+    let overrides = pb::CompressionConfig { retain_last_turns: Some(3), ..Default::default() };
+    let request = pb::CompressRequest { overrides: Some(overrides), ..scene.ask("compact") };
+    scene.compressed(request).await;
+    assert_eq!(scene.lines().await[2..], before[15..]);
+}
+
+/// `compact` does not guess what a model takes; what is to be left can be said instead.
+#[tokio::test(flavor = "multi_thread")]
+async fn compact_wants_to_know_the_limit() {
+    let config = pb::TaskConfig { context_length: None, ..by_hand(0) };
+    let mut scene = Scene::with(TestServer::start().await, config).await;
+    scene.talk(20).await;
+    let why = refused(scene.compress(scene.ask("compact")).await);
+    assert_eq!(why.reason, ErrorReason::LimitUnknown);
+    assert_eq!(why.data["task_uuid"], scene.work.uuid);
+    assert_eq!(reason(scene.begin(scene.agent("compact")).await), ErrorReason::LimitUnknown);
+    let request = pb::CompressRequest { target_tokens: Some(500), ..scene.ask("compact") };
+    assert!(scene.compressed(request).await.tokens_after <= 500);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn window_keeps_the_end_and_says_what_is_missing() {
+    let mut scene = Scene::new(100_000).await;
+    scene.talk(21).await;
+    let before = scene.lines().await;
+    let window = pb::WindowConfig { messages: Some(4), ..Default::default() };
+    let request = pb::CompressRequest { window: Some(window), ..scene.ask("window") };
+    let done = scene.compressed(request).await;
+    let after = scene.lines().await;
+    assert_eq!(after[0], before[0]);
+    assert_eq!(content(&after[1]), "[16 messages omitted]");
+    assert_eq!(after[2..], before[17..]);
+    assert_eq!((done.summary_id, done.summarizer.as_str()), (0, ""));
+    // By tokens: as many as fit.
+    let tokens = pb::WindowConfig { tokens: Some(150), ..Default::default() };
+    let request = pb::CompressRequest { window: Some(tokens), ..scene.ask("window") };
+    let done = scene.compressed(request).await;
+    let again = scene.lines().await;
+    let kept = again.len() - 2;
+    assert!((1..4).contains(&kept), "{again:#?}");
+    assert_eq!(again[2..], before[21 - kept..]);
+    assert_eq!(content(&again[1]), format!("[{} messages omitted]", 20 - kept));
+    assert!(done.tokens_after <= 150 + 30, "{done:?}");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn prune_keeps_the_best_and_notes_the_gaps() {
+    let mut scene = Scene::new(100_000).await;
+    scene.append(&json!({"role": "system", "content": "Be brief."})).await;
+    // Of two that are as old, the user's counts more; one of the assistant's has a word that counts.
+    for number in 2..=30 {
+        let text = if number == 9 { format!("{} It failed with an error.", words(9)) } else { words(number) };
+        let message = if number % 2 == 0 { user(&text) } else { assistant(&text) };
+        scene.append(&message).await;
+    }
+    let before = scene.lines().await;
+    let tokens = scene.pressure().await.tokens;
+    let request = pb::CompressRequest { target_tokens: Some(tokens * 17 / 20), ..scene.ask("prune") };
+    let done = scene.compressed(request).await;
+    let after = scene.lines().await;
+    assert_eq!(after[0], before[0]);
+    assert!(after.contains(&before[8]) && !after.contains(&before[6]), "{after:#?}");
+    let gaps: Vec<String> =
+        after.iter().map(|line| content(line)).filter(|text| text.starts_with('[')).collect();
+    assert!(!gaps.is_empty() && gaps.iter().all(|text| text.ends_with("omitted]")), "{gaps:?}");
+    let omitted: u64 =
+        gaps.iter().map(|text| text[1..].split(' ').next().unwrap().parse::<u64>().unwrap()).sum();
+    assert_eq!(omitted, done.messages_removed);
+    assert_eq!(done.messages_after, after.len() as u64);
+    // What stays is in its order.
+    let places = after.iter().filter_map(|line| before.iter().position(|known| known == line));
+    assert!(places.collect::<Vec<_>>().is_sorted());
+}
+
+/// The words of a gap that grows count all that it stands for.
+#[tokio::test(flavor = "multi_thread")]
+async fn gaps_of_gaps_count_all() {
+    let mut scene = Scene::new(100_000).await;
+    scene.talk(41).await;
+    for target in [1200, 800, 400] {
+        let request = pb::CompressRequest { target_tokens: Some(target), ..scene.ask("prune") };
+        scene.compressed(request).await;
+        let lines = scene.lines().await;
+        let (mut omitted, mut there) = (0, 0);
+        for text in lines.iter().map(|line| content(line)) {
+            match text.strip_prefix('[').and_then(|text| text.split(' ').next()?.parse::<u64>().ok()) {
+                Some(count) => omitted += count,
+                None => there += 1,
+            }
+        }
+        assert_eq!(omitted + there, 41, "{lines:#?}");
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn the_view_is_as_small_as_it_was_to_be() {
+    for strategy in ["summarize", "compact", "prune", "window"] {
+        for target in [3000, 1000, 500, 250] {
+            let mut scene = Scene::new(100_000).await;
+            scene.talk(101).await;
+            let request = pb::CompressRequest { target_tokens: Some(target), ..scene.ask(strategy) };
+            let done = scene.compressed(request).await;
+            let tokens = scene.pressure().await.tokens;
+            assert!(tokens <= target, "{strategy} to {target}: {tokens}, {:#?}", scene.lines().await);
+            assert_eq!(done.tokens_after, tokens, "{strategy} to {target}");
+            assert_eq!(done.messages_after, scene.lines().await.len() as u64, "{strategy} to {target}");
+        }
+    }
+}
+
+/// What stays is too large by itself: outputs are trimmed, long texts cut; what has to stay is not.
+#[tokio::test(flavor = "multi_thread")]
+async fn what_stays_is_made_smaller_if_need_be() {
+    let mut scene = Scene::new(100_000).await;
+    scene.talk(12).await;
+    let long = "All of this is needed. ".repeat(200);
+    scene.append_all(&[calls(&["a"]), result("a", &long), user(&long), assistant("Well.")]).await;
+    scene.append(&user(&format!("pinned {long}"))).await;
+    scene.pin(17).await;
+    let before = scene.lines().await;
+    let request = pb::CompressRequest { target_tokens: Some(2200), ..scene.ask("summarize") };
+    let done = scene.compressed(request).await;
+    let after = scene.lines().await;
+    let tokens = scene.pressure().await.tokens;
+    assert!(tokens <= 2200, "{tokens}: {after:#?}");
+    assert_eq!(done.tokens_after, tokens);
+    assert!(after.contains(&before[16]), "{after:#?}");
+    assert!(after.iter().any(|line| content(line) == "[tool output trimmed; seq=14]"), "{after:#?}");
+    let cut = after.iter().map(|line| content(line)).find(|text| text.contains("left out; seq=15")).unwrap();
+    assert!(cut.starts_with("All of this") && cut.trim_end().ends_with("needed."), "{cut}");
+    // Once more: what was cut is not cut away, and what is told is so.
+    let again = pb::CompressRequest { target_tokens: Some(1600), ..scene.ask("summarize") };
+    let (done, _) = scene.compress(again).await.unwrap();
+    assert_eq!(done.tokens_after, scene.pressure().await.tokens, "{:#?}", scene.lines().await);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn nothing_is_done_when_there_is_nothing_to_do() {
+    let mut scene = Scene::new(100_000).await;
+    let (done, _) = scene.compress(scene.ask("")).await.unwrap();
+    assert_eq!((done.compressed, done.reason.as_str()), (false, "nothing"));
+    scene.talk(10).await;
+    // Four could go, and five must be there.
+    let (done, _) = scene.compress(scene.ask("summarize")).await.unwrap();
+    assert_eq!((done.compressed, done.reason.as_str(), done.generation), (false, "nothing", 0));
+    assert_eq!((done.messages_before, done.messages_after, done.messages_removed), (10, 10, 0));
+    let window = pb::WindowConfig { messages: Some(50), ..Default::default() };
+    let request = pb::CompressRequest { window: Some(window), ..scene.ask("window") };
+    let (done, _) = scene.compress(request).await.unwrap();
+    assert_eq!((done.compressed, done.reason.as_str()), (false, "not_worth_it"));
+    assert_eq!(scene.task().await.view_generation, 0);
+    assert_eq!(scene.work_files(), [""; 0]);
+    let overrides = pb::CompressionConfig { min_messages: Some(4), ..Default::default() };
+    let request = pb::CompressRequest { overrides: Some(overrides), ..scene.ask("summarize") };
+    assert_eq!(scene.compressed(request).await.messages_removed, 4);
+}
+
+/// The system prompt alone is more than may be there: that is said, here and in the pressure.
+#[tokio::test(flavor = "multi_thread")]
+async fn what_has_to_stay_can_be_too_large() {
+    let mut scene = Scene::new(1000).await;
+    scene.append(&json!({"role": "system", "content": "Always be careful. ".repeat(200)})).await;
+    let (done, _) = scene.compress(scene.ask("summarize")).await.unwrap();
+    assert_eq!((done.compressed, done.reason.as_str(), done.emergency), (false, "over", false));
+    assert!(done.pressure.unwrap().over);
+    let pressure = scene.pressure().await;
+    assert!(pressure.over && pressure.should_compress, "{pressure:?}");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_repeated_call_is_told_that_it_is_done() {
+    let mut scene = Scene::new(100_000).await;
+    scene.talk(21).await;
+    let named =
+        |request: pb::CompressRequest| pb::CompressRequest { request_id: "c-1".to_owned(), ..request };
+    let first = scene.compressed(named(scene.ask("summarize"))).await;
+    for round in 0..2 {
+        let (again, _) = scene.compress(named(scene.ask("summarize"))).await.unwrap();
+        assert_eq!((again.compressed, again.reason.as_str()), (false, "duplicate"), "{round}");
+        assert_eq!(again.generation, first.generation);
+        assert_eq!(reason(scene.compress(named(scene.ask("window"))).await), ErrorReason::RequestIdReused);
+        scene.kill_and_restart().await;
+    }
+    assert_eq!(scene.task().await.view_generation, 1);
+    assert_eq!(scene.task().await.statistics.unwrap().compression_count, 1);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn only_who_may_change_a_task_can_compress_it() {
+    let mut scene = Scene::new(100_000).await;
+    scene.talk(21).await;
+    for (lease, why) in [(0, ErrorReason::LeaseHeld), (7, ErrorReason::StaleLease)] {
+        let work = Work { lease, ..scene.work.clone() };
+        let other = pb::CompressRequest { lease_generation: work.lease, ..scene.ask("") };
+        assert_eq!(reason(scene.compress(other).await), why);
+        let other = pb::BeginCompactionRequest { lease_generation: work.lease, ..scene.agent("") };
+        assert_eq!(reason(scene.begin(other).await), why);
+        let undo =
+            pb::UndoCompactionRequest { task_uuid: work.uuid, lease_generation: lease, ..Default::default() };
+        assert_eq!(reason(scene.api.undo_compaction(undo).await), why);
+    }
+    let pause = pb::PauseTaskRequest {
+        task_uuid: scene.work.uuid.clone(),
+        lease_generation: scene.work.lease,
+        ..Default::default()
+    };
+    scene.api.pause_task(pause).await.unwrap();
+    assert_eq!(reason(scene.compress(scene.ask("")).await), ErrorReason::WrongStatus);
+    assert_eq!(reason(scene.begin(scene.agent("")).await), ErrorReason::WrongStatus);
+    assert_eq!(reason(scene.undo().await), ErrorReason::WrongStatus);
+    let nobody = pb::CompressRequest { task_uuid: scene.server.token(), ..scene.ask("") };
+    assert_eq!(reason(scene.compress(nobody).await), ErrorReason::InvalidField);
+    let uuid = "018f6b2e-5c1a-7d3e-9a41-0c5d2e8b7f10".to_owned();
+    let nobody = pb::CompressRequest { task_uuid: uuid, ..scene.ask("") };
+    assert_eq!(reason(scene.compress(nobody).await), ErrorReason::TaskNotFound);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn what_cannot_be_is_refused_by_name() {
+    let mut scene = Scene::new(100_000).await;
+    scene.talk(21).await;
+    let overrides = |compression: pb::CompressionConfig| pb::CompressRequest {
+        overrides: Some(compression),
+        ..scene.ask("")
+    };
+    let requests = [
+        (scene.ask("shrink"), "strategy"),
+        (pb::CompressRequest { target_tokens: Some(0), ..scene.ask("") }, "target_tokens"),
+        (overrides(pb::CompressionConfig { threshold: Some(1.5), ..Default::default() }), "threshold"),
+        (
+            overrides(pb::CompressionConfig { summarizer: "me".to_owned(), ..Default::default() }),
+            "summarizer",
+        ),
+        (
+            overrides(pb::CompressionConfig { strategy: "shrink".to_owned(), ..Default::default() }),
+            "strategy",
+        ),
+    ];
+    for (request, field) in requests {
+        let why = refused(scene.compress(request).await);
+        assert_eq!(why.reason, ErrorReason::InvalidField);
+        assert!(why.fields[0].ends_with(field), "{why:?}");
+    }
+    for strategy in ["prune", "window", "shrink"] {
+        assert_eq!(refused(scene.begin(scene.agent(strategy)).await).fields, ["strategy"]);
+    }
+    assert_eq!(scene.task().await.view_generation, 0);
+}
+
+/// A plan that is to stay does, once, and the newest one.
+#[tokio::test(flavor = "multi_thread")]
+async fn the_newest_plan_stays_if_that_is_wanted() {
+    let mut scene = Scene::new(100_000).await;
+    scene.talk(21).await;
+    for (number, text) in ["First look, then leap.", "Leap at once."].into_iter().enumerate() {
+        let plan = pb::AppendPlanRequest {
+            task_uuid: scene.work.uuid.clone(),
+            plan_type: "planning".to_owned(),
+            plan_content_json: json!(text).to_string(),
+            lease_generation: scene.work.lease,
+            ..Default::default()
+        };
+        scene.api.append_plan(plan).await.unwrap();
+        let overrides = pb::CompressionConfig { keep_plan: Some(true), ..Default::default() };
+        let request = pb::CompressRequest { overrides: Some(overrides), ..scene.ask("summarize") };
+        let done = scene.compressed(request).await;
+        let lines = scene.lines().await;
+        let plans: Vec<String> = lines
+            .iter()
+            .map(|line| content(line))
+            .filter(|text| text.starts_with("[Current plan]"))
+            .collect();
+        assert_eq!(plans, [format!("[Current plan]\n{text}")], "{number}");
+        assert_eq!(done.messages_after, lines.len() as u64);
+        for number in 30..=45 {
+            scene.append(&user(&words(number))).await;
+        }
+    }
+}

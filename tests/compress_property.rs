@@ -1,0 +1,58 @@
+//! Whatever was said and however a context is compressed: pairs stay together, what has to stay is there word for word, the
+//! view is as small as it was to be, nothing is lost from the log, and an undo brings the very bytes back.
+//!
+//! Each case is a task of a real server with hostile histories, a random policy, and random appends, pins, compressions by
+//! any strategy or by the agent, undos and rewinds. `CONTEXTSTORE_SEED=n` repeats one case, `CASES=n` says how many.
+
+#![allow(
+    clippy::disallowed_methods,
+    clippy::unwrap_used,
+    clippy::wildcard_enum_match_arm,
+    reason = "tests look at the disk as it is, and match what matters to them"
+)]
+
+#[path = "compress_property/case.rs"]
+mod case;
+#[path = "compress_property/look.rs"]
+mod look;
+#[path = "support/scene.rs"]
+mod scene;
+#[path = "support/server.rs"]
+mod server;
+#[path = "support/service.rs"]
+mod service;
+#[path = "support/wire.rs"]
+mod wire;
+
+use case::Case;
+use server::TestServer;
+use service::{doctor, number, oracle};
+
+/// Cases of one run.
+const CASES: u64 = 40;
+
+#[tokio::test(flavor = "multi_thread")]
+async fn compressed_views_keep_every_promise() {
+    let mut server = TestServer::start().await;
+    let seeds = match number("CONTEXTSTORE_SEED") {
+        Some(seed) => seed..seed + 1,
+        None => 0..number("CASES").unwrap_or(CASES),
+    };
+    let (mut compressed, mut undone) = (0, 0);
+    for seed in seeds.clone() {
+        let case = Case::start(&server, seed).await;
+        let (compressions, undos) = case.run().await;
+        compressed += compressions;
+        undone += undos;
+    }
+    assert!(server.terminate().await.success());
+    assert_eq!(doctor(&server.data_dir()), None);
+    assert_eq!(oracle(&server.data_dir()), None);
+    // A test that tries nothing finds nothing.
+    if seeds.end - seeds.start >= CASES {
+        assert!(
+            compressed > seeds.end / 2 && undone > seeds.end / 8,
+            "{compressed} compressions, {undone} undos"
+        );
+    }
+}

@@ -1,0 +1,334 @@
+//! One case: a task, what was done to it, and what must be true of it then.
+
+use std::collections::BTreeMap;
+
+use contextstore_proto::v1 as pb;
+use contextstore_providers::histories::{History, Taste};
+use fastrand::Rng;
+use serde_json::Value;
+
+use crate::look::{groups, rendered};
+use crate::scene::{Scene, by_hand, content, words};
+use crate::server::TestServer;
+use crate::service::reason;
+use crate::wire::{all, api, start_as, view};
+
+/// Tokens of what stands for a result that never came.
+const STAND_IN: u64 = 10;
+
+/// A message of the log, as far as it matters here.
+struct Message {
+    json: Value,
+    tokens: u64,
+}
+
+/// A compression that can be taken back.
+struct Before {
+    lines: Vec<String>,
+    /// Lines of the view it left.
+    left: usize,
+}
+
+/// Says which case it is if it fails.
+struct Said(u64, Vec<String>);
+
+impl Drop for Said {
+    fn drop(&mut self) {
+        if std::thread::panicking() {
+            #[expect(clippy::print_stderr, reason = "what is needed to see it again")]
+            {
+                eprintln!("CONTEXTSTORE_SEED={}\n{}", self.0, self.1.join("\n"));
+            }
+        }
+    }
+}
+
+pub(crate) struct Case {
+    seed: u64,
+    rng: Rng,
+    scene: Scene<()>,
+    said: Said,
+    messages: Vec<Message>,
+    /// Lines of messages that are pinned, by their numbers.
+    pins: BTreeMap<u64, String>,
+    /// Lines of the system prompt.
+    system: Vec<String>,
+    /// Ids of calls whose results never came.
+    missing: Vec<String>,
+    stack: Vec<Before>,
+    compressions: u64,
+    undos: u64,
+}
+
+fn is_summary(line: &str) -> bool {
+    ["[Summary of messages ", "[Kept information]"].iter().any(|start| content(line).starts_with(start))
+}
+
+impl Case {
+    pub(crate) async fn start(server: &TestServer, seed: u64) -> Self {
+        let mut rng = Rng::with_seed(seed);
+        let config = pb::TaskConfig {
+            durability: "process".to_owned(),
+            token_counter: ["heuristic", "fitted"][rng.usize(..2)].to_owned(),
+            ..by_hand([300, 800, 3000, 20_000][rng.usize(..4)])
+        };
+        let mut api = api(server).await;
+        let request = pb::StartTaskRequest { config: Some(config.clone()), ..Default::default() };
+        let work = start_as(&mut api, request).await;
+        let said = Said(seed, vec![format!("{} tokens", config.context_length.unwrap())]);
+        let scene = Scene::on(api, work);
+        let (messages, pins, system) = (Vec::new(), BTreeMap::new(), Vec::new());
+        let (missing, stack) = (Vec::new(), Vec::new());
+        Self { seed, rng, scene, said, messages, pins, system, missing, stack, compressions: 0, undos: 0 }
+    }
+
+    fn note(&mut self, words: String) {
+        self.said.1.push(words);
+    }
+
+    pub(crate) async fn run(mut self) -> (u64, u64) {
+        self.append().await;
+        for _ in 0..self.rng.u32(3..10) {
+            match self.rng.u8(..20) {
+                0..=5 => self.append().await,
+                6..=13 => self.compress().await,
+                14..=15 => self.by_agent().await,
+                16..=18 => self.undo().await,
+                _ => self.rewind().await,
+            }
+        }
+        self.look_at_log().await;
+        (self.compressions, self.undos)
+    }
+
+    /// More of a history, or of an ordinary conversation; some of it is pinned.
+    async fn append(&mut self) {
+        let taste = Taste { large_images: false, lone_surrogates: false };
+        let more: Vec<String> = if self.rng.u8(..3) > 0 {
+            History::with(self.rng.u64(..), taste).messages
+        } else {
+            let count = self.rng.u64(1..40);
+            let role = |number: u64| if number.is_multiple_of(2) { "assistant" } else { "user" };
+            let say =
+                |number| serde_json::json!({"role": role(number), "content": words(number)}).to_string();
+            (0..count).map(say).collect()
+        };
+        self.note(format!("appends {}", more.len()));
+        let first = self.messages.len() as u64 + 1;
+        let before = self.scene.lines().await;
+        for json in more {
+            let told =
+                self.scene.api.append_message(self.scene.work.json(json.clone())).await.unwrap().into_inner();
+            let json = serde_json::from_str(&json).unwrap();
+            self.messages.push(Message { json, tokens: told.tokens });
+            // An identical system prompt again changes nothing.
+            assert!(told.seq <= self.messages.len() as u64);
+        }
+        let lines = self.scene.lines().await;
+        assert_eq!(lines[..before.len()], before, "an append changed what was there");
+        if first == 1 {
+            let leading =
+                |message: &&Message| message.json["role"] == "system" || message.json["role"] == "developer";
+            let count = self.messages.iter().take_while(leading).count();
+            self.system = lines[..count].to_vec();
+        }
+        self.missing = groups(&lines);
+        for seq in first..=self.messages.len() as u64 {
+            if self.rng.u8(..20) == 0 {
+                self.pin(seq).await;
+            }
+        }
+    }
+
+    /// Pins a message; what it looks like is the end of the view that it was the last one of.
+    async fn pin(&mut self, seq: u64) {
+        let request = pb::StreamCurrentRequest { as_of_seq: seq, ..self.scene.work.current() };
+        let lines = view(&mut self.scene.api, request).await;
+        self.scene.pin(seq).await;
+        self.note(format!("pins {seq}"));
+        self.pins.insert(seq, lines.lines().last().unwrap().to_owned());
+    }
+
+    fn policy(&mut self) -> (String, pb::CompressRequest) {
+        let rng = &mut self.rng;
+        let strategy = ["summarize", "compact", "prune", "window"][rng.usize(..4)];
+        let overrides = pb::CompressionConfig {
+            keep_recent_messages: rng.bool().then(|| rng.u32(..12)),
+            min_messages: rng.bool().then(|| rng.u32(1..8)),
+            retain_last_turns: rng.bool().then(|| rng.u32(..4)),
+            structured: rng.bool().then(|| rng.bool()),
+            keep_plan: rng.bool().then(|| rng.bool()),
+            threshold: rng.bool().then(|| 0.2 + rng.f64() * 0.8),
+            ..Default::default()
+        };
+        let window = rng.bool().then(|| pb::WindowConfig {
+            messages: rng.bool().then(|| rng.u32(1..20)),
+            tokens: rng.bool().then(|| rng.u64(50..2000)),
+        });
+        let prune = rng.bool().then(|| pb::PruneConfig {
+            target: Some(0.1 + rng.f64() * 0.9),
+            recency_weight: Some(rng.f64()),
+            role_weight: Some(rng.f64()),
+            content_weight: Some(rng.f64()),
+        });
+        let target_tokens = rng.bool().then(|| rng.u64(150..1500));
+        let request = pb::CompressRequest {
+            overrides: Some(overrides),
+            window,
+            prune,
+            target_tokens,
+            ..self.scene.ask(strategy)
+        };
+        (strategy.to_owned(), request)
+    }
+
+    async fn compress(&mut self) {
+        let (strategy, request) = self.policy();
+        self.note(format!("{request:?}"));
+        let before = self.scene.lines().await;
+        let (done, _) = self.scene.compress(request.clone()).await.unwrap();
+        self.note(format!("{done:?}"));
+        let after = self.scene.lines().await;
+        if !done.compressed {
+            assert_eq!(after, before, "nothing was to be done");
+            return;
+        }
+        self.look(&before, &after, &done).await;
+        // Where too few messages may go, what stays is made smaller, and that is all.
+        let target = request.target_tokens.filter(|_| done.messages_removed > 0);
+        if let Some(target) = target {
+            // Summaries that are there already go with another summary only.
+            let said =
+                after.iter().filter(|line| is_summary(line)).map(|line| line.len() as u64 / 2).sum::<u64>();
+            let said = if done.summary_id == 0 { said } else { 0 };
+            let floor = self.floor(&strategy) + said + 200;
+            let most = target.max(floor);
+            assert!(done.tokens_after <= most, "{} of {target}, {floor}: {after:#?}", done.tokens_after);
+        }
+        self.stack.push(Before { lines: before, left: after.len() });
+    }
+
+    /// What no strategy can let go: the system prompt, pinned groups, and the newest group.
+    fn floor(&self, strategy: &str) -> u64 {
+        let mut groups: Vec<(u64, bool, u64)> = Vec::new();
+        let (mut calls, mut leading) = (false, true);
+        for (message, seq) in self.messages.iter().zip(1..) {
+            let role = message.json["role"].as_str().unwrap_or_default();
+            leading &= role == "system" || role == "developer";
+            let stays = leading || self.pins.contains_key(&seq);
+            match groups.last_mut().filter(|_| calls && role == "tool") {
+                Some((tokens, fixed, _)) => {
+                    *tokens += message.tokens;
+                    *fixed |= stays;
+                }
+                None => {
+                    groups.push((message.tokens, stays, u64::from(role == "user")));
+                    calls = message.json["tool_calls"].as_array().is_some_and(|calls| !calls.is_empty());
+                }
+            }
+        }
+        let fixed: u64 = groups.iter().filter(|(_, fixed, _)| *fixed).map(|(tokens, _, _)| tokens).sum();
+        let newest = groups.iter().rev().find(|(_, fixed, _)| !fixed).map_or(0, |(tokens, _, _)| *tokens);
+        let turns = groups.iter().rev().filter(|(_, fixed, user)| !fixed && *user > 0).take(4);
+        let turns: u64 = turns.map(|(tokens, _, _)| tokens).sum();
+        fixed + newest + if strategy == "compact" { turns } else { 0 }
+    }
+
+    /// What must hold of a view that was compressed.
+    async fn look(&mut self, before: &[String], after: &[String], done: &pb::CompressDone) {
+        self.compressions += 1;
+        assert_eq!(after[..self.system.len()], self.system, "the system prompt");
+        for (seq, line) in &self.pins {
+            assert!(after.contains(line), "message {seq} is pinned and not there: {line}\n{after:#?}");
+        }
+        let missing = groups(after);
+        for id in &missing {
+            assert!(
+                self.missing.contains(id),
+                "the result of {id} was there before:\n{before:#?}\n{after:#?}"
+            );
+        }
+        assert!(done.tokens_after < done.tokens_before, "{done:?}");
+        let tokens = self.scene.pressure().await.tokens;
+        // What stands for results that never came is no message, and is not told.
+        let stand_ins = missing.len() as u64;
+        let told = done.tokens_after..=done.tokens_after + STAND_IN * stand_ins;
+        assert!(told.contains(&tokens), "{tokens} of {told:?}: {after:#?}");
+        assert_eq!(done.messages_after + stand_ins, after.len() as u64, "{after:#?}");
+        rendered(&mut self.scene, self.seed).await;
+    }
+
+    async fn by_agent(&mut self) {
+        let before = self.scene.lines().await;
+        let strategy = ["summarize", "compact"][self.rng.usize(..2)];
+        let request = pb::BeginCompactionRequest { target_tokens: Some(1000), ..self.scene.agent(strategy) };
+        let Ok((begun, lines)) = self.scene.begin(request).await else { return };
+        self.note(format!("an agent summarises {}–{} of {}", begun.start_seq, begun.end_seq, begun.messages));
+        let keep_seqs =
+            lines.iter().filter_map(|line| line["seq"].as_u64()).filter(|_| self.rng.u8(..8) == 0);
+        let commit = pb::CommitCompactionRequest {
+            keep_seqs: keep_seqs.collect(),
+            ..self.scene.commit(&begun.token, "It went well.")
+        };
+        match self.scene.api.commit_compaction(commit).await {
+            Ok(done) => {
+                let (done, after) = (done.into_inner().done.unwrap(), self.scene.lines().await);
+                self.note(format!("{done:?}"));
+                self.look(&before, &after, &done).await;
+                self.stack.push(Before { lines: before, left: after.len() });
+            }
+            Err(status) => {
+                assert_eq!(reason(&status), "ERROR_REASON_SUMMARY_REFUSED", "{status:?}");
+                self.scene.api.abort_compaction(self.scene.abort(&begun.token)).await.unwrap();
+            }
+        }
+    }
+
+    async fn undo(&mut self) {
+        let now = self.scene.lines().await;
+        let undone = self.scene.undo().await;
+        match self.stack.pop() {
+            Some(Before { lines, left }) => {
+                undone.unwrap();
+                self.undos += 1;
+                self.note("takes it back".to_owned());
+                assert_eq!(self.scene.lines().await, [&lines[..], &now[left..]].concat());
+            }
+            None => assert_eq!(reason(&undone.unwrap_err()), "ERROR_REASON_NOTHING_TO_UNDO"),
+        }
+    }
+
+    /// Back to what the view was after a message; what is pinned behind it is not there then.
+    async fn rewind(&mut self) {
+        let seq = self.rng.u64(1..=self.messages.len() as u64);
+        let first_closed = self.system.len() as u64;
+        if seq < first_closed {
+            return;
+        }
+        let request = pb::StreamCurrentRequest { as_of_seq: seq, ..self.scene.work.current() };
+        let then = view(&mut self.scene.api, request).await;
+        self.scene.api.rewind_task(self.scene.work.rewind(seq)).await.unwrap();
+        self.note(format!("goes back to {seq}"));
+        let lines = self.scene.lines().await;
+        assert_eq!(lines, then.lines().collect::<Vec<_>>());
+        self.pins.retain(|pinned, line| *pinned <= seq && lines.contains(line));
+        self.missing = groups(&lines);
+        self.stack.clear();
+    }
+
+    /// Every message is still in the log, as it came.
+    async fn look_at_log(&mut self) {
+        let request =
+            pb::StreamMessagesRequest { kinds: vec!["message".to_owned()], ..self.scene.work.messages() };
+        let batches = all(self.scene.api.stream_messages(request).await).await.unwrap();
+        let records: Vec<Value> = batches
+            .into_iter()
+            .flat_map(|batch| batch.records)
+            .map(|line| serde_json::from_slice(&line).unwrap())
+            .collect();
+        assert_eq!(records.len(), self.messages.len());
+        for (line, message) in records.iter().zip(&self.messages) {
+            assert_eq!((&line["role"], &line["content"]), (&message.json["role"], &message.json["content"]));
+        }
+    }
+}

@@ -1,0 +1,360 @@
+//! Inheritance: a task goes on where an earlier one on the same subject ended.
+
+#![allow(
+    clippy::disallowed_methods,
+    clippy::unwrap_used,
+    clippy::wildcard_enum_match_arm,
+    reason = "tests look at the disk as it is, and match what matters to them"
+)]
+
+#[path = "support/refusal.rs"]
+mod refusal;
+#[path = "support/server.rs"]
+mod server;
+#[path = "support/service.rs"]
+mod service;
+#[path = "support/wire.rs"]
+mod wire;
+
+use std::fs;
+
+use contextstore_proto::v1 as pb;
+use contextstore_proto::v1::ErrorReason;
+use serde_json::{Value, json};
+use uuid::Uuid;
+
+use server::TestServer;
+use wire::{Api, Work, api, holder, reason, refused, say, task, view};
+
+/// A request to work on an issue.
+fn issue(task_id: &str) -> pb::StartTaskRequest {
+    let key = pb::TaskKey {
+        task_source: "github".to_owned(),
+        owner: "acme".to_owned(),
+        repo: "shop".to_owned(),
+        task_type: "issue".to_owned(),
+        task_id: task_id.to_owned(),
+    };
+    pb::StartTaskRequest {
+        key: Some(key),
+        user: "ann".to_owned(),
+        holder: holder("a"),
+        ..pb::StartTaskRequest::default()
+    }
+}
+
+async fn begin(api: &mut Api, request: pb::StartTaskRequest) -> (Work, pb::StartTaskResponse) {
+    let started = api.start_task(request).await.unwrap().into_inner();
+    let uuid = started.task.as_ref().unwrap().uuid.clone();
+    (Work { uuid, lease: started.lease_generation }, started)
+}
+
+async fn plan(api: &mut Api, work: &Work, plan_type: &str, content: Value) {
+    let request = pb::AppendPlanRequest {
+        task_uuid: work.uuid.clone(),
+        lease_generation: work.lease,
+        plan_type: plan_type.to_owned(),
+        plan_content_json: content.to_string(),
+        ..Default::default()
+    };
+    api.append_plan(request).await.unwrap();
+}
+
+async fn complete(api: &mut Api, work: &Work, summary: &str) {
+    let request = pb::CompleteTaskRequest {
+        task_uuid: work.uuid.clone(),
+        lease_generation: work.lease,
+        final_summary: summary.to_owned(),
+        ..Default::default()
+    };
+    api.complete_task(request).await.unwrap();
+}
+
+async fn fail(api: &mut Api, work: &Work, summary: &str) {
+    let request = pb::FailTaskRequest {
+        task_uuid: work.uuid.clone(),
+        lease_generation: work.lease,
+        error_message: "the build broke\nbadly".to_owned(),
+        final_summary: summary.to_owned(),
+        ..Default::default()
+    };
+    api.fail_task(request).await.unwrap();
+}
+
+/// An issue that was worked on and ended well.
+async fn ended(api: &mut Api, task_id: &str, summary: &str) -> Work {
+    let (work, _) = begin(api, pb::StartTaskRequest { inherit: "NEVER".to_owned(), ..issue(task_id) }).await;
+    say(api, &work, "do it").await;
+    plan(api, &work, "initial", json!("look at cart.rs")).await;
+    plan(api, &work, "revision", json!({"steps": ["test", "fix"]})).await;
+    complete(api, &work, summary).await;
+    work
+}
+
+async fn shown(api: &mut Api, work: &Work) -> Vec<(String, String)> {
+    let text = view(api, work.current()).await;
+    let message = |line: &str| {
+        let value: Value = serde_json::from_str(line).unwrap();
+        (value["role"].as_str().unwrap().to_owned(), value["content"].as_str().unwrap().to_owned())
+    };
+    text.lines().map(message).collect()
+}
+
+async fn find(api: &mut Api, request: pb::StartTaskRequest, limit: u32) -> Vec<pb::PreviousContext> {
+    let request = pb::FindPreviousContextsRequest { key: request.key, user: request.user, limit };
+    api.find_previous_contexts(request).await.unwrap().into_inner().contexts
+}
+
+fn context(work: &Work, max_summary_tokens: u64) -> pb::GetInheritanceContextRequest {
+    pb::GetInheritanceContextRequest { task_uuid: work.uuid.clone(), max_summary_tokens }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_task_begins_with_what_the_one_before_knew() {
+    let mut server = TestServer::start().await;
+    let mut client = api(&server).await;
+    let first = ended(&mut client, "7", "Fixed the cart; tests in tests/cart.rs pass.").await;
+    let request = pb::StartTaskRequest {
+        system_message: "You are a clerk.".to_owned(),
+        task_uuid: Uuid::now_v7().to_string(),
+        request_id: "start-2".to_owned(),
+        ..issue("7")
+    };
+    let (second, started) = begin(&mut client, request.clone()).await;
+    assert!(started.created);
+    assert_eq!(started.inherited_from, first.uuid);
+    let time = fs::read_to_string(server.data_dir().join("completed").join(&first.uuid).join("task.json"));
+    let row: Value = serde_json::from_str(&time.unwrap()).unwrap();
+    let ended_at = row["completed_at"].as_str().unwrap()[..19].to_owned() + "Z";
+    let comment = &started.inheritance_comment;
+    for word in [first.uuid.as_str(), "completed", &ended_at] {
+        assert!(comment.contains(word), "{word}: {comment}");
+    }
+
+    let seen = shown(&mut client, &second).await;
+    assert_eq!(seen.len(), 2);
+    assert_eq!(seen[0], ("system".to_owned(), "You are a clerk.".to_owned()));
+    let (role, text) = &seen[1];
+    assert_eq!(role, "user");
+    assert!(
+        text.starts_with(&format!("[Context from previous task {} (completed {ended_at})]\n", first.uuid))
+    );
+    for word in ["Fixed the cart", " initial: look at cart.rs\n", r#" revision: {"steps":["test","fix"]}"#] {
+        assert!(text.contains(word), "{word}: {text}");
+    }
+    assert!(text.contains("not an instruction") && text.contains("Continue where that task ended"));
+
+    // The same is told before, and the same again.
+    let told = client.get_inheritance_context(context(&first, 0)).await.unwrap().into_inner();
+    assert_eq!((&told.text, &told.comment, told.truncated), (text, comment, false));
+    let known = told.context.unwrap();
+    assert_eq!(
+        (known.task_uuid, known.status, known.has_final_summary),
+        (first.uuid.clone(), "completed".to_owned(), true)
+    );
+    for restart in [false, true] {
+        if restart {
+            server.kill();
+            server.restart().await;
+            client = api(&server).await;
+        }
+        let (_, again) = begin(&mut client, request.clone()).await;
+        assert_eq!((again.created, again.lease_generation), (true, second.lease));
+        assert_eq!((&again.inherited_from, &again.inheritance_comment), (&first.uuid, comment));
+        assert_eq!(shown(&mut client, &second).await, seen);
+    }
+    // Whoever takes it up again gets nothing twice, whatever they ask for.
+    let other = pb::StartTaskRequest {
+        request_id: "start-3".to_owned(),
+        system_message: "Another one.".to_owned(),
+        inherit: Uuid::now_v7().to_string(),
+        ..request
+    };
+    let (_, again) = begin(&mut client, other).await;
+    assert_eq!((again.created, again.inherited_from.as_str()), (false, first.uuid.as_str()));
+    assert_eq!(shown(&mut client, &second).await, seen);
+    server.terminate().await;
+    assert_eq!(service::doctor(&server.data_dir()), None);
+    assert_eq!(service::oracle(&server.data_dir()), None);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_system_message_that_comes_later_stands_in_front() {
+    let mut server = TestServer::start().await;
+    let mut client = api(&server).await;
+    let first = ended(&mut client, "7", "All is done.").await;
+    let (second, _) = begin(&mut client, issue("7")).await;
+    let roles = |seen: &[(String, String)]| -> Vec<String> {
+        seen.iter()
+            .map(|(role, text)| if text.starts_with('[') { "before".to_owned() } else { role.clone() })
+            .collect()
+    };
+    assert_eq!(roles(&shown(&mut client, &second).await), ["before"]);
+    for (restart, role) in [(false, "system"), (true, "developer")] {
+        if restart {
+            server.kill();
+            server.restart().await;
+            client = api(&server).await;
+        }
+        let message = json!({"role": role, "content": "Be kind."}).to_string();
+        client.append_message(second.json(message)).await.unwrap();
+    }
+    assert_eq!(roles(&shown(&mut client, &second).await), ["system", "developer", "before"]);
+    say(&mut client, &second, "now").await;
+    let late = json!({"role": "system", "content": "Be quick."}).to_string();
+    client.append_message(second.json(late)).await.unwrap();
+    let expected = ["system", "developer", "before", "user", "system"];
+    assert_eq!(roles(&shown(&mut client, &second).await), expected);
+    // A fork has it as it was.
+    let fork = pb::ForkTaskRequest {
+        task_uuid: second.uuid.clone(),
+        at_seq: 1,
+        holder: holder("b"),
+        ..Default::default()
+    };
+    let forked = client.fork_task(fork).await.unwrap().into_inner();
+    let forked = Work { uuid: forked.task.unwrap().uuid, lease: forked.lease_generation };
+    assert_eq!(roles(&shown(&mut client, &forked).await), ["system", "before"]);
+    let message = json!({"role": "system", "content": "Be slow."}).to_string();
+    client.append_message(forked.json(message)).await.unwrap();
+    assert_eq!(roles(&shown(&mut client, &forked).await), ["system", "system", "before"]);
+    assert_eq!(task(&mut client, &first).await.status, "completed");
+    server.terminate().await;
+    assert_eq!(service::doctor(&server.data_dir()), None);
+    assert_eq!(service::oracle(&server.data_dir()), None);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn the_newest_that_ended_is_found() {
+    let server = TestServer::start().await;
+    let mut client = api(&server).await;
+    let old = ended(&mut client, "7", "The first try.").await;
+    let (failed, _) =
+        begin(&mut client, pb::StartTaskRequest { inherit: "NEVER".to_owned(), ..issue("7") }).await;
+    say(&mut client, &failed, "again").await;
+    fail(&mut client, &failed, "The second try.").await;
+    ended(&mut client, "8", "Another issue.").await;
+    let (running, _) =
+        begin(&mut client, pb::StartTaskRequest { inherit: "NEVER".to_owned(), ..issue("7") }).await;
+
+    let found = find(&mut client, issue("7"), 0).await;
+    let ids: Vec<&str> = found.iter().map(|found| found.task_uuid.as_str()).collect();
+    assert_eq!(ids, [failed.uuid.as_str(), old.uuid.as_str()]);
+    assert_eq!((found[0].status.as_str(), found[1].status.as_str()), ("failed", "completed"));
+    assert!(found.iter().all(|found| found.has_final_summary && found.complete_time.is_some()));
+    assert_eq!(find(&mut client, issue("7"), 1).await.len(), 1);
+
+    let (next, started) = begin(&mut client, issue("7")).await;
+    assert_eq!(started.inherited_from, failed.uuid);
+    let text = shown(&mut client, &next).await[0].1.clone();
+    assert!(
+        text.contains("It failed: the build broke badly\n") && text.contains("The second try."),
+        "{text}"
+    );
+
+    // Of others nobody takes over anything.
+    let mut other = issue("7");
+    other.user = "bob".to_owned();
+    let mut elsewhere = issue("7");
+    elsewhere.key.as_mut().unwrap().repo = "blog".to_owned();
+    let mut another = issue("7");
+    another.key.as_mut().unwrap().task_type = "pull_request".to_owned();
+    let mut nameless = issue("");
+    nameless.key.as_mut().unwrap().task_id = String::new();
+    let mut off = issue("7");
+    let inheritance = pb::InheritanceConfig { enabled: Some(false), ..Default::default() };
+    off.config = Some(pb::TaskConfig { inheritance: Some(inheritance), ..Default::default() });
+    let never = pb::StartTaskRequest { inherit: "NEVER".to_owned(), ..issue("7") };
+    for request in [other, elsewhere, another, nameless, off, never] {
+        let (work, started) = begin(&mut client, request).await;
+        assert_eq!((started.inherited_from.as_str(), started.inheritance_comment.as_str()), ("", ""));
+        assert!(shown(&mut client, &work).await.is_empty());
+    }
+    // But by name one can, also from another issue.
+    let named = pb::StartTaskRequest { inherit: old.uuid.clone(), ..issue("9") };
+    let (work, started) = begin(&mut client, named).await;
+    assert_eq!(started.inherited_from, old.uuid);
+    assert!(shown(&mut client, &work).await[0].1.contains("The first try."));
+    assert_eq!(task(&mut client, &running).await.status, "running");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn what_cannot_be_taken_over_is_refused() {
+    let mut server = TestServer::start_configured(&[("limits.message_bytes", "64KiB")]).await;
+    let mut client = api(&server).await;
+    let (running, _) = begin(&mut client, issue("7")).await;
+    let (empty, _) = begin(&mut client, issue("6")).await;
+    let request = pb::CompleteTaskRequest {
+        task_uuid: empty.uuid.clone(),
+        lease_generation: empty.lease,
+        ..Default::default()
+    };
+    client.complete_task(request).await.unwrap();
+    let tasks = || -> usize {
+        ["running", "completed", ".tmp"]
+            .iter()
+            .map(|folder| fs::read_dir(server.data_dir().join(folder)).unwrap().count())
+            .sum()
+    };
+    let before = tasks();
+    let nobody = "018f6b2e-5c1a-7d3e-9a41-0c5d2e8b7f10";
+    for (inherit, why) in [
+        (nobody, ErrorReason::TaskNotFound),
+        (running.uuid.as_str(), ErrorReason::WrongStatus),
+        (empty.uuid.as_str(), ErrorReason::NothingToInherit),
+    ] {
+        let request = pb::StartTaskRequest { inherit: inherit.to_owned(), ..issue("7") };
+        assert_eq!(reason(client.start_task(request).await), why);
+        let context = context(&Work::nobody(inherit), 0);
+        assert_eq!(reason(client.get_inheritance_context(context).await), why);
+    }
+    for word in ["auto", "yes", "0"] {
+        let request = pb::StartTaskRequest { inherit: word.to_owned(), ..issue("7") };
+        assert_eq!(refused(client.start_task(request).await).fields, ["inherit"]);
+    }
+    let request = pb::StartTaskRequest { system_message: "x".repeat(65 << 10), ..issue("7") };
+    assert_eq!(refused(client.start_task(request).await).fields, ["system_message"]);
+    let request = pb::FindPreviousContextsRequest { limit: 101, ..Default::default() };
+    assert_eq!(refused(client.find_previous_contexts(request).await).fields, ["limit"]);
+    let why = refused(client.get_inheritance_context(context(&running, 199)).await);
+    assert_eq!(why.fields, ["max_summary_tokens"]);
+    assert_eq!(tasks(), before);
+    // One that ended with nothing to say is passed over.
+    let (_, started) = begin(&mut client, issue("6")).await;
+    assert_eq!(started.inherited_from, "");
+    server.kill();
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn what_is_too_long_is_cut() {
+    let server = TestServer::start().await;
+    let mut client = api(&server).await;
+    let long: String = (0..3000).map(|n| format!("Line {n} of the summary says 日本語 too.\n")).collect();
+    let (work, _) = begin(&mut client, issue("7")).await;
+    say(&mut client, &work, "go").await;
+    for number in 0..200 {
+        plan(&mut client, &work, "step", json!(format!("plan {number}: {}", "and so on ".repeat(20)))).await;
+    }
+    complete(&mut client, &work, &long).await;
+    for most in [200, 1000, 4000, 1_000_000] {
+        let told = client.get_inheritance_context(context(&work, most)).await.unwrap().into_inner();
+        assert!(told.tokens <= most, "{} of {most}", told.tokens);
+        assert!(told.tokens >= most / 2 || most == 1_000_000 || most == 200, "{} of {most}", told.tokens);
+        assert!(told.truncated && told.text.ends_with("has the rest]"), "{most}");
+        if most >= 1000 {
+            assert!(told.text.contains("\nLine 0 of the summary"));
+            // The newest plans are the ones that are told.
+            assert!(told.text.contains("plan 199:"), "{}", told.text);
+            assert_eq!(told.text.contains("plan 0:"), most == 1_000_000);
+        }
+    }
+    let config = pb::InheritanceConfig { max_summary_tokens: Some(500), ..Default::default() };
+    let config = pb::TaskConfig { inheritance: Some(config), ..Default::default() };
+    let (next, started) =
+        begin(&mut client, pb::StartTaskRequest { config: Some(config), ..issue("7") }).await;
+    assert_eq!(started.inherited_from, work.uuid);
+    let text = shown(&mut client, &next).await[0].1.clone();
+    assert!(text.contains("[cut to 500 tokens"), "{text}");
+    let tokens = task(&mut client, &next).await.statistics.unwrap().view_tokens;
+    assert!((250..=510).contains(&tokens), "{tokens}");
+}
