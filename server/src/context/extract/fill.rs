@@ -15,6 +15,8 @@ const LEAST_WEIGHT: u32 = 60;
 const LIGHT: u32 = 100;
 const TOKENS_FOR_LIGHT: u64 = 200;
 const FEW: u64 = 10;
+/// How many times their share sections may have that could go on for ever.
+const CROWD: u64 = 3;
 /// More commands tell no more.
 const MOST_COMMANDS: u64 = 15;
 /// Tokens around a line: its mark and its end.
@@ -47,7 +49,14 @@ pub(super) fn fill(items: Vec<Item>, now: u64, budget: u64, counter: TokenCounte
     let mut ranked: Vec<usize> = (0..lines.len()).collect();
     ranked.sort_by(|a, b| lines[*b].rank.total_cmp(&lines[*a].rank).then(a.cmp(b)));
 
-    let mut choice = Choice { left: budget, lines: [0; Section::COUNT], text: String::new(), counter };
+    let mut choice = Choice {
+        left: budget,
+        budget,
+        lines: [0; Section::COUNT],
+        used: [0; Section::COUNT],
+        text: String::new(),
+        counter,
+    };
     for section in Section::BY_NEED {
         let mut share = budget * section.share() / 100;
         for &at in &ranked {
@@ -73,7 +82,9 @@ pub(super) fn fill(items: Vec<Item>, now: u64, budget: u64, counter: TokenCounte
 /// What has been chosen so far.
 struct Choice {
     left: u64,
+    budget: u64,
     lines: [u64; Section::COUNT],
+    used: [u64; Section::COUNT],
     /// All of it, to see what has been said.
     text: String,
     counter: TokenCounter,
@@ -87,13 +98,27 @@ impl Choice {
         let cost = line.cost + if *lines > 0 { 0 } else { heading };
         // A path that a sentence names need not be listed again.
         let said = section == Section::Files && self.text.contains(&line.item.text);
-        let enough = section == Section::Commands && *lines >= MOST_COMMANDS;
+        let used = &mut self.used[section as usize];
+        let enough = match section {
+            Section::Commands => *lines >= MOST_COMMANDS,
+            // One kind of thing must not crowd out all others.
+            Section::Files | Section::Errors | Section::Changes => {
+                *used + cost > self.budget * section.share() * CROWD / 100
+            }
+            Section::Goal
+            | Section::Constraints
+            | Section::Decisions
+            | Section::Facts
+            | Section::Pending
+            | Section::Refs => false,
+        };
         if cost > self.left || cost > *share || said || enough {
             return;
         }
         self.left -= cost;
         *share -= cost;
         *lines += 1;
+        *used += cost;
         self.text.push_str(&line.item.text);
         self.text.push('\n');
         line.chosen = true;

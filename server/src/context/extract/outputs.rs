@@ -184,9 +184,8 @@ impl Outputs {
         let weight = if source.listing { 90 } else { 330 };
         let weight: u32 = weight + 35 * statement.names.min(3) + 15 * statement.numbers.min(2);
         self.files(pool, line, if source.listing { 60 } else { 200 });
-        let item =
-            Item::new(Section::Errors, clean(line, LONGEST, at), weight.saturating_sub(25 * seen.min(8)));
-        pool.add(item.showing(statement).from(source.call));
+        let weight = weight.saturating_sub(25 * seen.min(8));
+        pool.add(error(clean(line, LONGEST, at), weight, statement).from(source.call));
     }
 
     fn files(&mut self, pool: &mut Pool, line: &str, weight: u32) {
@@ -221,6 +220,20 @@ fn is_name(kind: Kind, token: &str) -> bool {
         Kind::Url => true,
         Kind::Word | Kind::Run | Kind::Number | Kind::Name | Kind::Path | Kind::Quoted => false,
     }
+}
+
+/// A line that tells of an error. One with a name in it is the same error whatever the numbers are.
+pub(super) fn error(text: String, weight: u32, statement: Statement) -> Item {
+    let mut name = String::new();
+    if statement.names > 0 {
+        tokens(&text, |kind, range| {
+            if kind != Kind::Number {
+                name.push_str(&text[range]);
+            }
+        });
+    }
+    let item = Item::new(Section::Errors, text, weight).showing(statement);
+    if name.is_empty() { item } else { item.named(&name) }
 }
 
 /// A line that says something of a name.

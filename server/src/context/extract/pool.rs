@@ -189,8 +189,8 @@ impl Pool {
     }
 
     /// A change that is told in several sentences of the message that was begun last.
-    pub(super) fn change(&mut self, new: &Statement) {
-        self.supersede(new, Section::Constraints, self.message);
+    pub(super) fn change(&mut self, new: &Statement, by: Section) {
+        self.supersede(new, by, self.message);
     }
 
     /// Drops what a new statement makes untrue, and what only that stood for; of one message nothing.

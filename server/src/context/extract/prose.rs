@@ -2,7 +2,7 @@
 
 use super::cues::Cues;
 use super::line::clean;
-use super::outputs::{Outputs, Source};
+use super::outputs::{Outputs, Source, error};
 use super::pool::{Item, Pool};
 use super::scan::{Kind, tokens};
 use super::sections::Section;
@@ -37,7 +37,8 @@ pub(super) fn take(pool: &mut Pool, text: &str, voice: Voice, goal: bool) -> boo
             // A change is often announced in one sentence and made in the next.
             let start = sentence.as_ptr().addr() - text.as_ptr().addr();
             if let Some(before) = announced.take() {
-                pool.change(&Statement::of(&text[before..start + sentence.len()]));
+                let by = if voice == Voice::Assistant { Section::Facts } else { Section::Constraints };
+                pool.change(&Statement::of(&text[before..start + sentence.len()]), by);
             }
             announced = statement.announces().then_some(start);
             let text = sentence;
@@ -47,7 +48,8 @@ pub(super) fn take(pool: &mut Pool, text: &str, voice: Voice, goal: bool) -> boo
                 (section, weight) = (Section::Goal, 900);
                 goals -= 1;
             }
-            say(pool, section, text, weight, voice, statement);
+            let item = said(pool, section, text, weight, voice, &statement);
+            pool.add(item.saying(statement));
         }
         Unit::Code(line) => {
             let start = line.as_ptr().addr() - text.as_ptr().addr();
@@ -74,16 +76,27 @@ pub(super) fn recall(pool: &mut Pool, section: Section, line: &str) {
             Section::Errors => 360,
             Section::Changes | Section::Files | Section::Commands | Section::Facts | Section::Refs => 240,
         };
-        say(pool, section, text, judged.max(least), voice, statement);
+        // What it made untrue went when it was first said.
+        let item = said(pool, section, text, judged.max(least), voice, &statement);
+        let is_error = section == Section::Errors;
+        pool.add(if is_error { error(item.text, item.weight, statement) } else { item.showing(statement) });
     });
 }
 
-fn say(pool: &mut Pool, section: Section, text: &str, weight: u32, voice: Voice, statement: Statement) {
+/// The line of a sentence; the files that it names are told of too.
+fn said(
+    pool: &mut Pool,
+    section: Section,
+    text: &str,
+    weight: u32,
+    voice: Voice,
+    statement: &Statement,
+) -> Item {
     let most = if voice == Voice::Assistant { LONGEST } else { LONGEST_OF_USER };
     if statement.names > 0 {
-        mention(pool, text, &statement, if voice == Voice::Assistant { 260 } else { 440 });
+        mention(pool, text, statement, if voice == Voice::Assistant { 260 } else { 440 });
     }
-    pool.add(Item::new(section, clean(text, most, 0), weight).saying(statement));
+    Item::new(section, clean(text, most, 0), weight)
 }
 
 /// The files that a sentence names.
