@@ -77,17 +77,15 @@ fn main() {
 
 /// All that is known of the sessions of a generator.
 fn measure(door: &Door, generator: &Generator) -> Vec<Result> {
-    let mut results = Vec::new();
-    for share in SHARES {
-        for way in Way::ALL {
-            let mut result = Result::new(generator.name, share, way);
-            for session in &generator.sessions {
-                session.check();
-                let total = door::tokens(&session.messages);
-                let view = door.view(session, way, total * share / 100);
-                result.add(session, &view, total);
-            }
-            results.push(result);
+    let each =
+        SHARES.into_iter().flat_map(|share| Way::ALL.map(|way| Result::new(generator.name, share, way)));
+    let mut results: Vec<Result> = each.collect();
+    for session in &generator.sessions {
+        session.check();
+        let total = door::tokens(&session.messages);
+        let appended = door.append(session);
+        for result in &mut results {
+            result.add(session, &appended.view(result.way, total * result.percent / 100), total);
         }
     }
     results
@@ -95,9 +93,10 @@ fn measure(door: &Door, generator: &Generator) -> Vec<Result> {
 
 /// One session by the built-in summariser.
 fn show(door: &Door, session: &Session) {
+    let appended = door.append(session);
     for share in SHARES {
         let total = door::tokens(&session.messages);
-        let view = door.view(session, Way::Extractive, total * share / 100);
+        let view = appended.view(Way::Extractive, total * share / 100);
         println!("=== {}, {share} % of {total} tokens: {}", session.name, door::tokens(&view));
         view.iter().for_each(|message| println!("{}\n", message.replace("\\n", "\n")));
         let mut result = Result::new("", share, Way::Extractive);

@@ -4,7 +4,7 @@ use std::path::Path;
 
 use contextstore::context::count_tokens;
 use contextstore::model::{NewMessage as Message, TokenCounter};
-use contextstore_client::{Client, NewMessage, ReadCurrent, StartTask, v1};
+use contextstore_client::{Client, NewMessage, ReadCurrent, StartTask, Task, v1};
 use futures_util::stream;
 use tokio::runtime::Runtime;
 
@@ -27,17 +27,8 @@ impl Door {
         Self { runtime, client, _server: server }
     }
 
-    /// What a session is after it was brought down to so many tokens, as JSON messages.
-    pub(crate) fn view(&self, session: &Session, way: Way, target: u64) -> Vec<String> {
-        match way {
-            Way::Extractive => self.compressed(session, "summarize", target),
-            Way::Prune => self.compressed(session, "prune", target),
-            Way::Window => self.compressed(session, "window", target),
-            Way::DropOldest => newest(&session.messages, target),
-        }
-    }
-
-    fn compressed(&self, session: &Session, strategy: &str, target: u64) -> Vec<String> {
+    /// Appends a session to a task of its own.
+    pub(crate) fn append(&self, session: &Session) -> Appended<'_> {
         self.runtime.block_on(async {
             let compression = v1::CompressionConfig { auto: Some(false), ..Default::default() };
             let config = v1::TaskConfig {
@@ -51,6 +42,32 @@ impl Door {
             let messages: Vec<NewMessage> = session.messages.iter().map(NewMessage::json).collect();
             let mut appended = task.append_many(stream::iter(messages)).await.unwrap();
             while appended.try_next().await.unwrap().is_some() {}
+            Appended { door: self, task, messages: session.messages.clone() }
+        })
+    }
+}
+
+/// A session in a task.
+pub(crate) struct Appended<'a> {
+    door: &'a Door,
+    task: Task,
+    messages: Vec<String>,
+}
+
+impl Appended<'_> {
+    /// What it is after it was brought down to so many tokens, as JSON messages. Afterwards it is as before.
+    pub(crate) fn view(&self, way: Way, target: u64) -> Vec<String> {
+        match way {
+            Way::Extractive => self.compressed("summarize", target),
+            Way::Prune => self.compressed("prune", target),
+            Way::Window => self.compressed("window", target),
+            Way::DropOldest => newest(&self.messages, target),
+        }
+    }
+
+    fn compressed(&self, strategy: &str, target: u64) -> Vec<String> {
+        let Self { door: Door { runtime, client, .. }, task, .. } = self;
+        runtime.block_on(async {
             let request = v1::CompressRequest {
                 task_uuid: task.uuid().to_owned(),
                 strategy: strategy.to_owned(),
@@ -58,7 +75,7 @@ impl Door {
                 lease_generation: task.lease_generation(),
                 ..Default::default()
             };
-            let mut progress = self.client.raw().compress(request).await.unwrap().into_inner();
+            let mut progress = client.raw().compress(request).await.unwrap().into_inner();
             let mut done = None;
             while let Some(response) = progress.message().await.unwrap() {
                 if let Some(v1::compress_response::Event::Done(last)) = response.event {
@@ -66,13 +83,18 @@ impl Door {
                 }
             }
             let done = done.unwrap();
-            assert!(done.compressed, "{}: {strategy}: {}", session.name, done.reason);
+            assert!(done.compressed, "{strategy} to {target}: {}", done.reason);
             let mut current = task.current(ReadCurrent::default()).await.unwrap();
             let mut view = Vec::new();
             while let Some(chunk) = current.try_next().await.unwrap() {
                 view.extend_from_slice(&chunk);
             }
-            task.complete("").await.unwrap();
+            let undo = v1::UndoCompactionRequest {
+                task_uuid: task.uuid().to_owned(),
+                lease_generation: task.lease_generation(),
+                ..Default::default()
+            };
+            client.raw().undo_compaction(undo).await.unwrap();
             String::from_utf8(view).unwrap().lines().map(str::to_owned).collect()
         })
     }
