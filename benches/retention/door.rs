@@ -38,7 +38,7 @@ impl Door {
                 ..Default::default()
             };
             let start = StartTask { config, user: "bench".to_owned(), ..Default::default() };
-            let task = self.client.start_task(start).await.unwrap();
+            let task = Box::pin(self.client.start_task(start)).await.unwrap();
             let messages: Vec<NewMessage> = session.messages.iter().map(NewMessage::json).collect();
             let mut appended = task.append_many(stream::iter(messages)).await.unwrap();
             while appended.try_next().await.unwrap().is_some() {}

@@ -42,10 +42,10 @@ fn colour(way: Way) -> &'static str {
 fn legend(svg: &mut String) {
     for (place, way) in (0..).zip(Way::ALL) {
         let x = LEFT + place * 150;
-        let _ = write!(
+        let _ = writeln!(
             svg,
             "<rect x=\"{x}\" y=\"14\" width=\"12\" height=\"12\" fill=\"{}\"/>\
-             <text x=\"{}\" y=\"24\" fill=\"#222222\">{}</text>\n",
+             <text x=\"{}\" y=\"24\" fill=\"#222222\">{}</text>",
             colour(way),
             x + 18,
             way.as_str()
@@ -57,10 +57,10 @@ fn panel(svg: &mut String, top: u32, generator: &str, results: &[Result]) {
     let (high, base) = (PANEL - 60, top + PANEL - 36);
     for percent in [0, 25, 50, 75, 100] {
         let y = base - high * percent / 100;
-        let _ = write!(
+        let _ = writeln!(
             svg,
             "<line x1=\"{LEFT}\" y1=\"{y}\" x2=\"{}\" y2=\"{y}\" stroke=\"#dddddd\"/>\
-             <text x=\"{}\" y=\"{}\" fill=\"#555555\" text-anchor=\"end\">{percent} %</text>\n",
+             <text x=\"{}\" y=\"{}\" fill=\"#555555\" text-anchor=\"end\">{percent} %</text>",
             WIDTH - 20,
             LEFT - 8,
             y + 4
@@ -75,10 +75,10 @@ fn panel(svg: &mut String, top: u32, generator: &str, results: &[Result]) {
                 .find(|result| (result.generator, result.percent, result.way) == (generator, percent, way));
             let share = found.map_or(0.0, |result| result.all.share()).max(0.0);
             let tall = f64::from(high) * share / 100.0;
-            let _ = write!(
+            let _ = writeln!(
                 svg,
                 "<rect x=\"{x}\" y=\"{:.1}\" width=\"{}\" height=\"{tall:.1}\" fill=\"{}\"/>\
-                 <text x=\"{}\" y=\"{:.1}\" fill=\"#222222\" text-anchor=\"middle\">{share:.0}</text>\n",
+                 <text x=\"{}\" y=\"{:.1}\" fill=\"#222222\" text-anchor=\"middle\">{share:.0}</text>",
                 f64::from(base) - tall,
                 BAR - 6,
                 colour(way),
@@ -87,9 +87,9 @@ fn panel(svg: &mut String, top: u32, generator: &str, results: &[Result]) {
             );
             x += BAR;
         }
-        let _ = write!(
+        let _ = writeln!(
             svg,
-            "<text x=\"{}\" y=\"{}\" fill=\"#222222\" text-anchor=\"middle\">to {percent} % of the tokens ({generator} generator)</text>\n",
+            "<text x=\"{}\" y=\"{}\" fill=\"#222222\" text-anchor=\"middle\">to {percent} % of the tokens ({generator} generator)</text>",
             (start + x) / 2 - 3,
             base + 18
         );

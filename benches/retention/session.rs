@@ -122,23 +122,25 @@ pub(crate) fn plain(message: &str) -> String {
         text.push_str(part.unwrap_or_default());
         text.push('\n');
     };
-    match &message["content"] {
-        Value::Array(parts) => parts.iter().for_each(|part| add(part["text"].as_str())),
-        content => add(content.as_str()),
+    let content = &message["content"];
+    match content.as_array() {
+        Some(parts) => parts.iter().for_each(|part| add(part["text"].as_str())),
+        None => add(content.as_str()),
     }
     for call in message["tool_calls"].as_array().into_iter().flatten() {
         let function = &call["function"];
         add(function["name"].as_str());
         let arguments = function["arguments"].as_str().unwrap_or_default();
         // Arguments with their escapes undone, as a model reads them.
-        match serde_json::from_str::<Value>(arguments) {
-            Ok(Value::Object(fields)) => {
-                for (name, value) in &fields {
+        let value: Value = serde_json::from_str(arguments).unwrap_or_default();
+        match value.as_object() {
+            Some(fields) => {
+                for (name, value) in fields {
                     let value = value.as_str().map_or_else(|| value.to_string(), str::to_owned);
                     add(Some(&format!("{name}: {value}")));
                 }
             }
-            _ => add(Some(arguments)),
+            None => add(Some(arguments)),
         }
     }
     spaced(&text)

@@ -101,5 +101,5 @@ impl Drop for Server {
 pub(crate) async fn start(client: &Client, durability: &str) -> Task {
     let config = v1::TaskConfig { durability: durability.to_owned(), ..Default::default() };
     let start = StartTask { config, user: "bench".to_owned(), ..Default::default() };
-    client.start_task(start).await.unwrap()
+    Box::pin(client.start_task(start)).await.unwrap()
 }
