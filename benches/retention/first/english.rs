@@ -293,8 +293,8 @@ pub(crate) static ENGLISH: Language = Language {
             kind: Kind::Decision,
             old: (
                 Assistant,
-                "TODO: write the rollback script for {component}.",
-                "TODO: write the rollback script for {component}",
+                "To do: write the rollback script for {component}.",
+                "To do: write the rollback script for {component}",
             ),
             new: (Assistant, "The rollback script for {component} is done and lives in {path}.", "{path}"),
         },

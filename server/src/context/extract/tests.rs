@@ -51,7 +51,7 @@ const SESSION: &[(Role, &str)] = &[
     (Role::User, "テストでは本番のデータを使わないでください。担当は田中さんです。"),
     (
         Role::Assistant,
-        "The ticket for this is PAY-4711. TODO: add an index on invoices.due_at. 移行手順はdocs/migrate.mdにあります。",
+        "The ticket for this is PAY-4711. To do: add an index on invoices.due_at. 移行手順はdocs/migrate.mdにあります。",
     ),
     (Role::User, "The staging database listens on port 5433."),
     (Role::User, "ok"),
@@ -136,8 +136,8 @@ fn other_statements_stay() {
 #[test]
 fn what_is_done_is_no_longer_open() {
     for (open, done) in [
-        ("TODO: write the migration script", "The migration script is done."),
-        ("TODO: add pagination to /users", "Pagination for /users is implemented."),
+        ("To do: write the migration script", "The migration script is done."),
+        ("To do: add pagination to /users", "Pagination for /users is implemented."),
         ("残り: 移行スクリプトの作成", "移行スクリプトは完了しました。"),
         ("Next step: ticket OPS-12 needs a reply", "OPS-12 is closed."),
         ("- [ ] wire up the health endpoint", "- [x] wire up the health endpoint"),
@@ -147,7 +147,7 @@ fn what_is_done_is_no_longer_open() {
         let after = summary(500, &[(Role::Assistant, open), (Role::Assistant, done)]);
         assert!(after.sections.pending.is_empty(), "{open}\n{}", after.text);
     }
-    let still = ["TODO: write the migration script", "The migration script is not done yet."];
+    let still = ["To do: write the migration script", "The migration script is not done yet."];
     assert!(summary(500, &still.map(|text| (Role::Assistant, text))).text.contains(still[0]));
     let error = (Role::Tool, "error[E0308]: mismatched types in the parser, expected u64");
     assert_eq!(summary(500, &[error]).sections.errors.len(), 1);
