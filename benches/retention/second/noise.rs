@@ -20,13 +20,15 @@ pub(super) struct Setting {
 impl Setting {
     pub(super) fn new(head: &str, rng: &mut Rng) -> Self {
         let value = |key: &str| {
-            let found = head.lines().find_map(|line| line.strip_prefix('#')?.strip_prefix(key)?.strip_prefix(' '));
+            let found =
+                head.lines().find_map(|line| line.strip_prefix('#')?.strip_prefix(key)?.strip_prefix(' '));
             found.unwrap_or_default()
         };
         let list = |key: &str| value(key).split(' ').map(str::to_owned).collect::<Vec<_>>();
         let mut tools = list("tools").into_iter();
-        let mut tool =
-            |otherwise: &str| tools.next().filter(|tool| !tool.is_empty()).unwrap_or_else(|| otherwise.to_owned());
+        let mut tool = |otherwise: &str| {
+            tools.next().filter(|tool| !tool.is_empty()).unwrap_or_else(|| otherwise.to_owned())
+        };
         Self {
             ext: value("ext").to_owned(),
             root: value("root").to_owned(),
@@ -44,15 +46,16 @@ impl Setting {
 
     pub(super) fn file(&self, rng: &mut Rng) -> String {
         let dir = rng.pick(&["", "", "core/", "util/", "internal/", "common/", "tests/", "v2/", "adapters/"]);
-        let tail =
-            rng.pick(&["", "_store", "_client", "_helpers", "_types", "_service", "_view", "_repo", "_job", "_mapper"]);
+        let tail = rng.pick(&[
+            "", "_store", "_client", "_helpers", "_types", "_service", "_view", "_repo", "_job", "_mapper",
+        ]);
         format!("{}/{dir}{}{tail}.{}", self.root, self.word(rng), self.ext)
     }
 }
 
 pub(super) const VERBS: [&str; 18] = [
-    "load", "save", "merge", "parse", "render", "sync", "fetch", "build", "check", "resolve", "update", "list",
-    "encode", "apply", "collect", "split", "refresh", "validate",
+    "load", "save", "merge", "parse", "render", "sync", "fetch", "build", "check", "resolve", "update",
+    "list", "encode", "apply", "collect", "split", "refresh", "validate",
 ];
 
 /// What a result is about, where the call has said it.
@@ -84,8 +87,10 @@ pub(super) fn call(rng: &mut Rng, setting: &Setting) -> (String, String, String)
     }
     let count = setting.lines * rng.between(50, 150) / 100;
     let [shell, read, search] = &setting.tools;
-    let about = About { file: Some(setting.file(rng)), word: Some(setting.word(rng)), style: Some(rng.below(4)) };
-    let (file, word, style) = (about.file(rng, setting), about.word(rng, setting), about.style.unwrap_or_default());
+    let about =
+        About { file: Some(setting.file(rng)), word: Some(setting.word(rng)), style: Some(rng.below(4)) };
+    let (file, word, style) =
+        (about.file(rng, setting), about.word(rng, setting), about.style.unwrap_or_default());
     let root = &setting.root;
     let (tool, argument) = match kind {
         "code" | "doc" => (read, file),
@@ -93,18 +98,23 @@ pub(super) fn call(rng: &mut Rng, setting: &Setting) -> (String, String, String)
         "list" => (shell, ["find ", "du -ab ", "tree -s ", "ls -la "][style].to_owned() + root),
         "git" => (
             shell,
-            rng.pick(&["git log --oneline -n ", "git log --format='%h %an %s' -"]).to_owned() + &count.to_string(),
+            rng.pick(&["git log --oneline -n ", "git log --format='%h %an %s' -"]).to_owned()
+                + &count.to_string(),
         ),
         "diff" => (shell, format!("git diff HEAD~{} -- {file}", rng.between(1, 4))),
         "test" => (shell, format!("{} {word}", test_command(&setting.ext))),
-        "log" => (shell, format!("tail -n {count} {}/{word}.log", rng.pick(&["/var/log", "logs", "tmp/log", "out"]))),
+        "log" => (
+            shell,
+            format!("tail -n {count} {}/{word}.log", rng.pick(&["/var/log", "logs", "tmp/log", "out"])),
+        ),
         "train" => (shell, format!("tail -n {count} runs/{word}/stdout.txt")),
         "json" => (shell, format!("curl -s localhost:{}/api/{word}s | jq .", rng.between(8000, 8999))),
         "table" => (shell, format!("psql -c 'select * from {word}s order by id desc limit {count}'")),
         "pods" => (shell, "kubectl get pods -A -o wide".to_owned()),
         "build" => (
             shell,
-            ["cargo build", "pip install -r requirements.txt", "docker build .", "npm run build"][style].to_owned(),
+            ["cargo build", "pip install -r requirements.txt", "docker build .", "npm run build"][style]
+                .to_owned(),
         ),
         _ => (shell, format!("head -50 {file}")),
     };
@@ -206,7 +216,9 @@ fn tested(rng: &mut Rng, setting: &Setting) -> String {
     );
     let millis = rng.between(1, 480);
     match setting.ext.as_str() {
-        "py" => format!("tests/test_{}.py::test_{name} PASSED [{:>3}%]", setting.word(rng), rng.between(1, 100)),
+        "py" => {
+            format!("tests/test_{}.py::test_{name} PASSED [{:>3}%]", setting.word(rng), rng.between(1, 100))
+        }
         "go" => format!("--- PASS: Test_{name} (0.{millis:03}s)"),
         "rs" => format!("test {}::tests::{name} ... ok", setting.word(rng)),
         _ => format!(" ✓ {} > {} ({millis} ms)", setting.word(rng), name.replace('_', " ")),
@@ -369,7 +381,8 @@ fn oops(about: &About, rng: &mut Rng, setting: &Setting) -> String {
 
 /// Running text as in a manual.
 fn doc(count: usize, rng: &mut Rng, setting: &Setting) -> String {
-    let mut out = vec![format!("# {} {}", setting.word(rng), rng.pick(&["overview", "guide", "notes", "reference"]))];
+    let mut out =
+        vec![format!("# {} {}", setting.word(rng), rng.pick(&["overview", "guide", "notes", "reference"]))];
     for row in 0..count.div_ceil(2) {
         if row % 9 == 4 {
             out.push(format!(

@@ -100,12 +100,13 @@ fn randoms(script: &str, rng: &mut Rng) -> String {
         out.push_str(before);
         let kind = what.split('.').next().unwrap_or_default();
         let count = kind.trim_start_matches(char::is_alphabetic).parse().unwrap_or(4);
-        let value = known.get(what).cloned().unwrap_or_else(|| match kind.trim_end_matches(char::is_numeric) {
-            "hex" => rng.hex(count),
-            "uuid" => rng.uuid(),
-            "up" => rng.letters(b"ABCDEFGHJKLMNPQRSTUVWXYZ23456789", count),
-            _ => rng.digits(count),
-        });
+        let value =
+            known.get(what).cloned().unwrap_or_else(|| match kind.trim_end_matches(char::is_numeric) {
+                "hex" => rng.hex(count),
+                "uuid" => rng.uuid(),
+                "up" => rng.letters(b"ABCDEFGHJKLMNPQRSTUVWXYZ23456789", count),
+                _ => rng.digits(count),
+            });
         out.push_str(&value);
         if what.contains('.') {
             known.insert(what.to_owned(), value);
@@ -198,8 +199,11 @@ impl Writer {
     fn write(&mut self, blocks: Vec<Block>) {
         let scripted: usize = blocks.iter().map(Block::size).sum();
         let gaps = blocks.iter().filter(|block| matches!(block, Block::Noise)).count() + 1;
-        let target =
-            if self.talk.japanese { self.rng.between(66_000, 140_000) } else { self.rng.between(70_000, 190_000) };
+        let target = if self.talk.japanese {
+            self.rng.between(66_000, 140_000)
+        } else {
+            self.rng.between(70_000, 190_000)
+        };
         let share = target.saturating_sub(scripted) / gaps;
         self.setting.lines = self.rng.between(target / 2_400, target / 800);
         let mut left = gaps;
@@ -231,8 +235,12 @@ impl Writer {
     /// Puts in the short turn that is missing between the last message and one of this role.
     fn flow(&mut self, next: Role) {
         match (self.last, next) {
-            (Role::Tool, Role::User) if self.scripted => self.talked("assistant", |talk, rng, _| talk.taken_in(rng)),
-            (Role::Tool, Role::User) => self.talked("assistant", |talk, rng, setting| talk.wrap_up(rng, setting)),
+            (Role::Tool, Role::User) if self.scripted => {
+                self.talked("assistant", |talk, rng, _| talk.taken_in(rng))
+            }
+            (Role::Tool, Role::User) => {
+                self.talked("assistant", |talk, rng, setting| talk.wrap_up(rng, setting))
+            }
             (Role::User, Role::User) => self.talked("assistant", |talk, rng, _| talk.answer(rng)),
             (Role::Assistant, Role::Assistant) => self.talked("user", |talk, rng, _| talk.nudge(rng)),
             _ => {}
@@ -302,7 +310,8 @@ impl Writer {
             match directive.and_then(|(kind, count)| Some((kind, count.parse().ok()?))) {
                 Some((kind, count)) => {
                     for _ in 0..20 {
-                        let lines = noise::lines(kind, count, &About::default(), &mut self.rng, &self.setting);
+                        let lines =
+                            noise::lines(kind, count, &About::default(), &mut self.rng, &self.setting);
                         if !self.has_probe(&lines) {
                             out.push(lines);
                             break;

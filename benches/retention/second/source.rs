@@ -61,7 +61,9 @@ pub(super) fn code(count: usize, rng: &mut Rng, setting: &Setting) -> String {
                 "\treturn nil\n}".to_owned(),
             ),
             "rs" => (
-                format!("/// Used for a {other}.\nfn {name}(&mut self, {other}: &str) -> Result<(), Error> {{"),
+                format!(
+                    "/// Used for a {other}.\nfn {name}(&mut self, {other}: &str) -> Result<(), Error> {{"
+                ),
                 "    Ok(())\n}".to_owned(),
             ),
             "kt" | "java" | "swift" => {

@@ -73,7 +73,8 @@ fn filled(text: &str, rng: &mut Rng, setting: &Setting) -> String {
 fn filled_pair(one: &str, other: &str, rng: &mut Rng, setting: &Setting) -> (String, String) {
     let (word, file, number) = (setting.word(rng), setting.file(rng), rng.between(12, 940).to_string());
     let name = format!("{}_{}", rng.pick(&VERBS), setting.word(rng));
-    let with = |text: &str| text.replace('%', &word).replace('@', &file).replace('#', &number).replace('^', &name);
+    let with =
+        |text: &str| text.replace('%', &word).replace('@', &file).replace('#', &number).replace('^', &name);
     (with(one), with(other))
 }
 
@@ -274,8 +275,14 @@ const EN_DETAILS: [(&str, &str); 10] = [
         "There was, and it got fixed back then; `@` has the test. It doesn't come up here.",
     ),
     ("can you show me where the % comes from", "From `^`, which reads it in `@` near line #."),
-    ("Jonas asks whether you've changed anything in `@`.", "No, I only read it. The last change there is # days old."),
-    ("Would it make sense to rename `^`?", "It would read better, but it's used in # places, so not in passing."),
+    (
+        "Jonas asks whether you've changed anything in `@`.",
+        "No, I only read it. The last change there is # days old.",
+    ),
+    (
+        "Would it make sense to rename `^`?",
+        "It would read better, but it's used in # places, so not in passing.",
+    ),
     (
         "My editor marks line # of `@` in red, is it me?",
         "It's your editor: the file is fine for the compiler, the % plugin is a bit behind.",
@@ -283,10 +290,16 @@ const EN_DETAILS: [(&str, &str); 10] = [
 ];
 
 const JA_DETAILS: [(&str, &str); 10] = [
-    ("`^` って % が空のときも大丈夫でしたっけ", "はい。`@` の # 行目あたりで早めに戻っていて、テストもあります。"),
+    (
+        "`^` って % が空のときも大丈夫でしたっけ",
+        "はい。`@` の # 行目あたりで早めに戻っていて、テストもあります。",
+    ),
     ("さっきの出力に出てた # って何の数字ですか?", "処理した % の件数です。それ以上の意味はありません。"),
     ("`^` を呼んでるのはどこですか", "`@` とテストだけです。このフォルダの外からは使われていません。"),
-    ("`@` ってまだ使ってます? 消したつもりでした", "% の処理から参照されています。テストも含めると # か所です。"),
+    (
+        "`@` ってまだ使ってます? 消したつもりでした",
+        "% の処理から参照されています。テストも含めると # か所です。",
+    ),
     ("% に # ミリ秒って遅くないですか", "初回なので準備の時間が入っています。二回目以降は十分の一ほどです。"),
     (
         "去年 % と `^` で何かあった気がするんですが、バグでしたっけ",
@@ -359,7 +372,10 @@ const JA_EXCHANGES: [(&str, &str); 14] = [
         "待ってる間にちょっと雑談なんですけど、楽観ロックと悲観ロックってどう使い分けるのが普通ですか?",
         "楽観ロックは「衝突はめったに起きない」という前提で、読み込んだときのバージョンを書き込み時に照合し、ずれていたらやり直す方式です。悲観ロックは最初に鍵を取ってしまい、作業が終わるまで他の人を待たせます。短い編集を大勢で行う画面なら前者、やり直しのコストが高い長い処理なら後者が向いています。一般的なWebアプリでは前者で足りることが多いですね。",
     ),
-    ("すみません、猫がキーボードに乗りました", "大丈夫です、何も届いていませんよ。猫さんによろしくお伝えください。"),
+    (
+        "すみません、猫がキーボードに乗りました",
+        "大丈夫です、何も届いていませんよ。猫さんによろしくお伝えください。",
+    ),
     ("今日めちゃくちゃ雨ですね", "コードを読むにはいい天気かもしれませんね。"),
     (
         "後輩に「なんで継承より委譲なんですか」って聞かれたんですが、短く説明するとしたら?",

@@ -181,8 +181,9 @@ mod tests {
                     assert_eq!(call["type"], "function");
                     open.push(id);
                 }
-                let says =
-                    message["tool_calls"].is_array() || message["content"].is_string() || message["content"].is_array();
+                let says = message["tool_calls"].is_array()
+                    || message["content"].is_string()
+                    || message["content"].is_array();
                 assert!(says, "{name}: message {at} is empty");
                 last = role;
             }
@@ -261,8 +262,9 @@ mod tests {
     fn counts() {
         let sessions: Vec<_> = all().collect();
         let messages: usize = sessions.iter().map(|session| session.messages.len()).sum();
-        let text =
-            |session: &Session| session.messages.iter().map(|message| plain(message).chars().count()).sum::<usize>();
+        let text = |session: &Session| {
+            session.messages.iter().map(|message| plain(message).chars().count()).sum::<usize>()
+        };
         let sizes: Vec<usize> = sessions.iter().copied().map(text).collect();
         let total: usize = sizes.iter().sum();
         println!("{} sessions, {messages} messages, {total} characters", sessions.len());
