@@ -44,6 +44,11 @@ impl TestServer {
         Self::make(own.path().to_owned(), Some(own), &[], keys).await
     }
 
+    /// The same that compresses no context without being asked.
+    pub(crate) async fn start_still() -> Self {
+        Self::start_configured(&[("compression.auto", "false")]).await
+    }
+
     /// The same in a directory that is removed with the server: the data is in its `data`.
     pub(crate) async fn start_in(own: TempDir, arguments: &[&str]) -> Self {
         Self::make(own.path().to_owned(), Some(own), arguments, &[]).await
