@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import time
 
 import pytest
 from serving import Server
@@ -23,7 +22,7 @@ def test_a_task_is_forked(client: Client) -> None:
     for number in (1, 2, 3):
         task.append({"role": "user", "content": f"Step {number}."})
     fork = task.fork(2)
-    assert fork.uuid != task.uuid and fork.info.status == "running" and fork.lease_generation == 1
+    assert fork.uuid != task.uuid and fork.info.status == "running" and fork.lease_generation > 0
     assert fork.append({"role": "user", "content": "Elsewhere."}).seq == 3
     assert contents(fork) == [SYSTEM, "Step 1.", "Elsewhere."]
     assert contents(task) == [SYSTEM, "Step 1.", "Step 2.", "Step 3."]
@@ -44,10 +43,7 @@ def test_a_task_takes_over_from_an_earlier_one(client: Client, transport: str) -
     with pytest.raises(errors.WrongStatus):
         client.inheritance_context(first.uuid)
     first.complete("The parser was fixed.")
-    deadline = time.monotonic() + 10
-    while not (found := client.previous_contexts(key, "ada")):
-        assert time.monotonic() < deadline
-        time.sleep(0.02)
+    found = client.previous_contexts(key, "ada")
     assert [(context.task_uuid, context.status) for context in found] == [(first.uuid, "completed")]
     assert found[0].has_final_summary and client.previous_contexts(key, "bea") == []
     context = client.inheritance_context(first.uuid, max_summary_tokens=500)
