@@ -26,6 +26,8 @@ pub(super) struct Item {
     quiet: bool,
     /// How often it was found.
     hits: u32,
+    /// Bytes that it takes, as they were counted.
+    size: usize,
     key: u64,
 }
 
@@ -42,6 +44,7 @@ impl Item {
             source: 0,
             quiet: false,
             hits: 1,
+            size: 0,
             key,
         }
     }
@@ -73,11 +76,6 @@ impl Item {
         let again = 15 * u64::from(self.hits.min(7) - 1);
         (u64::from(self.weight) + again) * (850 + 150 * self.order / now.max(1))
     }
-
-    fn bytes(&self) -> usize {
-        const AROUND: usize = 200;
-        self.text.len() + AROUND
-    }
 }
 
 /// Without what does not make two lines different.
@@ -98,11 +96,13 @@ impl Shelf {
     fn remove(&mut self, id: u64) -> Option<Item> {
         let item = self.items.remove(&id)?;
         self.keys.remove(&item.key);
-        self.bytes -= item.bytes();
+        self.bytes -= item.size;
         Some(item)
     }
 }
 
+/// What is around the text of an item, in bytes.
+const AROUND: usize = 200;
 /// What an error weighs whose command has succeeded since.
 const WEIGHT_OF_OLD_ERROR: u32 = 140;
 
@@ -148,7 +148,8 @@ impl Pool {
             item.weight = item.weight.max(old.weight);
         }
         self.next += 1;
-        shelf.bytes += item.bytes();
+        item.size = item.text.len() + AROUND;
+        shelf.bytes += item.size;
         shelf.keys.insert(item.key, self.next);
         shelf.items.insert(self.next, item);
         if shelf.bytes > 2 * self.room {

@@ -203,8 +203,12 @@ impl Statement {
                     || come
                     || self.cues.any(Cues::VOID | Cues::MOVED));
             // 担当は…です: what is said of it is one word, and a change gives it another.
-            let one_word =
-                old.topic > 0 && subject == old.topic + 1 && self.topic == old.topic && shared == old.topic;
+            let bare = old.values.is_empty() && old.proper.is_empty();
+            let one_word = bare
+                && old.topic > 0
+                && subject == old.topic + 1
+                && self.topic == old.topic
+                && shared == old.topic;
             let whole = self.cues.any(Cues::VOID) || self.cues.any(Cues::MOVED) && self.words.is_empty();
             let taken_back = whole && common(&self.rare, &old.rare) > 0;
             return alike

@@ -291,6 +291,14 @@ fn memory_is_bounded_by_the_budget() {
             format!("You must never use rule{seq} in src/part{seq}.rs, error E{seq}, decided on plan{seq}.");
         extractor.take(&piece(seq, [Role::User, Role::Assistant, Role::Tool][seq as usize % 3], &text));
     }
+    for seq in 0..600 {
+        // Commands that are run again, whose lines grow by their results.
+        let arguments = format!(r#"{{"command":"make part{}"}}"#, seq % 300);
+        let calls = [Call { name: "bash", arguments: &arguments }];
+        extractor.take(&Piece { calls: &calls, ..piece(6000 + seq, Role::Assistant, "") });
+        let output = format!("{}{seq} passed in {seq} s", "some line\n".repeat(40));
+        extractor.take(&piece(7000 + seq, Role::Tool, &output));
+    }
     assert!(extractor.pool.bytes() < 1 << 20, "{}", extractor.pool.bytes());
     let line = "x".repeat(3 << 20);
     extractor.take(&piece(9000, Role::User, &line));
