@@ -61,6 +61,10 @@ impl TestServer {
 
     async fn make(root: PathBuf, own: Option<TempDir>, arguments: &[&str], keys: &[(&str, &str)]) -> Self {
         let variable = |(key, value): &(&str, &str)| {
+            // A key of the configuration, or a variable of another kind as it is.
+            if key.chars().all(|c| c.is_ascii_uppercase() || c == '_') {
+                return ((*key).to_owned(), (*value).to_owned());
+            }
             (format!("CONTEXTSTORE_{}", key.to_uppercase().replace('.', "__")), (*value).to_owned())
         };
         let mut server = Self {
