@@ -148,11 +148,7 @@ pub(crate) fn fork() -> Story {
     let mut before = talk();
     let more = [Act::Tool("ls"), Act::Plan("first this"), Act::Summarize(5, 0), Act::Complete];
     before.extend(more.into_iter().map(on));
-    let swept = vec![
-        on_second(Act::Fork(4)),
-        on_second(say("user", "another way")),
-        on_third(Act::Fork(0)),
-    ];
+    let swept = vec![on_second(Act::Fork(4)), on_second(say("user", "another way")), on_third(Act::Fork(0))];
     let between = Between::Die(|disk| {
         let [folder, id] = dir_of(disk, 0);
         disk.write_file(&path(&[&folder, &id, "outputs", "o1"]), b"all of it").unwrap();
