@@ -76,6 +76,24 @@ async fn a_context_is_compressed_and_taken_back() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn many_messages_at_once_are_compressed_without_being_asked() {
+    let server = TestServer::start().await;
+    let client = server.client().await;
+    let config = v1::TaskConfig { context_length: Some(3000), ..Default::default() };
+    let task = client.start_task(StartTask { config, ..Default::default() }).await.unwrap();
+    // All of them are written before the first is durable.
+    let said: Vec<_> =
+        (0..36).map(|day| NewMessage::user(format!("{day} {}", "It rained. ".repeat(24)))).collect();
+    let added = task.append_many(stream::iter(said)).await.unwrap();
+    assert_eq!(added.try_collect::<Vec<_>>().await.unwrap().len(), 36);
+    let compressed = || async {
+        let now = task.get().await.unwrap();
+        (now.task.unwrap().view_generation > 0).then_some(now.pressure.unwrap())
+    };
+    assert!(!eventually(DEADLINE, compressed).await.should_compress);
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn an_agent_summarises_by_itself() {
     let server = TestServer::start().await;
     let client = server.builder().retry(RetryPolicy::none()).connect().await.unwrap();

@@ -150,10 +150,11 @@ def heading(text: str) -> None:
     print(f"\n── {text} " + "─" * max(0, WIDTH - len(text)))
 
 
-def show_files(root: Path) -> None:
-    for path in sorted(root.rglob("*")):
-        if path.is_file() and path.name != "ballast":
-            print(f"  {path.stat().st_size:9} B  {path.relative_to(root)}")
+def show_files(root: Path, directory: str) -> None:
+    """The files of one task."""
+    print(f"  {directory}")
+    for path in sorted((root / directory).iterdir()):
+        print(f"  {path.stat().st_size:9} B  {path.name}")
 
 
 def run(data_dir: Path) -> None:
@@ -165,8 +166,8 @@ def run(data_dir: Path) -> None:
             info = client.server_info()
             print(f"  contextstore {info.version}, process {info.process_id}, {server.address}")
             converse(server, client)
-            outgrow(client)
-            finish(server)
+            directory = outgrow(client)
+            finish(server, directory)
     finally:
         if server.process.poll() is None:
             server.kill()
@@ -271,7 +272,8 @@ def work(rounds: int) -> Iterator[dict[str, Any]]:
         yield {"role": "tool", "tool_call_id": f"call-{number}", "content": output + noise}
 
 
-def outgrow(client: Client) -> None:
+def outgrow(client: Client) -> str:
+    """Answers where the task is at the end."""
     heading("A conversation outgrows its window of 4000 tokens")
     task = client.start_task(
         key=KEY,
@@ -281,7 +283,8 @@ def outgrow(client: Client) -> None:
     )
     task.append({"role": "user", "content": ASKED}, pinned=True)
     task.append_plan({"steps": ["find the bug", "fix shop/cart.py", "test two coupons"]}, plan_type="initial")
-    for ack in task.append_many(work(14)):
+    for message in work(14):
+        ack = task.append(message)
         if ack.seq % 6 == 0:
             show_pressure(f"{ack.seq} messages", ack.pressure)
         if ack.pressure.should_compress:
@@ -299,11 +302,12 @@ def outgrow(client: Client) -> None:
     print(f"  and is compressed once more: {result.tokens_before} → {result.tokens_after} tokens")
 
     heading("The task ends, and a second one goes on with what is known")
-    task.complete()
+    directory = task.complete().directory
     second = client.start_task(key=KEY, user="ada", system_message="You fix bugs in the shop.")
-    print(f"  {one_line({'role': 'comment', 'content': second.inheritance_comment})}")
+    print(f"  to post on the issue: {second.inheritance_comment.splitlines()[0]}")
     show_view(second)
     second.complete("Nothing was left to do.")
+    return directory
 
 
 def wait_for_compaction(task: Task) -> TaskState:
@@ -321,20 +325,23 @@ def show_pressure(what: str, pressure: Pressure) -> None:
 
 
 def show_view(task: Task) -> None:
+    """What the model sees: of each message the first line, and of a long one the next few too."""
     for seen in task.current_messages():
-        role, *lines = [seen["role"], *(seen["content"] or "").splitlines()]
-        print(f"     {one_line({'role': role, 'content': lines[0] if lines else ''})}")
-        for line in lines[1:9]:
+        first, *rest = [line for line in (seen["content"] or "").splitlines() if line] or [""]
+        print(f"     {one_line({**seen, 'content': first})}")
+        # What was put in by the server begins with a line in brackets.
+        shown = rest[:8] if first.startswith("[") else []
+        for line in shown:
             print(f"               {line[: WIDTH - 10]}")
-        if len(lines) > 9:
-            print(f"               … {len(lines) - 9} more lines")
+        if len(rest) > len(shown) > 0:
+            print(f"               … {len(rest) - len(shown)} more lines")
 
 
-def finish(server: Server) -> None:
+def finish(server: Server, directory: str) -> None:
     heading("The server stops; its files are plain")
     code = server.stop()
     print(f"  the server stopped with exit code {code}")
-    show_files(server.data_dir)
+    show_files(server.data_dir, directory)
     if code != 0:
         sys.exit(1)
 
