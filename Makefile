@@ -192,7 +192,7 @@ test-model: ## Random sequences against the model: SEED=n to repeat one, CASES=n
 .PHONY: test-large
 test-large: ## Many tasks, long logs, views of 10 GB, requests of 1 GB, a minute under load: needs minutes and 25 GB of disk
 	$(CARGO) build --locked --release --package contextstore --all-features --example fake-llm
-	CONTEXTSTORE_LARGE=1 $(CARGO_TEST) --release --test large --test chat_memory --test service_memory --test service_soak -- \
+	CONTEXTSTORE_LARGE=1 $(CARGO_TEST) --release --test large --test chat_memory --test compress_memory --test service_memory --test service_soak -- \
 	  --nocapture --test-threads 1
 
 .PHONY: power-test
@@ -205,6 +205,13 @@ kill-test: CYCLES ?= 1000
 kill-test: ## Kills a server under load again and again: CYCLES=n, SEED=n to repeat a run
 	CONTEXTSTORE_CYCLES=$(CYCLES) $(if $(SEED),CONTEXTSTORE_SEED=$(SEED)) \
 	  $(CARGO_TEST) --release --test service_kill -- --nocapture
+
+.PHONY: race-test
+race-test: MINUTES ?= 5
+race-test: ## Compressions, appends, undos and kills at once: MINUTES=n, SEED=n to do alike
+	$(CARGO) build --locked --release --package contextstore --all-features --example fake-llm
+	MINUTES=$(MINUTES) $(if $(SEED),CONTEXTSTORE_SEED=$(SEED)) \
+	  $(CARGO_TEST) --release --test compress_race -- --nocapture
 
 .PHONY: bench bench-core bench-service
 bench: bench-core bench-service ## Measures beside limits and peers: ROUNDS=n, and what benches/service.rs names

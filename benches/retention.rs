@@ -26,7 +26,7 @@ mod plot;
 mod report;
 #[path = "retention/score.rs"]
 mod score;
-#[path = "retention/second.rs"]
+#[path = "retention/second/mod.rs"]
 mod second;
 #[expect(dead_code, reason = "the other benches measure more of a server")]
 #[path = "service/server.rs"]

@@ -22,6 +22,8 @@ mod errors;
 mod repeat;
 #[path = "chat/secrets.rs"]
 mod secrets;
+#[path = "chat/secure.rs"]
+mod secure;
 #[path = "chat/talk.rs"]
 mod talk;
 

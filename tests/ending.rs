@@ -9,8 +9,6 @@
 
 #[path = "support/fake_llm.rs"]
 mod fake_llm;
-#[path = "support/refusal.rs"]
-mod refusal;
 #[path = "support/server.rs"]
 mod server;
 #[path = "support/service.rs"]

@@ -57,6 +57,7 @@ stories!(
     fail,
     delete,
     fork,
+    inherit,
     reopen,
     recover,
     recover_moves,

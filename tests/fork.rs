@@ -7,8 +7,6 @@
     reason = "tests look at the disk as it is, and match what matters to them"
 )]
 
-#[path = "support/refusal.rs"]
-mod refusal;
 #[path = "support/server.rs"]
 mod server;
 #[path = "support/service.rs"]

@@ -202,7 +202,13 @@ impl Client {
     /// A task without its lease: to read it, and to change it while nobody holds it. Nothing is asked of the
     /// server.
     pub fn task(&self, task_uuid: impl Into<String>) -> Task {
-        Task::new(self.clone(), task_uuid.into(), 0, Origin::default())
+        self.task_under(task_uuid, 0)
+    }
+
+    /// A task under a lease that was taken elsewhere, as [`Client::get_task`] tells it: for tools that act for whoever
+    /// works on it. Nothing is asked of the server.
+    pub fn task_under(&self, task_uuid: impl Into<String>, lease_generation: u64) -> Task {
+        Task::new(self.clone(), task_uuid.into(), lease_generation, Origin::default())
     }
 
     /// A task as it is now, with its statistics and how full its context is.

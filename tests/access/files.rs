@@ -49,7 +49,12 @@ async fn files_are_private_whatever_the_umask() {
             data.display(),
             socket.display()
         );
-        let server = Command::new("/bin/sh").args(["-c", &script]).env_clear().stderr(Stdio::null()).spawn();
+        let server = Command::new("/bin/sh")
+            .args(["-c", &script])
+            .env_clear()
+            .env("CONTEXTSTORE_COMPRESSION__AUTO", "false")
+            .stderr(Stdio::null())
+            .spawn();
         let _server = Server(server.unwrap());
         let connect = || async { endpoint(&socket).connect().await.ok() };
         let mut api = Api::new(eventually(DEADLINE, connect).await);

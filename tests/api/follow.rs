@@ -13,6 +13,9 @@ use crate::pipeline::piped;
 use crate::server::{DEADLINE, TestServer};
 use crate::wire::{Work, all, api, holder, reason, refused, say, start, start_as, task, why};
 
+/// Nothing happens to a context without being asked.
+const STILL: (&str, &str) = ("compression.auto", "false");
+
 type Told = Streaming<pb::WatchTaskResponse>;
 
 fn following(work: &Work) -> pb::StreamMessagesRequest {
@@ -275,7 +278,7 @@ async fn nothing_is_missed_between_two_watches() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_watcher_that_comes_back_late_misses_nothing() {
-    let server = TestServer::start_configured(&[("limits.message_bytes", "2MiB")]).await;
+    let server = TestServer::start_configured(&[("limits.message_bytes", "2MiB"), STILL]).await;
     let mut api = api(&server).await;
     let work = start(&mut api).await;
     for _ in 0..17 {
@@ -290,7 +293,7 @@ async fn a_watcher_that_comes_back_late_misses_nothing() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_watcher_that_does_not_read_lags() {
-    let server = TestServer::start_configured(&[("limits.message_bytes", "1MiB")]).await;
+    let server = TestServer::start_configured(&[("limits.message_bytes", "1MiB"), STILL]).await;
     let mut client = api(&server).await;
     let config = pb::TaskConfig { durability: "process".to_owned(), ..Default::default() };
     let work =

@@ -47,6 +47,7 @@ fn changes() -> Vec<Change> {
             ..change("ResumeTask", json!({"holder": holder("b")}), Some(json!({"holder": holder("c")})))
         },
         change("CompleteTask", json!({"finalSummary": "s"}), Some(json!({"finalSummary": "t"}))),
+        change("CompleteTask", json!({}), Some(json!({"finalSummary": "t"}))),
         change("FailTask", json!({"errorMessage": "e"}), Some(json!({"errorMessage": "f"}))),
         change("UpdateTask", json!({"config": {"model": "m"}}), Some(json!({"config": {"model": "n"}}))),
         change("AppendMessage", say("a"), Some(say("b"))),
@@ -68,8 +69,9 @@ fn no_call_with_a_request_id_is_left_out() {
         .filter(|method| method.input().get_field_by_name("request_id").is_some())
         .map(|method| method.name().to_owned())
         .collect();
-    // One has stories of its own: `tests/chat/repeat.rs`.
-    let elsewhere = ["DeleteTask", "Chat"].map(str::to_owned);
+    // Some have stories of their own: `tests/chat/repeat.rs`, `tests/compress`, `tests/fork.rs`.
+    let elsewhere = ["DeleteTask", "Chat", "Compress", "CommitCompaction", "UndoCompaction", "ForkTask"]
+        .map(str::to_owned);
     let here = changes().into_iter().map(|change| change.method.to_owned()).chain(elsewhere);
     assert_eq!(with_id, here.collect());
 }

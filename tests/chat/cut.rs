@@ -47,6 +47,23 @@ async fn what_arrived_before_a_break_stays_and_the_next_request_is_valid() {
     }
 }
 
+/// What comes in one piece with the error behind it was said, too: it is told, kept, and not asked for again.
+#[tokio::test(flavor = "multi_thread")]
+async fn text_in_one_piece_with_an_error_is_not_lost() {
+    for provider in PROVIDERS {
+        let mut scene = Scene::new(&[("llm.retries", "2")]).await;
+        scene.fake.script(&json!({"text": LONG, "fault": "error_mid_stream", "together": true}));
+        let heard = scene.chat(scene.ask(provider, "Count")).await;
+        let status = heard.error.as_ref().unwrap_or_else(|| panic!("{provider}: {heard:?}"));
+        assert_eq!(why(status).reason, ErrorReason::ProviderFailed, "{provider}");
+        assert!(!heard.text.is_empty() && LONG.starts_with(&heard.text), "{provider}: {heard:?}");
+        assert_eq!(scene.fake.requests().len(), 1, "{provider}: it was asked again");
+        let log = scene.log().await;
+        let last = log.last().unwrap();
+        assert_eq!((&last["content"], &last["extra"]["interrupted"]), (&json!(heard.text), &json!(true)));
+    }
+}
+
 /// Turns that break off one after the other leave several answers at the end; the model is asked to go on.
 #[tokio::test(flavor = "multi_thread")]
 async fn two_answers_that_broke_off_are_gone_on_with() {

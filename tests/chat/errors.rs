@@ -155,6 +155,26 @@ async fn a_request_that_is_wrong_changes_nothing() {
     assert!(scene.fake.requests().is_empty());
 }
 
+/// A provider that gives up before it has said anything is asked again, unless it would say the same.
+#[tokio::test(flavor = "multi_thread")]
+async fn what_a_stream_says_at_once_is_asked_for_again_only_if_it_may_pass() {
+    for provider in ["openai", "openai_responses", "anthropic", "lmstudio"] {
+        let mut scene = Scene::new(&[("llm.retries", "2")]).await;
+        let fault = |kind: &str| json!({"fault": "error_mid_stream", "after": 0, "error_type": kind});
+        scene.fake.script(&fault("overloaded_error"));
+        scene.chat(scene.ask(provider, "Hello")).await.whole();
+        assert_eq!(scene.fake.requests().len(), 2, "{provider}");
+        for kind in ["invalid_request_error", "context_length_exceeded", "insufficient_quota"] {
+            scene.fake.reset();
+            scene.fake.script(&fault(kind));
+            let heard = scene.chat(scene.ask(provider, "Hello")).await;
+            assert_eq!(reason(&heard), ErrorReason::ProviderFailed, "{provider} {kind}");
+            assert!(heard.error.as_ref().unwrap().message().contains(kind), "{heard:?}");
+            assert_eq!(scene.fake.requests().len(), 1, "{provider} {kind}: it was asked again");
+        }
+    }
+}
+
 /// A server that does not stream is understood, and so is one that says what is wrong with a status that is fine.
 #[tokio::test(flavor = "multi_thread")]
 async fn an_answer_that_is_no_stream_is_an_answer() {

@@ -300,3 +300,17 @@ async fn a_trim_in_between_does_no_harm() {
     scene.undo().await.unwrap();
     assert_eq!(scene.lines().await, trimmed);
 }
+
+/// A user who does not wait for a tool closes its group; the result that comes then does no harm.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_result_that_comes_too_late_does_no_harm() {
+    let mut scene = Scene::new(100_000).await;
+    scene.talk(21).await;
+    scene.append_all(&[calls(&["a"]), user("Never mind.")]).await;
+    let (begun, _) = scene.begin(scene.agent("")).await.unwrap();
+    scene.append(&result("a", "too late")).await;
+    let done = scene.committed(scene.commit(&begun.token, "Parts were looked at.")).await;
+    assert!(done.compressed, "{done:?}");
+    let lines = scene.lines().await;
+    assert!(content(lines.last().unwrap()).contains("too late"), "{lines:#?}");
+}

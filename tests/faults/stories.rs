@@ -130,18 +130,25 @@ pub(crate) fn delete() -> Story {
     story
 }
 
+/// A task that takes over from one that has ended, and gets another system message.
+pub(crate) fn inherit() -> Story {
+    let mut before = short_talk();
+    before.extend([Act::Plan("first this"), Act::Complete].into_iter().map(on));
+    let swept = vec![
+        on_second(Act::Inherit),
+        on_second(say("system", "and a friendly one")),
+        on_second(say("user", "go on")),
+        on_second(Act::Look),
+    ];
+    Story { name: "inherit", before, between: Between::GoOn, swept, quarantined: &[] }
+}
+
 /// Forks of a task that has ended, with everything a task can have.
 pub(crate) fn fork() -> Story {
     let mut before = talk();
     let more = [Act::Tool("ls"), Act::Plan("first this"), Act::Summarize(5, 0), Act::Complete];
     before.extend(more.into_iter().map(on));
-    let swept = vec![
-        on_second(Act::Fork(4)),
-        on_second(say("user", "another way")),
-        on_third(Act::Fork(0)),
-        on_third(Act::Undo),
-        on_third(Act::Look),
-    ];
+    let swept = vec![on_second(Act::Fork(4)), on_second(say("user", "another way")), on_third(Act::Fork(0))];
     let between = Between::Die(|disk| {
         let [folder, id] = dir_of(disk, 0);
         disk.write_file(&path(&[&folder, &id, "outputs", "o1"]), b"all of it").unwrap();

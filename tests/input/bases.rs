@@ -74,6 +74,7 @@ pub(crate) fn documented(field: &str) -> &'static [ErrorReason] {
         "generation" => &[R::StaleView],
         "max_bytes" => &[R::RequestTooLarge],
         "strategy" | "overrides.strategy" => &[R::LimitUnknown],
+        "inherit" => &[R::TaskNotFound, R::WrongStatus, R::NothingToInherit],
         "token" => &[R::CompactionNotFound],
         "provider" | "model" => &[R::ProviderNotConfigured],
         _ => &[],

@@ -123,6 +123,17 @@ fn anthropic() {
     );
 }
 
+/// What a model may think comes on top of what it may say, where nobody says how much that is.
+#[test]
+fn anthropic_is_told_how_much_it_may_say() {
+    let told = |params: &str| rendered(Provider::Anthropic, params, "")["max_tokens"].clone();
+    assert_eq!(told(""), 4096);
+    assert_eq!(told(r#"{"thinking":{"type":"enabled","budget_tokens":2000}}"#), 6096);
+    assert_eq!(told(r#"{"max_tokens":9000,"thinking":{"type":"enabled","budget_tokens":2000}}"#), 9000);
+    assert_eq!(told(r#"{"thinking":{"type":"adaptive"}}"#), 4096);
+    assert_eq!(told(r#"{"thinking":null}"#), 4096);
+}
+
 /// Tool blocks need tools; without them they are text, and the model may go on from it.
 #[test]
 fn anthropic_without_tools() {

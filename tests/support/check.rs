@@ -121,7 +121,7 @@ fn check_task(
             (_, outcome) => outcome,
         })
     };
-    let started = told(|act| matches!(act, Act::Start | Act::Fork(_)));
+    let started = told(|act| matches!(act, Act::Start | Act::Inherit | Act::Fork(_)));
     let deleted = told(|act| matches!(act, Act::Delete));
     match folders[..] {
         [] if !matches!(started, Outcome::Acked(_)) || deleted != Outcome::Untried => return Ok(()),
@@ -287,6 +287,13 @@ impl Log {
                         let copied = log.lines.iter().skip(1).map(|line| line.text.clone()).collect();
                         log.forked = Some((value["from"].as_str().unwrap_or_default().to_owned(), copied));
                     }
+                    if value["seq"] == 1
+                        && value["content"] == "you are a clerk"
+                        && value["request_id"].is_null()
+                    {
+                        // It came with the task.
+                        log.copied = 1;
+                    }
                     if let Some(request) = value["request_id"].as_str() {
                         log.requests.entry(request.to_owned()).or_default().push(log.lines.len());
                     }
@@ -316,7 +323,7 @@ fn differs(act: &Act, request_id: &str, line: &LogLine, outcome: Outcome) -> Opt
             "seq",
         ),
         Act::Plan(text) => (has(&format!(",\"plan_type\":\"initial\",\"plan_content\":\"{text}\"")), "id"),
-        Act::Start | Act::Fork(_) => (line.value["event"] == "lease", "generation"),
+        Act::Start | Act::Inherit | Act::Fork(_) => (line.value["event"] == "lease", "generation"),
         Act::Usage(tokens) => (line.value["event"] == "usage" && line.value["input_tokens"] == *tokens, ""),
         Act::Config(model) => {
             (line.value["event"] == "config" && line.value["config"]["model"] == *model, "")

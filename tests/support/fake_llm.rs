@@ -21,6 +21,8 @@ pub(crate) struct FakeLlm {
     /// While it is open, the fake runs.
     input: Option<ChildStdin>,
     address: String,
+    /// Where it serves HTTPS, if it was asked to.
+    secure: Option<String>,
 }
 
 /// The program: a binary for the tests of its own crate, an example for others; `cargo test` builds it with the tests.
@@ -50,9 +52,10 @@ impl FakeLlm {
             .unwrap();
         let mut line = String::new();
         BufReader::new(child.stdout.take().unwrap()).read_line(&mut line).unwrap();
-        let address =
-            line.strip_prefix("listening ").unwrap_or_else(|| panic!("it said {line:?}")).trim().to_owned();
-        Self { input: child.stdin.take(), child, address }
+        let said = line.strip_prefix("listening ").unwrap_or_else(|| panic!("it said {line:?}")).trim();
+        let (address, secure) = said.split_once(" tls ").map_or((said, None), |(own, tls)| (own, Some(tls)));
+        let (address, secure) = (address.to_owned(), secure.map(str::to_owned));
+        Self { input: child.stdin.take(), child, address, secure }
     }
 
     /// `127.0.0.1:PORT`.
@@ -63,6 +66,11 @@ impl FakeLlm {
     /// The base of its addresses: for OpenAI `/v1` follows.
     pub(crate) fn url(&self) -> String {
         format!("http://{}", self.address)
+    }
+
+    /// The same over HTTPS, for one that was started with `--tls`.
+    pub(crate) fn secure_url(&self) -> String {
+        format!("https://{}", self.secure.as_ref().unwrap())
     }
 
     /// Its process, to look at what it uses.

@@ -44,6 +44,11 @@ impl TestServer {
         Self::make(own.path().to_owned(), Some(own), &[], keys).await
     }
 
+    /// The same that compresses no context without being asked.
+    pub(crate) async fn start_still() -> Self {
+        Self::start_configured(&[("compression.auto", "false")]).await
+    }
+
     /// The same in a directory that is removed with the server: the data is in its `data`.
     pub(crate) async fn start_in(own: TempDir, arguments: &[&str]) -> Self {
         Self::make(own.path().to_owned(), Some(own), arguments, &[]).await
@@ -56,6 +61,10 @@ impl TestServer {
 
     async fn make(root: PathBuf, own: Option<TempDir>, arguments: &[&str], keys: &[(&str, &str)]) -> Self {
         let variable = |(key, value): &(&str, &str)| {
+            // A key of the configuration, or a variable of another kind as it is.
+            if key.chars().all(|c| c.is_ascii_uppercase() || c == '_') {
+                return ((*key).to_owned(), (*value).to_owned());
+            }
             (format!("CONTEXTSTORE_{}", key.to_uppercase().replace('.', "__")), (*value).to_owned())
         };
         let mut server = Self {

@@ -9,13 +9,15 @@ use contextstore::model::{
     Event, Literal, LiteralKind, NewMessage, Plan, RequestId, Role, Segment, StoreError, SummaryRecord,
     TaskConfig, TaskId, TaskKey, ToolCall, ToolStatus,
 };
-use contextstore::store::{Append, Caller, ForkTask, NewRewrite, StartTask, Store};
+use contextstore::store::{Append, Beginning, Caller, ForkTask, Inherit, NewRewrite, StartTask, Store};
 
 /// What a client can do.
 #[derive(Debug, Clone)]
 pub(crate) enum Act {
     /// Start the task, or take it up again.
     Start,
+    /// Start it with a system prompt and with what the first task left.
+    Inherit,
     /// Make it of the first task, up to a message; 0: all.
     Fork(u64),
     /// Append a message.
@@ -170,7 +172,7 @@ impl Client {
         self.outcomes[at] = Outcome::Acked(told);
         let Step { task, act } = &self.steps[at];
         match act {
-            Act::Start | Act::Fork(_) | Act::Resume => self.leases[*task] = told,
+            Act::Start | Act::Inherit | Act::Fork(_) | Act::Resume => self.leases[*task] = told,
             Act::Pause | Act::Complete | Act::Fail | Act::Delete => self.leases[*task] = 0,
             _ => {}
         }
@@ -182,8 +184,8 @@ impl Client {
         let caller = Caller { request_id: Some(request_id.clone()), lease_generation: self.leases[task] };
         let done = |result: Result<(), StoreError>| result.map(|()| 0);
         match act {
-            Act::Start => store
-                .start_task(StartTask {
+            Act::Start | Act::Inherit => {
+                let start = StartTask {
                     id: Some(id),
                     key: TaskKey {
                         task_source: "github".to_owned(),
@@ -196,8 +198,16 @@ impl Client {
                     config: TaskConfig::default(),
                     holder: crate::support::holder("a"),
                     request_id: Some(request_id),
-                })
-                .map(|started| started.lease_generation),
+                };
+                let beginning = match act {
+                    Act::Inherit => Beginning {
+                        inherit: Inherit::From(task_id(0)),
+                        system_message: Some("you are a clerk".to_owned()),
+                    },
+                    _ => Beginning::default(),
+                };
+                store.start_task_with(start, 0, &beginning).map(|started| started.lease_generation)
+            }
             Act::Fork(at_seq) => store
                 .fork_task(ForkTask {
                     from: task_id(0),

@@ -1,4 +1,5 @@
-"""An agent at work, with its context in contextstore; the server is killed in the middle, and nothing is lost.
+"""An agent at work, with its context in contextstore; the server is killed in the middle, and nothing is lost. Then a
+conversation outgrows its window: it is compressed, that is taken back, and a second task goes on with what is known.
 
 The tools are real: they look at the files of this repository. The model is a script, so that the demo needs no
 key and no network. `CONTEXTSTORE_BIN` is the server; without it, target/release/contextstore of this repository.
@@ -16,7 +17,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
-from contextstore import Client, Task
+from contextstore import Client, Pressure, Task, TaskState
 
 REPOSITORY = Path(__file__).resolve().parents[3]
 BINARY = Path(os.environ.get("CONTEXTSTORE_BIN") or REPOSITORY / "target/release/contextstore")
@@ -149,10 +150,11 @@ def heading(text: str) -> None:
     print(f"\n── {text} " + "─" * max(0, WIDTH - len(text)))
 
 
-def show_files(root: Path) -> None:
-    for path in sorted(root.rglob("*")):
-        if path.is_file() and path.name != "ballast":
-            print(f"  {path.stat().st_size:9} B  {path.relative_to(root)}")
+def show_files(root: Path, directory: str) -> None:
+    """The files of one task."""
+    print(f"  {directory}")
+    for path in sorted((root / directory).iterdir()):
+        print(f"  {path.stat().st_size:9} B  {path.name}")
 
 
 def run(data_dir: Path) -> None:
@@ -164,6 +166,8 @@ def run(data_dir: Path) -> None:
             info = client.server_info()
             print(f"  contextstore {info.version}, process {info.process_id}, {server.address}")
             converse(server, client)
+            directory = outgrow(client)
+            finish(server, directory)
     finally:
         if server.process.poll() is None:
             server.kill()
@@ -217,9 +221,127 @@ def converse(server: Server, client: Client) -> None:
 
     heading("The task is completed; its files stay where a task that is done has them")
     print(f"  {task.complete('Counted the API.').directory}")
+
+
+# A conversation that outgrows its window
+
+KEY = {
+    "task_source": "demo",
+    "owner": "you",
+    "repo": "shop",
+    "task_type": "issue",
+    "task_id": "41",
+}
+ASKED = (
+    "Totals are wrong for orders with coupons. Fix it in shop/cart.py. Never change the table payments, "
+    "and keep every public name as it is."
+)
+STEPS = [
+    ("pytest -q tests/test_cart.py", "E   AssertionError: assert 1190 == 1071\n1 failed, 41 passed in 3.2s"),
+    (
+        "cat shop/cart.py",
+        "def total(items, coupon):\n    net = sum(i.price * i.count for i in items)\n    ...",
+    ),
+    ("git log --oneline -3 shop/cart.py", "8f31c2a Coupons: percent\n77ab019 Cart: tax\n5cc0d1e Cart: first"),
+    ("grep -rn round shop/", "shop/tax.py:14: return round(net * RATE)\nshop/cart.py:31: round(net * 1.19)"),
+    ("pytest -q tests/test_tax.py", "3 passed in 0.4s"),
+    (
+        "cat shop/coupon.py",
+        "class Coupon:\n    percent: int\n    def apply(self, net): return net * self.percent / 100",
+    ),
+]
+THOUGHTS = [
+    "The test expects the coupon before tax. I'll run it first.",
+    "Decision: apply the coupon to the net amount, then add tax.",
+    "Commit 8f31c2a brought the coupons; the order was wrong from the start.",
+    "Rounding happens twice: in shop/tax.py and in shop/cart.py.",
+    "Still open: orders with two coupons have no test.",
+    "coupon.py returns what is taken off, not what is left. That is the bug.",
+]
+
+
+def work(rounds: int) -> Iterator[dict[str, Any]]:
+    """What is said in so many rounds of looking and thinking."""
+    for number in range(rounds):
+        command, output = STEPS[number % len(STEPS)]
+        call = calls(THOUGHTS[number % len(THOUGHTS)], ("run", {"command": command}))
+        call["tool_calls"][0]["id"] = f"call-{number}"
+        yield call
+        # Tools say far more than anybody needs.
+        noise = "".join(f"\n{command.split()[0]}: line {line} of the log, nothing new" for line in range(12))
+        yield {"role": "tool", "tool_call_id": f"call-{number}", "content": output + noise}
+
+
+def outgrow(client: Client) -> str:
+    """Answers where the task is at the end."""
+    heading("A conversation outgrows its window of 4000 tokens")
+    task = client.start_task(
+        key=KEY,
+        user="ada",
+        config={"context_length": 4000},
+        system_message="You fix bugs in the shop.",
+    )
+    task.append({"role": "user", "content": ASKED}, pinned=True)
+    task.append_plan({"steps": ["find the bug", "fix shop/cart.py", "test two coupons"]}, plan_type="initial")
+    for message in work(14):
+        ack = task.append(message)
+        if ack.seq % 6 == 0:
+            show_pressure(f"{ack.seq} messages", ack.pressure)
+        if ack.pressure.should_compress:
+            show_pressure(f"{ack.seq} messages", ack.pressure)
+            break
+    state = wait_for_compaction(task)
+    show_pressure("compressed in the background, by the built-in summariser", state.pressure)
+    show_view(task)
+
+    heading("Nothing is lost: the compaction is taken back")
+    task.undo_compaction()
+    counted = task.get().task.statistics
+    print(f"  the view has its {counted.view_messages} messages again")
+    result = task.compress(target_tokens=1200)
+    print(f"  and is compressed once more: {result.tokens_before} → {result.tokens_after} tokens")
+
+    heading("The task ends, and a second one goes on with what is known")
+    directory = task.complete().directory
+    second = client.start_task(key=KEY, user="ada", system_message="You fix bugs in the shop.")
+    print(f"  to post on the issue: {second.inheritance_comment.splitlines()[0]}")
+    show_view(second)
+    second.complete("Nothing was left to do.")
+    return directory
+
+
+def wait_for_compaction(task: Task) -> TaskState:
+    """It runs beside the agent, which would just go on."""
+    deadline = time.monotonic() + 30
+    while (state := task.get()).task.view_generation == 0:
+        if time.monotonic() > deadline:
+            sys.exit("the context was not compressed")
+        time.sleep(0.01)
+    return state
+
+
+def show_pressure(what: str, pressure: Pressure) -> None:
+    print(f"  {what}: {pressure.tokens} tokens, {pressure.ratio:.0%} of the window, {pressure.stage}")
+
+
+def show_view(task: Task) -> None:
+    """What the model sees: of each message the first line, and of a long one the next few too."""
+    for seen in task.current_messages():
+        first, *rest = [line for line in (seen["content"] or "").splitlines() if line] or [""]
+        print(f"     {one_line({**seen, 'content': first})}")
+        # What was put in by the server begins with a line in brackets.
+        shown = rest[:8] if first.startswith("[") else []
+        for line in shown:
+            print(f"               {line[: WIDTH - 10]}")
+        if len(rest) > len(shown) > 0:
+            print(f"               … {len(rest) - len(shown)} more lines")
+
+
+def finish(server: Server, directory: str) -> None:
+    heading("The server stops; its files are plain")
     code = server.stop()
     print(f"  the server stopped with exit code {code}")
-    show_files(server.data_dir)
+    show_files(server.data_dir, directory)
     if code != 0:
         sys.exit(1)
 

@@ -186,7 +186,8 @@ def test_a_turn_in_asyncio(chat_server: Server, fake: FakeLlm) -> None:
         events = [event async for event in task.chat([result], provider="ollama", tools=TOOLS)]
         assert whole(events).seq == 4 and text_of(events) == "Echo: x"
         body = b"".join([chunk async for chunk in task.request("ollama", model="m")])
-        assert len(json.loads(body)["messages"]) == 4
+        messages = json.loads(body)["messages"]
+        assert len(messages) == 5 and messages[-1]["content"] == "Continue."
 
         fake.reset()
         fake.script(text=LONG, fault="hang_mid_stream")
@@ -211,6 +212,7 @@ async def _all(events: Any) -> list[ChatEvent]:
 
 @pytest.mark.parametrize("provider", PROVIDERS[:4])
 def test_the_body_of_a_request(task: Task, fake: FakeLlm, provider: str) -> None:
+    task.update({"compression": {"auto": False}})
     task.append({"role": "system", "content": "Be brief."})
     task.append(user("x" * 300_000))
     task.append({"role": "user", "content": "Say it."})

@@ -23,6 +23,10 @@ def test_the_demo_runs_to_its_end() -> None:
         "killed with SIGKILL",
         "the lease is still ours",
         "The API is",
+        "compressed in the background, by the built-in summariser",
+        "messages again",
+        "and a second one goes on with what is known",
+        "[Summary of messages",
         "exit code 0",
         "── Done",
     ):

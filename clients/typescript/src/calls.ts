@@ -51,13 +51,20 @@ export class Caller {
     this.#closing.abort(new CancelledError("the client is closed", { code: "CANCELLED" }));
   }
 
-  /** Makes a unary call, again and again while it fails in passing and there is time. */
-  async unary<T>(options: CallOptions, call: (attempt: Attempt) => Promise<T>): Promise<T> {
+  /**
+   * Makes a unary call, again and again while it fails in passing and there is time. A try may take `leastMs`, unless the
+   * caller has a timeout of its own for the call.
+   */
+  async unary<T>(options: CallOptions, call: (attempt: Attempt) => Promise<T>, leastMs = 1): Promise<T> {
+    const least = options.timeoutMs === undefined ? leastMs : 1;
     const deadline = performance.now() + checkedTimeout("timeoutMs", options.timeoutMs ?? this.#timeoutMs);
     const patience = new Patience(this.#retryForMs, options.signal, deadline);
     for (;;) {
       try {
-        return await this.once({ ...options, timeoutMs: Math.max(1, deadline - performance.now()) }, call);
+        return await this.once(
+          { ...options, timeoutMs: Math.max(least, deadline - performance.now()) },
+          call,
+        );
       } catch (thrown) {
         await patience.pauseAfter(this.#errorOf(thrown, options));
       }

@@ -80,6 +80,9 @@ interface Target {
   readonly requestId: string;
 }
 
+/** How long a completion may take at least, for which the server asks a model. */
+const SUMMARIZING_MS = 300_000;
+
 /** A task. What changes it is acknowledged when it is on disk, and may be repeated with the same request id. */
 export class Task {
   /** Its id. */
@@ -176,8 +179,10 @@ export class Task {
   /** Ends it well. The summary is what is to be remembered of it; without one, the server makes it. */
   async complete(finalSummary = "", options: MutationOptions = {}): Promise<TaskMessage | undefined> {
     await this.#before("completed", finalSummary);
-    const { task } = await this.#change(options, (target, attempt) =>
-      this.#wire.rpc.completeTask({ ...target, finalSummary }, attempt),
+    const { task } = await this.#change(
+      options,
+      (target, attempt) => this.#wire.rpc.completeTask({ ...target, finalSummary }, attempt),
+      finalSummary === "" ? SUMMARIZING_MS : undefined,
     );
     this.lease.end();
     return task;
@@ -466,12 +471,13 @@ export class Task {
   async #change<T>(
     options: MutationOptions,
     call: (target: Target, attempt: Attempt) => Promise<T>,
+    leastMs?: number,
   ): Promise<T> {
     const target = {
       ...this.#target,
       requestId: options.requestId || newRequestId(),
     };
-    const answer = await this.#wire.caller.unary(options, (attempt) => call(target, attempt));
+    const answer = await this.#wire.caller.unary(options, (attempt) => call(target, attempt), leastMs);
     this.lease.used();
     return answer;
   }

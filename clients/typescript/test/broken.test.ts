@@ -44,7 +44,7 @@ describe("through a connection that breaks", () => {
   beforeEach(async () => {
     proxy = await BadProxy.start(server.socket);
     client = connect({ address: proxy.address });
-    task = await client.startTask();
+    task = await client.startTask({ config: { compression: { auto: false } } });
   });
   afterEach(async () => {
     client.close();

@@ -161,7 +161,7 @@ test("a turn waits for a server that is being restarted, and appends once", asyn
 });
 
 test("the body of a request", async () => {
-  const task = await client.startTask();
+  const task = await client.startTask({ config: { compression: { auto: false } } });
   await task.append(user("x".repeat(300_000)));
   await task.append(user("Say it."));
   const options = { model: "m", params: { stream: false }, tools: TOOLS };

@@ -38,7 +38,7 @@ for (const transport of ["unix", "tcp"] as const) {
     test("a task from its start to its end", async () => {
       await client.waitUntilReady();
       const task = await client.startTask({
-        key: { taskSource: "github", owner: "octo", repo: "hello", taskType: "issue", taskId: "7" },
+        key: { taskSource: "github", owner: "octo", repo: transport, taskType: "issue", taskId: "7" },
         user: "ada",
         config: { llmProvider: "openai", model: "gpt-5", contextLength: 8000, extra: { retries: 3 } },
       });

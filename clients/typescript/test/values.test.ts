@@ -38,13 +38,25 @@ test("a configuration has bigints and JSON on the wire, and only what was given"
     configInit({
       model: "m",
       contextLength: 8000,
-      compression: { auto: false, tokenThreshold: 5 },
+      compression: { auto: false, tokenThreshold: 5, summaryTokens: 6, maxRequestBytes: 7n, keepPlan: true },
+      prune: { target: 0.5 },
+      window: { messages: 8, tokens: 9 },
+      inheritance: { enabled: false, maxSummaryTokens: 10 },
       extra: { a: 1 },
     }),
     {
       model: "m",
       contextLength: 8000n,
-      compression: { auto: false, tokenThreshold: 5n },
+      compression: {
+        auto: false,
+        tokenThreshold: 5n,
+        summaryTokens: 6n,
+        maxRequestBytes: 7n,
+        keepPlan: true,
+      },
+      prune: { target: 0.5 },
+      window: { messages: 8, tokens: 9n },
+      inheritance: { enabled: false, maxSummaryTokens: 10n },
       extraJson: '{"a":1}',
     },
   );

@@ -3,8 +3,9 @@
 use chrono::{DateTime, Utc};
 use contextstore_client::v1;
 use serde::Serialize;
+use serde_json::Value;
 
-use crate::model::{TaskKey, TaskRow};
+use crate::model::{InheritedFrom, SummaryRecord, TaskKey, TaskRow};
 use crate::store::TaskInfo;
 
 /// What a listing knows of a task.
@@ -53,6 +54,8 @@ pub(super) struct Shown {
     pub(super) pinned_messages: u64,
     pub(super) bytes_on_disk: u64,
     pub(super) pressure: Pressure,
+    pub(super) latest_summary: Option<Summary>,
+    pub(super) inherited_from: Option<InheritedFrom>,
     pub(super) final_summary: Option<String>,
 }
 
@@ -74,6 +77,89 @@ pub(super) struct Pressure {
     pub(super) limit_source: String,
     pub(super) ratio: f64,
     pub(super) stage: String,
+    pub(super) should_compress: bool,
+    pub(super) over: bool,
+    pub(super) breaker: Option<String>,
+}
+
+impl From<v1::Pressure> for Pressure {
+    fn from(pressure: v1::Pressure) -> Self {
+        Self {
+            tokens: pressure.tokens,
+            limit: pressure.limit,
+            limit_source: pressure.limit_source,
+            ratio: pressure.ratio,
+            stage: pressure.stage,
+            should_compress: pressure.should_compress,
+            over: pressure.over,
+            breaker: some(pressure.breaker),
+        }
+    }
+}
+
+impl Pressure {
+    /// On one line, for people.
+    pub(super) fn words(&self) -> String {
+        let share = self.ratio * 100.0;
+        let source = if self.limit_source == "default" { ", a guess" } else { "" };
+        let over = if self.over { "; what may not go is too large alone" } else { "" };
+        format!("{} ({share:.1} % of {} tokens{source}){over}", self.stage, self.limit)
+    }
+}
+
+/// A summary.
+#[derive(Debug, Serialize)]
+pub(super) struct Summary {
+    pub(super) id: u64,
+    pub(super) start_seq: u64,
+    pub(super) end_seq: u64,
+    pub(super) summary_tokens: u64,
+    pub(super) strategy: String,
+    pub(super) model: String,
+    pub(super) summary: String,
+}
+
+impl From<v1::Summary> for Summary {
+    fn from(summary: v1::Summary) -> Self {
+        Self {
+            id: summary.id,
+            start_seq: summary.start_seq,
+            end_seq: summary.end_seq,
+            summary_tokens: summary.summary_tokens,
+            strategy: summary.strategy,
+            model: summary.model,
+            summary: summary.summary,
+        }
+    }
+}
+
+impl From<SummaryRecord> for Summary {
+    fn from(record: SummaryRecord) -> Self {
+        Self {
+            id: record.id,
+            start_seq: record.start_seq,
+            end_seq: record.end_seq,
+            summary_tokens: record.summary_tokens,
+            strategy: record.strategy,
+            model: record.model,
+            summary: record.summary,
+        }
+    }
+}
+
+/// What is read of a task beside what it says of itself.
+#[derive(Debug, Default)]
+pub(super) struct Past {
+    pub(super) latest_summary: Option<Summary>,
+    pub(super) inherited_from: Option<InheritedFrom>,
+}
+
+impl Past {
+    /// Takes from a task's first record what it took over.
+    pub(super) fn begins_with(&mut self, record: &str) {
+        let mut record: Value = serde_json::from_str(record).unwrap_or_default();
+        self.inherited_from = serde_json::from_value(record["inherited_from"].take()).ok();
+    }
 }
 
 /// Text that is there.
@@ -146,7 +232,7 @@ impl From<v1::Task> for Facts {
 }
 
 impl Shown {
-    pub(super) fn from_info(info: TaskInfo, final_summary: String) -> Self {
+    pub(super) fn from_info(info: TaskInfo, past: Past, final_summary: String) -> Self {
         let lease = info.lease.map(|(lease, _)| Lease {
             generation: lease.generation,
             instance_id: lease.holder.instance_id.to_string(),
@@ -175,12 +261,20 @@ impl Shown {
                 limit_source: info.pressure.source.as_str().to_owned(),
                 ratio: info.pressure.ratio,
                 stage: info.pressure.stage.as_str().to_owned(),
+                should_compress: info.pressure.should_compress,
+                over: info.pressure.over,
+                breaker: info
+                    .pressure
+                    .breaker_open
+                    .map(|open| if open { "open" } else { "closed" }.to_owned()),
             },
+            latest_summary: past.latest_summary,
+            inherited_from: past.inherited_from,
             final_summary: some(final_summary),
         }
     }
 
-    pub(super) fn from_wire(mut task: v1::Task, pressure: v1::Pressure) -> Self {
+    pub(super) fn from_wire(mut task: v1::Task, past: Past, pressure: v1::Pressure) -> Self {
         let counts = task.statistics.unwrap_or_default();
         let lease = task.lease.take().map(|lease| {
             let holder = lease.holder.unwrap_or_default();
@@ -206,13 +300,9 @@ impl Shown {
             total_plans: counts.total_plans,
             pinned_messages: counts.pinned_messages,
             bytes_on_disk: counts.bytes_on_disk,
-            pressure: Pressure {
-                tokens: pressure.tokens,
-                limit: pressure.limit,
-                limit_source: pressure.limit_source,
-                ratio: pressure.ratio,
-                stage: pressure.stage,
-            },
+            pressure: pressure.into(),
+            latest_summary: past.latest_summary,
+            inherited_from: past.inherited_from,
             final_summary: some(std::mem::take(&mut task.final_summary)),
             facts: task.into(),
         }

@@ -1,8 +1,10 @@
 //! The command line: what people type, and what they are told. Decides nothing by itself.
 
+mod compress;
 mod config;
 mod doctor;
 mod facts;
+mod fork;
 mod health;
 mod reader;
 mod serve;
@@ -10,6 +12,7 @@ mod show;
 mod target;
 mod tasks;
 mod text;
+mod undo;
 
 use std::io::{self, Write};
 use std::process::ExitCode;
@@ -43,6 +46,12 @@ enum Command {
     Show(show::Show),
     /// List tasks
     Tasks(tasks::Tasks),
+    /// Compress the context of a task now
+    Compress(compress::Compress),
+    /// Take back the newest compaction of a task
+    Undo(undo::Undo),
+    /// Make another task out of the first messages of one
+    Fork(fork::Fork),
 }
 
 impl Command {
@@ -64,6 +73,18 @@ impl Command {
             Self::Tasks(tasks) => {
                 telemetry::start_if_asked()?;
                 tasks.run(out)
+            }
+            Self::Compress(compress) => {
+                telemetry::start_if_asked()?;
+                compress.run(out)
+            }
+            Self::Undo(undo) => {
+                telemetry::start_if_asked()?;
+                undo.run(out)
+            }
+            Self::Fork(fork) => {
+                telemetry::start_if_asked()?;
+                fork.run(out)
             }
             // A filter that cannot be read is one of the things it tells.
             Self::Config(config) => config.run(out),

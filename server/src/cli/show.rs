@@ -7,7 +7,7 @@ use clap::{Args, ValueEnum};
 use serde_json::Value;
 
 use super::Failure;
-use super::facts::Shown;
+use super::facts::{Shown, Summary};
 use super::reader::Reader;
 use super::target::{Access, Target};
 use super::tasks::seconds;
@@ -138,10 +138,23 @@ fn write_head(task: &Shown, out: &mut dyn Write) -> io::Result<()> {
             task.view_generation
         ),
     )?;
-    let pressure = &task.pressure;
-    let share = pressure.ratio * 100.0;
-    let source = if pressure.limit_source == "default" { ", a guess" } else { "" };
-    line("pressure", &format!("{} ({share:.1} % of {} tokens{source})", pressure.stage, pressure.limit))?;
+    line("pressure", &task.pressure.words())?;
+    if let Some(breaker) = &task.pressure.breaker {
+        let meaning = if breaker == "open" { ": the built-in summariser is used" } else { "" };
+        line("breaker", &format!("{breaker}{meaning}"))?;
+    }
+    if let Some(latest) = &task.latest_summary {
+        let Summary { id, start_seq, end_seq, summary_tokens, model, .. } = latest;
+        let said = short(&latest.summary, WIDTH);
+        let by = if model.is_empty() { String::new() } else { format!(", by {model}") };
+        line(
+            "latest",
+            &format!("summary {id} of {start_seq}–{end_seq} ({summary_tokens} tokens{by}): {said}"),
+        )?;
+    }
+    if let Some(from) = &task.inherited_from {
+        line("inherited", &format!("from {} ({})", from.uuid, from.ending()))?;
+    }
     let (llm, tools, tokens) = (facts.llm_call_count, facts.tool_call_count, facts.total_tokens);
     let (recorded, well) = (facts.total_tool_calls, task.tool_success_count);
     line(

@@ -5,7 +5,12 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use clap::Args;
-use contextstore_client::{Address, Builder, Client, RetryPolicy};
+use contextstore_client::{Address, Builder, Client, RetryPolicy, Task};
+use tokio::runtime::Runtime;
+
+use super::Failure;
+use super::reader::runtime;
+use crate::model::TaskId;
 
 /// The data directory if nothing says otherwise.
 const DATA_DIR: &str = "contexts";
@@ -49,6 +54,19 @@ impl Target {
     /// Where to look, by the flags and the environment of this process.
     pub(super) fn place(&self) -> Place {
         self.place_in(variable)
+    }
+
+    /// A task of a running server, to change it: under the lease that is in force, as a person at a terminal acts for
+    /// whoever works on it.
+    pub(super) fn held(&self, access: &Access, id: TaskId) -> Result<(Runtime, Task), Failure> {
+        let runtime = runtime()?;
+        let task = runtime.block_on(async {
+            let client = self.place().client(access).connect().await?;
+            let lease = client.get_task(id.to_string()).await?.task.and_then(|task| task.lease);
+            let generation = lease.map_or(0, |lease| lease.generation);
+            Ok::<_, contextstore_client::Error>(client.task_under(id.to_string(), generation))
+        })?;
+        Ok((runtime, task))
     }
 
     fn place_in(&self, variable: impl Fn(&str) -> Option<OsString>) -> Place {

@@ -4,7 +4,6 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use tokio::task::block_in_place;
-use tokio::time::sleep;
 use uuid::Uuid;
 
 use super::apart::Apart;
@@ -131,7 +130,6 @@ impl Compressor {
         };
         self.lock().insert(id, UnderWay::Begun(Box::new(begun)));
         drop(place);
-        self.forget_expired(id, told.token.clone());
         Ok(Ok(told))
     }
 
@@ -184,21 +182,6 @@ impl Compressor {
             Some(UnderWay::Begun(begun)) => Ok((begun, self.place(id))),
             Some(UnderWay::Running) | None => Err(StoreError::CompactionNotFound { id }),
         }
-    }
-
-    /// Lets go of what was kept for a token once it is worth nothing any more.
-    fn forget_expired(self: &Arc<Self>, id: TaskId, token: String) {
-        let (compressor, after) = (Arc::downgrade(self), self.agent_ttl);
-        tokio::spawn(async move {
-            sleep(after).await;
-            let Some(compressor) = compressor.upgrade() else { return };
-            let mut under_way = compressor.lock();
-            if matches!(under_way.get(&id), Some(UnderWay::Begun(begun)) if begun.token == token) {
-                let expired = under_way.remove(&id);
-                drop(under_way);
-                block_in_place(|| drop(expired));
-            }
-        });
     }
 }
 

@@ -57,7 +57,7 @@ fn look(store: &Store, id: TaskId) -> Result<(Outline, Apart), StoreError> {
         leads &= seen.kind.is_none() && matches!(seen.shown.role, Role::System | Role::Developer);
         prompt += u64::from(leads);
     })?;
-    let mut apart = Apart::set(store, id, &outline, &[0..prompt])?;
+    let mut apart = Apart::set(store, id, &outline, std::slice::from_ref(&(0..prompt)))?;
     if apart.previous.is_none() {
         apart.previous = store.latest_summary(id)?.map(|record| record.summary);
     }

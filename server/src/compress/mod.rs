@@ -151,6 +151,9 @@ impl Compressor {
 
     async fn by_itself(&self, store: &Store, id: TaskId) {
         let ordered = block_in_place(|| -> Result<Option<Order>, StoreError> {
+            // Many messages at once are due before they are durable, and only what is durable is compressed: a try that
+            // saw little of it would be the last until more comes.
+            store.handle(id)?.settle()?;
             if !store.is_compression_due(id)? {
                 return Ok(None);
             }

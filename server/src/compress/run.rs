@@ -4,7 +4,6 @@ use std::borrow::Cow;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use chrono::Utc;
 use tokio::task::block_in_place;
 use tokio::time::sleep;
 
@@ -374,7 +373,7 @@ pub(super) fn take_summary(
             ratio,
             strategy: order.strategy.as_str().to_owned(),
             model: if summed.model.is_empty() { EXTRACTIVE.to_owned() } else { summed.model.clone() },
-            timestamp: Utc::now(),
+            timestamp: looked.outline.taken_at,
             sections: summed.sections.clone(),
         };
         made.summary = Some((literal, record));

@@ -62,10 +62,8 @@ impl Legacy {
 
     /// The next plan. If there are too many, the oldest go.
     pub fn plan(&mut self, time: DateTime<Utc>, plan_type: &str, content: &Json) {
-        let text = match content.kind() {
-            JsonKind::Text => super::plain_text(content.as_str()),
-            _ => content.as_str().into(),
-        };
+        let is_text = content.kind() == JsonKind::Text;
+        let text = if is_text { super::plain_text(content.as_str()) } else { content.as_str().into() };
         let time = time.to_rfc3339_opts(SecondsFormat::Secs, true);
         // Lines of its own would look like lines of ours.
         let text = head(text.trim(), self.room / 2).replace('\n', "\n  ");

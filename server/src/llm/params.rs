@@ -52,7 +52,13 @@ pub(super) fn complete(
             let thinks = has("reasoning") || thinks(model);
             add("include", thinks.then(|| r#"["reasoning.encrypted_content"]"#.to_owned()));
         }
-        Provider::Anthropic => add("max_tokens", most.map(|most| most.to_string())),
+        Provider::Anthropic => {
+            // What the model may think comes on top, or the request would be refused.
+            let thinking = field(given.as_str(), "thinking");
+            let thinking = thinking.filter(|thinking| JsonKind::of(thinking) == JsonKind::Object);
+            let budget = thinking.and_then(|thinking| field(thinking, "budget_tokens")?.parse::<u64>().ok());
+            add("max_tokens", most.map(|most| most.saturating_add(budget.unwrap_or(0)).to_string()));
+        }
         Provider::Ollama => {
             let options = field(given.as_str(), "options").unwrap_or("{}");
             if JsonKind::of(options) != JsonKind::Object {
@@ -148,6 +154,16 @@ mod tests {
                 json!({"stream":true,"max_output_tokens":3,"store":false,"include":["reasoning.encrypted_content"]}),
             ),
             (Provider::Anthropic, "{}", json!({"stream":true,"max_tokens":7})),
+            (
+                Provider::Anthropic,
+                r#"{"thinking":{"type":"enabled","budget_tokens":2000}}"#,
+                json!({"thinking":{"type":"enabled","budget_tokens":2000},"stream":true,"max_tokens":2007}),
+            ),
+            (
+                Provider::Anthropic,
+                r#"{"max_tokens":3,"thinking":"on"}"#,
+                json!({"max_tokens":3,"thinking":"on","stream":true}),
+            ),
             (
                 Provider::Ollama,
                 r#"{"options":{"num_ctx":3}}"#,

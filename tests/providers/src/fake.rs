@@ -1,6 +1,6 @@
 //! `fake-llm`: the providers over HTTP/1.1 and HTTP/2 on loopback, as strict as the library, answering by a script.
 //!
-//! Prints its address as `listening 127.0.0.1:PORT` and ends when its input does, so that it never outlives the
+//! Prints its address as `listening 127.0.0.1:PORT` (with `--tls` also `tls 127.0.0.1:PORT` behind it) and ends when its input does, so that it never outlives the
 //! test that started it. What it serves:
 //!
 //! | request | what |
@@ -19,6 +19,7 @@ mod record;
 mod scanner;
 mod script;
 mod send;
+mod tls;
 
 use std::io::{Read as _, Write as _};
 use std::sync::Arc;
@@ -27,7 +28,9 @@ use clap::Parser;
 use hyper::service::service_fn;
 use hyper_util::rt::{TokioExecutor, TokioIo};
 use hyper_util::server::conn::auto;
+use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::TcpListener;
+use tokio_rustls::TlsAcceptor;
 
 /// A strict fake of the LLM providers.
 #[derive(Clone, Debug, Parser)]
@@ -50,14 +53,25 @@ pub struct Options {
     /// Takes what the providers mend or pass over.
     #[arg(long)]
     lenient: bool,
+    /// Serves HTTPS on a port of its own, too, with a certificate of a CA of its own, which is written to this file.
+    #[arg(long)]
+    tls: Option<std::path::PathBuf>,
 }
 
 /// Serves until the input ends.
 pub async fn run(options: Options) -> std::io::Result<()> {
     let listener = TcpListener::bind(("127.0.0.1", options.port)).await?;
+    let secure = match &options.tls {
+        Some(ca) => Some((TcpListener::bind(("127.0.0.1", 0)).await?, tls::acceptor(ca)?)),
+        None => None,
+    };
     {
         let mut out = std::io::stdout().lock();
-        writeln!(out, "listening {}", listener.local_addr()?)?;
+        write!(out, "listening {}", listener.local_addr()?)?;
+        if let Some((listener, _)) = &secure {
+            write!(out, " tls {}", listener.local_addr()?)?;
+        }
+        writeln!(out)?;
         out.flush()?;
     }
     let (close, closed) = tokio::sync::oneshot::channel();
@@ -68,28 +82,48 @@ pub async fn run(options: Options) -> std::io::Result<()> {
         let _ = close.send(());
     });
     let door = Arc::new(door::Door::new(options));
+    let others = Arc::clone(&door);
+    let secure = async move {
+        match secure {
+            Some((listener, acceptor)) => serve(listener, Some(acceptor), others).await,
+            None => std::future::pending().await,
+        }
+    };
     tokio::select! {
-        () = serve(listener, door) => {}
+        () = serve(listener, None, door) => {}
+        () = secure => {}
         _ = closed => {}
     }
     Ok(())
 }
 
-async fn serve(listener: TcpListener, door: Arc<door::Door>) {
+async fn serve(listener: TcpListener, acceptor: Option<TlsAcceptor>, door: Arc<door::Door>) {
     loop {
         let Ok((stream, peer)) = listener.accept().await else { continue };
         // Small pieces of a stream are to leave at once.
         let _ = stream.set_nodelay(true);
-        let door = Arc::clone(&door);
+        let (door, acceptor) = (Arc::clone(&door), acceptor.clone());
         tokio::spawn(async move {
-            let service = service_fn(move |request| {
-                let door = Arc::clone(&door);
-                async move { door.answer(request, peer.port()).await }
-            });
-            // A connection that breaks is the client's affair, or was asked for.
-            let _ = auto::Builder::new(TokioExecutor::new())
-                .serve_connection(TokioIo::new(stream), service)
-                .await;
+            match acceptor {
+                None => connection(stream, peer.port(), door).await,
+                Some(acceptor) => {
+                    if let Ok(stream) = acceptor.accept(stream).await {
+                        connection(stream, peer.port(), door).await;
+                    }
+                }
+            }
         });
     }
+}
+
+async fn connection<S>(stream: S, port: u16, door: Arc<door::Door>)
+where
+    S: AsyncRead + AsyncWrite + Send + Unpin + 'static,
+{
+    let service = service_fn(move |request| {
+        let door = Arc::clone(&door);
+        async move { door.answer(request, port).await }
+    });
+    // A connection that breaks is the client's affair, or was asked for.
+    let _ = auto::Builder::new(TokioExecutor::new()).serve_connection(TokioIo::new(stream), service).await;
 }

@@ -46,6 +46,8 @@ from .v1 import task_pb2
 
 T = TypeVar("T")
 
+_SUMMARISING = 300.0
+
 
 @dataclass(frozen=True)
 class Call(Generic[T]):
@@ -57,6 +59,8 @@ class Call(Generic[T]):
     reads: bool = False
     none_if: Callable[[ContextStoreError, bool], bool] = lambda error, repeated: False
     """Whether an error means that the answer is None; the second argument: whether the call was repeated."""
+    least: float = 0.0
+    """Seconds that a try may take at least, unless the caller has a timeout of its own for the call."""
 
     @property
     def repeatable(self) -> bool:
@@ -378,8 +382,9 @@ class TaskCalls:
         return Call("PauseTask", pb.PauseTaskRequest(**self.mutation()), _task)
 
     def complete(self, final_summary: str) -> Call[TaskInfo]:
+        """Without a summary the server makes one, for which it may ask a model."""
         request = pb.CompleteTaskRequest(final_summary=final_summary, **self.mutation())
-        return Call("CompleteTask", request, _task)
+        return Call("CompleteTask", request, _task, least=0.0 if final_summary else _SUMMARISING)
 
     def fail(self, error_message: str, final_summary: str) -> Call[TaskInfo]:
         request = pb.FailTaskRequest(

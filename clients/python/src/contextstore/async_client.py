@@ -194,7 +194,8 @@ class AsyncClient(ClientBase):
         method = getattr(self.stub, call.method)
         while True:
             try:
-                return call.answer(await method(call.request, timeout=attempts.remaining()))
+                longest = max(attempts.remaining(), call.least if timeout is None else 0.0)
+                return call.answer(await method(call.request, timeout=longest))
             except grpc.RpcError as raised:
                 error = from_rpc_error(raised)
             if call.none_if(error, attempts.failures > 0):

@@ -190,7 +190,8 @@ class Client(ClientBase):
         method = getattr(self.stub, call.method)
         while True:
             try:
-                return call.answer(method(call.request, timeout=attempts.remaining()))
+                longest = max(attempts.remaining(), call.least if timeout is None else 0.0)
+                return call.answer(method(call.request, timeout=longest))
             except grpc.RpcError as raised:
                 error = from_rpc_error(raised)
             if call.none_if(error, attempts.failures > 0):

@@ -16,6 +16,7 @@ fn groups(all: &[(Role, u64, u64)]) -> Vec<Group> {
             first,
             messages: *messages,
             tokens: *tokens,
+            least: *tokens,
             role: *role,
             kind: None,
             content: 0.0,

@@ -327,15 +327,12 @@ impl File for DiskFile {
         length(&rustix::fs::fstat(&self.fd)?)
     }
 
-    #[expect(
-        clippy::wildcard_enum_match_arm,
-        reason = "whatever is wrong with sharing, the bytes can be copied"
-    )]
     fn share(&self, other: &dyn File) -> io::Result<bool> {
         let Some(other) = other.descriptor() else { return Ok(false) };
         match retry_on_intr(|| rustix::fs::ioctl_ficlone(&self.fd, other)) {
             Ok(()) => Ok(true),
             Err(error @ (Errno::IO | Errno::NOSPC | Errno::DQUOT | Errno::ROFS)) => Err(error.into()),
+            // Whatever is wrong with sharing, the bytes can be copied.
             Err(_) => Ok(false),
         }
     }

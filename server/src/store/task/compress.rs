@@ -73,7 +73,7 @@ impl Task {
                 segments,
                 summaries: new.summaries.clone(),
             };
-            task.plan(inner, &rewrite)
+            task.plan_settled(inner, &rewrite)
         })?;
         self.note_try(false);
         Ok(Compressed { generation, summary_id: summary_id.get() })

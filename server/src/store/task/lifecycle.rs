@@ -334,6 +334,8 @@ impl Task {
             }
             // The next start then reads no more of the log than was written after this one.
             if !moved && inner.log.len() > inner.checkpoint_at {
+                // A summary may be in the log and not there yet.
+                self.ensure_summaries(&inner)?;
                 self.checkpoint(&mut inner, false)?;
             }
         }

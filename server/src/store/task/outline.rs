@@ -3,6 +3,8 @@
 use std::collections::BTreeSet;
 use std::ops::Range;
 
+use chrono::{DateTime, Utc};
+
 use crate::log::{Seen, Source, Walk};
 use crate::model::{Literal, Rewrite, Segment, StoreError, TokenCounter};
 
@@ -25,6 +27,8 @@ pub struct Outline {
     pub counter: TokenCounter,
     /// The lease of whoever works on the task.
     pub lease: u64,
+    /// When it was looked at.
+    pub taken_at: DateTime<Utc>,
     pub(super) source: Source,
     pub(super) newest: Option<Rewrite>,
     /// Bytes of the view and of what is beside it, which is sent too, to providers that take it.
@@ -85,6 +89,7 @@ impl Task {
             pins: inner.state.pins.clone(),
             counter: self.counter.get(),
             lease: inner.state.lease.as_ref().map_or(0, |lease| lease.generation),
+            taken_at: self.env.clock.now(),
             source: inner.source_to(inner.log.len()),
             newest: inner.newest_rewrite()?,
             view_bytes: view.map_or(0, |view| view.state().len + view.state().extra_len),

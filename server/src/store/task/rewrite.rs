@@ -144,8 +144,16 @@ impl Task {
         self.build(begun).and_then(|plan| self.publish(plan, caller, digest))
     }
 
-    /// Completes and checks a rewrite that a strategy worked out.
-    pub(super) fn plan(&self, inner: &Inner, new: &NewRewrite) -> Result<Rewrite, StoreError> {
+    /// Completes and checks a rewrite that somebody worked out.
+    fn plan(&self, inner: &Inner, new: &NewRewrite) -> Result<Rewrite, StoreError> {
+        let rewrite = self.plan_settled(inner, new)?;
+        self.check_covers(inner, new.covers)?;
+        Ok(rewrite)
+    }
+
+    /// The same of one that was worked out on a view whose groups were closed where it ends: a result that came since
+    /// answers none of its calls.
+    pub(super) fn plan_settled(&self, inner: &Inner, new: &NewRewrite) -> Result<Rewrite, StoreError> {
         let newest = inner.state.view_generation();
         if new.base != newest {
             return Err(StoreError::StaleView { id: self.id, given: new.base, newest });
@@ -156,7 +164,6 @@ impl Task {
         if matches!(new.strategy.as_str(), "undo" | "rewind") {
             return Err(InvalidField::new("strategy", "undo and rewind are calls of their own").into());
         }
-        self.check_covers(inner, new.covers)?;
         let mut rewrite = Rewrite {
             ordinal: newest + 1,
             strategy: new.strategy.clone(),

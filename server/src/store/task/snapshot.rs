@@ -182,3 +182,32 @@ impl Task {
         Ok(ViewSnapshot { generation, last_seq, config, from })
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// What was handed out is not kept: a view that is folded as it is read takes the memory of a step.
+    #[test]
+    fn lines_that_were_handed_out_are_gone() {
+        let mut unread = Unread::default();
+        for step in 0..1000 {
+            for line in 0..3 {
+                unread.bytes.extend_from_slice(format!("{step} {line} {}\n", "x".repeat(1000)).as_bytes());
+            }
+            for line in 0..3 {
+                let mut found = Vec::new();
+                assert!(unread.take(&mut found));
+                assert!(found.starts_with(format!("{step} {line} ").as_bytes()));
+            }
+            assert_eq!((unread.bytes.len(), unread.from), (0, 0), "after step {step}");
+            assert!(unread.bytes.capacity() < 64 << 10);
+        }
+        assert!(!unread.take(&mut Vec::new()));
+        // A line that has no end yet is no line; whoever asks for one is told so, and nothing of it is shown.
+        unread.bytes.extend_from_slice(b"a\nb\n");
+        let mut found = Vec::new();
+        assert!(unread.take(&mut found) && unread.take(&mut found));
+        assert_eq!(found, b"ab");
+    }
+}

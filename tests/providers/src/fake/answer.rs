@@ -196,18 +196,19 @@ pub(crate) fn malformed(provider: Provider) -> Bytes {
 }
 
 /// A stream's last words when the provider fails in the middle of it.
-pub(crate) fn failed(provider: Provider) -> Bytes {
+pub(crate) fn failed(provider: Provider, script: &Script) -> Bytes {
+    let kind = |usual: &str| script.error_type.clone().unwrap_or_else(|| usual.to_owned());
     let words = "The server had an error while processing your request. Sorry about that!";
     match provider {
-        Provider::OpenAi | Provider::LmStudio => {
-            data(&json!({"error": {"message": words, "type": "server_error", "param": null, "code": null}}))
-        }
+        Provider::OpenAi | Provider::LmStudio => data(
+            &json!({"error": {"message": words, "type": kind("server_error"), "param": null, "code": null}}),
+        ),
         Provider::OpenAiResponses => named(&json!({
-            "type": "error", "code": "server_error", "message": words, "param": null, "sequence_number": 99,
+            "type": "error", "code": kind("server_error"), "message": words, "param": null, "sequence_number": 99,
         })),
-        Provider::Anthropic => {
-            named(&json!({"type": "error", "error": {"type": "overloaded_error", "message": "Overloaded"}}))
-        }
+        Provider::Anthropic => named(
+            &json!({"type": "error", "error": {"type": kind("overloaded_error"), "message": "Overloaded"}}),
+        ),
         Provider::Ollama => format!("{}\n", json!({"error": "model runner has unexpectedly stopped"})).into(),
     }
 }

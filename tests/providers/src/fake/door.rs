@@ -298,7 +298,7 @@ fn respond(provider: Provider, reply: &Reply, script: &Script, mut pen: Pen) -> 
         ("text/event-stream; charset=utf-8", answer::stream(provider, reply))
     };
     let malformed = answer::malformed(provider);
-    let failed = answer::failed(provider);
+    let failed = answer::failed(provider, script);
     let body = send::body(pieces, script, malformed, failed, pen);
     Response::builder()
         .header(CONTENT_TYPE, kind)

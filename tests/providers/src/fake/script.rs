@@ -30,6 +30,10 @@ pub(crate) struct Script {
     pub(crate) message: Option<String>,
     /// The header `Retry-After` of the error.
     pub(crate) retry_after: Option<String>,
+    /// All pieces of the answer come as one.
+    pub(crate) together: bool,
+    /// The word for what went wrong in a stream, where the provider has one.
+    pub(crate) error_type: Option<String>,
     /// The answer comes whole, though a stream was asked for.
     pub(crate) whole: bool,
     /// Milliseconds before each piece of a stream.

@@ -38,6 +38,9 @@ pub(crate) fn body(pieces: Vec<Bytes>, script: &Script, malformed: Bytes, failed
         Some(Fault::EndEarly) => pieces.truncate(left),
         _ => {}
     }
+    if script.together {
+        pieces = VecDeque::from([pieces.iter().flatten().copied().collect::<Vec<u8>>().into()]);
+    }
     let fault = script.fault.filter(|fault| matches!(fault, Fault::HangMidStream | Fault::BreakMidStream));
     let sending = Sending { pieces, delay: Duration::from_millis(script.delay_ms), left, fault, pen };
     StreamBody::new(stream::unfold(Some(sending), |sending| async { next(sending?).await })).boxed_unsync()

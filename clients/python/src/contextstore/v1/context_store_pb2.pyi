@@ -46,12 +46,13 @@ class StartTaskRequest(_message.Message):
     lease_generation: _builtins.int
     """0, or the generation the caller last had: if the task was taken over since, STALE_LEASE."""
     inherit: _builtins.str
-    """What a new task takes over: `AUTO` (also if empty: from the newest task that FindPreviousContexts finds, if
-    `inheritance.enabled`), `NEVER`, or the id of a task that ended. It becomes the first message of the view behind the
-    system prompt.
+    """What a new task takes over: `AUTO` (also if empty: from the newest task that FindPreviousContexts finds and that has
+    something to take over, if `inheritance.enabled` and the key has a task_type and a task_id), `NEVER`, or the id of a task
+    that ended (TASK_NOT_FOUND, WRONG_STATUS, NOTHING_TO_INHERIT). It becomes the first message of the view behind the
+    system prompt. A task that is there already is taken up as it is.
     """
     system_message: _builtins.str
-    """The system prompt: appended as the first message of a new task."""
+    """The system prompt: appended as the first message of a new task. At most as large as a message may be."""
     @_builtins.property
     def key(self) -> _task_pb2.TaskKey:
         """Where it comes from."""
@@ -269,7 +270,9 @@ class CompleteTaskRequest(_message.Message):
     """The task."""
     final_summary: _builtins.str
     """What is to be remembered of it; at most 1 MiB. Written to final_summary.txt. Empty: one is made of its summaries and
-    of what came after them, by the LLM if one summarises, else by the built-in summariser.
+    of what came after them, by the LLM if one summarises, else by the built-in summariser. That can take as long as
+    `compression.summary_timeout`; the call goes on if the caller goes away, and a retry with the same request_id waits for
+    it. A task in which nothing was said gets none.
     """
     request_id: _builtins.str
     """Names the call."""
@@ -1797,7 +1800,7 @@ class CompressDone(_message.Message):
     """Whether the view was rewritten."""
     reason: _builtins.str
     """If not, why: `nothing` (too few messages that may go), `not_worth_it` (it would not get smaller), `over` (what may not
-    go is too large alone), `duplicate` (a repeated call; the first one was carried out), `auto_off`.
+    go is too large alone), `duplicate` (a repeated call; the first one was carried out).
     """
     strategy: _builtins.str
     """The strategy."""
@@ -2352,7 +2355,7 @@ class GetInheritanceContextRequest(_message.Message):
     task_uuid: _builtins.str
     """The task that ended."""
     max_summary_tokens: _builtins.int
-    """Most tokens; 0: as the server is configured."""
+    """Most tokens, at least 200; 0: as the server is configured."""
     def __init__(
         self,
         *,

@@ -301,7 +301,7 @@ class ContextStoreServicer(object):
         generation at once, so that an agent whose sidecar was restarted goes on; another gets one if the lease has
         expired; else LEASE_HELD names the holder. Key, user and config of a task that is taken up are not changed.
         Errors: INVALID_FIELD, LEASE_HELD, STALE_LEASE, TASK_EXISTS (paused or ended), TASK_NOT_FOUND (a lease_generation
-        of a task that is gone), REQUEST_ID_REUSED, QUOTA_EXCEEDED, QUARANTINED, DISK_FULL, READ_ONLY, WRITE_FAILED.
+        of a task that is gone, or `inherit`), WRONG_STATUS and NOTHING_TO_INHERIT (of `inherit`), REQUEST_ID_REUSED, QUOTA_EXCEEDED, QUARANTINED, DISK_FULL, READ_ONLY, WRITE_FAILED.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
@@ -526,7 +526,7 @@ class ContextStoreServicer(object):
 
     def FindPreviousContexts(self, request, context):
         """Tasks that ended and that a task with this key and user would go on with: same task_type, task_id, repository and
-        user; newest first. Errors: INVALID_FIELD.
+        user; newest first. A key without a task_type or a task_id finds none. Errors: INVALID_FIELD.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')

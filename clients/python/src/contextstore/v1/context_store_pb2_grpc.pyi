@@ -68,7 +68,7 @@ class ContextStoreStub:
     generation at once, so that an agent whose sidecar was restarted goes on; another gets one if the lease has
     expired; else LEASE_HELD names the holder. Key, user and config of a task that is taken up are not changed.
     Errors: INVALID_FIELD, LEASE_HELD, STALE_LEASE, TASK_EXISTS (paused or ended), TASK_NOT_FOUND (a lease_generation
-    of a task that is gone), REQUEST_ID_REUSED, QUOTA_EXCEEDED, QUARANTINED, DISK_FULL, READ_ONLY, WRITE_FAILED.
+    of a task that is gone, or `inherit`), WRONG_STATUS and NOTHING_TO_INHERIT (of `inherit`), REQUEST_ID_REUSED, QUOTA_EXCEEDED, QUARANTINED, DISK_FULL, READ_ONLY, WRITE_FAILED.
     """
     ResumeTask: _grpc.UnaryUnaryMultiCallable[_context_store_pb2.ResumeTaskRequest, _context_store_pb2.ResumeTaskResponse]
     """Goes on with a paused task, for a new holder. Errors: TASK_NOT_FOUND, WRONG_STATUS, STALE_LEASE."""
@@ -184,7 +184,7 @@ class ContextStoreStub:
     """
     FindPreviousContexts: _grpc.UnaryUnaryMultiCallable[_context_store_pb2.FindPreviousContextsRequest, _context_store_pb2.FindPreviousContextsResponse]
     """Tasks that ended and that a task with this key and user would go on with: same task_type, task_id, repository and
-    user; newest first. Errors: INVALID_FIELD.
+    user; newest first. A key without a task_type or a task_id finds none. Errors: INVALID_FIELD.
     """
     GetInheritanceContext: _grpc.UnaryUnaryMultiCallable[_context_store_pb2.GetInheritanceContextRequest, _context_store_pb2.GetInheritanceContextResponse]
     """What a task would take over from an ended one: its final summary (or its newest summary) and its plans. Errors:
@@ -277,7 +277,7 @@ class ContextStoreAsyncStub(ContextStoreStub):
     generation at once, so that an agent whose sidecar was restarted goes on; another gets one if the lease has
     expired; else LEASE_HELD names the holder. Key, user and config of a task that is taken up are not changed.
     Errors: INVALID_FIELD, LEASE_HELD, STALE_LEASE, TASK_EXISTS (paused or ended), TASK_NOT_FOUND (a lease_generation
-    of a task that is gone), REQUEST_ID_REUSED, QUOTA_EXCEEDED, QUARANTINED, DISK_FULL, READ_ONLY, WRITE_FAILED.
+    of a task that is gone, or `inherit`), WRONG_STATUS and NOTHING_TO_INHERIT (of `inherit`), REQUEST_ID_REUSED, QUOTA_EXCEEDED, QUARANTINED, DISK_FULL, READ_ONLY, WRITE_FAILED.
     """
     ResumeTask: _aio.UnaryUnaryMultiCallable[_context_store_pb2.ResumeTaskRequest, _context_store_pb2.ResumeTaskResponse]  # type: ignore[assignment]
     """Goes on with a paused task, for a new holder. Errors: TASK_NOT_FOUND, WRONG_STATUS, STALE_LEASE."""
@@ -393,7 +393,7 @@ class ContextStoreAsyncStub(ContextStoreStub):
     """
     FindPreviousContexts: _aio.UnaryUnaryMultiCallable[_context_store_pb2.FindPreviousContextsRequest, _context_store_pb2.FindPreviousContextsResponse]  # type: ignore[assignment]
     """Tasks that ended and that a task with this key and user would go on with: same task_type, task_id, repository and
-    user; newest first. Errors: INVALID_FIELD.
+    user; newest first. A key without a task_type or a task_id finds none. Errors: INVALID_FIELD.
     """
     GetInheritanceContext: _aio.UnaryUnaryMultiCallable[_context_store_pb2.GetInheritanceContextRequest, _context_store_pb2.GetInheritanceContextResponse]  # type: ignore[assignment]
     """What a task would take over from an ended one: its final summary (or its newest summary) and its plans. Errors:
@@ -489,7 +489,7 @@ class ContextStoreServicer(metaclass=_abc_1.ABCMeta):
         generation at once, so that an agent whose sidecar was restarted goes on; another gets one if the lease has
         expired; else LEASE_HELD names the holder. Key, user and config of a task that is taken up are not changed.
         Errors: INVALID_FIELD, LEASE_HELD, STALE_LEASE, TASK_EXISTS (paused or ended), TASK_NOT_FOUND (a lease_generation
-        of a task that is gone), REQUEST_ID_REUSED, QUOTA_EXCEEDED, QUARANTINED, DISK_FULL, READ_ONLY, WRITE_FAILED.
+        of a task that is gone, or `inherit`), WRONG_STATUS and NOTHING_TO_INHERIT (of `inherit`), REQUEST_ID_REUSED, QUOTA_EXCEEDED, QUARANTINED, DISK_FULL, READ_ONLY, WRITE_FAILED.
         """
 
     @_abc_1.abstractmethod
@@ -755,7 +755,7 @@ class ContextStoreServicer(metaclass=_abc_1.ABCMeta):
         context: _ServicerContext,
     ) -> _typing.Union[_context_store_pb2.FindPreviousContextsResponse, _abc.Awaitable[_context_store_pb2.FindPreviousContextsResponse]]:
         """Tasks that ended and that a task with this key and user would go on with: same task_type, task_id, repository and
-        user; newest first. Errors: INVALID_FIELD.
+        user; newest first. A key without a task_type or a task_id finds none. Errors: INVALID_FIELD.
         """
 
     @_abc_1.abstractmethod

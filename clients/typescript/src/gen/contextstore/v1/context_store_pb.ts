@@ -74,16 +74,17 @@ export type StartTaskRequest = Message<"contextstore.v1.StartTaskRequest"> & {
   leaseGeneration: bigint;
 
   /**
-   * What a new task takes over: `AUTO` (also if empty: from the newest task that FindPreviousContexts finds, if
-   * `inheritance.enabled`), `NEVER`, or the id of a task that ended. It becomes the first message of the view behind the
-   * system prompt.
+   * What a new task takes over: `AUTO` (also if empty: from the newest task that FindPreviousContexts finds and that has
+   * something to take over, if `inheritance.enabled` and the key has a task_type and a task_id), `NEVER`, or the id of a task
+   * that ended (TASK_NOT_FOUND, WRONG_STATUS, NOTHING_TO_INHERIT). It becomes the first message of the view behind the
+   * system prompt. A task that is there already is taken up as it is.
    *
    * @generated from field: string inherit = 8;
    */
   inherit: string;
 
   /**
-   * The system prompt: appended as the first message of a new task.
+   * The system prompt: appended as the first message of a new task. At most as large as a message may be.
    *
    * @generated from field: string system_message = 9;
    */
@@ -301,7 +302,9 @@ export type CompleteTaskRequest = Message<"contextstore.v1.CompleteTaskRequest">
 
   /**
    * What is to be remembered of it; at most 1 MiB. Written to final_summary.txt. Empty: one is made of its summaries and
-   * of what came after them, by the LLM if one summarises, else by the built-in summariser.
+   * of what came after them, by the LLM if one summarises, else by the built-in summariser. That can take as long as
+   * `compression.summary_timeout`; the call goes on if the caller goes away, and a retry with the same request_id waits for
+   * it. A task in which nothing was said gets none.
    *
    * @generated from field: string final_summary = 2;
    */
@@ -2089,7 +2092,7 @@ export type CompressDone = Message<"contextstore.v1.CompressDone"> & {
 
   /**
    * If not, why: `nothing` (too few messages that may go), `not_worth_it` (it would not get smaller), `over` (what may not
-   * go is too large alone), `duplicate` (a repeated call; the first one was carried out), `auto_off`.
+   * go is too large alone), `duplicate` (a repeated call; the first one was carried out).
    *
    * @generated from field: string reason = 2;
    */
@@ -2778,7 +2781,7 @@ export type GetInheritanceContextRequest = Message<"contextstore.v1.GetInheritan
   taskUuid: string;
 
   /**
-   * Most tokens; 0: as the server is configured.
+   * Most tokens, at least 200; 0: as the server is configured.
    *
    * @generated from field: uint64 max_summary_tokens = 2;
    */
@@ -4075,7 +4078,7 @@ export const ContextStore: GenService<{
    * generation at once, so that an agent whose sidecar was restarted goes on; another gets one if the lease has
    * expired; else LEASE_HELD names the holder. Key, user and config of a task that is taken up are not changed.
    * Errors: INVALID_FIELD, LEASE_HELD, STALE_LEASE, TASK_EXISTS (paused or ended), TASK_NOT_FOUND (a lease_generation
-   * of a task that is gone), REQUEST_ID_REUSED, QUOTA_EXCEEDED, QUARANTINED, DISK_FULL, READ_ONLY, WRITE_FAILED.
+   * of a task that is gone, or `inherit`), WRONG_STATUS and NOTHING_TO_INHERIT (of `inherit`), REQUEST_ID_REUSED, QUOTA_EXCEEDED, QUARANTINED, DISK_FULL, READ_ONLY, WRITE_FAILED.
    *
    * @generated from rpc contextstore.v1.ContextStore.StartTask
    */
@@ -4375,7 +4378,7 @@ export const ContextStore: GenService<{
   },
   /**
    * Tasks that ended and that a task with this key and user would go on with: same task_type, task_id, repository and
-   * user; newest first. Errors: INVALID_FIELD.
+   * user; newest first. A key without a task_type or a task_id finds none. Errors: INVALID_FIELD.
    *
    * @generated from rpc contextstore.v1.ContextStore.FindPreviousContexts
    */

@@ -1,0 +1,167 @@
+//! `contextstore compress`: makes the context of a task smaller now.
+
+use std::io::{self, Write};
+use std::process::ExitCode;
+
+use clap::{Args, ValueEnum};
+use contextstore_client::v1::compress_response::Progress;
+use contextstore_client::{Compress as How, v1};
+use serde::Serialize;
+
+use super::Failure;
+use super::facts::Pressure;
+use super::target::{Access, Target};
+use super::text::safe;
+use crate::model::TaskId;
+
+/// Compresses the context of a task that runs, whatever its pressure, and tells what that did. The agent that works on it
+/// may go on meanwhile. How far it is goes to the standard error.
+#[derive(Debug, Args)]
+pub(super) struct Compress {
+    /// The task
+    #[arg(value_name = "UUID", value_parser = TaskId::parse)]
+    id: TaskId,
+    #[command(flatten)]
+    target: Target,
+    #[command(flatten)]
+    access: Access,
+    /// How; without it, as the task is configured
+    #[arg(long, value_enum)]
+    strategy: Option<StrategyWord>,
+    /// Tokens that the view is to have afterwards, at most
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..))]
+    target_tokens: Option<u64>,
+    /// How to write it
+    #[arg(long, value_enum, default_value_t = Output::Text)]
+    output: Output,
+}
+
+#[derive(Debug, Clone, Copy, ValueEnum)]
+enum StrategyWord {
+    Summarize,
+    Compact,
+    Prune,
+    Window,
+}
+
+/// How a command that changes a task writes what it did.
+#[derive(Debug, Clone, Copy, ValueEnum)]
+pub(super) enum Output {
+    /// For people
+    Text,
+    /// One object
+    Json,
+}
+
+/// What a compression did.
+#[derive(Debug, Serialize)]
+struct Done {
+    compressed: bool,
+    reason: String,
+    strategy: String,
+    emergency: bool,
+    messages_before: u64,
+    messages_after: u64,
+    messages_removed: u64,
+    tokens_before: u64,
+    tokens_after: u64,
+    tokens_removed: u64,
+    summary_id: u64,
+    summarizer: String,
+    model: String,
+    fallback_reason: String,
+    generation: u64,
+    duration_ms: u64,
+    pressure: Pressure,
+}
+
+impl From<v1::CompressDone> for Done {
+    fn from(done: v1::CompressDone) -> Self {
+        let took = done.duration.unwrap_or_default();
+        let millis = took.seconds.saturating_mul(1000).saturating_add(i64::from(took.nanos) / 1_000_000);
+        Self {
+            compressed: done.compressed,
+            reason: done.reason,
+            strategy: done.strategy,
+            emergency: done.emergency,
+            messages_before: done.messages_before,
+            messages_after: done.messages_after,
+            messages_removed: done.messages_removed,
+            tokens_before: done.tokens_before,
+            tokens_after: done.tokens_after,
+            tokens_removed: done.tokens_removed,
+            summary_id: done.summary_id,
+            summarizer: done.summarizer,
+            model: done.model,
+            fallback_reason: done.fallback_reason,
+            generation: done.generation,
+            duration_ms: u64::try_from(millis).unwrap_or_default(),
+            pressure: done.pressure.unwrap_or_default().into(),
+        }
+    }
+}
+
+impl Compress {
+    pub(super) fn run(&self, out: &mut dyn Write) -> Result<ExitCode, Failure> {
+        let (runtime, task) = self.target.held(&self.access, self.id)?;
+        let strategy = self.strategy.as_ref().and_then(StrategyWord::to_possible_value);
+        let how = How {
+            strategy: strategy.map(|word| word.get_name().to_owned()).unwrap_or_default(),
+            target_tokens: self.target_tokens,
+            ..How::default()
+        };
+        let tell = |progress: Progress| {
+            // Nobody has to read it.
+            let _ = writeln!(io::stderr(), "{}", step(&progress));
+        };
+        let done = Done::from(runtime.block_on(task.compress_with(how, tell))?);
+        match self.output {
+            Output::Text => write_text(&done, out)?,
+            Output::Json => {
+                serde_json::to_writer(&mut *out, &done).map_err(io::Error::from)?;
+                writeln!(out)?;
+            }
+        }
+        Ok(ExitCode::SUCCESS)
+    }
+}
+
+fn step(progress: &Progress) -> String {
+    let Progress { stage, messages, tokens, summary_tokens, attempt } = progress;
+    let mut said = format!("{}: {messages} messages, {tokens} tokens", safe(stage));
+    if *summary_tokens > 0 {
+        said.push_str(&format!(", {summary_tokens} tokens of the summary"));
+    }
+    if *attempt > 1 {
+        said.push_str(&format!(", try {attempt}"));
+    }
+    said
+}
+
+fn write_text(done: &Done, out: &mut dyn Write) -> io::Result<()> {
+    if !done.compressed {
+        let why = match done.reason.as_str() {
+            "nothing" => "there are too few messages that may go",
+            "not_worth_it" => "it would not get smaller",
+            "over" => "what may not go is too large alone",
+            other => other,
+        };
+        return writeln!(out, "nothing was compressed: {}", safe(why));
+    }
+    let mut line = |name: &str, value: &str| writeln!(out, "{name:<10}{}", safe(value));
+    let by = match (done.summarizer.as_str(), done.model.as_str()) {
+        ("", _) => String::new(),
+        (by, "") => format!(" by {by}, summary {}", done.summary_id),
+        (by, model) => format!(" by {by} {model}, summary {}", done.summary_id),
+    };
+    let emergency = if done.emergency { ", in an emergency" } else { "" };
+    line("did", &format!("{}{by}{emergency}", done.strategy))?;
+    if !done.fallback_reason.is_empty() {
+        line("instead", &format!("of the LLM: {}", done.fallback_reason))?;
+    }
+    let change = |before: u64, after: u64, removed: u64| format!("{before} → {after} ({removed} went)");
+    line("messages", &change(done.messages_before, done.messages_after, done.messages_removed))?;
+    line("tokens", &change(done.tokens_before, done.tokens_after, done.tokens_removed))?;
+    line("pressure", &done.pressure.words())?;
+    line("took", &format!("{} ms", done.duration_ms))
+}
