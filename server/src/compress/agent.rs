@@ -80,7 +80,7 @@ impl Begun {
         let counter = self.looked.outline.counter;
         let whole = format!("{}\n{}", commit.summary, commit.retain);
         let replaced = self.apart.tokens.saturating_sub(run::AROUND).max(1);
-        gate::check(&whole, (replaced, self.budget), &self.apart.refs, counter)
+        gate::check(&whole, (replaced, self.budget, self.looked.room(self.kept)), &self.apart.refs, counter)
     }
 }
 

@@ -34,6 +34,7 @@ pub(super) async fn make(asker: &Asker<'_>, id: TaskId, may_ask: bool) -> Result
         policy: &policy,
         apart: &apart,
         budget: policy.summary_tokens.unwrap_or(usual),
+        room: u64::MAX,
         counter: outline.counter,
         may_ask: true,
     };

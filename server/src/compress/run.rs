@@ -90,6 +90,11 @@ impl Looked {
         self.pressure.stage == Stage::Emergency
     }
 
+    /// Tokens that a summary may have beside what stays.
+    pub(super) fn room(&self, kept: u64) -> u64 {
+        self.goal.saturating_sub(kept + AROUND)
+    }
+
     /// Counted tokens as the model is told of them.
     fn told(&self, counted: u64) -> u64 {
         scaled(counted, self.pressure.tokens, self.outline.tokens)
@@ -229,6 +234,7 @@ pub(super) async fn run(
         policy: &order.policy,
         apart: &apart,
         budget,
+        room: looked.room(kept + noted),
         counter: looked.outline.counter,
         may_ask: !looked.is_emergency(),
     };
@@ -308,7 +314,7 @@ pub(super) fn summary_budget(policy: &Policy, looked: &Looked, apart: &Apart, ke
     if looked.plan.gone != Gone::Summary {
         return 0;
     }
-    let room = looked.goal.saturating_sub(kept + AROUND);
+    let room = looked.room(kept);
     let usual = match (policy.summary_tokens, policy.target_tokens) {
         (Some(own), _) => own,
         (None, Some(_)) => room,

@@ -25,6 +25,8 @@ pub(super) struct Wanted<'a> {
     pub(super) apart: &'a Apart,
     /// Tokens of the text.
     pub(super) budget: u64,
+    /// Tokens that there is room for, if that is more.
+    pub(super) room: u64,
     pub(super) counter: TokenCounter,
     /// Whether a model may be asked: not when there is no time.
     pub(super) may_ask: bool,
@@ -175,7 +177,7 @@ impl Asker<'_> {
             };
             // What a task ends with stands for nothing: it may be as long as it was asked for.
             let replaced = if wanted.purpose == Purpose::Final { u64::MAX } else { apart.tokens };
-            match gate::check(&whole, (replaced, wanted.budget), wanted.refs(), wanted.counter) {
+            match gate::check(&whole, (replaced, wanted.budget, wanted.room), wanted.refs(), wanted.counter) {
                 Ok(()) => {
                     return Ok(Summed {
                         text: reply.summary,
