@@ -12,7 +12,11 @@ mod lists;
 
 /// Version 1. It only grows: what is retired is marked deprecated and keeps its number.
 pub mod v1 {
-    #[allow(clippy::allow_attributes_without_reason, reason = "generated code gives none")]
+    #[allow(
+        clippy::allow_attributes_without_reason,
+        clippy::large_enum_variant,
+        reason = "generated code gives none, and has what the protocol has"
+    )]
     mod generated {
         include!(concat!(env!("OUT_DIR"), "/contextstore.v1.rs"));
     }
