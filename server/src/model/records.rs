@@ -121,7 +121,7 @@ pub enum LeaseReason {
     Resume,
 }
 
-#[expect(clippy::trivially_copy_pass_by_ref, reason = "as serde calls it")]
+/// As serde calls it.
 fn is_zero(number: &u64) -> bool {
     *number == 0
 }

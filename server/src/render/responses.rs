@@ -116,7 +116,10 @@ impl Responses {
                             out.extend_from_slice(item.as_bytes());
                         }
                     }
-                    part => said.push(part),
+                    part
+                    @ (Part::Text(_) | Part::Media { .. } | Part::Stored { .. } | Part::Audio { .. }) => {
+                        said.push(part)
+                    }
                 },
                 Step::Call(at) => {
                     self.push_said(std::mem::take(&mut said), out);

@@ -99,7 +99,11 @@ impl Turn {
     /// Makes the request on disk. One that is larger than the task allows is made once more, without the oldest images
     /// and files.
     async fn render(&self) -> Result<RequestFile, Status> {
-        self.serving.with(|store| Ok(request::shed(store, self.id, None))).await?;
+        let shed = |store: &crate::store::Store| {
+            request::shed(store, self.id, None);
+            Ok(())
+        };
+        self.serving.with(shed).await?;
         match self.render_once().await? {
             Ok(file) => return Ok(file),
             Err(StoreError::RequestTooLarge { .. }) => {}

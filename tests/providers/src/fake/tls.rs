@@ -10,6 +10,7 @@ use rustls::pki_types::{PrivateKeyDer, PrivatePkcs8KeyDer};
 use tokio_rustls::TlsAcceptor;
 
 /// Makes CA and certificate, and writes the CA's to a file. HTTP/2 is offered before HTTP/1.1.
+#[expect(clippy::disallowed_methods, reason = "a file for a test, which is gone with it")]
 pub(crate) fn acceptor(ca_file: &Path) -> io::Result<TlsAcceptor> {
     let ca_key = KeyPair::generate().map_err(io::Error::other)?;
     let mut ca = CertificateParams::new(Vec::new()).map_err(io::Error::other)?;
