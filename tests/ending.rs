@@ -169,7 +169,12 @@ async fn a_model_is_asked_once() {
 #[tokio::test(flavor = "multi_thread")]
 async fn no_failure_of_a_model_keeps_a_task_from_ending() {
     let fake = FakeLlm::start();
-    let keys = [("compression.summary_timeout", "2s"), ("llm.retries", "0")];
+    // Each of them is asked.
+    let keys = [
+        ("compression.summary_timeout", "2s"),
+        ("llm.retries", "0"),
+        ("compression.breaker.failures", "100"),
+    ];
     let server = asking(&fake, &keys).await;
     let mut client = api(&server).await;
     for script in [
@@ -189,6 +194,7 @@ async fn no_failure_of_a_model_keeps_a_task_from_ending() {
         let began = Instant::now();
         client.complete_task(complete(&work)).await.unwrap();
         assert!(began.elapsed() < Duration::from_secs(20), "{script}: {:?}", began.elapsed());
+        assert!(!fake.requests().is_empty(), "{script} was not asked for");
         let told = task(&mut client, &work).await;
         assert_eq!(told.status, "completed");
         assert!(told.final_summary.contains("src/cart.rs"), "{script}: {}", told.final_summary);
