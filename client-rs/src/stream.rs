@@ -107,8 +107,10 @@ impl<R: Clone + Send + 'static, A: Send + 'static> Streamed<R, A> {
         loop {
             let error = match self.receive().await {
                 Ok(answer) => {
-                    self.begun = true;
-                    self.retries.reset();
+                    // Once: a server that fails at each try is left alone.
+                    if !std::mem::replace(&mut self.begun, true) {
+                        self.retries.reset();
+                    }
                     return Ok(answer);
                 }
                 Err(error) => error,

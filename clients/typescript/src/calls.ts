@@ -150,6 +150,7 @@ export class Caller {
     watch: { silenceMs?: number; repeats?: boolean } = {},
   ): AsyncGenerator<T, void, undefined> {
     const patience = new Patience(this.#retryForMs, options.signal);
+    let renewed = false;
     for (;;) {
       let received = false;
       try {
@@ -163,7 +164,9 @@ export class Caller {
         if (received && !watch.repeats) {
           throw error;
         }
-        if (received) {
+        if (received && !renewed) {
+          // It may have gone on for long before that; but a server that fails at each try is left alone.
+          renewed = true;
           patience.renew();
         }
         await patience.pauseAfter(error);

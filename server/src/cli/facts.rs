@@ -3,9 +3,8 @@
 use chrono::{DateTime, Utc};
 use contextstore_client::v1;
 use serde::Serialize;
-use serde_json::Value;
 
-use crate::model::{InheritedFrom, SummaryRecord, TaskKey, TaskRow};
+use crate::model::{SummaryRecord, TaskKey, TaskRow};
 use crate::store::TaskInfo;
 
 /// What a listing knows of a task.
@@ -55,7 +54,7 @@ pub(super) struct Shown {
     pub(super) bytes_on_disk: u64,
     pub(super) pressure: Pressure,
     pub(super) latest_summary: Option<Summary>,
-    pub(super) inherited_from: Option<InheritedFrom>,
+    pub(super) inherited_from: Option<String>,
     pub(super) final_summary: Option<String>,
 }
 
@@ -147,21 +146,6 @@ impl From<SummaryRecord> for Summary {
     }
 }
 
-/// What is read of a task beside what it says of itself.
-#[derive(Debug, Default)]
-pub(super) struct Past {
-    pub(super) latest_summary: Option<Summary>,
-    pub(super) inherited_from: Option<InheritedFrom>,
-}
-
-impl Past {
-    /// Takes from a task's first record what it took over.
-    pub(super) fn begins_with(&mut self, record: &str) {
-        let mut record: Value = serde_json::from_str(record).unwrap_or_default();
-        self.inherited_from = serde_json::from_value(record["inherited_from"].take()).ok();
-    }
-}
-
 /// Text that is there.
 fn some(text: String) -> Option<String> {
     Some(text).filter(|text| !text.is_empty())
@@ -232,7 +216,7 @@ impl From<v1::Task> for Facts {
 }
 
 impl Shown {
-    pub(super) fn from_info(info: TaskInfo, past: Past, final_summary: String) -> Self {
+    pub(super) fn from_info(info: TaskInfo, latest: Option<SummaryRecord>, final_summary: String) -> Self {
         let lease = info.lease.map(|(lease, _)| Lease {
             generation: lease.generation,
             instance_id: lease.holder.instance_id.to_string(),
@@ -268,13 +252,13 @@ impl Shown {
                     .breaker_open
                     .map(|open| if open { "open" } else { "closed" }.to_owned()),
             },
-            latest_summary: past.latest_summary,
-            inherited_from: past.inherited_from,
+            latest_summary: latest.map(Into::into),
+            inherited_from: info.inherited_from.map(|from| from.uuid.to_string()),
             final_summary: some(final_summary),
         }
     }
 
-    pub(super) fn from_wire(mut task: v1::Task, past: Past, pressure: v1::Pressure) -> Self {
+    pub(super) fn from_wire(mut task: v1::Task, latest: Option<v1::Summary>, pressure: v1::Pressure) -> Self {
         let counts = task.statistics.unwrap_or_default();
         let lease = task.lease.take().map(|lease| {
             let holder = lease.holder.unwrap_or_default();
@@ -301,8 +285,8 @@ impl Shown {
             pinned_messages: counts.pinned_messages,
             bytes_on_disk: counts.bytes_on_disk,
             pressure: pressure.into(),
-            latest_summary: past.latest_summary,
-            inherited_from: past.inherited_from,
+            latest_summary: latest.map(Into::into),
+            inherited_from: some(std::mem::take(&mut task.inherited_from)),
             final_summary: some(std::mem::take(&mut task.final_summary)),
             facts: task.into(),
         }

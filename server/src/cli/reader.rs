@@ -7,7 +7,7 @@ use contextstore_client::{Client, ReadMessages, TaskQuery, v1};
 use tokio::runtime::Runtime;
 
 use super::Failure;
-use super::facts::{Facts, Past, Shown};
+use super::facts::{Facts, Shown};
 use super::target::{Access, Place};
 use crate::model::{StoreError, TaskFilter, TaskId, TaskOrder};
 use crate::store::layout::Folder;
@@ -98,21 +98,13 @@ impl Reader {
             Self::Server { runtime, client } => {
                 let task = client.task(id.to_string());
                 let found = runtime.block_on(task.get())?;
-                let mut past = Past::default();
-                past.latest_summary = runtime.block_on(task.latest_summary())?.map(Into::into);
-                let first = ReadMessages { limit: 1, ..ReadMessages::default() };
-                if let Some(record) = runtime.block_on(task.messages(first).try_next())? {
-                    past.begins_with(&String::from_utf8_lossy(&record));
-                }
+                let latest = runtime.block_on(task.latest_summary())?;
                 let (task, pressure) = (found.task.unwrap_or_default(), found.pressure.unwrap_or_default());
-                Ok(Shown::from_wire(task, past, pressure))
+                Ok(Shown::from_wire(task, latest, pressure))
             }
             Self::Directory(store) => {
-                let mut past = Past::default();
-                past.latest_summary = store.latest_summary(id)?.map(Into::into);
-                store.lines(id, 0, 1)?.step(&mut |line: &Line<'_>| past.begins_with(line.text))?;
                 let summary = store.final_summary(id)?.unwrap_or_default();
-                Ok(Shown::from_info(store.task_info(id)?, past, summary))
+                Ok(Shown::from_info(store.task_info(id)?, store.latest_summary(id)?, summary))
             }
         }
     }

@@ -153,7 +153,7 @@ fn write_head(task: &Shown, out: &mut dyn Write) -> io::Result<()> {
         )?;
     }
     if let Some(from) = &task.inherited_from {
-        line("inherited", &format!("from {} ({})", from.uuid, from.ending()))?;
+        line("inherited", &format!("from {from}"))?;
     }
     let (llm, tools, tokens) = (facts.llm_call_count, facts.tool_call_count, facts.total_tokens);
     let (recorded, well) = (facts.total_tool_calls, task.tool_success_count);

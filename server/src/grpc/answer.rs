@@ -170,6 +170,7 @@ pub(super) fn task(info: &TaskInfo, lease_ttl: Duration, now: DateTime<Utc>) -> 
         directory: info.folder.task(info.row.uuid).to_string(),
         view_generation: info.view_generation,
         last_seq: info.last_seq,
+        inherited_from: info.inherited_from.as_ref().map(|from| from.uuid.to_string()).unwrap_or_default(),
         ..listed(info.row.clone())
     }
 }

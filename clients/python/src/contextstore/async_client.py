@@ -223,7 +223,7 @@ class AsyncClient(ClientBase):
             await asyncio.sleep(attempts.pause_after(error, idle=cursor.follows))
 
     async def _stream(self, streamed: Streamed[T], timeout: float | None) -> AsyncGenerator[T, None]:
-        attempts = Attempts(self.timeout)
+        attempts, failed = Attempts(self.timeout), False
         method = getattr(self.stub, streamed.method)
         while True:
             call = method(streamed.request, timeout=timeout)
@@ -238,6 +238,7 @@ class AsyncClient(ClientBase):
                 error = from_rpc_error(raised)
             finally:
                 call.cancel()
-            if arrived and streamed.repeats:
-                attempts = Attempts(self.timeout)
+            if arrived and streamed.repeats and not failed:
+                # It may have gone on for long before that; but a server that fails at each try is left alone.
+                attempts, failed = Attempts(self.timeout), True
             await asyncio.sleep(attempts.pause_after(error, repeatable=streamed.repeats or not arrived))

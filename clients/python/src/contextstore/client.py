@@ -226,7 +226,7 @@ class Client(ClientBase):
             self._pause(attempts.pause_after(error, idle=cursor.follows))
 
     def _stream(self, streamed: Streamed[T], timeout: float | None) -> Generator[T, None, None]:
-        attempts = Attempts(self.timeout)
+        attempts, failed = Attempts(self.timeout), False
         method = getattr(self.stub, streamed.method)
         while True:
             call = method(streamed.request, timeout=timeout)
@@ -240,6 +240,7 @@ class Client(ClientBase):
                 error = from_rpc_error(raised)
             finally:
                 call.cancel()
-            if arrived and streamed.repeats:
-                attempts = Attempts(self.timeout)
+            if arrived and streamed.repeats and not failed:
+                # It may have gone on for long before that; but a server that fails at each try is left alone.
+                attempts, failed = Attempts(self.timeout), True
             self._pause(attempts.pause_after(error, repeatable=streamed.repeats or not arrived))

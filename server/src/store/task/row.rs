@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use crate::context::Pressure;
 use crate::log::{Fold, LogKind, LogState, Tally, ViewState};
-use crate::model::{Durability, Health, Metadata, StoreError, TaskConfig, TaskRow};
+use crate::model::{Durability, Health, InheritedFrom, Metadata, StoreError, TaskConfig, TaskRow};
 
 use super::view::View;
 use super::{Frozen, Inner, Task};
@@ -51,6 +51,8 @@ pub struct TaskInfo {
     pub pressure: Pressure,
     /// The newest lease generation there ever was.
     pub lease_generation: u64,
+    /// The task that it took over from.
+    pub inherited_from: Option<InheritedFrom>,
 }
 
 impl Task {
@@ -85,6 +87,7 @@ impl Task {
             config: self.shown_config(&inner).clone(),
             pressure: self.shown_pressure(&inner),
             lease_generation: inner.state.lease_generation,
+            inherited_from: self.inherited_from(),
         };
         let (dir, policy) = (inner.folder.task(self.id), self.shown_policy(&inner));
         drop(inner);

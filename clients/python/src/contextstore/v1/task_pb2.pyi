@@ -572,7 +572,7 @@ Global___TaskStatistics: _TypeAlias = TaskStatistics  # noqa: Y015
 @_typing.final
 class Task(_message.Message):
     """A task. ListTasks answers from the catalog and leaves out what only the task's own files know: `lease`,
-    `has_plan`, `view_generation`, `final_summary`, the durability, compression, extra_json and token_counter of `config`, and of
+    `has_plan`, `view_generation`, `final_summary`, `inherited_from`, the durability, compression, extra_json and token_counter of `config`, and of
     `statistics` all but total_messages, llm_call_count, total_tokens, tool_call_count, total_tool_calls,
     compression_count and total_summaries.
     """
@@ -599,6 +599,7 @@ class Task(_message.Message):
     FINAL_SUMMARY_FIELD_NUMBER: _builtins.int
     PROCESS_ID_FIELD_NUMBER: _builtins.int
     HOSTNAME_FIELD_NUMBER: _builtins.int
+    INHERITED_FROM_FIELD_NUMBER: _builtins.int
     uuid: _builtins.str
     """Its id: a UUID in the usual hyphenated form."""
     user: _builtins.str
@@ -627,6 +628,8 @@ class Task(_message.Message):
     """The newest process that held it: for people who look."""
     hostname: _builtins.str
     """The newest host that held it: for people who look."""
+    inherited_from: _builtins.str
+    """The task that this one took over from when it was started; empty if there was none."""
     @_builtins.property
     def key(self) -> Global___TaskKey:
         """Where it comes from."""
@@ -678,10 +681,11 @@ class Task(_message.Message):
         final_summary: _builtins.str = ...,
         process_id: _builtins.int = ...,
         hostname: _builtins.str = ...,
+        inherited_from: _builtins.str = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _typing.Literal["complete_time", b"complete_time", "config", b"config", "create_time", b"create_time", "key", b"key", "lease", b"lease", "statistics", b"statistics", "update_time", b"update_time"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["complete_time", b"complete_time", "config", b"config", "create_time", b"create_time", "directory", b"directory", "error_message", b"error_message", "final_summary", b"final_summary", "has_plan", b"has_plan", "health", b"health", "hostname", b"hostname", "key", b"key", "last_seq", b"last_seq", "lease", b"lease", "lease_generation", b"lease_generation", "process_id", b"process_id", "statistics", b"statistics", "status", b"status", "update_time", b"update_time", "user", b"user", "uuid", b"uuid", "view_generation", b"view_generation"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["complete_time", b"complete_time", "config", b"config", "create_time", b"create_time", "directory", b"directory", "error_message", b"error_message", "final_summary", b"final_summary", "has_plan", b"has_plan", "health", b"health", "hostname", b"hostname", "inherited_from", b"inherited_from", "key", b"key", "last_seq", b"last_seq", "lease", b"lease", "lease_generation", b"lease_generation", "process_id", b"process_id", "statistics", b"statistics", "status", b"status", "update_time", b"update_time", "user", b"user", "uuid", b"uuid", "view_generation", b"view_generation"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
