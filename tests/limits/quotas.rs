@@ -12,6 +12,9 @@ fn delete(work: &Work) -> pb::DeleteTaskRequest {
     pb::DeleteTaskRequest { task_uuid: work.uuid.clone(), lease_generation: work.lease, ..Default::default() }
 }
 
+/// Nothing happens to a context without being asked.
+const STILL: (&str, &str) = ("compression.auto", "false");
+
 /// Appends until it is refused; answers how many there are then.
 async fn fill(api: &mut Api, work: &Work, quota: &str, limit: u64) -> u64 {
     let text = "x".repeat(4000);
@@ -39,7 +42,7 @@ async fn reads_go_on(api: &mut Api, work: &Work, messages: u64) {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_task_takes_no_more_than_its_quota() {
-    let server = TestServer::start_configured(&[("limits.task_bytes", "200KiB")]).await;
+    let server = TestServer::start_configured(&[("limits.task_bytes", "200KiB"), STILL]).await;
     let mut api = api(&server).await;
     let work = start(&mut api).await;
     let last = fill(&mut api, &work, "limits.task_bytes", 200 * KIB).await;
@@ -79,7 +82,7 @@ async fn a_task_takes_no_more_than_its_quota() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn all_tasks_together_take_no_more_than_theirs() {
-    let mut server = TestServer::start_configured(&[("limits.store_bytes", "300KiB")]).await;
+    let mut server = TestServer::start_configured(&[("limits.store_bytes", "300KiB"), STILL]).await;
     let mut client = api(&server).await;
     let (first, second) = (start(&mut client).await, start(&mut client).await);
     for _ in 0..10 {
