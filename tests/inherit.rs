@@ -11,17 +11,25 @@
 mod server;
 #[path = "support/service.rs"]
 mod service;
+#[path = "support/steps.rs"]
+mod steps;
+mod support;
 #[path = "support/wire.rs"]
 mod wire;
 
 use std::fs;
 
+use contextstore::infra::clock::ManualClock;
+use contextstore::infra::fs::sim::SimFs;
+use contextstore::model::StoreError;
+use contextstore::store::Store;
 use contextstore_proto::v1 as pb;
 use contextstore_proto::v1::ErrorReason;
 use serde_json::{Value, json};
 use uuid::Uuid;
 
 use server::TestServer;
+use steps::{Act, Client, on, task_id};
 use wire::{Api, Work, api, holder, reason, refused, say, task, view};
 
 /// A request to work on an issue.
@@ -355,4 +363,31 @@ async fn what_is_too_long_is_cut() {
     assert!(text.contains("[cut to 500 tokens"), "{text}");
     let tokens = task(&mut client, &next).await.statistics.unwrap().view_tokens;
     assert!((250..=510).contains(&tokens), "{tokens}");
+}
+
+#[test]
+fn without_a_final_summary_the_newest_one_is_taken_over_or_the_plans_alone() {
+    let catalog = tempfile::tempdir().unwrap();
+    let ground = support::ground(SimFs::new(), catalog.path(), &ManualClock::shared());
+    let (store, _) = Store::open_on(ground, support::options()).unwrap();
+    let on_task = |task, act| steps::Step { task, act };
+    let mut steps = vec![on(Act::Start)];
+    steps.extend((0..6).map(|_| on(steps::say("user", "on and on"))));
+    steps.extend([on(Act::Summarize(5, 0)), on_task(1, Act::Start), on_task(1, Act::Plan("only a plan"))]);
+    steps.push(on_task(2, Act::Start));
+    let mut client = Client::new(steps);
+    for at in 0..client.steps.len() {
+        client.take(&store, at).unwrap();
+    }
+    for task in 0..3 {
+        // The library makes no summary by itself.
+        store.complete_task(task_id(task), None, &support::caller(client.leases[task])).unwrap();
+    }
+    let summed = store.inheritance_context(task_id(0), None).unwrap();
+    assert!(!summed.previous.has_final_summary);
+    assert!(summed.inheritance.text.contains("## Summary\nwhat was said up to 5"));
+    let planned = store.inheritance_context(task_id(1), None).unwrap().inheritance.text;
+    assert!(planned.contains(" initial: only a plan") && !planned.contains("## Summary"), "{planned}");
+    let nothing = store.inheritance_context(task_id(2), None);
+    assert!(matches!(nothing, Err(StoreError::NothingToInherit { .. })), "{nothing:?}");
 }
