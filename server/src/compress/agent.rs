@@ -7,8 +7,9 @@ use tokio::task::block_in_place;
 use uuid::Uuid;
 
 use super::apart::Apart;
+use super::layout::new_view;
 use super::prompt::{Purpose, Wanted};
-use super::run::{self, Done, Looked, Made, Order, new_view, publish, take_summary};
+use super::run::{self, Done, Looked, Made, Order, publish, take_summary};
 use super::squeeze::Squeezed;
 use super::summarize::Summed;
 use super::{Compressor, Material, Place, UnderWay, gate};
@@ -93,7 +94,7 @@ impl Compressor {
         order: Order,
     ) -> Result<Result<Told, Done>, StoreError> {
         let place = self.begin(id).ok_or(StoreError::RewriteInFlight { id })?;
-        let looked = Looked::look(store, id, &order)?;
+        let looked = Looked::look(store, id, &order, &self.stop)?;
         let apart = Arc::new(Apart::set(store, id, &looked.outline, &looked.plan.stays())?);
         let too_few = apart.messages < order.policy.min_messages.max(1);
         if too_few || looked.plan.gone != Gone::Summary {

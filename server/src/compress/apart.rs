@@ -107,7 +107,7 @@ impl Apart {
         let (file, len) = files[0].contents();
         let joined = |texts: Vec<String>| (!texts.is_empty()).then(|| texts.join("\n\n"));
         Ok(Self {
-            material: Material::new(file, len),
+            material: Material::new(file, len).until(&outline.stop),
             messages: sorter.messages,
             tokens: sorter.tokens,
             kept_tokens: sorter.kept_tokens,

@@ -4,7 +4,9 @@
 //! what was accepted into the log can be summarised.
 
 use std::borrow::Cow;
+use std::io::ErrorKind;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use crate::context::extract::{Call, Piece};
 use crate::infra::fs::File;
@@ -22,17 +24,24 @@ pub(crate) struct Material {
     file: Arc<dyn File>,
     from: u64,
     len: u64,
+    /// Set when whoever reads is to stop.
+    stop: Arc<AtomicBool>,
 }
 
 impl Material {
     /// A file of lines, and how much of it counts.
     pub(crate) fn new(file: Arc<dyn File>, len: u64) -> Self {
-        Self { file, from: 0, len }
+        Self { file, from: 0, len, stop: Arc::default() }
+    }
+
+    /// The same for readers that may have to stop.
+    pub(crate) fn until(self, stop: &Arc<AtomicBool>) -> Self {
+        Self { stop: Arc::clone(stop), ..self }
     }
 
     /// Some of its lines, by where they stand in it.
     pub(crate) fn part(&self, bytes: std::ops::Range<u64>) -> Self {
-        Self { file: Arc::clone(&self.file), from: self.from + bytes.start, len: self.from + bytes.end }
+        Self { from: self.from + bytes.start, len: self.from + bytes.end, ..self.clone() }
     }
 
     /// Some of its bytes, as they are; none at the end.
@@ -54,6 +63,9 @@ impl Material {
     ) -> Result<(), StoreError> {
         let mut lines = Lines { material: self, buffer: Vec::new(), start: 0, at: self.from };
         while let Some((offset, line)) = lines.next()? {
+            if self.stop.load(Ordering::Relaxed) {
+                return Err(StoreError::io(format!("reading {NAME}"), ErrorKind::Interrupted.into()));
+            }
             let damaged = |problem: &str| StoreError::Damaged {
                 path: NAME.to_owned(),
                 offset,

@@ -10,6 +10,7 @@ mod ask;
 mod final_summary;
 mod flatten;
 mod gate;
+mod layout;
 mod material;
 mod plan;
 pub(crate) mod prompt;
@@ -22,6 +23,7 @@ mod testing;
 mod words;
 
 use std::collections::HashMap;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 use std::time::{Duration, Instant};
 
@@ -70,6 +72,8 @@ pub(crate) struct Compressor {
     /// Compressions that go on, and whether they are to end.
     going: watch::Sender<usize>,
     cut: watch::Sender<bool>,
+    /// The same for what does not wait.
+    stop: Arc<AtomicBool>,
 }
 
 /// Held while a task is being ended.
@@ -100,6 +104,7 @@ impl Compressor {
             ending: Mutex::default(),
             going: watch::Sender::new(0),
             cut: watch::Sender::new(false),
+            stop: Arc::default(),
         })
     }
 
@@ -201,7 +206,7 @@ impl Compressor {
         order: &Order,
         progress: &(dyn Fn(Step) + Sync),
     ) -> Result<Done, StoreError> {
-        let asker = Asker { gateway: &self.gateway, breakers: &self.breakers, store };
+        let asker = Asker { gateway: &self.gateway, breakers: &self.breakers, store, stop: &self.stop };
         let began = Instant::now();
         let done = tokio::select! {
             done = run::run(&asker, id, order, progress) => done,
@@ -284,7 +289,7 @@ impl Compressor {
     ) -> Option<String> {
         self.going.send_modify(|going| *going += 1);
         let _going = Going(Arc::clone(self));
-        let asker = Asker { gateway: &self.gateway, breakers: &self.breakers, store };
+        let asker = Asker { gateway: &self.gateway, breakers: &self.breakers, store, stop: &self.stop };
         let may_ask = may_ask && !*self.cut.borrow();
         let made = tokio::select! {
             made = final_summary::make(&asker, id, may_ask) => made,
@@ -343,6 +348,7 @@ impl Compressor {
 
     /// Cuts off what goes on, and returns when it has cleaned up.
     pub(crate) async fn end_all(&self) {
+        self.stop.store(true, Ordering::Relaxed);
         self.cut.send_replace(true);
         self.lock().retain(|_, under_way| matches!(under_way, UnderWay::Running));
         let mut going = self.going.subscribe();

@@ -2,20 +2,22 @@
 
 use std::borrow::Cow;
 use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
 use std::time::{Duration, Instant};
 
 use tokio::task::block_in_place;
 use tokio::time::sleep;
 
 use super::apart::{Apart, Gap};
-use super::plan::{Fixed, Plan};
+use super::layout::new_view;
+use super::plan::Plan;
 use super::prompt::Purpose;
 use super::squeeze::Squeezed;
 use super::summarize::{Asker, EXTRACTIVE, Summed, Wanted};
 use super::words;
 use crate::context::{Gone, Policy, Pressure, Stage, Strategy, plain_text};
 use crate::model::{JsonKind, Literal, StoreError, SummaryRecord, TaskId};
-use crate::store::{Caller, Compressed, NewView, Outline, Part, Store};
+use crate::store::{Caller, Compressed, NewView, Outline, Store};
 
 /// What a summary and the line above it take at least; below it there is no point.
 const LEAST_SUMMARY: u64 = 64;
@@ -75,9 +77,15 @@ pub(super) struct Looked {
 
 impl Looked {
     /// Looks at a view. Blocks.
-    pub(super) fn look(store: &Store, id: TaskId, order: &Order) -> Result<Self, StoreError> {
+    pub(super) fn look(
+        store: &Store,
+        id: TaskId,
+        order: &Order,
+        stop: &Arc<AtomicBool>,
+    ) -> Result<Self, StoreError> {
         let usage = store.context_usage(id, None)?;
-        let outline = store.outline(id)?;
+        let mut outline = store.outline(id)?;
+        outline.stop = Arc::clone(stop);
         let pressure = usage.pressure;
         let goal = counted(goal(&order.policy, order.strategy), outline.tokens, pressure.tokens);
         // What is missing is to be summarised then, which takes room.
@@ -197,7 +205,7 @@ pub(super) async fn run(
 ) -> Result<Done, StoreError> {
     let began = Instant::now();
     let store = asker.store;
-    let mut looked = block_in_place(|| Looked::look(store, id, order))?;
+    let mut looked = block_in_place(|| Looked::look(store, id, order, asker.stop))?;
     let mut done = looked.begun(order);
     let refuse = |mut done: Done, reason| {
         done.reason = reason;
@@ -431,54 +439,6 @@ async fn fill_gaps(
         made.gaps.push((gap.clone(), literal));
     }
     Ok(())
-}
-
-/// The new view: system prompt, pinned, inherited, plan, retained, summary, and the rest in its order.
-pub(super) fn new_view(looked: &Looked, made: &Made, order: &Order) -> NewView {
-    let plan = &looked.plan;
-    let mut parts = Vec::new();
-    let literal = |literal: &Literal| Part::Literal(literal.clone());
-    if plan.gone == Gone::Gaps {
-        let mut gaps = made.gaps.iter().peekable();
-        for places in plan.stays() {
-            while let Some((_, note)) = gaps.next_if(|(gap, _)| gap.places.start < places.start) {
-                parts.push(literal(note));
-            }
-            kept(plan, places, &made.squeezed, &mut parts);
-        }
-        parts.extend(gaps.map(|(_, note)| literal(note)));
-    } else {
-        let tail = plan.tail_from();
-        for why in [Fixed::System, Fixed::Pinned, Fixed::Inherited, Fixed::Summary] {
-            let before = plan.fixed.iter().filter(|stays| stays.why == why && stays.places.start < tail);
-            parts.extend(before.map(|stays| Part::Keep(stays.places.clone())));
-        }
-        parts.extend(made.plan_note.as_ref().map(literal));
-        parts.extend(made.retain.as_ref().map(literal));
-        parts.extend(made.gaps.iter().map(|(_, note)| literal(note)));
-        parts.extend(made.summary.as_ref().map(|(summary, _)| literal(summary)));
-        for places in plan.stays().into_iter().filter(|places| places.start >= tail) {
-            kept(plan, places, &made.squeezed, &mut parts);
-        }
-    }
-    NewView {
-        strategy: order.strategy.as_str().to_owned(),
-        base: looked.outline.generation,
-        seen: plan.messages,
-        covers: plan.covers,
-        reason: if order.automatic { "automatic".to_owned() } else { "asked for".to_owned() },
-        parts,
-        summaries: made.summary.iter().map(|(_, record)| record.clone()).collect(),
-    }
-}
-
-/// Messages that stay, made smaller if they may be.
-fn kept(plan: &Plan, places: std::ops::Range<u64>, squeezed: &Squeezed, parts: &mut Vec<Part>) {
-    if plan.fixed.iter().any(|stays| stays.places == places) {
-        parts.push(Part::Keep(places));
-    } else {
-        squeezed.parts(places, parts);
-    }
 }
 
 /// Puts the view in its place, once nobody else is rewriting it.

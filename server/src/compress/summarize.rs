@@ -2,6 +2,7 @@
 //! summariser if that does not help. There is always one in the end.
 
 use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
 use std::time::Instant;
 
 use serde_json::Value;
@@ -52,6 +53,8 @@ pub(super) struct Asker<'a> {
     pub(super) gateway: &'a Arc<Gateway>,
     pub(super) breakers: &'a Breakers,
     pub(super) store: &'a Store,
+    /// Set when everything is to end.
+    pub(super) stop: &'a Arc<AtomicBool>,
 }
 
 impl Asker<'_> {

@@ -1,3 +1,5 @@
+//! What each strategy keeps.
+
 use super::*;
 use crate::context::ServerPolicy;
 use crate::model::TaskConfig;
@@ -33,6 +35,13 @@ fn choose(policy: &Policy, strategy: Strategy, goal: u64, groups: &[Group], fixe
     chooser.choose(fixed)
 }
 
+/// Ranges as they are written, apart by spaces.
+fn ranges(text: &str) -> Vec<Range<u64>> {
+    let range =
+        |text: &str| text.split_once("..").map(|(from, to)| from.parse().unwrap()..to.parse().unwrap());
+    text.split_whitespace().map(|text| range(text).unwrap()).collect()
+}
+
 const USER: (Role, u64, u64) = (Role::User, 1, 10);
 const CALLS: (Role, u64, u64) = (Role::Assistant, 3, 60);
 
@@ -41,9 +50,9 @@ fn summarize_keeps_the_last_messages_in_whole_groups() {
     let policy = policy(r#"{"context_length":1000,"compression":{"keep_recent_messages":2}}"#);
     let all = groups(&[USER, CALLS, USER, CALLS]);
     let choice = choose(&policy, Strategy::Summarize, 700, &all, 0);
-    assert_eq!(choice, Choice { keep: vec![5..8], gone: Gone::Summary });
+    assert_eq!(choice, Choice { keep: ranges("5..8"), gone: Gone::Summary });
     let all = groups(&[USER, CALLS, USER, CALLS, USER]);
-    assert_eq!(choose(&policy, Strategy::Summarize, 700, &all, 0).keep, [5..9]);
+    assert_eq!(choose(&policy, Strategy::Summarize, 700, &all, 0).keep, ranges("5..9"));
     let none = self::policy(r#"{"compression":{"keep_recent_messages":0}}"#);
     assert_eq!(choose(&none, Strategy::Summarize, 700, &all, 0).keep, []);
 }
@@ -52,24 +61,24 @@ fn summarize_keeps_the_last_messages_in_whole_groups() {
 fn window_keeps_what_fits_at_the_end_and_the_newest_group_always() {
     let all = groups(&[USER, CALLS, USER, CALLS, USER]);
     let by_tokens = policy(r#"{"context_length":1000,"window":{"tokens":80}}"#);
-    assert_eq!(choose(&by_tokens, Strategy::Window, 700, &all, 0).keep, [4..9]);
-    assert_eq!(choose(&by_tokens, Strategy::Window, 700, &all, 60).keep, [8..9]);
+    assert_eq!(choose(&by_tokens, Strategy::Window, 700, &all, 0).keep, ranges("4..9"));
+    assert_eq!(choose(&by_tokens, Strategy::Window, 700, &all, 60).keep, ranges("8..9"));
     let by_messages = policy(r#"{"context_length":1000,"window":{"messages":3}}"#);
-    assert_eq!(choose(&by_messages, Strategy::Window, 700, &all, 0).keep, [5..9]);
+    assert_eq!(choose(&by_messages, Strategy::Window, 700, &all, 0).keep, ranges("5..9"));
     let small = policy(r#"{"context_length":1000,"window":{"tokens":5}}"#);
     let choice = choose(&small, Strategy::Window, 700, &all, 0);
-    assert_eq!(choice, Choice { keep: vec![8..9], gone: Gone::Note });
+    assert_eq!(choice, Choice { keep: ranges("8..9"), gone: Gone::Note });
 }
 
 #[test]
 fn compact_keeps_the_last_turns_and_what_was_asked_in_those_that_are_too_long() {
     let policy = policy(r#"{"context_length":1000,"compression":{"retain_last_turns":1}}"#);
     let all = groups(&[USER, CALLS, USER, CALLS, CALLS]);
-    assert_eq!(choose(&policy, Strategy::Compact, 700, &all, 0).keep, [4..11]);
+    assert_eq!(choose(&policy, Strategy::Compact, 700, &all, 0).keep, ranges("4..11"));
     // Half of the goal is for turns: the first calls of the last one go, its question stays.
-    assert_eq!(choose(&policy, Strategy::Compact, 200, &all, 0).keep, [4..5, 8..11]);
+    assert_eq!(choose(&policy, Strategy::Compact, 200, &all, 0).keep, ranges("4..5 8..11"));
     let two = self::policy(r#"{"context_length":1000,"compression":{"retain_last_turns":2}}"#);
-    assert_eq!(choose(&two, Strategy::Compact, 700, &all, 0).keep, [0..11]);
+    assert_eq!(choose(&two, Strategy::Compact, 700, &all, 0).keep, ranges("0..11"));
     assert_eq!(choose(&policy, Strategy::Compact, 700, &groups(&[CALLS, CALLS]), 0).keep, []);
 }
 
@@ -80,9 +89,9 @@ fn prune_keeps_the_best_within_its_goal() {
     // What counts for its content goes before what is only newer.
     all[1].content = 1.0;
     let choice = choose(&policy, Strategy::Prune, 80, &all, 0);
-    assert_eq!(choice, Choice { keep: vec![0..4, 7..8], gone: Gone::Gaps });
-    assert_eq!(choose(&policy, Strategy::Prune, 80, &all, 70).keep, [7..8]);
-    assert_eq!(choose(&policy, Strategy::Prune, 1000, &all, 0).keep, [0..11]);
+    assert_eq!(choice, Choice { keep: ranges("0..4 7..8"), gone: Gone::Gaps });
+    assert_eq!(choose(&policy, Strategy::Prune, 80, &all, 70).keep, ranges("7..8"));
+    assert_eq!(choose(&policy, Strategy::Prune, 1000, &all, 0).keep, ranges("0..11"));
 }
 
 #[test]

@@ -1,7 +1,10 @@
 //! A view at one moment, as messages with what is known of each: what is looked through before it is rewritten.
 
 use std::collections::BTreeSet;
+use std::io;
 use std::ops::Range;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use chrono::{DateTime, Utc};
 
@@ -29,6 +32,8 @@ pub struct Outline {
     pub lease: u64,
     /// When it was looked at.
     pub taken_at: DateTime<Utc>,
+    /// Set when whoever looks is to stop.
+    pub stop: Arc<AtomicBool>,
     pub(super) source: Source,
     pub(super) newest: Option<Rewrite>,
     /// Bytes of the view and of what is beside it, which is sent too, to providers that take it.
@@ -59,7 +64,11 @@ impl Outline {
     /// Calls `take` with each message, in order. Can be done as often as need be.
     pub fn each(&self, take: &mut dyn FnMut(&Seen<'_>)) -> Result<(), StoreError> {
         let mut walk = Walk::new(self.source.clone(), self.newest.clone(), self.last_seq);
-        while walk.step(&mut *take)? {}
+        while walk.step(&mut *take)? {
+            if self.stop.load(Ordering::Relaxed) {
+                return Err(StoreError::io("looking through a view", io::ErrorKind::Interrupted.into()));
+            }
+        }
         Ok(())
     }
 
@@ -90,6 +99,7 @@ impl Task {
             counter: self.counter.get(),
             lease: inner.state.lease.as_ref().map_or(0, |lease| lease.generation),
             taken_at: self.env.clock.now(),
+            stop: Arc::default(),
             source: inner.source_to(inner.log.len()),
             newest: inner.newest_rewrite()?,
             view_bytes: view.map_or(0, |view| view.state().len + view.state().extra_len),

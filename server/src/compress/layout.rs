@@ -1,0 +1,56 @@
+//! What a new view consists of, and in which order.
+
+use super::plan::{Fixed, Plan};
+use super::run::{Looked, Made, Order};
+use super::squeeze::Squeezed;
+use crate::context::Gone;
+use crate::model::Literal;
+use crate::store::{NewView, Part};
+
+/// The new view: system prompt, pinned, inherited, plan, retained, summary, and the rest in its order.
+pub(super) fn new_view(looked: &Looked, made: &Made, order: &Order) -> NewView {
+    let plan = &looked.plan;
+    let mut parts = Vec::new();
+    let literal = |literal: &Literal| Part::Literal(literal.clone());
+    if plan.gone == Gone::Gaps {
+        let mut gaps = made.gaps.iter().peekable();
+        for places in plan.stays() {
+            while let Some((_, note)) = gaps.next_if(|(gap, _)| gap.places.start < places.start) {
+                parts.push(literal(note));
+            }
+            kept(plan, places, &made.squeezed, &mut parts);
+        }
+        parts.extend(gaps.map(|(_, note)| literal(note)));
+    } else {
+        let tail = plan.tail_from();
+        for why in [Fixed::System, Fixed::Pinned, Fixed::Inherited, Fixed::Summary] {
+            let before = plan.fixed.iter().filter(|stays| stays.why == why && stays.places.start < tail);
+            parts.extend(before.map(|stays| Part::Keep(stays.places.clone())));
+        }
+        parts.extend(made.plan_note.as_ref().map(literal));
+        parts.extend(made.retain.as_ref().map(literal));
+        parts.extend(made.gaps.iter().map(|(_, note)| literal(note)));
+        parts.extend(made.summary.as_ref().map(|(summary, _)| literal(summary)));
+        for places in plan.stays().into_iter().filter(|places| places.start >= tail) {
+            kept(plan, places, &made.squeezed, &mut parts);
+        }
+    }
+    NewView {
+        strategy: order.strategy.as_str().to_owned(),
+        base: looked.outline.generation,
+        seen: plan.messages,
+        covers: plan.covers,
+        reason: if order.automatic { "automatic".to_owned() } else { "asked for".to_owned() },
+        parts,
+        summaries: made.summary.iter().map(|(_, record)| record.clone()).collect(),
+    }
+}
+
+/// Messages that stay, made smaller if they may be.
+fn kept(plan: &Plan, places: std::ops::Range<u64>, squeezed: &Squeezed, parts: &mut Vec<Part>) {
+    if plan.fixed.iter().any(|stays| stays.places == places) {
+        parts.push(Part::Keep(places));
+    } else {
+        squeezed.parts(places, parts);
+    }
+}
