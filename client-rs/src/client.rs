@@ -24,7 +24,8 @@ use crate::{Error, Task};
 /// Makes a unary call of the generated client, with the deadline and repetitions.
 macro_rules! call {
     ($client:expr, $method:ident, $request:expr) => {
-        $client.call($request, |mut raw, request| async move { raw.$method(request).await }).await
+        // Requests with a configuration are large, and so would be every future that waits for one.
+        Box::pin($client.call($request, |mut raw, request| async move { raw.$method(request).await })).await
     };
 }
 
