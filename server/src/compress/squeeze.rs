@@ -35,10 +35,12 @@ struct Message {
 pub(super) fn least(seen: &Seen<'_>) -> u64 {
     let shown = &seen.shown;
     let is_text = shown.content.is_some_and(|content| JsonKind::of(content) == JsonKind::Text);
-    match shown.role {
-        Role::Tool => shown.tokens.min(TRIMMED),
-        _ if is_text && shown.tool_calls.is_none() => shown.tokens.min(LEAST),
-        _ => shown.tokens,
+    if shown.role == Role::Tool {
+        shown.tokens.min(TRIMMED)
+    } else if is_text && shown.tool_calls.is_none() {
+        shown.tokens.min(LEAST)
+    } else {
+        shown.tokens
     }
 }
 
