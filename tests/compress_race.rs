@@ -163,7 +163,7 @@ async fn check(api: &mut wire::Api, notes: &Notes, kills: u64) -> u64 {
         rewrites.len()
     );
     // Each time there was something new, or somebody had taken something back, or all was forgotten.
-    assert!(by_itself <= tokens * 20 / LIMIT + back + kills + 5, "it loops");
+    assert!(by_itself <= tokens * 3 / LIMIT + back + kills + 5, "it loops");
     by_itself + asked
 }
 
