@@ -217,7 +217,7 @@ race-test: ## Compressions, appends, undos and kills at once: MINUTES=n, SEED=n 
 bench: bench-core bench-service ## Measures beside limits and peers: ROUNDS=n, and what benches/service.rs names
 bench-core: ## Measures the store alone, beside bare fdatasync and SQLite: ROUNDS=n
 	$(CARGO) bench --locked --package contextstore --bench core
-bench-service: $(BENCH_VENV)/ready ## Measures the service, from Rust and Python: ROUNDS=n, ONLY=names, AGAINST=binary, …
+bench-service: $(BENCH_VENV)/ready ## Measures the service, from Rust and Python: ROUNDS=n, ONLY=names, AGAINST=binary, AWAKE=1, …
 	@command -v redis-server >/dev/null || echo "redis-server is not installed; it is left out" >&2
 	PYTHON=$(abspath $(BENCH_VENV)/bin/python) $(CARGO) bench --locked --package contextstore --bench service
 

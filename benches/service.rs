@@ -6,7 +6,8 @@
 //!
 //! `ROUNDS=n` sets how many. `ONLY=a|b` keeps the measurements whose names contain one of these. `AGAINST=binary`
 //! compares this build of the server with another one instead. `MESSAGES=n`, `STREAM=gigabytes` and `TASKS=n` set how
-//! much is put into the long task, the large view and the full directory. `PYTHON` runs `benches/python`.
+//! much is put into the long task, the large view and the full directory. `PYTHON` runs `benches/python`. `AWAKE=1` keeps the
+//! processors from going to sleep (`service/awake.rs`): what that saves is the machine's, not the server's.
 
 #![allow(
     clippy::disallowed_methods,
@@ -17,6 +18,8 @@
     reason = "a measurement has no caller to tell of a failure"
 )]
 
+#[path = "service/awake.rs"]
+mod awake;
 #[path = "service/calls.rs"]
 mod calls;
 #[path = "service/floor.rs"]
@@ -79,6 +82,10 @@ fn main() {
         std::thread::available_parallelism().map_or(0, usize::from),
         VIEW >> 20,
     );
+    let awake = std::env::var_os("AWAKE").map(|_| awake::Awake::keep());
+    if awake.is_some() {
+        report.push_str("The processors were kept from going to sleep.\n\n");
+    }
     match std::env::var_os("AGAINST") {
         Some(other) => {
             against(&runtime, place.path(), &binary, Path::new(&other), rounds, &mut report);
