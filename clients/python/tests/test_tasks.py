@@ -90,7 +90,9 @@ def test_tools_plans_and_numbers(client: Client) -> None:
     ]
     assert [record["seq"] for record in task.tool_calls(to_seq=1)] == [1]
 
-    task.record_usage(input_tokens=10, output_tokens=5, cache_creation_tokens=2, cache_read_tokens=1)
+    task.record_usage(
+        input_tokens=10, output_tokens=5, cache_creation_tokens=2, cache_read_tokens=1, tools_tokens=3
+    )
     counted = task.update_statistics(llm_calls=1, tool_calls=1, tokens=2, compressions=1)
     assert (counted.llm_call_count, counted.total_tokens, counted.tool_call_count) == (2, 20, 3)
     info = task.update({"model": "m", "compression": CompressionConfig(strategy="window", threshold=0.5)})

@@ -64,6 +64,8 @@ export interface Usage {
   readonly outputTokens?: Count;
   readonly cacheCreationTokens?: Count;
   readonly cacheReadTokens?: Count;
+  /** Those of the tools that were sent, as `contextUsage` counts them. */
+  readonly toolsTokens?: Count;
 }
 
 /** Numbers to add to a task's counters. */
@@ -183,6 +185,7 @@ export function usageInit(usage: Usage) {
     outputTokens: toCount("outputTokens", usage.outputTokens),
     cacheCreationTokens: toCount("cacheCreationTokens", usage.cacheCreationTokens),
     cacheReadTokens: toCount("cacheReadTokens", usage.cacheReadTokens),
+    toolsTokens: toCount("toolsTokens", usage.toolsTokens),
   };
 }
 

@@ -355,13 +355,19 @@ class TaskCalls:
         )
 
     def record_usage(
-        self, input_tokens: int, output_tokens: int, cache_creation_tokens: int, cache_read_tokens: int
+        self,
+        input_tokens: int,
+        output_tokens: int,
+        cache_creation_tokens: int,
+        cache_read_tokens: int,
+        tools_tokens: int,
     ) -> Call[Pressure]:
         request = pb.RecordUsageRequest(
             input_tokens=input_tokens,
             output_tokens=output_tokens,
             cache_creation_tokens=cache_creation_tokens,
             cache_read_tokens=cache_read_tokens,
+            tools_tokens=tools_tokens,
             **self.mutation(),
         )
         return Call("RecordUsage", request, lambda response: response.pressure)

@@ -355,10 +355,17 @@ class Task(TaskBase):
         output_tokens: int = 0,
         cache_creation_tokens: int = 0,
         cache_read_tokens: int = 0,
+        tools_tokens: int = 0,
         timeout: float | None = None,
     ) -> Pressure:
-        """Reports one call of the LLM. The four are disjoint: take cached tokens out of OpenAI's input."""
-        call = self._calls.record_usage(input_tokens, output_tokens, cache_creation_tokens, cache_read_tokens)
+        """Reports one call of the LLM. The four are disjoint: take cached tokens out of OpenAI's input.
+
+        `tools_tokens` are those of the tools that were sent, as `context_usage` counts them: so counts are compared
+        with like.
+        """
+        call = self._calls.record_usage(
+            input_tokens, output_tokens, cache_creation_tokens, cache_read_tokens, tools_tokens
+        )
         return self.client._run(call, timeout)
 
     def update_statistics(
