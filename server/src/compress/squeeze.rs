@@ -35,7 +35,9 @@ struct Message {
 pub(super) fn least(seen: &Seen<'_>) -> u64 {
     let shown = &seen.shown;
     let is_text = shown.content.is_some_and(|content| JsonKind::of(content) == JsonKind::Text);
-    if shown.role == Role::Tool {
+    if seen.kind.is_some() {
+        shown.tokens
+    } else if shown.role == Role::Tool {
         shown.tokens.min(TRIMMED)
     } else if is_text && shown.tool_calls.is_none() {
         shown.tokens.min(LEAST)
@@ -53,6 +55,9 @@ impl Squeezed {
         }
         let mut messages = Vec::new();
         each_at(outline, keep, &mut |place, seen| {
+            if seen.kind.is_some() {
+                return;
+            }
             let is_output = seen.shown.role == Role::Tool && seen.shown.tokens > TRIMMED;
             messages.push(Message { place, tokens: seen.shown.tokens, is_output });
         })?;
@@ -88,7 +93,8 @@ impl Squeezed {
         let (counter, mut bytes) = (outline.counter, MOST_BYTES);
         let (trimmed, cut, saved) = (&self.trimmed, &mut self.cut, &mut self.saved);
         each_at(outline, keep, &mut |place, seen| {
-            if seen.shown.tokens <= most || trimmed.binary_search(&place).is_ok() {
+            // What is not in the log cannot be looked up there.
+            if seen.kind.is_some() || seen.shown.tokens <= most || trimmed.binary_search(&place).is_ok() {
                 return;
             }
             if let Some((text, tokens)) = shorten(seen, most, counter).filter(|(text, _)| text.len() <= bytes)

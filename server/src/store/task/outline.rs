@@ -149,6 +149,9 @@ impl Places {
                         push(segments, Segment::Keep { from: low, to: high, trim_except });
                     }
                 }
+                Segment::Replace { seq, .. } if trim && places.contains(place) => {
+                    push(segments, Segment::Keep { from: *seq, to: *seq, trim_except: Some(Vec::new()) });
+                }
                 Segment::Replace { .. } | Segment::Literal(_) | Segment::Earlier { .. } => {
                     if places.contains(place) {
                         segments.push(segment.clone());
