@@ -31,6 +31,8 @@ fn everything() -> Counted {
     compressed("summarize", Duration::from_millis(20));
     compression_failed("summarizer");
     set_breaker("openai", true);
+    hook_ended("completed", "ok");
+    set_hooks_waiting(1);
     set_open_tasks(2);
     set_read_only(true);
     set_read_streams(3);

@@ -164,6 +164,7 @@ pub async fn run(config: Config, stop: impl Future<Output = ()>) -> Result<(), S
         .serve_with_incoming_shutdown(gate, incoming, until(stopped));
     let mut server = std::pin::pin!(server);
     let mut stopped_at = Instant::now();
+    let mut is_over = true;
     tokio::select! {
         ended = &mut server => ended?,
         () = stop => {
@@ -173,12 +174,15 @@ pub async fn run(config: Config, stop: impl Future<Output = ()>) -> Result<(), S
             tell_health(health).await;
             match tokio::time::timeout(config.server.drain, &mut server).await {
                 Ok(ended) => ended?,
-                Err(_) => tracing::warn!("some calls did not end in time; they are cut off"),
+                Err(_) => {
+                    is_over = false;
+                    tracing::warn!("some calls did not end in time; they are cut off");
+                }
             }
         }
     }
     let _ = stopping.send(true);
-    if serving.chats.end_all().await {
+    if serving.chats.end_all().await && !is_over {
         // Their callers are told.
         let _ = tokio::time::timeout(TOLD, &mut server).await;
     }

@@ -60,7 +60,9 @@ fn summarize_keeps_the_last_messages_in_whole_groups() {
 #[test]
 fn window_keeps_what_fits_at_the_end_and_the_newest_group_always() {
     let all = groups(&[USER, CALLS, USER, CALLS, USER]);
-    let by_tokens = policy(r#"{"context_length":1000,"window":{"tokens":80}}"#);
+    // What is missing is said in the same window.
+    let tokens = 80 + NOTE;
+    let by_tokens = policy(&format!(r#"{{"context_length":1000,"window":{{"tokens":{tokens}}}}}"#));
     assert_eq!(choose(&by_tokens, Strategy::Window, 700, &all, 0).keep, ranges("4..9"));
     assert_eq!(choose(&by_tokens, Strategy::Window, 700, &all, 60).keep, ranges("8..9"));
     let by_messages = policy(r#"{"context_length":1000,"window":{"messages":3}}"#);
@@ -88,9 +90,11 @@ fn prune_keeps_the_best_within_its_goal() {
     let mut all = groups(&[USER, CALLS, CALLS, USER, CALLS]);
     // What counts for its content goes before what is only newer.
     all[1].content = 1.0;
-    let choice = choose(&policy, Strategy::Prune, 80, &all, 0);
+    // With a note before, between and behind them.
+    let goal = 80 + 3 * NOTE;
+    let choice = choose(&policy, Strategy::Prune, goal, &all, 0);
     assert_eq!(choice, Choice { keep: ranges("0..4 7..8"), gone: Gone::Gaps });
-    assert_eq!(choose(&policy, Strategy::Prune, 80, &all, 70).keep, ranges("7..8"));
+    assert_eq!(choose(&policy, Strategy::Prune, goal, &all, 70).keep, ranges("7..8"));
     assert_eq!(choose(&policy, Strategy::Prune, 1000, &all, 0).keep, ranges("0..11"));
 }
 
