@@ -24,6 +24,8 @@ pub(super) struct Item {
     pub(super) source: u64,
     /// It supersedes nothing.
     quiet: bool,
+    /// The user says so, who may take back rules.
+    pub(super) by_user: bool,
     /// How often it was found.
     hits: u32,
     /// Bytes that it takes, as they were counted.
@@ -43,6 +45,7 @@ impl Item {
             statement: None,
             source: 0,
             quiet: false,
+            by_user: false,
             hits: 1,
             size: 0,
             key,
@@ -137,7 +140,7 @@ impl Pool {
         self.now += 1;
         (item.order, item.message) = (self.now, self.message);
         if let Some(statement) = item.statement.take_if(|_| !item.quiet) {
-            self.supersede(&statement, item.section, u64::MAX);
+            self.supersede(&statement, item.by_user, u64::MAX);
             item.statement = Some(statement);
         }
         let shelf = &mut self.shelves[item.section as usize];
@@ -189,14 +192,14 @@ impl Pool {
     }
 
     /// A change that is told in several sentences of the message that was begun last.
-    pub(super) fn change(&mut self, new: &Statement, by: Section) {
-        self.supersede(new, by, self.message);
+    pub(super) fn change(&mut self, new: &Statement, by_user: bool) {
+        self.supersede(new, by_user, self.message);
     }
 
     /// Drops what a new statement makes untrue, and what only that stood for; of one message nothing.
-    fn supersede(&mut self, new: &Statement, by: Section, except: u64) {
+    fn supersede(&mut self, new: &Statement, by_user: bool, except: u64) {
         let mut lost = Vec::new();
-        let rules = by == Section::Constraints || by == Section::Goal;
+        let mut untrue = Vec::new();
         for section in Section::SAID {
             let shelf = &mut self.shelves[section as usize];
             let gone = shelf.items.iter().filter(|(_, item)| {
@@ -207,7 +210,7 @@ impl Pool {
                 open && new.settles(old)
                     || item.source == 0
                         && item.message != except
-                        && (rules || !firm)
+                        && (by_user || !firm)
                         && new.replaces(old, firm)
             });
             let gone: Vec<u64> = gone.map(|(id, _)| *id).collect();
@@ -216,11 +219,33 @@ impl Pool {
                     && section != Section::Errors
                 {
                     lost.extend(old.lost(new));
+                    untrue.push(old);
                 }
             }
         }
         if !lost.is_empty() {
             self.forget(&lost);
+        }
+        if !untrue.is_empty() {
+            self.forget_echoes(&untrue, new, by_user);
+        }
+    }
+
+    /// Drops what only repeats what is no longer true.
+    fn forget_echoes(&mut self, untrue: &[Box<Statement>], new: &Statement, by_user: bool) {
+        for section in Section::SAID.into_iter().chain([Section::Commands]) {
+            let shelf = &mut self.shelves[section as usize];
+            let gone = shelf.items.iter().filter(|(_, item)| {
+                let Some(statement) = item.statement.as_deref() else { return false };
+                let firm = section == Section::Constraints && statement.cues.any(Cues::RULE);
+                (by_user || !firm)
+                    && section != Section::Goal
+                    && untrue.iter().any(|old| old.is_echoed_by(statement, new))
+            });
+            let gone: Vec<u64> = gone.map(|(id, _)| *id).collect();
+            for id in gone {
+                shelf.remove(id);
+            }
         }
     }
 
