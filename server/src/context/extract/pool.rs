@@ -6,6 +6,7 @@ use std::collections::{BTreeMap, HashMap};
 use super::cues::Cues;
 use super::sections::Section;
 use super::statement::{Statement, long_hash, short};
+use super::topics::Topics;
 
 /// One line of a summary, perhaps.
 #[derive(Debug)]
@@ -115,6 +116,7 @@ pub(super) struct Pool {
     shelves: [Shelf; Section::COUNT],
     /// Bytes that a section may have after it was thinned out.
     room: usize,
+    topics: Topics,
     /// Counts what was said.
     pub(super) now: u64,
     message: u64,
@@ -124,7 +126,7 @@ pub(super) struct Pool {
 impl Pool {
     /// `room`: bytes of each section, about.
     pub(super) fn new(room: usize) -> Self {
-        Self { shelves: Default::default(), room, now: 0, message: 0, next: 0 }
+        Self { shelves: Default::default(), room, topics: Topics::default(), now: 0, message: 0, next: 0 }
     }
 
     /// What follows is from another message.
@@ -140,6 +142,7 @@ impl Pool {
         self.now += 1;
         (item.order, item.message) = (self.now, self.message);
         if let Some(statement) = item.statement.take_if(|_| !item.quiet) {
+            self.topics.count(statement.words());
             self.supersede(&statement, item.by_user, u64::MAX);
             item.statement = Some(statement);
         }
@@ -200,6 +203,7 @@ impl Pool {
     fn supersede(&mut self, new: &Statement, by_user: bool, except: u64) {
         let mut lost = Vec::new();
         let mut untrue = Vec::new();
+        let topics = &self.topics;
         for section in Section::SAID {
             let shelf = &mut self.shelves[section as usize];
             let gone = shelf.items.iter().filter(|(_, item)| {
@@ -211,7 +215,7 @@ impl Pool {
                     || item.source == 0
                         && item.message != except
                         && (by_user || !firm)
-                        && new.replaces(old, firm)
+                        && (new.replaces(old, firm) || new.revalues(old, topics))
             });
             let gone: Vec<u64> = gone.map(|(id, _)| *id).collect();
             for item in gone.into_iter().filter_map(|id| shelf.remove(id)) {

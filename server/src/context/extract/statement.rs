@@ -7,6 +7,7 @@ use std::ops::Range;
 
 use super::cues::Cues;
 use super::scan::{Kind, tokens};
+use super::topics::Topics;
 use super::words::{is_small, is_small_run};
 
 /// A sentence, taken apart. Words and values are hashes, sorted.
@@ -43,6 +44,8 @@ pub(super) struct Statement {
     pub(super) numbers: u32,
 }
 
+/// The bit of numbers among the kinds of values.
+const NUMBER: u8 = 1;
 /// More of them say no more.
 const MOST: usize = 48;
 /// Letters of a word that count.
@@ -114,7 +117,7 @@ impl Statement {
 
     fn take(&mut self, kind: Kind, token: &str, proper: bool) {
         self.kinds |= match kind {
-            Kind::Number => 1,
+            Kind::Number => NUMBER,
             Kind::Id => 2,
             Kind::Path => 4,
             Kind::Url => 8,
@@ -287,6 +290,37 @@ impl Statement {
         let all = self.words.len() + old.words.len() - shared;
         let again = gone && come && (same_values > 0 || one_each) && shared > 0 && shared * 10 >= all * 8;
         again || counts_again && (self.values.len() == 1 || same_values > 0)
+    }
+
+    /// Whether this one speaks about what an older one speaks about, and puts a value in the place of its value.
+    pub(super) fn revalues(&self, old: &Self, topics: &Topics) -> bool {
+        let different = |one: &[u32], other: &[u32]| {
+            let same = common(one, other);
+            one.len() > same && other.len() > same
+        };
+        let plain_numbers = |this: &Self| this.numbers as usize > this.units.len();
+        let numbers = common(&self.units, &old.units) > 0 || plain_numbers(self) && plain_numbers(old);
+        let kinds = self.kinds & old.kinds;
+        let values =
+            (kinds & NUMBER != 0 && numbers || kinds & !NUMBER != 0) && different(&self.values, &old.values);
+        if !values && !different(&self.proper, &old.proper) {
+            return false;
+        }
+        let tells = |words: &[u32]| -> u32 {
+            let words = words.iter().filter(|word| self.units.binary_search(word).is_err());
+            words.map(|word| topics.tenths(*word)).sum()
+        };
+        let shared: Vec<u32> =
+            old.core.iter().copied().filter(|word| self.words.binary_search(word).is_ok()).collect();
+        let shared = tells(&shared);
+        let least = tells(&self.core).min(tells(&old.core));
+        let enough = if self.cues.any(Cues::CHANGE) { (10, 4) } else { (20, 6) };
+        shared >= enough.0 && shared * 10 >= least * enough.1
+    }
+
+    /// What it is about.
+    pub(super) fn words(&self) -> &[u32] {
+        &self.words
     }
 
     /// Whether a third statement only repeats what this one said before a newer one took its place.
