@@ -36,7 +36,9 @@ pub(super) fn take(pool: &mut Pool, text: &str, voice: Voice, goal: bool) -> boo
             let statement = Statement::of(sentence);
             // A change is often announced in one sentence and made in the next.
             let start = sentence.as_ptr().addr() - text.as_ptr().addr();
-            if let Some(before) = announced.take() {
+            if let Some(before) = announced.take()
+                && !statement.announces()
+            {
                 let whole = Statement::of(&text[before..start + sentence.len()]);
                 pool.change(&whole, voice != Voice::Assistant);
             }

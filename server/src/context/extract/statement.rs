@@ -211,9 +211,9 @@ impl Statement {
         u32::try_from(self.proper.len()).unwrap_or(u32::MAX)
     }
 
-    /// Whether it announces a change and does not say to what.
+    /// Whether it may say what the next sentence is about: it has no value of its own.
     pub(super) fn announces(&self) -> bool {
-        self.cues.any(Cues::CHANGE | Cues::VOID) && self.values.is_empty() && self.weight() > 0
+        self.values.is_empty() && self.weight() > 0
     }
 
     /// How many words it has that say something.
@@ -228,8 +228,8 @@ impl Statement {
             return false;
         }
         let shared = common(&old.words, &self.words);
-        // Every rule but one needs it, and most pairs end here.
-        if shared == 0 && !self.cues.any(Cues::VOID | Cues::MOVED) {
+        // Nearly all pairs end here.
+        if shared == 0 && !self.cues.any(Cues::CHANGE) {
             return false;
         }
         let same_values = common(&self.values, &old.values);
@@ -282,7 +282,17 @@ impl Statement {
                 > 0
                 && shared > dropped
                 && (!firm || shared * 10 >= old.core.len() * 4);
-            return alike || rejects || named || one_word || taken_back || changed || renamed || counts_again;
+            // The old value itself is named, and another of its kind.
+            let corrects = come && same_kind && common(&self.values, &old.rare) > 0;
+            return alike
+                || rejects
+                || corrects
+                || named
+                || one_word
+                || taken_back
+                || changed
+                || renamed
+                || counts_again;
         }
         // The same said of the same thing with another value. Two values that both differ are of another thing.
         let one = |values: usize, names: usize| values + names == 1;
