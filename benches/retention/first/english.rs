@@ -255,7 +255,8 @@ pub(crate) static ENGLISH: Language = Language {
     changes: &[
         Change {
             kind: Kind::Id,
-            old: (User, "{component} listens on port {port}.", "listens on port {port}"),
+            old: (User, "{component} listens on port {port}.", "port {port}"),
+            echo: "Configured port {port} for {component} and opened the firewall.",
             new: (
                 User,
                 "Change of plan: {component} moves to port {port2}, {port} is taken.",
@@ -264,7 +265,8 @@ pub(crate) static ENGLISH: Language = Language {
         },
         Change {
             kind: Kind::Constraint,
-            old: (User, "Please use {tool} for {component}.", "Please use {tool} for {component}"),
+            old: (User, "Please use {tool} for {component}.", "{tool} for {component}"),
+            echo: "Added {tool} to {component} and wired it up.",
             new: (
                 User,
                 "I changed my mind about {component}: {tool2} it is, not {tool}.",
@@ -273,7 +275,8 @@ pub(crate) static ENGLISH: Language = Language {
         },
         Change {
             kind: Kind::Constraint,
-            old: (User, "The deadline for {component} is {date}.", "The deadline for {component} is {date}"),
+            old: (User, "The deadline for {component} is {date}.", "{date}"),
+            echo: "We can make {date} for {component} if the tests stay green.",
             new: (User, "The deadline for {component} was moved to {date2}.", "moved to {date2}"),
         },
         Change {
@@ -283,6 +286,7 @@ pub(crate) static ENGLISH: Language = Language {
                 "I'll keep the state of {component} in {tool}.",
                 "keep the state of {component} in {tool}",
             ),
+            echo: "",
             new: (
                 Assistant,
                 "{tool} turned out too slow, so the state of {component} goes into {tool2} instead.",
@@ -296,21 +300,25 @@ pub(crate) static ENGLISH: Language = Language {
                 "To do: write the rollback script for {component}.",
                 "To do: write the rollback script for {component}",
             ),
+            echo: "",
             new: (Assistant, "The rollback script for {component} is done and lives in {path}.", "{path}"),
         },
         Change {
             kind: Kind::Id,
-            old: (User, "The timeout of {component} is {n} seconds.", "is {n} seconds"),
+            old: (User, "The timeout of {component} is {n} seconds.", "{n} seconds"),
+            echo: "With a timeout of {n} seconds {component} gets through.",
             new: (User, "The timeout of {component} is {n2} seconds now.", "is {n2} seconds"),
         },
         Change {
             kind: Kind::Path,
             old: (User, "The settings of {component} are in {path}.", "{path}"),
+            echo: "",
             new: (User, "The settings of {component} have moved, look into {path2} from now on.", "{path2}"),
         },
         Change {
             kind: Kind::Id,
             old: (Tool, "{setting}={n}", "{setting}={n}"),
+            echo: "",
             new: (Tool, "{setting}={n2}", "{setting}={n2}"),
         },
         Change {
@@ -320,6 +328,7 @@ pub(crate) static ENGLISH: Language = Language {
                 "error: relation {name} does not exist ({component})",
                 "relation {name} does not exist",
             ),
+            echo: "",
             new: (Assistant, "Fixed: the relation {name} is created by {path} now.", "created by {path}"),
         },
         Change {
@@ -329,10 +338,111 @@ pub(crate) static ENGLISH: Language = Language {
                 "We decided to ship {component} with {tool} as the default.",
                 "ship {component} with {tool}",
             ),
+            echo: "",
             new: (
                 User,
                 "No, {component} must not ship with {tool} any more. Ship it with {tool2}.",
                 "Ship it with {tool2}",
+            ),
+        },
+        Change {
+            kind: Kind::Constraint,
+            old: (
+                User,
+                "For {component} keep the batch size at {n} rows, otherwise the replica falls behind during the night.",
+                "{n} rows",
+            ),
+            echo: "Set the batch size of {component} to {n} rows in the configuration.",
+            new: (
+                User,
+                "The replica was upgraded, so let's take {n2} rows per batch for {component}.",
+                "{n2} rows",
+            ),
+        },
+        Change {
+            kind: Kind::Constraint,
+            old: (
+                User,
+                "We host {component} in the Frankfurt region because most customers sit there.",
+                "in the Frankfurt region",
+            ),
+            echo: "{component} is deployed in the Frankfurt region, as you wanted.",
+            new: (
+                User,
+                "Management wants {component} in Dublin instead, costs are lower there.",
+                "in Dublin instead",
+            ),
+        },
+        Change {
+            kind: Kind::Decision,
+            old: (
+                Assistant,
+                "I'll authenticate {component} against {tool}, it is what the other services use.",
+                "against {tool}",
+            ),
+            echo: "The first call of {component} against {tool} went through.",
+            new: (
+                Assistant,
+                "{tool} does not know our roles, so {component} authenticates against {tool2} from now on.",
+                "against {tool2}",
+            ),
+        },
+        Change {
+            kind: Kind::Id,
+            old: (
+                User,
+                "The contact for {component} is Ingrid from the platform team.",
+                "{component} is Ingrid",
+            ),
+            echo: "",
+            new: (
+                User,
+                "Ingrid has left us, Pavel from the platform team looks after {component} now.",
+                "Pavel from the platform team",
+            ),
+        },
+        Change {
+            kind: Kind::Constraint,
+            old: (User, "Our budget for {component} is {n} euros a month, everything included.", "{n} euros"),
+            echo: "That leaves {n} euros a month for {component}, which is enough for two machines.",
+            new: (User, "Finance has cut {component} to {n2} euros a month.", "{n2} euros"),
+        },
+        Change {
+            kind: Kind::Constraint,
+            old: (User, "Cut the release branch for {component} on {date}, after the demo.", "on {date}"),
+            echo: "The release branch for {component} will be cut on {date}.",
+            new: (
+                User,
+                "The demo was postponed, so the release branch for {component} is cut on {date2}.",
+                "on {date2}",
+            ),
+        },
+        Change {
+            kind: Kind::Decision,
+            old: (
+                Assistant,
+                "Plan for {component}: nightly full copies, since the data is small.",
+                "nightly full copies",
+            ),
+            echo: "Nightly full copies of {component} took four minutes in the first run.",
+            new: (
+                User,
+                "Full copies of {component} every night are too much for the network. Copy only what changed.",
+                "Copy only what changed",
+            ),
+        },
+        Change {
+            kind: Kind::Id,
+            old: (
+                Assistant,
+                "I set the pool size of {component} to {n} connections for a start.",
+                "{n} connections",
+            ),
+            echo: "With {n} connections {component} is stable.",
+            new: (
+                Assistant,
+                "Under load that was not enough; the pool size of {component} is {n2} connections now.",
+                "{n2} connections",
             ),
         },
     ],

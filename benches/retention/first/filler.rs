@@ -132,7 +132,7 @@ impl Filler {
         self.spoken.push(component.clone());
         let mut tools: Vec<&str> = TOOLS.to_vec();
         self.rng.shuffle(&mut tools);
-        let number = |this: &mut Self| this.rng.u32(12..980).to_string();
+        let number = |this: &mut Self| this.rng.u32(120..980).to_string();
         let port = |this: &mut Self| this.rng.u32(3100..9800).to_string();
         let letters =
             |this: &mut Self, count: usize| -> String { (0..count).map(|_| this.rng.uppercase()).collect() };

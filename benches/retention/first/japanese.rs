@@ -216,22 +216,26 @@ pub(crate) static JAPANESE: Language = Language {
     changes: &[
         Change {
             kind: Kind::Id,
-            old: (User, "{component}のポートは{port}番でお願いします。", "ポートは{port}番"),
+            old: (User, "{component}のポートは{port}番でお願いします。", "{port}番"),
+            echo: "{component}にポート{port}番を設定しました。",
             new: (User, "やはり{component}のポートは{port2}番に変更してください。", "ポートは{port2}番"),
         },
         Change {
             kind: Kind::Constraint,
             old: (User, "{component}には{tool}を使ってください。", "{component}には{tool}を使って"),
+            echo: "{component}に{tool}を組み込みました。",
             new: (User, "{component}の件ですが、{tool}はやめて{tool2}にしましょう。", "{tool2}にしましょう"),
         },
         Change {
             kind: Kind::Constraint,
-            old: (User, "{component}の締め切りは{day}です。", "締め切りは{day}"),
+            old: (User, "{component}の締め切りは{day}です。", "{day}です"),
+            echo: "",
             new: (User, "{component}の締め切りは{day2}に延びました。", "締め切りは{day2}"),
         },
         Change {
             kind: Kind::Decision,
             old: (Assistant, "{component}の状態は{tool}に持たせます。", "{component}の状態は{tool}"),
+            echo: "",
             new: (
                 Assistant,
                 "{tool}では遅すぎたので、{component}の状態は代わりに{tool2}へ置きます。",
@@ -245,21 +249,25 @@ pub(crate) static JAPANESE: Language = Language {
                 "残り：{component}のロールバック手順の作成。",
                 "残り：{component}のロールバック手順",
             ),
+            echo: "",
             new: (Assistant, "{component}のロールバック手順は完了し、{path}に置きました。", "{path}"),
         },
         Change {
             kind: Kind::Id,
-            old: (User, "{component}のタイムアウトは{n}秒です。", "タイムアウトは{n}秒"),
+            old: (User, "{component}のタイムアウトは{n}秒です。", "{n}秒"),
+            echo: "タイムアウト{n}秒で{component}は通りました。",
             new: (User, "{component}のタイムアウトは{n2}秒になりました。", "タイムアウトは{n2}秒"),
         },
         Change {
             kind: Kind::Path,
             old: (User, "{component}の設定は{path}にあります。", "{path}"),
+            echo: "",
             new: (User, "{component}の設定は移動しました。今後は{path2}を見てください。", "{path2}"),
         },
         Change {
             kind: Kind::Id,
             old: (Tool, "{setting}={n}", "{setting}={n}"),
+            echo: "",
             new: (Tool, "{setting}={n2}", "{setting}={n2}"),
         },
         Change {
@@ -269,7 +277,72 @@ pub(crate) static JAPANESE: Language = Language {
                 "{component}は{tool}を既定にして出荷すると決めました。",
                 "{tool}を既定にして出荷",
             ),
+            echo: "",
             new: (User, "{component}は{tool}ではなく{tool2}を既定にしてください。", "{tool2}を既定"),
+        },
+        Change {
+            kind: Kind::Constraint,
+            old: (
+                User,
+                "夜間にレプリカが遅れるので、{component}のバッチサイズは{n}行にしてください。",
+                "{n}行",
+            ),
+            echo: "{component}のバッチサイズを{n}行に設定しました。",
+            new: (
+                User,
+                "レプリカを増強したので、{component}のバッチサイズは{n2}行でいきましょう。",
+                "{n2}行",
+            ),
+        },
+        Change {
+            kind: Kind::Constraint,
+            old: (User, "お客様が多いので、{component}は大阪リージョンに置いてください。", "大阪リージョン"),
+            echo: "{component}を大阪リージョンに配置しました。",
+            new: (
+                User,
+                "費用の都合で、{component}は大阪ではなく東京リージョンに移すことになりました。",
+                "東京リージョン",
+            ),
+        },
+        Change {
+            kind: Kind::Id,
+            old: (
+                User,
+                "{component}の担当は基盤チームの森さんです。",
+                "{component}の担当は基盤チームの森さん",
+            ),
+            echo: "",
+            new: (
+                User,
+                "森さんが異動したので、{component}の担当は基盤チームの林さんになりました。",
+                "基盤チームの林さん",
+            ),
+        },
+        Change {
+            kind: Kind::Constraint,
+            old: (User, "{component}の予算は月{n}ユーロです。", "月{n}ユーロ"),
+            echo: "{component}は月{n}ユーロに収まりそうです。",
+            new: (User, "経理の指示で、{component}の予算は月{n2}ユーロまで減りました。", "月{n2}ユーロ"),
+        },
+        Change {
+            kind: Kind::Id,
+            old: (Assistant, "{component}の接続数はまず{n}本にしました。", "{n}本"),
+            echo: "{component}は接続数{n}本で安定しています。",
+            new: (
+                Assistant,
+                "負荷試験で足りなかったため、{component}の接続数は{n2}本に増やしました。",
+                "{n2}本",
+            ),
+        },
+        Change {
+            kind: Kind::Constraint,
+            old: (User, "{component}のリリースブランチはデモの後、{day}に切ってください。", "{day}に切"),
+            echo: "{component}のリリースブランチは{day}に切る予定です。",
+            new: (
+                User,
+                "デモが延期になったので、{component}のリリースブランチは{day2}に切ってください。",
+                "{day2}に切",
+            ),
         },
     ],
     chat: &[

@@ -59,6 +59,8 @@ pub(crate) enum By {
 pub(crate) struct Change {
     pub(crate) kind: Kind,
     pub(crate) old: (By, &'static str, &'static str),
+    /// What the assistant does or says about it soon after; empty: nothing.
+    pub(crate) echo: &'static str,
     pub(crate) new: (By, &'static str, &'static str),
 }
 
@@ -138,7 +140,7 @@ fn plan(
         session.fact(Kind::Path, path.clone());
         events[rng.usize(1..end)].push(Event { by: By::Tool, text: format!("edit {path}") });
     }
-    for change in some(language.changes, 6, rng) {
+    for change in some(language.changes, 8, rng) {
         let names = filler.names();
         session.superseded(change.kind, names.fill(change.old.2));
         session.fact(change.kind, names.fill(change.new.2));
@@ -146,6 +148,10 @@ fn plan(
         let second = rng.usize(first + 8..end);
         for (at, (by, text, _)) in [(first, &change.old), (second, &change.new)] {
             events[at].push(Event { by: *by, text: sentence(&names.fill(text), *by) });
+        }
+        if !change.echo.is_empty() {
+            let text = sentence(&names.fill(change.echo), By::Assistant);
+            events[first + rng.usize(1..5)].push(Event { by: By::Assistant, text });
         }
     }
     events

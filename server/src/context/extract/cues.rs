@@ -149,12 +149,16 @@ const WORDS: &[(Cues, &str)] = &[
          raise the, lower the, relax*, lifted, extended to, pushed to, postponed, superseded, stale, \
          withdrawn, undo, undone, disregard, in place of, not valid, void, migrated to, moved from, has moved, have \
          moved, got moved, was moved, became, becomes, take back, earlier i said, i said, previously, used to be, \
-         no more, reversed, revised, revise, amend*, rotated, reassigned, swapped, swap, \
+         no more, reversed, revised, revise, amend*, rotated, reassigned, swapped, swap, never mind, nevermind, no need, not needed, hold off, after all, new plan, turned out, \
+         stop using, stopped using, retire*, retiring, sunset, i meant, i misspoke, my mistake, mistaken, mix-up, mixed up, typo, \
+         update on, update from, news, latest, as of, effective, going forward, different, other than, overruled, pivot*, \
+         pushed back, moved up, brought forward, settled on, ended up, make it, make that, let's do, final, final:, \
          代わりに, かわりに, 替わりに, ではなく, じゃなく, でなく, やめて, やめま, やめる, やめた, 止めて, 止めま, 取りやめ, \
          に変更, へ変更, 変更になり, 変更となり, 変更します, 変更して, 変更しま, 変更があ, 変わりま, 変わった, 変えて, 変えま, \
          変更, に切り替え, へ切り替え, 切り替え, 切替, 取り消, 撤回, 廃止, 今後は, これからは, 以降は, もう使, 不要にな, 訂正, \
          修正します。, やはり, やっぱり, 改めて, 見直, 置き換え, 差し替え, 移行しま, に移行, へ移行, 移動しま, に移動, に移しま, \
-         に移り, 無効, 古い, 旧, 前言, さっきの, 先ほどの, 以前の, 間違い, 誤り, 中止, 延期, 延び, 延長, 早まり, 前倒し, 繰り上げ, 引き上げ, 引き下げ, 増や, 減ら, 上げて, 下げて, \
+         に移り, 無効, 古い, 旧, 前言, やっぱ, 今度は, 新たに, 最新, 最終, 改め, 却下, 見送, 差し替え, にしよう, 言い間違, 勘違い, 更新, 切り替わ, 変わり, 移す, \
+         移し, 直近, さっきの, 先ほどの, 以前の, 間違い, 誤り, 中止, 延期, 延び, 延長, 早まり, 前倒し, 繰り上げ, 引き上げ, 引き下げ, 増や, 減ら, 上げて, 下げて, \
          になりました, となりました, にします",
     ),
     (
@@ -242,7 +246,7 @@ const WORDS: &[(Cues, &str)] = &[
     ),
     (
         Cues::VOID,
-        "no longer, forget, scrap, drop the, dropped, cancel*, obsolete, outdated, scratch that, ignore, disregard, withdrawn, void, \
+        "no longer, forget, never mind, nevermind, no need, hold off, scrap, drop the, dropped, cancel*, obsolete, outdated, scratch that, ignore, disregard, withdrawn, void, \
          not valid, abandon*, lifted, take back, undo, undone, revert*, anymore, any more, deprecated, not needed, \
          取り消, 撤回, 廃止, 不要, 無効, 中止, やめ, 取りやめ, 忘れて",
     ),

@@ -15,6 +15,7 @@ mod split;
 mod statement;
 #[cfg(test)]
 mod tests;
+mod topics;
 mod words;
 mod wrong;
 

@@ -6,6 +6,7 @@ use std::collections::{BTreeMap, HashMap};
 use super::cues::Cues;
 use super::sections::Section;
 use super::statement::{Statement, long_hash, short};
+use super::topics::Topics;
 
 /// One line of a summary, perhaps.
 #[derive(Debug)]
@@ -24,6 +25,8 @@ pub(super) struct Item {
     pub(super) source: u64,
     /// It supersedes nothing.
     quiet: bool,
+    /// The user says so, who may take back rules.
+    pub(super) by_user: bool,
     /// How often it was found.
     hits: u32,
     /// Bytes that it takes, as they were counted.
@@ -43,6 +46,7 @@ impl Item {
             statement: None,
             source: 0,
             quiet: false,
+            by_user: false,
             hits: 1,
             size: 0,
             key,
@@ -112,6 +116,7 @@ pub(super) struct Pool {
     shelves: [Shelf; Section::COUNT],
     /// Bytes that a section may have after it was thinned out.
     room: usize,
+    topics: Topics,
     /// Counts what was said.
     pub(super) now: u64,
     message: u64,
@@ -121,7 +126,7 @@ pub(super) struct Pool {
 impl Pool {
     /// `room`: bytes of each section, about.
     pub(super) fn new(room: usize) -> Self {
-        Self { shelves: Default::default(), room, now: 0, message: 0, next: 0 }
+        Self { shelves: Default::default(), room, topics: Topics::default(), now: 0, message: 0, next: 0 }
     }
 
     /// What follows is from another message.
@@ -137,7 +142,8 @@ impl Pool {
         self.now += 1;
         (item.order, item.message) = (self.now, self.message);
         if let Some(statement) = item.statement.take_if(|_| !item.quiet) {
-            self.supersede(&statement, item.section, u64::MAX);
+            self.topics.count(statement.words());
+            self.supersede(&statement, item.by_user, u64::MAX);
             item.statement = Some(statement);
         }
         let shelf = &mut self.shelves[item.section as usize];
@@ -189,14 +195,15 @@ impl Pool {
     }
 
     /// A change that is told in several sentences of the message that was begun last.
-    pub(super) fn change(&mut self, new: &Statement, by: Section) {
-        self.supersede(new, by, self.message);
+    pub(super) fn change(&mut self, new: &Statement, by_user: bool) {
+        self.supersede(new, by_user, self.message);
     }
 
     /// Drops what a new statement makes untrue, and what only that stood for; of one message nothing.
-    fn supersede(&mut self, new: &Statement, by: Section, except: u64) {
+    fn supersede(&mut self, new: &Statement, by_user: bool, except: u64) {
         let mut lost = Vec::new();
-        let rules = by == Section::Constraints || by == Section::Goal;
+        let mut untrue = Vec::new();
+        let topics = &self.topics;
         for section in Section::SAID {
             let shelf = &mut self.shelves[section as usize];
             let gone = shelf.items.iter().filter(|(_, item)| {
@@ -207,8 +214,8 @@ impl Pool {
                 open && new.settles(old)
                     || item.source == 0
                         && item.message != except
-                        && (rules || !firm)
-                        && new.replaces(old, firm)
+                        && (by_user || !firm)
+                        && (new.replaces(old, firm) || new.revalues(old, topics))
             });
             let gone: Vec<u64> = gone.map(|(id, _)| *id).collect();
             for item in gone.into_iter().filter_map(|id| shelf.remove(id)) {
@@ -216,11 +223,33 @@ impl Pool {
                     && section != Section::Errors
                 {
                     lost.extend(old.lost(new));
+                    untrue.push(old);
                 }
             }
         }
         if !lost.is_empty() {
             self.forget(&lost);
+        }
+        if !untrue.is_empty() {
+            self.forget_echoes(&untrue, new, by_user);
+        }
+    }
+
+    /// Drops what only repeats what is no longer true.
+    fn forget_echoes(&mut self, untrue: &[Box<Statement>], new: &Statement, by_user: bool) {
+        for section in Section::SAID.into_iter().chain([Section::Commands]) {
+            let shelf = &mut self.shelves[section as usize];
+            let gone = shelf.items.iter().filter(|(_, item)| {
+                let Some(statement) = item.statement.as_deref() else { return false };
+                let firm = section == Section::Constraints && statement.cues.any(Cues::RULE);
+                (by_user || !firm)
+                    && section != Section::Goal
+                    && untrue.iter().any(|old| old.is_echoed_by(statement, new))
+            });
+            let gone: Vec<u64> = gone.map(|(id, _)| *id).collect();
+            for id in gone {
+                shelf.remove(id);
+            }
         }
     }
 

@@ -36,9 +36,11 @@ pub(super) fn take(pool: &mut Pool, text: &str, voice: Voice, goal: bool) -> boo
             let statement = Statement::of(sentence);
             // A change is often announced in one sentence and made in the next.
             let start = sentence.as_ptr().addr() - text.as_ptr().addr();
-            if let Some(before) = announced.take() {
-                let by = if voice == Voice::Assistant { Section::Facts } else { Section::Constraints };
-                pool.change(&Statement::of(&text[before..start + sentence.len()]), by);
+            if let Some(before) = announced.take()
+                && !statement.announces()
+            {
+                let whole = Statement::of(&text[before..start + sentence.len()]);
+                pool.change(&whole, voice != Voice::Assistant);
             }
             announced = statement.announces().then_some(start);
             let text = sentence;
@@ -48,7 +50,8 @@ pub(super) fn take(pool: &mut Pool, text: &str, voice: Voice, goal: bool) -> boo
                 (section, weight) = (Section::Goal, 900);
                 goals -= 1;
             }
-            let item = said(pool, section, text, weight, voice, &statement);
+            let mut item = said(pool, section, text, weight, voice, &statement);
+            item.by_user = voice != Voice::Assistant;
             pool.add(item.saying(statement));
         }
         Unit::Code(line) => {
@@ -176,7 +179,8 @@ fn of_user(text: &str, statement: &Statement) -> Option<(Section, u32)> {
     if cues.any(Cues::CHAT) && !named && (!telling && text.chars().count() < 80 || statement.weight() <= 2) {
         return None;
     }
-    if statement.weight() < 2 && !telling && !named && !cues.any(Cues::WISH) {
+    let short = text.split_whitespace().count() < 3 && text.chars().count() < 10 || is_question(text);
+    if statement.weight() < 2 && !telling && !named && !cues.any(Cues::WISH) && short {
         return None;
     }
     let mut weight = 400 + names(statement, 50);

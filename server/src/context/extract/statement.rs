@@ -3,8 +3,11 @@
 //!
 //! Words are compared by hashes of their first letters, which is stemming enough for English; kanji by pairs.
 
+use std::ops::Range;
+
 use super::cues::Cues;
 use super::scan::{Kind, tokens};
+use super::topics::Topics;
 use super::words::{is_small, is_small_run};
 
 /// A sentence, taken apart. Words and values are hashes, sorted.
@@ -23,6 +26,12 @@ pub(super) struct Statement {
     codes: Vec<u32>,
     /// In Japanese, how many of the words stand before the first は: what it is about.
     topic: usize,
+    /// The words of the clauses that have values in them, and names; if none has, all of them.
+    core: Vec<u32>,
+    /// What it says is no longer so: what follows "instead of", what stands before ではなく.
+    rejected: Vec<u32>,
+    /// The words right after numbers: rows, seconds.
+    units: Vec<u32>,
     /// The words right before numbers: port, limit.
     near: Vec<u32>,
     /// The kinds of values there are, as bits.
@@ -35,6 +44,8 @@ pub(super) struct Statement {
     pub(super) numbers: u32,
 }
 
+/// The bit of numbers among the kinds of values.
+const NUMBER: u8 = 1;
 /// More of them say no more.
 const MOST: usize = 48;
 /// Letters of a word that count.
@@ -44,6 +55,9 @@ impl Statement {
     pub(super) fn of(text: &str) -> Self {
         let mut found = Self { cues: Cues::of(text), ..Self::default() };
         let mut number = 0..0;
+        let rejections = Rejections::of(text, found.cues);
+        let mut clause = Clause::default();
+        let mut end = 0;
         let about = text.find('は');
         // Latin letters among others are names.
         let foreign = text.bytes().filter(|byte| *byte >= 0x80).count() * 3 > text.len();
@@ -64,13 +78,35 @@ impl Statement {
             if found.topic == 0 && about.is_some_and(|about| range.start > about) {
                 found.topic = found.words.len();
             }
+            if text.get(end..range.start).is_some_and(|gap| gap.contains(CLAUSE_MARKS))
+                || kind == Kind::Word && is_joint(&text[range.clone()])
+            {
+                clause.close(&mut found);
+            }
+            if number.end > 0 && number.end == end && matches!(kind, Kind::Word | Kind::Run) {
+                found.unit(&text[number.end..range.end]);
+            }
+            if kind != Kind::Quoted {
+                end = range.end;
+            }
             // A name, unless it is only the first word.
             let capital = text[range.clone()].find(|c: char| c.is_ascii_uppercase());
             let is_name = foreign || capital.is_some_and(|at| range.start + at > 0);
+            let before = (found.words.len(), found.proper.len(), found.values.len());
+            let is_rejected = rejections.reject(&range);
             found.take(kind, &text[range], is_name);
+            if is_rejected {
+                let Self { words, proper, values, rejected, .. } = &mut found;
+                rejected
+                    .extend(words[before.0..].iter().chain(&proper[before.1..]).chain(&values[before.2..]));
+            }
         });
-        let Self { words, proper, values, rare, codes, near, .. } = &mut found;
-        for list in [words, proper, values, rare, codes, near] {
+        clause.close(&mut found);
+        if found.core.is_empty() {
+            found.core.clone_from(&found.words);
+        }
+        let Self { words, proper, values, rare, codes, core, rejected, units, near, .. } = &mut found;
+        for list in [words, proper, values, rare, codes, core, rejected, units, near] {
             list.sort_unstable();
             list.dedup();
         }
@@ -81,7 +117,7 @@ impl Statement {
 
     fn take(&mut self, kind: Kind, token: &str, proper: bool) {
         self.kinds |= match kind {
-            Kind::Number => 1,
+            Kind::Number => NUMBER,
             Kind::Id => 2,
             Kind::Path => 4,
             Kind::Url => 8,
@@ -122,6 +158,23 @@ impl Statement {
         }
     }
 
+    /// What follows a number, with what is between: a word, or a kanji.
+    fn unit(&mut self, text: &str) {
+        let word = text.trim_start();
+        let first = word.chars().next().unwrap_or_default();
+        if first.is_ascii() {
+            let is_month = MONTHS.iter().any(|month| word.len() >= 3 && word.get(..3) == Some(*month));
+            let stem = &word[..word.floor_char_boundary(STEM)];
+            self.units.push(if is_month {
+                hash("month")
+            } else {
+                hash(&stem.trim_end_matches('s').to_lowercase())
+            });
+        } else if text.len() == word.len() {
+            self.units.push(hash(&word[..first.len_utf8()]));
+        }
+    }
+
     fn word(&mut self, token: &str, proper: bool) {
         for part in token.split(['-', '/', '.', '_', ':']).filter(|part| part.len() >= 2) {
             if !is_small(part) {
@@ -158,9 +211,9 @@ impl Statement {
         u32::try_from(self.proper.len()).unwrap_or(u32::MAX)
     }
 
-    /// Whether it announces a change and does not say to what.
+    /// Whether it may say what the next sentence is about: it has no value of its own.
     pub(super) fn announces(&self) -> bool {
-        self.cues.any(Cues::CHANGE | Cues::VOID) && self.values.is_empty() && self.weight() > 0
+        self.values.is_empty() && self.weight() > 0
     }
 
     /// How many words it has that say something.
@@ -174,22 +227,31 @@ impl Statement {
         if self.bits & old.bits == 0 {
             return false;
         }
-        let subject = old.words.len();
         let shared = common(&old.words, &self.words);
-        // Every rule but one needs it, and most pairs end here.
-        if shared == 0 && !self.cues.any(Cues::VOID | Cues::MOVED) {
+        // Nearly all pairs end here.
+        if shared == 0 && !self.cues.any(Cues::CHANGE) {
             return false;
         }
         let same_values = common(&self.values, &old.values);
         let same_names = common(&self.proper, &old.proper);
         let gone = old.values.len() > same_values || old.proper.len() > same_names;
         let come = self.values.len() > same_values || self.proper.len() > same_names;
+        // The words without the units, which say nothing of what they count.
+        let counted = |words: &[u32]| words.len() - common(words, &self.units);
+        let (least, about) = (
+            counted(&self.core).min(counted(&old.core)),
+            common(&old.core, &self.core) - both_units(self, old),
+        );
+        let same_unit = gone && come && common(&self.units, &old.units) > 0;
+        let counts_again = same_unit && about * 2 >= least && (about >= 2 || least <= 1 && about == 1);
         if self.cues.any(Cues::CHANGE) {
-            let alike = shared * 10 >= subject * 7
-                && (shared >= 2 || shared == 1 && self.words.len() <= 3 && (gone || come));
+            let subject = old.core.len();
+            let core = common(&old.core, &self.words);
+            let alike = core * 10 >= subject * 7
+                && (core >= 2 || core == 1 && self.words.len() <= 3 && (gone || come));
             let named = same_values + same_names > 0
                 && shared > 0
-                && shared * 10 >= subject * if firm { 6 } else { 4 };
+                && shared * 10 >= old.words.len() * if firm { 6 } else { 4 };
             let is_near = |near: &[u32], words: &[u32]| !near.is_empty() && common(near, words) == near.len();
             let same_kind = self.kinds & old.kinds != 0;
             let changed = gone
@@ -197,31 +259,89 @@ impl Statement {
                 && same_kind
                 && is_near(&self.near, &old.words)
                 && is_near(&old.near, &self.words);
-            // What is said of one value is not changed by a sentence that has none, unless it takes it back.
-            let alike = alike
-                && (old.values.is_empty() && old.proper.is_empty()
-                    || come
-                    || self.cues.any(Cues::VOID | Cues::MOVED));
-            // 担当は…です: what is said of it is one word, and a change gives it another.
+            // Another name in the place of a name: Dublin instead of Frankfurt.
+            let renamed = !old.proper.is_empty()
+                && self.proper.len() > same_names
+                && old.values.is_empty()
+                && about >= 2
+                && about * 10 >= least * if firm { 8 } else { 5 };
             let bare = old.values.is_empty() && old.proper.is_empty();
+            // What is said of one value is not changed by a sentence that has none, unless it takes it back.
+            let alike = alike && (bare || come || self.cues.any(Cues::VOID | Cues::MOVED));
+            // 担当は…です: what is said of it is one word, and a change gives it another.
             let one_word = bare
                 && old.topic > 0
-                && subject == old.topic + 1
+                && old.words.len() == old.topic + 1
                 && self.topic == old.topic
                 && shared == old.topic;
             let whole = self.cues.any(Cues::VOID) || self.cues.any(Cues::MOVED) && self.words.is_empty();
             let taken_back = whole && common(&self.rare, &old.rare) > 0;
+            let changed = changed && shared * 2 >= old.words.len().min(self.words.len());
+            let dropped = common(&self.rejected, &old.words);
+            let rejects = dropped + common(&self.rejected, &old.proper) + common(&self.rejected, &old.values)
+                > 0
+                && shared > dropped
+                && (!firm || shared * 10 >= old.core.len() * 4);
+            // The old value itself is named, and another of its kind.
+            let corrects = come && same_kind && common(&self.values, &old.rare) > 0;
             return alike
+                || rejects
+                || corrects
                 || named
                 || one_word
                 || taken_back
-                || changed && shared * 2 >= subject.min(self.words.len());
+                || changed
+                || renamed
+                || counts_again;
         }
         // The same said of the same thing with another value. Two values that both differ are of another thing.
         let one = |values: usize, names: usize| values + names == 1;
         let one_each = one(self.values.len(), self.proper.len()) && one(old.values.len(), old.proper.len());
-        let all = self.words.len() + subject - shared;
-        gone && come && (same_values > 0 || one_each) && shared > 0 && shared * 10 >= all * 8
+        let all = self.words.len() + old.words.len() - shared;
+        let again = gone && come && (same_values > 0 || one_each) && shared > 0 && shared * 10 >= all * 8;
+        again || counts_again && (self.values.len() == 1 || same_values > 0)
+    }
+
+    /// Whether this one speaks about what an older one speaks about, and puts a value in the place of its value.
+    pub(super) fn revalues(&self, old: &Self, topics: &Topics) -> bool {
+        let different = |one: &[u32], other: &[u32]| {
+            let same = common(one, other);
+            one.len() > same && other.len() > same
+        };
+        let plain_numbers = |this: &Self| this.numbers as usize > this.units.len();
+        let numbers = common(&self.units, &old.units) > 0 || plain_numbers(self) && plain_numbers(old);
+        let kinds = self.kinds & old.kinds;
+        let values =
+            (kinds & NUMBER != 0 && numbers || kinds & !NUMBER != 0) && different(&self.values, &old.values);
+        if !values && !different(&self.proper, &old.proper) {
+            return false;
+        }
+        let tells = |words: &[u32]| -> u32 {
+            let words = words.iter().filter(|word| self.units.binary_search(word).is_err());
+            words.map(|word| topics.tenths(*word)).sum()
+        };
+        let shared: Vec<u32> =
+            old.core.iter().copied().filter(|word| self.words.binary_search(word).is_ok()).collect();
+        let shared = tells(&shared);
+        let least = tells(&self.core).min(tells(&old.core));
+        let enough = if self.cues.any(Cues::CHANGE) { (10, 4) } else { (20, 6) };
+        shared >= enough.0 && shared * 10 >= least * enough.1
+    }
+
+    /// What it is about.
+    pub(super) fn words(&self) -> &[u32] {
+        &self.words
+    }
+
+    /// Whether a third statement only repeats what this one said before a newer one took its place.
+    pub(super) fn is_echoed_by(&self, other: &Self, newer: &Self) -> bool {
+        let lost = |list: &[u32], new: &[u32], other: &[u32]| {
+            list.iter().any(|value| new.binary_search(value).is_err() && other.binary_search(value).is_ok())
+        };
+        let value = lost(&self.values, &newer.values, &other.values);
+        let name = lost(&self.proper, &newer.proper, &other.proper);
+        let shared = common(&self.words, &other.words);
+        (value || name) && shared >= 2 || value && shared >= 1 && common(&self.units, &other.units) > 0
     }
 
     /// Whether this one says that something open, or an error, is over.
@@ -252,6 +372,84 @@ impl Statement {
     pub(super) fn has_any(&self, values: &[u32]) -> bool {
         values.iter().any(|value| self.values.binary_search(value).is_ok())
     }
+}
+
+/// Where a sentence says what is no longer so.
+#[derive(Debug, Default)]
+struct Rejections {
+    /// Ends of words that it follows, and beginnings of those that follow it.
+    behind: Vec<usize>,
+    before: Vec<usize>,
+}
+
+impl Rejections {
+    fn of(text: &str, cues: Cues) -> Self {
+        const BEHIND: [&str; 8] = [
+            "instead of ",
+            "rather than ",
+            " not ",
+            "dropping ",
+            "dropped ",
+            "replaced ",
+            "replace ",
+            "no longer ",
+        ];
+        const BEFORE: [&str; 9] =
+            ["ではなく", "じゃなく", "でなく", "をやめ", "はやめ", "の代わり", "に代わ", "は廃止", "から"];
+        if !cues.any(Cues::CHANGE) {
+            return Self::default();
+        }
+        let ends = |word: &&str| text.find(*word).map(|at| at + word.len());
+        let behind = BEHIND.iter().filter_map(ends).collect();
+        Self { behind, before: BEFORE.iter().filter_map(|word| text.find(*word)).collect() }
+    }
+
+    fn reject(&self, token: &Range<usize>) -> bool {
+        // An article or a quotation mark may be between.
+        const NEAR: usize = 5;
+        self.before.contains(&token.end)
+            || self.behind.iter().any(|at| (*at..=at + NEAR).contains(&token.start))
+    }
+}
+
+/// A part of a sentence.
+#[derive(Debug, Default)]
+struct Clause {
+    /// How many words and values there were before it.
+    words: usize,
+    values: usize,
+}
+
+impl Clause {
+    /// It ends here; its words count if it has a value.
+    fn close(&mut self, found: &mut Statement) {
+        let values = found.values.len() + found.proper.len();
+        if values > self.values {
+            found.core.extend_from_slice(&found.words[self.words..]);
+        }
+        *self = Self { words: found.words.len(), values };
+    }
+}
+
+/// What stands between clauses.
+const CLAUSE_MARKS: [char; 7] = [',', ';', '、', '：', '(', '（', '—'];
+
+/// Whether a word begins a clause.
+fn is_joint(word: &str) -> bool {
+    ["because", "since", "otherwise", "so", "which", "although", "while", "unless", "but", "as"]
+        .contains(&word)
+}
+
+const MONTHS: [&str; 12] =
+    ["Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec"];
+
+/// How many units both count in.
+fn both_units(one: &Statement, other: &Statement) -> usize {
+    let in_both = one
+        .units
+        .iter()
+        .filter(|unit| one.core.binary_search(unit).is_ok() && other.core.binary_search(unit).is_ok());
+    in_both.count()
 }
 
 /// Whether what stands between two numbers makes them one date.

@@ -1,0 +1,51 @@
+//! How often words were said, so that two sentences that share a rare one are known to be about the same thing.
+
+use std::collections::HashMap;
+
+/// Words that are remembered; then those said once are forgotten.
+const MOST: usize = 1 << 14;
+
+/// How often words were said, by their hashes.
+#[derive(Debug, Default)]
+pub(super) struct Topics(HashMap<u32, u32>);
+
+impl Topics {
+    /// Takes the words of a sentence.
+    pub(super) fn count(&mut self, words: &[u32]) {
+        for word in words {
+            let count = self.0.entry(*word).or_default();
+            *count = count.saturating_add(1);
+        }
+        while self.0.len() > MOST {
+            self.0.retain(|_, count| {
+                *count /= 2;
+                *count > 0
+            });
+        }
+    }
+
+    /// How much a word tells of what a sentence is about, in tenths: all if hardly anybody else has said it.
+    pub(super) fn tenths(&self, word: u32) -> u32 {
+        match self.0.get(&word).copied().unwrap_or_default() {
+            0..=3 => 10,
+            4..=6 => 5,
+            7..=12 => 2,
+            _ => 1,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn words_that_are_said_often_tell_less() {
+        let mut topics = Topics::default();
+        assert_eq!(topics.tenths(1), 10);
+        (0..20).for_each(|_| topics.count(&[1]));
+        assert_eq!((topics.tenths(1), topics.tenths(2)), (1, 10));
+        (0..40_000).for_each(|word| topics.count(&[word]));
+        assert!(topics.0.len() <= MOST);
+    }
+}
