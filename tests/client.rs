@@ -385,7 +385,7 @@ async fn a_change_whose_answer_is_lost_is_made_once() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_view_is_read_whole_though_the_connection_breaks() {
-    let server = TestServer::start_still().await;
+    let server = TestServer::start().await;
     let direct = server.client().await;
     let task = start(&direct).await;
     let messages = (0..200).map(|number| NewMessage::user(format!("{number} {}", "x".repeat(5000))));
@@ -424,7 +424,7 @@ async fn a_view_is_read_whole_though_the_connection_breaks() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn histories_are_read_whole_though_the_connection_breaks() {
-    let server = TestServer::start_still().await;
+    let server = TestServer::start().await;
     let direct = server.client().await;
     let task = start(&direct).await;
     for number in 0..100 {

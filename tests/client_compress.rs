@@ -79,7 +79,8 @@ async fn a_context_is_compressed_and_taken_back() {
 async fn many_messages_at_once_are_compressed_without_being_asked() {
     let server = TestServer::start().await;
     let client = server.client().await;
-    let config = v1::TaskConfig { context_length: Some(3000), ..Default::default() };
+    let compression = Some(v1::CompressionConfig { auto: Some(true), ..Default::default() });
+    let config = v1::TaskConfig { context_length: Some(3000), compression, ..Default::default() };
     let task = client.start_task(StartTask { config, ..Default::default() }).await.unwrap();
     // All of them are written before the first is durable.
     let said: Vec<_> =

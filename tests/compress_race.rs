@@ -55,6 +55,7 @@ async fn slow(delay_ms: u64) -> (FakeLlm, tempfile::NamedTempFile, TestServer) {
     fake.script(&json!({"text": text, "delay_ms": delay_ms, "times": u32::MAX}));
     let url = format!("{}/v1", fake.url());
     let keys = [
+        ("compression.auto", "true"),
         ("llm.provider", "openai"),
         ("llm.providers.openai.api_key_file", key.path().to_str().unwrap()),
         ("llm.providers.openai.base_url", &*url),

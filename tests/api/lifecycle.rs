@@ -428,7 +428,7 @@ async fn a_task_is_removed_whatever_its_status() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_reader_goes_on_to_its_end_when_the_task_is_removed() {
-    let server = TestServer::start_still().await;
+    let server = TestServer::start().await;
     let mut api = api(&server).await;
     let work = start(&mut api).await;
     let text = "x".repeat(1 << 20);

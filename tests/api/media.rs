@@ -115,7 +115,7 @@ async fn what_the_model_has_not_answered_stays() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn without_a_budget_and_without_media_nothing_is_done() {
-    let server = TestServer::start_still().await;
+    let server = TestServer::start().await;
     let mut api = api(&server).await;
     let (free, text) = (start(&mut api, 0).await, start(&mut api, BUDGET).await);
     for number in 0..10 {

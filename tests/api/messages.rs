@@ -249,7 +249,7 @@ async fn a_message_that_says_two_things_is_refused() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn an_append_is_told_how_full_the_context_is() {
-    let server = TestServer::start_still().await;
+    let server = TestServer::start().await;
     let mut api = api(&server).await;
     let config = pb::TaskConfig {
         context_length: Some(1000),

@@ -477,8 +477,7 @@ async fn provided(answer: Option<String>) -> Why {
 }
 
 async fn stalled() -> How {
-    let server =
-        TestServer::start_configured(&[("limits.read_idle", "100ms"), ("compression.auto", "false")]).await;
+    let server = TestServer::start_configured(&[("limits.read_idle", "100ms")]).await;
     let mut api = narrow(&server).await;
     let work = start(&mut api).await;
     for _ in 0..4 {

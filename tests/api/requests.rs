@@ -70,7 +70,7 @@ async fn a_body_has_all_that_a_provider_wants() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_body_extends_the_last_one_until_the_view_is_rewritten() {
-    let server = TestServer::start_still().await;
+    let server = TestServer::start().await;
     let mut api = api(&server).await;
     let work = start(&mut api).await;
     let mut last = Vec::new();

@@ -106,7 +106,7 @@ async fn an_interrupted_read_goes_on_where_it_was() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_reader_sees_one_snapshot() {
-    let server = TestServer::start_still().await;
+    let server = TestServer::start().await;
     let mut api = api(&server).await;
     let work = start(&mut api).await;
     for _ in 0..10 {

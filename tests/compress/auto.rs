@@ -12,7 +12,7 @@ use crate::wire::{Api, Work, say, start_as, task};
 fn by_itself(context_length: u64) -> pb::TaskConfig {
     let config = by_hand(context_length);
     let compression =
-        pb::CompressionConfig { auto: None, min_messages: Some(2), ..config.compression.unwrap() };
+        pb::CompressionConfig { auto: Some(true), min_messages: Some(2), ..config.compression.unwrap() };
     pb::TaskConfig { compression: Some(compression), ..by_hand(context_length) }
 }
 

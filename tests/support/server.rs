@@ -16,6 +16,9 @@ use tempfile::TempDir;
 /// Long enough for a slow machine; nothing waits that long unless it fails.
 pub(crate) const DEADLINE: Duration = Duration::from_secs(60);
 
+/// Whether contexts are compressed without being asked.
+const AUTO: &str = "CONTEXTSTORE_COMPRESSION__AUTO";
+
 /// A running server. Stopped and removed when it is dropped.
 pub(crate) struct TestServer {
     root: PathBuf,
@@ -44,11 +47,6 @@ impl TestServer {
         Self::make(own.path().to_owned(), Some(own), &[], keys).await
     }
 
-    /// The same that compresses no context without being asked.
-    pub(crate) async fn start_still() -> Self {
-        Self::start_configured(&[("compression.auto", "false")]).await
-    }
-
     /// The same in a directory that is removed with the server: the data is in its `data`.
     pub(crate) async fn start_in(own: TempDir, arguments: &[&str]) -> Self {
         Self::make(own.path().to_owned(), Some(own), arguments, &[]).await
@@ -67,11 +65,17 @@ impl TestServer {
             }
             (format!("CONTEXTSTORE_{}", key.to_uppercase().replace('.', "__")), (*value).to_owned())
         };
+        let mut environment: Vec<(String, String)> = keys.iter().map(variable).collect();
+        // Views are to stay as they are, but where that is what is tested; a file says so itself.
+        let says = environment.iter().any(|(name, _)| name == AUTO) || arguments.contains(&"--config");
+        if !says {
+            environment.push((AUTO.to_owned(), "false".to_owned()));
+        }
         let mut server = Self {
             root,
             _own: own,
             arguments: arguments.iter().map(|&argument| argument.to_owned()).collect(),
-            environment: keys.iter().map(variable).collect(),
+            environment,
             child: None,
             tcp: String::new(),
         };
