@@ -163,6 +163,9 @@ impl World {
                 let body = message.body(op.request.as_deref());
                 let mut message = message.clone();
                 message.tokens = count_tokens(state.counter(), &message.sent());
+                if message.pinned && !task.has_room_for_pin(state, message.tokens) {
+                    return Expected::refused("ERROR_REASON_INVALID_FIELD");
+                }
                 let line = Line::new(What::Message(message), body).asked(told);
                 let mut after = task.clone();
                 after.logs[LOG].push(line.clone());
@@ -188,6 +191,11 @@ impl World {
             }
             Call::Pin { seq: pin, .. } if *pin == 0 || *pin > seq => {
                 Expected::refused("ERROR_REASON_MESSAGE_NOT_FOUND")
+            }
+            Call::Pin { seq: pin, pinned: true }
+                if !state.pins.contains(pin) && !task.has_room_for_pin(state, task.tokens_of(*pin)) =>
+            {
+                Expected::refused("ERROR_REASON_INVALID_FIELD")
             }
             Call::Pin { seq: pin, pinned } => event(
                 What::Pin { seq: *pin, pinned: *pinned },
@@ -301,7 +309,10 @@ fn expect_rewrite(
     }
     let next = usize::try_from(asked.covers).unwrap();
     let messages = task.messages();
+    let covered = state.rewrites.last().map_or(0, |(newest, _)| newest.covers);
     let cuts = match messages.get(next) {
+        // What the newest rewrite speaks for is cut already.
+        _ if asked.covers == covered => false,
         // Only results stand between a call and the end of its group.
         Some(next) => asked.covers > 0 && next.role == Role::Tool,
         None => asked.covers > state.last_seq || asked.covers > 0 && !task.view(None).open.is_empty(),

@@ -276,6 +276,19 @@ pub(crate) struct State {
     pub(crate) final_summary: Option<String>,
 }
 
+impl Task {
+    /// Tokens of a message.
+    pub(crate) fn tokens_of(&self, seq: u64) -> u64 {
+        self.messages()[usize::try_from(seq - 1).unwrap()].tokens
+    }
+
+    /// Pinned messages take a quarter of the limit at most.
+    pub(crate) fn has_room_for_pin(&self, state: &State, tokens: u64) -> bool {
+        let pinned: u64 = state.pins.iter().map(|seq| self.tokens_of(*seq)).sum();
+        pinned + tokens <= state.config.context_length.unwrap_or(128_000) / 4
+    }
+}
+
 impl State {
     pub(crate) fn status(&self) -> Status {
         self.status.unwrap_or(Status::Running)
