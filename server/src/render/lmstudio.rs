@@ -3,66 +3,42 @@
 //! Text is one string, as their templates put it; a user's images stand beside it. There is no role `developer`, no file,
 //! no sound, no address that a server would have to fetch, and no custom tool.
 
-use super::groups::IdRule;
+use super::Provider;
+use super::chat::{Dialect, push_image, push_text};
 use super::media::Place;
 use super::message::{Call, Message, Part, note};
 use super::text::{push_inner, push_json, push_quoted, quote};
-use super::{Body, GO_ON, Provider, RenderOptions, push_constants, tools};
 use crate::model::Role;
 
-/// `{"model":…,"tools":[…],"messages":[…]}`
-#[derive(Debug, Default)]
-pub(super) struct Chat {
-    /// Who spoke last.
-    last: Option<Role>,
-}
+/// As all of them take it.
+#[derive(Debug)]
+pub(super) struct LmStudio;
 
-impl Body for Chat {
-    fn ids(&self) -> IdRule {
-        IdRule { max: 40, plain: false, once: false }
+impl Dialect for LmStudio {
+    const PROVIDER: Provider = Provider::LmStudio;
+    const MOST_CALLS: Option<usize> = None;
+
+    fn role(role: Role) -> Role {
+        if role == Role::Developer { Role::System } else { role }
     }
 
-    fn head(&mut self, options: &RenderOptions, out: &mut Vec<u8>) {
-        push_constants(options, out);
-        tools::push(out, options.tools(), Provider::LmStudio);
-        out.extend_from_slice(b"\"messages\":[");
-    }
-
-    fn push(&mut self, message: &Message<'_>, out: &mut Vec<u8>) {
-        if self.last.replace(message.role).is_some() {
-            out.push(b',');
-        }
-        let role = if message.role == Role::Developer { Role::System } else { message.role };
-        out.extend_from_slice(b"{\"role\":\"");
-        out.extend_from_slice(role.as_str().as_bytes());
-        out.extend_from_slice(b"\",\"content\":");
+    fn push_content(message: &Message<'_>, out: &mut Vec<u8>) {
         push_content(message, out);
-        if let Some(name) = message.name.as_ref().filter(|_| role != Role::Tool) {
-            out.extend_from_slice(b",\"name\":");
-            push_quoted(out, name);
-        }
-        if let Some(call) = &message.answers {
-            out.extend_from_slice(b",\"tool_call_id\":");
-            push_quoted(out, &call.id);
-        }
-        if !message.calls.is_empty() {
-            out.extend_from_slice(b",\"tool_calls\":[");
-            for (index, call) in message.calls.iter().enumerate() {
-                if index > 0 {
-                    out.push(b',');
-                }
-                push_call(call, out);
-            }
-            out.push(b']');
-        }
-        out.push(b'}');
     }
 
-    fn end(&mut self, out: &mut Vec<u8>) {
-        if matches!(self.last, None | Some(Role::Assistant)) {
-            self.push(&Message::text(Role::User, GO_ON), out);
+    /// That of a custom tool is one of a function that takes a text.
+    fn push_call(call: &Call<'_>, out: &mut Vec<u8>) {
+        out.extend_from_slice(b"{\"id\":");
+        push_quoted(out, &call.id);
+        out.extend_from_slice(b",\"type\":\"function\",\"function\":{\"name\":");
+        push_quoted(out, &call.name);
+        out.extend_from_slice(b",\"arguments\":");
+        if call.custom {
+            push_quoted(out, &call.object());
+        } else {
+            push_json(out, &call.arguments());
         }
-        out.extend_from_slice(b"]}");
+        out.extend_from_slice(b"}}");
     }
 }
 
@@ -98,23 +74,8 @@ fn push_content(message: &Message<'_>, out: &mut Vec<u8>) {
         }
         out.push(if std::mem::replace(&mut first, false) { b'[' } else { b',' });
         match (image, text) {
-            (Some((media_type, base64, detail)), _) => {
-                out.extend_from_slice(b"{\"type\":\"image_url\",\"image_url\":{\"url\":\"data:");
-                out.extend_from_slice(media_type.as_bytes());
-                out.extend_from_slice(b";base64,");
-                out.extend_from_slice(base64.as_bytes());
-                out.push(b'"');
-                if let Some(detail) = detail {
-                    out.extend_from_slice(b",\"detail\":");
-                    push_json(out, detail);
-                }
-                out.extend_from_slice(b"}}");
-            }
-            (None, text) => {
-                out.extend_from_slice(b"{\"type\":\"text\",\"text\":");
-                push_json(out, text.unwrap_or("\"\""));
-                out.push(b'}');
-            }
+            (Some((media_type, base64, detail)), _) => push_image(media_type, base64, detail, out),
+            (None, text) => push_text(text.unwrap_or("\"\""), out),
         }
     }
     out.push(b']');
@@ -140,19 +101,4 @@ fn push_texts(message: &Message<'_>, out: &mut Vec<u8>) {
     {
         push(refusal);
     }
-}
-
-/// Writes a call. That of a custom tool is one of a function that takes a text.
-fn push_call(call: &Call<'_>, out: &mut Vec<u8>) {
-    out.extend_from_slice(b"{\"id\":");
-    push_quoted(out, &call.id);
-    out.extend_from_slice(b",\"type\":\"function\",\"function\":{\"name\":");
-    push_quoted(out, &call.name);
-    out.extend_from_slice(b",\"arguments\":");
-    if call.custom {
-        push_quoted(out, &call.object());
-    } else {
-        push_json(out, &call.arguments());
-    }
-    out.extend_from_slice(b"}}");
 }

@@ -7,6 +7,7 @@
 //! one, and prompt caches hit. `docs/RENDERING.md` says what is mended for whom.
 
 mod anthropic;
+mod chat;
 mod groups;
 mod lmstudio;
 mod media;
@@ -172,11 +173,11 @@ impl<S: Source> Rendering<S> {
     /// The body of a request over a view.
     pub fn new(options: RenderOptions, source: S) -> Self {
         let body: Box<dyn Body> = match options.provider {
-            Provider::OpenAi => Box::new(openai::Chat::default()),
+            Provider::OpenAi => Box::new(chat::Chat::<openai::OpenAi>::default()),
             Provider::OpenAiResponses => Box::new(responses::Responses::default()),
             Provider::Anthropic => Box::new(anthropic::Messages::default()),
             Provider::Ollama => Box::new(ollama::Chat::default()),
-            Provider::LmStudio => Box::new(lmstudio::Chat::default()),
+            Provider::LmStudio => Box::new(chat::Chat::<lmstudio::LmStudio>::default()),
         };
         let groups = Groups::new(body.ids());
         let splitter = Splitter::new(options.provider, body.most_calls());

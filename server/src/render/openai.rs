@@ -1,72 +1,45 @@
 //! Chat completions of OpenAI.
 
-use super::groups::IdRule;
+use super::Provider;
+use super::chat::{Dialect, push_detail, push_image, push_text};
 use super::media::{Place, is_base64};
 use super::message::{Call, Message, Part, note};
 use super::text::{decode, push_inner, push_json, push_quoted, quote};
-use super::{Body, GO_ON, Provider, RenderOptions, push_constants, tools};
 use crate::model::Role;
 
-/// `{"model":…,"tools":[…],"messages":[…]}`
-#[derive(Debug, Default)]
-pub(super) struct Chat {
-    /// Who spoke last.
-    last: Option<Role>,
-}
+/// As OpenAI wants it.
+#[derive(Debug)]
+pub(super) struct OpenAi;
 
-impl Body for Chat {
-    fn ids(&self) -> IdRule {
-        IdRule { max: 40, plain: false, once: false }
+impl Dialect for OpenAi {
+    const PROVIDER: Provider = Provider::OpenAi;
+    const MOST_CALLS: Option<usize> = Some(128);
+
+    fn role(role: Role) -> Role {
+        role
     }
 
-    fn most_calls(&self) -> Option<usize> {
-        Some(128)
-    }
-
-    fn head(&mut self, options: &RenderOptions, out: &mut Vec<u8>) {
-        push_constants(options, out);
-        tools::push(out, options.tools(), Provider::OpenAi);
-        out.extend_from_slice(b"\"messages\":[");
-    }
-
-    fn push(&mut self, message: &Message<'_>, out: &mut Vec<u8>) {
-        if self.last.replace(message.role).is_some() {
-            out.push(b',');
-        }
-        out.extend_from_slice(b"{\"role\":\"");
-        out.extend_from_slice(message.role.as_str().as_bytes());
-        out.extend_from_slice(b"\",\"content\":");
+    fn push_content(message: &Message<'_>, out: &mut Vec<u8>) {
         push_content(message, out);
         if let Some(refusal) = message.refusal.filter(|_| message.role == Role::Assistant) {
             out.extend_from_slice(b",\"refusal\":");
             push_json(out, refusal);
         }
-        if let Some(name) = message.name.as_ref().filter(|_| message.role != Role::Tool) {
-            out.extend_from_slice(b",\"name\":");
-            push_quoted(out, name);
-        }
-        if let Some(call) = &message.answers {
-            out.extend_from_slice(b",\"tool_call_id\":");
-            push_quoted(out, &call.id);
-        }
-        if !message.calls.is_empty() {
-            out.extend_from_slice(b",\"tool_calls\":[");
-            for (index, call) in message.calls.iter().enumerate() {
-                if index > 0 {
-                    out.push(b',');
-                }
-                push_call(call, out);
-            }
-            out.push(b']');
-        }
-        out.push(b'}');
     }
 
-    fn end(&mut self, out: &mut Vec<u8>) {
-        if matches!(self.last, None | Some(Role::Assistant)) {
-            self.push(&Message::text(Role::User, GO_ON), out);
+    fn push_call(call: &Call<'_>, out: &mut Vec<u8>) {
+        let (kind, field) = if call.custom { ("custom", "input") } else { ("function", "arguments") };
+        out.extend_from_slice(b"{\"id\":");
+        push_quoted(out, &call.id);
+        out.extend_from_slice(format!(",\"type\":\"{kind}\",\"{kind}\":{{\"name\":").as_bytes());
+        push_quoted(out, &call.name);
+        out.extend_from_slice(format!(",\"{field}\":").as_bytes());
+        if call.custom {
+            push_json(out, call.input)
+        } else {
+            push_json(out, &call.arguments())
         }
-        out.extend_from_slice(b"]}");
+        out.extend_from_slice(b"}}");
     }
 }
 
@@ -91,13 +64,7 @@ fn push_part(part: &Part<'_>, role: Role, out: &mut Vec<u8>) {
     match part {
         Part::Text(text) => push_text(text, out),
         Part::Media { place: Place::Image { media_type, base64 }, detail, .. } if role == Role::User => {
-            out.extend_from_slice(b"{\"type\":\"image_url\",\"image_url\":{\"url\":\"data:");
-            out.extend_from_slice(media_type.as_bytes());
-            out.extend_from_slice(b";base64,");
-            out.extend_from_slice(base64.as_bytes());
-            out.push(b'"');
-            push_detail(*detail, out);
-            out.extend_from_slice(b"}}");
+            push_image(media_type, base64, *detail, out);
         }
         Part::Media { place: Place::Web(url), kind: "image", detail, .. } if role == Role::User => {
             out.extend_from_slice(b"{\"type\":\"image_url\",\"image_url\":{\"url\":");
@@ -128,32 +95,4 @@ fn push_part(part: &Part<'_>, role: Role, out: &mut Vec<u8>) {
             push_text(&quote(&note(part).unwrap_or_default()), out);
         }
     }
-}
-
-fn push_text(text: &str, out: &mut Vec<u8>) {
-    out.extend_from_slice(b"{\"type\":\"text\",\"text\":");
-    push_json(out, text);
-    out.push(b'}');
-}
-
-fn push_detail(detail: Option<&str>, out: &mut Vec<u8>) {
-    if let Some(detail) = detail {
-        out.extend_from_slice(b",\"detail\":");
-        push_json(out, detail);
-    }
-}
-
-fn push_call(call: &Call<'_>, out: &mut Vec<u8>) {
-    let (kind, field) = if call.custom { ("custom", "input") } else { ("function", "arguments") };
-    out.extend_from_slice(b"{\"id\":");
-    push_quoted(out, &call.id);
-    out.extend_from_slice(format!(",\"type\":\"{kind}\",\"{kind}\":{{\"name\":").as_bytes());
-    push_quoted(out, &call.name);
-    out.extend_from_slice(format!(",\"{field}\":").as_bytes());
-    if call.custom {
-        push_json(out, call.input)
-    } else {
-        push_json(out, &call.arguments())
-    }
-    out.extend_from_slice(b"}}");
 }
