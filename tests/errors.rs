@@ -57,6 +57,7 @@ fn one_of_each() -> Vec<StoreError> {
         E::LimitUnknown { id },
         E::CompactionNotFound { id },
         E::SummaryRefused { problem: text() },
+        E::NothingToSummarize { id, why: "nothing" },
         E::NothingToInherit { id },
         E::Quarantined { id, reason: text() },
         E::NewerFormat { id, found: text() },

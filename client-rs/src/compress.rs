@@ -99,7 +99,7 @@ impl Task {
     }
 
     /// Asks for what to summarise, for an agent that summarises by itself. Nothing else compresses the task until it is
-    /// committed or given up, or its time is over.
+    /// committed or given up, or its time is over. [`ErrorReason::NothingToSummarize`] if there is nothing to.
     ///
     /// ```no_run
     /// # async fn summary_of(prompt: &str, lines: Vec<bytes::Bytes>) -> String { String::new() }

@@ -139,6 +139,15 @@ async fn provoke(reason: ErrorReason) -> How {
             };
             calm(commit, &["problem"]).await
         }
+        R::NothingToSummarize => {
+            let begin = async |api: &mut Api, work: &Work| {
+                let (task_uuid, lease_generation) = (work.uuid.clone(), work.lease);
+                let request =
+                    pb::BeginCompactionRequest { task_uuid, lease_generation, ..Default::default() };
+                refused(api.begin_compaction(request).await)
+            };
+            calm(begin, &["task_uuid", "cause"]).await
+        }
         R::NothingToInherit => {
             let look = async |api: &mut Api, work: &Work| {
                 let (task_uuid, lease_generation) = (work.uuid.clone(), work.lease);

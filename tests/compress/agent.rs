@@ -250,6 +250,26 @@ async fn a_compaction_does_not_outlive_the_server() {
     scene.server.restart().await;
 }
 
+/// What an agent is told where there is nothing to summarise is what a compression tells that did nothing.
+#[tokio::test(flavor = "multi_thread")]
+async fn an_agent_is_told_why_there_is_nothing_to_summarise() {
+    let mut scene = Scene::new(100_000).await;
+    scene.talk(6).await;
+    let why = refused(scene.begin(scene.agent("")).await);
+    assert_eq!((why.reason, why.data["cause"].as_str()), (ErrorReason::NothingToSummarize, "nothing"));
+    assert_eq!(scene.compress(scene.ask("")).await.unwrap().0.reason, "nothing");
+    for seq in 2..=6 {
+        scene.pin(seq).await;
+    }
+    let begin = pb::BeginCompactionRequest { target_tokens: Some(1), ..scene.agent("") };
+    assert_eq!(refused(scene.begin(begin).await).data["cause"], "over");
+    let ask = pb::CompressRequest { target_tokens: Some(1), ..scene.ask("") };
+    assert_eq!(scene.compress(ask).await.unwrap().0.reason, "over");
+    // No place was taken for it.
+    scene.talk(12).await;
+    scene.begin(scene.agent("")).await.unwrap();
+}
+
 /// An undo or a rewind in between: what the agent was told of is no longer there.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_view_that_was_taken_back_takes_no_summary() {

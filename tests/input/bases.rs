@@ -74,6 +74,7 @@ pub(crate) fn documented(field: &str) -> &'static [ErrorReason] {
         "generation" => &[R::StaleView],
         "max_bytes" => &[R::RequestTooLarge],
         "strategy" | "overrides.strategy" => &[R::LimitUnknown],
+        "overrides" | "overrides.keep_recent_messages" | "overrides.min_messages" => &[R::NothingToSummarize],
         "inherit" => &[R::TaskNotFound, R::WrongStatus, R::NothingToInherit],
         "token" => &[R::CompactionNotFound],
         "provider" | "model" => &[R::ProviderNotConfigured],
@@ -93,8 +94,6 @@ pub(crate) fn beside(field: &str) -> &'static [&'static str] {
         "from_id" => &["to_id"],
         "follow" => &["to_seq"],
         "holder" => &["holder.instance_id"],
-        // Whether there is anything to do is known of the task, by what is asked for.
-        "overrides" | "overrides.keep_recent_messages" | "overrides.min_messages" => &["task_uuid"],
         "more" | "messages" => &["message"],
         // As a whole it is known only as the choice that it is one of.
         "message" => &["message.role", "body"],

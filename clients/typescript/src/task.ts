@@ -312,7 +312,7 @@ export class Task {
 
   /**
    * Asks for what to summarise, for an agent that summarises by itself. Nothing else compresses the task until it is
-   * committed or given up, or its time is over.
+   * committed or given up, or its time is over. Refused with the reason `NOTHING_TO_SUMMARIZE` if there is nothing to.
    */
   async beginCompaction(options: CompactionOptions & CallOptions = {}): Promise<Compaction> {
     return await beginCompaction(this.#wire, this.#target, options);

@@ -92,13 +92,13 @@ impl Compressor {
         store: &Store,
         id: TaskId,
         order: Order,
-    ) -> Result<Result<Told, Done>, StoreError> {
+    ) -> Result<Told, StoreError> {
         let place = self.begin(id).ok_or(StoreError::RewriteInFlight { id })?;
         let looked = Looked::look(store, id, &order, &self.stop)?;
         let apart = Arc::new(Apart::set(store, id, &looked.outline, &looked.plan.stays())?);
         let too_few = apart.messages < order.policy.min_messages.max(1);
         if too_few || looked.plan.gone != Gone::Summary {
-            return Ok(Err(Done { reason: "nothing", ..looked.begun(&order) }));
+            return Err(StoreError::NothingToSummarize { id, why: run::nothing(&looked, &apart) });
         }
         let squeezed = run::make_room(&looked, &apart, apart.kept_tokens)?;
         let kept = apart.kept_tokens - squeezed.saved;
@@ -131,7 +131,7 @@ impl Compressor {
         };
         self.lock().insert(id, UnderWay::Begun(Box::new(begun)));
         drop(place);
-        Ok(Ok(told))
+        Ok(told)
     }
 
     /// Puts an agent's summary in its place.

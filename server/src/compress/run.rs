@@ -98,6 +98,12 @@ impl Looked {
         self.pressure.stage == Stage::Emergency
     }
 
+    /// Whether what may not go is too large alone.
+    fn is_over(&self) -> bool {
+        let fixed: u64 = self.plan.fixed.iter().map(|stays| stays.tokens).sum();
+        fixed.saturating_add(LEAST_SUMMARY) > self.goal
+    }
+
     /// Tokens that a summary may have beside what stays.
     pub(super) fn room(&self, kept: u64) -> u64 {
         self.goal.saturating_sub(kept + AROUND)
@@ -215,8 +221,7 @@ pub(super) async fn run(
     };
     let apart = block_in_place(|| Apart::set(store, id, &looked.outline, &looked.plan.stays()))?;
     progress(Step::Extracting { messages: apart.messages, tokens: apart.tokens });
-    let fixed: u64 = looked.plan.fixed.iter().map(|stays| stays.tokens).sum();
-    let is_over = fixed.saturating_add(LEAST_SUMMARY) > looked.goal;
+    let is_over = looked.is_over();
     let too_few = looked.plan.gone == Gone::Summary && apart.messages < order.policy.min_messages.max(1);
     let plan_note = block_in_place(|| plan_note(store, id, &looked, order))?;
     let noted = plan_note.as_ref().map_or(0, |literal| literal.tokens);
@@ -225,7 +230,7 @@ pub(super) async fn run(
     let squeezed = block_in_place(|| make_room(&looked, &apart, staying + noted))?;
     let kept = staying - squeezed.saved;
     if too_few && squeezed.saved == 0 {
-        return refuse(done, if is_over && apart.messages == 0 { "over" } else { "nothing" });
+        return refuse(done, nothing(&looked, &apart));
     }
     let budget = summary_budget(&order.policy, &looked, &apart, kept + noted);
     if order.automatic {
@@ -278,6 +283,11 @@ pub(super) async fn run(
     }
     tell(&mut done, &looked, made, kept, &compressed, began);
     Ok(done)
+}
+
+/// Why nothing can go.
+pub(super) fn nothing(looked: &Looked, apart: &Apart) -> &'static str {
+    if looked.is_over() && apart.messages == 0 { "over" } else { "nothing" }
 }
 
 /// Tells what was done.

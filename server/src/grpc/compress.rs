@@ -159,12 +159,7 @@ pub(super) async fn begin(
             serving.compressor.begin_for_agent(store, id, order)
         };
         let told = serving.with(begin).await?;
-        let now = serving.clock.now();
-        let told = told.map_err(|done| {
-            let problem = format!("nothing is to be summarised ({})", done.reason);
-            Status::from(StoreError::from(InvalidField::new("task_uuid", problem)))
-        })?;
-        let expires = now + told.expires_in;
+        let expires = serving.clock.now() + told.expires_in;
         Ok(Box::pin(told_lines(told, answer::timestamp(expires))))
     };
     service.stream(&request, begin).await

@@ -161,6 +161,9 @@ impl From<StoreError> for Status {
                 (Code::NotFound, vec![task(id)], None)
             }
             E::SummaryRefused { problem } => (Code::InvalidArgument, vec![text("problem", problem)], None),
+            E::NothingToSummarize { id, why } => {
+                (Code::FailedPrecondition, vec![task(id), text("cause", why)], None)
+            }
             E::RewriteInFlight { id } => (Code::Aborted, vec![task(id)], soon),
             E::NothingToUndo { id } => (Code::FailedPrecondition, vec![task(id)], None),
             E::Quarantined { id, reason } => {

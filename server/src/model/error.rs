@@ -143,6 +143,14 @@ pub enum StoreError {
         /// What is wrong with it.
         problem: String,
     },
+    /// Of a view there is nothing that an agent could summarise.
+    #[error("of task {id} nothing is to be summarised ({why})")]
+    NothingToSummarize {
+        /// The task.
+        id: TaskId,
+        /// Why, as a compression tells it.
+        why: &'static str,
+    },
     /// A task has nothing that another could take over.
     #[error("task {id} has neither a summary nor a plan to take over")]
     NothingToInherit {
@@ -294,6 +302,7 @@ impl StoreError {
             Self::LimitUnknown { .. } => "ERROR_REASON_LIMIT_UNKNOWN",
             Self::CompactionNotFound { .. } => "ERROR_REASON_COMPACTION_NOT_FOUND",
             Self::SummaryRefused { .. } => "ERROR_REASON_SUMMARY_REFUSED",
+            Self::NothingToSummarize { .. } => "ERROR_REASON_NOTHING_TO_SUMMARIZE",
             Self::NothingToInherit { .. } => "ERROR_REASON_NOTHING_TO_INHERIT",
             Self::RewriteInFlight { .. } => "ERROR_REASON_REWRITE_IN_FLIGHT",
             Self::NothingToUndo { .. } => "ERROR_REASON_NOTHING_TO_UNDO",
@@ -334,6 +343,7 @@ impl StoreError {
             | Self::LimitUnknown { .. }
             | Self::CompactionNotFound { .. }
             | Self::SummaryRefused { .. }
+            | Self::NothingToSummarize { .. }
             | Self::NothingToInherit { .. }
             | Self::NothingToUndo { .. }
             | Self::Quarantined { .. }

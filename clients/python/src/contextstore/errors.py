@@ -103,6 +103,10 @@ class NothingToUndo(FailedPrecondition):
     """No compaction is in force that could be undone."""
 
 
+class NothingToSummarize(FailedPrecondition):
+    """Of the context there is nothing that an agent could summarise; `metadata` has the `cause`."""
+
+
 class LimitUnknown(FailedPrecondition):
     """The limit of the task's model is not known, and the strategy `compact` does not guess."""
 
@@ -263,6 +267,7 @@ BY_REASON: dict[str, type[ContextStoreError]] = {
         "COMPACTION_NOT_FOUND": CompactionNotFound,
         "SUMMARY_REFUSED": SummaryRefused,
         "NOTHING_TO_INHERIT": NothingToInherit,
+        "NOTHING_TO_SUMMARIZE": NothingToSummarize,
     }.items()
 }
 """The class of each reason of `contextstore.v1.ErrorReason`."""

@@ -189,6 +189,7 @@ class Task(TaskBase):
         """Asks for what to summarise, for an agent that summarises by itself; see Compaction.
 
         Nothing else compresses the task until it is committed or given up, or its time is over.
+        NothingToSummarize if there is nothing to.
         """
         call = _compress.begin(self._calls, strategy, target_tokens, overrides)
         stream = self.client._stream(call, self.client.stream_timeout)
