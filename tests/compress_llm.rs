@@ -21,7 +21,7 @@ use serde_json::{Value, json};
 
 use fake_llm::FakeLlm;
 use server::TestServer;
-use wire::{Api, Work, all, api, holder, start_as, view};
+use wire::{Api, Work, all, api, holder, start_as, task, view};
 
 const PROVIDERS: [&str; 5] = ["openai", "openai_responses", "anthropic", "ollama", "lmstudio"];
 const KEY: &str = "sk-test-88ab13f0";
@@ -111,6 +111,12 @@ impl Scene {
         (done.unwrap(), most)
     }
 
+    /// Calls of models that the task has paid for, and their tokens.
+    async fn cost(&mut self, work: &Work) -> (u64, u64) {
+        let statistics = task(&mut self.api, work).await.statistics.unwrap();
+        (statistics.llm_call_count, statistics.total_tokens)
+    }
+
     /// The body of the newest request for a summary, which must have been one that its provider takes.
     fn asked(&self) -> Value {
         let requests = self.fake.requests();
@@ -189,6 +195,45 @@ async fn a_bad_answer_is_asked_for_once_more() {
         assert_eq!((done.summarizer.as_str(), scene.fake.requests().len()), (provider, 2), "{done:?}");
         assert!(scene.asked().to_string().contains("An earlier answer could not be used"), "{provider}");
         scene.is_sound(&work).await;
+    }
+}
+
+/// Who summarises is paid, for answers that are no good too. The model of the task was not sent any of it, so how the view
+/// is counted stays.
+#[tokio::test(flavor = "multi_thread")]
+async fn what_a_summary_costs_is_counted_and_calibrates_nothing() {
+    let mut scene = Scene::new(&[("compression.summary_timeout", "2s")]).await;
+    for provider in PROVIDERS {
+        let work = scene.task().await;
+        scene.fake.reset();
+        let said = ["I'm sorry, but I can't help with that.", SAID];
+        for text in said {
+            scene.fake.script(&json!({ "text": text }));
+        }
+        let (done, _) = scene.compress(&work, provider, |_| {}).await;
+        assert_eq!((done.summarizer.as_str(), scene.fake.requests().len()), (provider, 2), "{done:?}");
+        // The fake charges a token for every four bytes that were begun.
+        let read = scene.fake.requests().iter().map(|asked| asked["bytes"].as_u64().unwrap() / 4 + 1).sum::<u64>();
+        let written = said.iter().map(|text| text.len() as u64 / 4 + 1).sum::<u64>();
+        let cost = (2, read + written);
+        assert_eq!(scene.cost(&work).await, cost, "{provider}");
+        scene.server.kill();
+        scene.server.restart().await;
+        scene.api = api(&scene.server).await;
+        assert_eq!(scene.cost(&work).await, cost, "{provider}");
+
+        // One that breaks off was asked all the same.
+        scene.fake.script(&json!({"fault": "hang_mid_stream", "text": SAID}));
+        let ask = |request: &mut pb::CompressRequest| {
+            let overrides = request.overrides.as_mut().unwrap();
+            (overrides.keep_recent_messages, overrides.min_messages) = (Some(1), Some(1));
+        };
+        let (done, _) = scene.compress(&work, provider, ask).await;
+        assert_eq!(done.summarizer, "extractive", "{done:?}");
+        assert_eq!(scene.cost(&work).await.0, 3, "{provider}");
+        let request = pb::GetContextUsageRequest { task_uuid: work.uuid.clone(), ..Default::default() };
+        let usage = scene.api.get_context_usage(request).await.unwrap().into_inner();
+        assert!((usage.calibration - 1.0).abs() < f64::EPSILON, "{provider}: {usage:?}");
     }
 }
 

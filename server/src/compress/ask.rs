@@ -6,8 +6,8 @@
 mod request;
 mod shape;
 
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use tokio::task::{block_in_place, spawn_blocking};
@@ -72,17 +72,6 @@ pub(crate) struct Reply {
     pub(crate) keep: Vec<u64>,
     /// The sections of the summary, if they were asked for: an object of lists of strings.
     pub(crate) sections: Option<serde_json::Value>,
-    /// What was charged.
-    pub(crate) usage: Option<Usage>,
-}
-
-/// Summaries of gaps by a model.
-#[derive(Debug, Clone, PartialEq)]
-pub(crate) struct GapReply {
-    /// One for each gap; none where the model gave none.
-    pub(crate) summaries: Vec<Option<String>>,
-    /// What was charged.
-    pub(crate) usage: Option<Usage>,
 }
 
 /// Why there is no summary.
@@ -163,13 +152,13 @@ pub(crate) async fn ask(
     heard: &(dyn Fn(u64) + Sync),
 ) -> Result<Reply, AskError> {
     if question.purpose == Purpose::Gaps {
-        let GapReply { summaries, usage } =
-            ask_gaps(gateway, store, id, question, &[u64::MAX], heard).await?;
+        let summaries = ask_gaps(gateway, store, id, question, &[u64::MAX], heard).await?;
         let summary = summaries.into_iter().flatten().next().unwrap_or_default();
-        return Ok(Reply { summary, retain: None, keep: Vec::new(), sections: None, usage });
+        return Ok(Reply { summary, retain: None, keep: Vec::new(), sections: None });
     }
-    let asking = Asking { gateway, store, id, question: *question, gaps: None, heard };
-    let Heard { text, usage } = asking.ask().await?;
+    let asking =
+        Asking { gateway, store, id, question: *question, gaps: None, heard, charged: Mutex::default() };
+    let text = asking.ask().await?;
     let read = reply::read(&text, question.policy.structured).map_err(|nothing| AskError::Empty {
         problem: match nothing {
             Nothing::Empty if text.trim().is_empty() => "the answer is empty".to_owned(),
@@ -178,10 +167,10 @@ pub(crate) async fn ask(
         },
     })?;
     let retain = read.retain.filter(|_| question.purpose == (Purpose::Compaction { retain: true }));
-    Ok(Reply { summary: read.summary, retain, keep: read.keep, sections: read.sections, usage })
+    Ok(Reply { summary: read.summary, retain, keep: read.keep, sections: read.sections })
 }
 
-/// Asks for short summaries of several gaps at once. The material is the messages of all gaps, in order; `gaps` says how many
+/// Asks for short summaries of several gaps at once: one for each gap, none where the model gave none. The material is the messages of all gaps, in order; `gaps` says how many
 /// each has. `purpose`, `previous`, `refs` and `policy.structured` mean nothing here.
 pub(crate) async fn ask_gaps(
     gateway: &Arc<Gateway>,
@@ -190,20 +179,21 @@ pub(crate) async fn ask_gaps(
     question: &Question<'_>,
     gaps: &[u64],
     heard: &(dyn Fn(u64) + Sync),
-) -> Result<GapReply, AskError> {
+) -> Result<Vec<Option<String>>, AskError> {
     // If there are too many, the newest.
     let passed = gaps.len().saturating_sub(MAX_GAPS);
     let (before, asked) = gaps.split_at(passed);
     let skip = before.iter().fold(0, |all: u64, messages| all.saturating_add(*messages));
     let question = Question { purpose: Purpose::Gaps, previous: None, refs: &[], ..*question };
-    let asking = Asking { gateway, store, id, question, gaps: Some((skip, asked)), heard };
-    let Heard { text, usage } = asking.ask().await?;
+    let gaps = Some((skip, asked));
+    let asking = Asking { gateway, store, id, question, gaps, heard, charged: Mutex::default() };
+    let text = asking.ask().await?;
     let mut summaries = vec![None; passed];
     summaries.extend(reply::read_gaps(&text, asked.len()));
     if summaries.iter().all(Option::is_none) {
         return Err(AskError::Empty { problem: "there is no summary of a gap in the answer".to_owned() });
     }
-    Ok(GapReply { summaries, usage })
+    Ok(summaries)
 }
 
 /// A question on its way.
@@ -215,13 +205,8 @@ struct Asking<'a> {
     /// Messages that are passed over, and how many each gap has.
     gaps: Option<(u64, &'a [u64])>,
     heard: &'a (dyn Fn(u64) + Sync),
-}
-
-/// What was answered.
-#[derive(Debug, Default)]
-struct Heard {
-    text: String,
-    usage: Option<Usage>,
+    /// What each request that was answered cost, as far as the provider said.
+    charged: Mutex<Vec<Option<Usage>>>,
 }
 
 /// Why one try failed.
@@ -237,14 +222,14 @@ impl<E: Into<AskError>> From<E> for Failure {
 }
 
 impl Asking<'_> {
-    async fn ask(&self) -> Result<Heard, AskError> {
+    async fn ask(self) -> Result<String, AskError> {
         let Question { provider, timeout: after, .. } = self.question;
         let tries = async {
             self.gateway.check(provider, Some(self.question.model).filter(|model| !model.is_empty()))?;
             let mut shape = Shape::new(self.gateway, &self.question, self.gaps.map(|(_, gaps)| gaps.len()));
             loop {
                 match self.once(&shape).await {
-                    Ok(heard) => return Ok(heard),
+                    Ok(text) => return Ok(text),
                     // What it cannot be asked is not asked again; each change is made once.
                     Err(Failure::Provider(error)) if shape.yields_to(&error) => {
                         tracing::info!(id = %self.id, %error, "a summary is asked for again, with less");
@@ -254,11 +239,17 @@ impl Asking<'_> {
                 }
             }
         };
-        timeout(after, tries).await.unwrap_or(Err(AskError::TimedOut { provider, after }))
+        let answer = timeout(after, tries).await.unwrap_or(Err(AskError::TimedOut { provider, after }));
+        block_in_place(|| drop(self));
+        answer
+    }
+
+    fn charged(&self) -> MutexGuard<'_, Vec<Option<Usage>>> {
+        self.charged.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Sends one request and listens.
-    async fn once(&self, shape: &Shape) -> Result<Heard, Failure> {
+    async fn once(&self, shape: &Shape) -> Result<String, Failure> {
         let Question { purpose, policy, refs, refused, provider, model, .. } = self.question;
         let wanted = Wanted { purpose, policy, budget: shape.budget, refs, refused };
         let Flat { mut text, fence } = self.flat(shape.room(&wanted)).await?;
@@ -271,11 +262,7 @@ impl Asking<'_> {
         })?;
         let heard = self.listen(&file, shape).await;
         block_in_place(|| drop(file));
-        let heard = heard?;
-        if let Some(usage) = heard.usage {
-            count(provider, usage);
-        }
-        Ok(heard)
+        heard
     }
 
     /// The history as text, made where nobody is held up, and no longer than somebody waits for it.
@@ -294,25 +281,31 @@ impl Asking<'_> {
         Ok(made.map_err(lost)??)
     }
 
-    async fn listen(&self, file: &RequestFile, shape: &Shape) -> Result<Heard, Failure> {
+    async fn listen(&self, file: &RequestFile, shape: &Shape) -> Result<String, Failure> {
         let (file, len) = file.contents();
         let provider = self.question.provider;
         let mut answer = self.gateway.send(Request { provider, payload: Payload { file, len } });
-        let (mut heard, mut declined) = (Heard::default(), String::new());
+        let (mut text, mut declined) = (String::new(), String::new());
+        let mut call = None;
         let (mut tokens, mut told) = (0, 0);
         let limit = shape.asked * BYTES_A_TOKEN + SLACK_BYTES;
         while let Some(event) = answer.next().await.map_err(Failure::Provider)? {
+            let call = *call.get_or_insert_with(|| {
+                let mut charged = self.charged();
+                charged.push(None);
+                charged.len() - 1
+            });
             match event {
                 Event::Text(more) => {
                     tokens += count_text(TokenCounter::Fitted, &more);
-                    heard.text.push_str(&more);
+                    text.push_str(&more);
                     if told == 0 || tokens >= told + TOLD_AFTER {
                         told = tokens;
                         (self.heard)(tokens);
                     }
                 }
                 Event::Refusal(more) if declined.len() < 1000 => declined.push_str(&more),
-                Event::Usage(usage) => heard.usage = Some(usage),
+                Event::Usage(usage) => self.charged()[call] = Some(usage),
                 Event::Finish(reason) if reason == "length" => {
                     let (limit, unit) = (shape.most, "tokens");
                     return Err(AskError::TooLong { limit, unit }.into());
@@ -323,17 +316,43 @@ impl Asking<'_> {
                 | Event::ToolCall(_)
                 | Event::Opaque(_) => {}
             }
-            let thoughts = if heard.text.trim_start().starts_with("<think") { THOUGHT_BYTES } else { 0 };
-            if heard.text.len() as u64 > limit + thoughts {
+            let thoughts = if text.trim_start().starts_with("<think") { THOUGHT_BYTES } else { 0 };
+            if text.len() as u64 > limit + thoughts {
                 return Err(AskError::TooLong { limit, unit: "bytes" }.into());
             }
         }
         (self.heard)(tokens);
-        if heard.text.trim().is_empty() && !declined.is_empty() {
+        if text.trim().is_empty() && !declined.is_empty() {
             let words: String = declined.chars().take(200).collect();
             return Err(AskError::Empty { problem: format!("the model declined: {words}") }.into());
         }
-        Ok(heard)
+        Ok(text)
+    }
+}
+
+impl Drop for Asking<'_> {
+    /// Counts what was charged, be the answers any good or not and whether or not anybody waits for them. It says nothing of
+    /// how the view is counted, which was not what was sent.
+    fn drop(&mut self) {
+        let charged = std::mem::take(&mut *self.charged());
+        if charged.is_empty() {
+            return;
+        }
+        let mut tokens: u64 = 0;
+        for Usage { input, output, cache_creation, cache_read } in charged.iter().flatten().copied() {
+            for (kind, number) in [
+                ("input", input),
+                ("output", output),
+                ("cache_creation", cache_creation),
+                ("cache_read", cache_read),
+            ] {
+                metrics::llm_tokens(self.question.provider.as_str(), kind, number);
+                tokens = tokens.saturating_add(number);
+            }
+        }
+        if let Err(error) = self.store.note_cost(self.id, charged.len() as u64, tokens) {
+            tracing::warn!(id = %self.id, %error, "what a summary cost could not be recorded");
+        }
     }
 }
 
@@ -343,15 +362,6 @@ struct Stop(Arc<AtomicBool>);
 impl Drop for Stop {
     fn drop(&mut self) {
         self.0.store(true, Ordering::Relaxed);
-    }
-}
-
-fn count(provider: Provider, usage: Usage) {
-    let Usage { input, output, cache_creation, cache_read } = usage;
-    for (kind, tokens) in
-        [("input", input), ("output", output), ("cache_creation", cache_creation), ("cache_read", cache_read)]
-    {
-        metrics::llm_tokens(provider.as_str(), kind, tokens);
     }
 }
 

@@ -99,10 +99,10 @@ impl Asker<'_> {
                 let lines: Vec<u64> = gaps.iter().map(|gap| gap.lines).collect();
                 let heard = |tokens| progress(wanted.step(1, tokens));
                 match ask::ask_gaps(self.gateway, self.store, wanted.id, &question, &lines, &heard).await {
-                    Ok(reply) => {
+                    Ok(summaries) => {
                         self.breakers.succeeded(provider);
                         (summed.by, summed.model) = (provider.as_str().to_owned(), model);
-                        return Ok(reply.summaries);
+                        return Ok(summaries);
                     }
                     Err(error) => summed.fallback = Some(self.failed(wanted, provider, &error.to_string())),
                 }

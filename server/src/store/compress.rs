@@ -66,6 +66,11 @@ impl Store {
         self.task(id).map_or_else(|_| Arc::from(""), |task| task.source())
     }
 
+    /// Adds to the counters what summaries by a model cost. Nobody's lease is asked for, as the server has spent it already.
+    pub fn note_cost(&self, id: TaskId, llm_calls: u64, tokens: u64) -> Result<(), StoreError> {
+        self.task(id)?.note_cost(llm_calls, tokens)
+    }
+
     /// Remembers that compressing a view was tried and brought nothing; `over`: as what has to stay is too large alone.
     pub fn note_try(&self, id: TaskId, over: bool) -> Result<(), StoreError> {
         self.task(id)?.note_try(over);

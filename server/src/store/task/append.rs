@@ -185,23 +185,36 @@ impl Task {
 
     /// Appends an event that a caller asked for; answers what it was told before if it is a retry.
     pub(crate) fn append_event(&self, event: &Event, caller: &Caller) -> Result<(), StoreError> {
+        self.append_event_of(event, Some(caller))
+    }
+
+    /// Adds what the server has spent on the task by itself.
+    pub(crate) fn note_cost(&self, llm_calls: u64, tokens: u64) -> Result<(), StoreError> {
+        self.append_event_of(&Event::Statistics { llm_calls, tool_calls: 0, tokens, compressions: 0 }, None)
+    }
+
+    /// Appends an event; without a caller it is the server's own, which needs no lease and renews none.
+    fn append_event_of(&self, event: &Event, caller: Option<&Caller>) -> Result<(), StoreError> {
+        let request_id = caller.and_then(|caller| caller.request_id.as_ref());
         let body = event.body().map_err(|error| StoreError::io("writing an event", error.into()))?;
         let digest = Digest::of(&[event.name(), &body]);
         let mut inner = self.lock();
         let mut durability = self.durability(&inner);
-        let seen = self.seen_before(&inner, caller.request_id.as_ref(), digest)?;
+        let seen = self.seen_before(&inner, request_id, digest)?;
         let end = match seen {
             Some((_, end)) => end,
             None => {
                 self.check_writable(&inner)?;
                 self.check_running(&inner, "change it")?;
-                self.admit(&inner, caller.lease_generation)?;
+                if let Some(caller) = caller {
+                    self.admit(&inner, caller.lease_generation)?;
+                }
                 self.check_quota(&inner, body.len())?;
                 self.check_event(&mut inner, event)?;
                 if let (Event::Config { config }, Durability::Process) = (event, durability) {
                     self.raise_durability(&mut inner, config)?;
                 }
-                let request = caller.request_id.as_ref().map(|id| (id, digest));
+                let request = request_id.map(|id| (id, digest));
                 let event = self.with_counts(&mut inner, event);
                 let end = self.write_event(&mut inner, &event, request)?;
                 self.mark_dirty(&mut inner);

@@ -21,8 +21,6 @@ async fn every_provider_is_asked_in_its_own_form() {
         let reply = ask(&scene.gateway, &scene.store, scene.id, &question, &heard).await.unwrap();
         assert_eq!(reply.summary, "The port is 8080; never touch config/prod.yaml.", "{provider:?}");
         assert_eq!((reply.retain, reply.sections, reply.keep.len()), (None, None, 0));
-        let usage = reply.usage.unwrap();
-        assert!(usage.input > 100 && usage.output > 5, "{provider:?}: {usage:?}");
         let told = told.into_inner().unwrap();
         assert!(told.len() >= 2 && told.is_sorted() && told[told.len() - 1] > 10, "{told:?}");
 
@@ -99,11 +97,10 @@ async fn gaps_are_asked_for_together() {
     for provider in Provider::ALL {
         scene.says(r#"{"gaps":[{"gap":2,"summary":"An image."},{"gap":1,"summary":"The port is 8080."}]}"#);
         let question = Question { budget: 150, ..scene.question(of(provider)) };
-        let reply =
+        let summaries =
             ask_gaps(&scene.gateway, &scene.store, scene.id, &question, &[3, 1, 1], &|_| {}).await.unwrap();
         let expected = [Some("The port is 8080."), Some("An image."), None];
-        assert_eq!(reply.summaries.iter().map(Option::as_deref).collect::<Vec<_>>(), expected);
-        assert!(reply.usage.is_some());
+        assert_eq!(summaries.iter().map(Option::as_deref).collect::<Vec<_>>(), expected);
         let body = scene.body();
         let place = if provider == Provider::Ollama { &body["options"] } else { &body };
         assert_eq!(place["temperature"], 0.3, "{provider:?}");
