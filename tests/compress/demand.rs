@@ -282,6 +282,13 @@ async fn nothing_is_done_when_there_is_nothing_to_do() {
     let (done, _) = scene.compress(scene.ask("summarize")).await.unwrap();
     assert_eq!((done.compressed, done.reason.as_str(), done.generation), (false, "nothing", 0));
     assert_eq!((done.messages_before, done.messages_after, done.messages_removed), (10, 10, 0));
+    // However many have to be there, a goal that only they would reach changes nothing of it.
+    let overrides = pb::CompressionConfig { min_messages: Some(10), ..Default::default() };
+    let ask = pb::CompressRequest { overrides: Some(overrides), ..scene.ask("summarize") };
+    let request = pb::CompressRequest { target_tokens: Some(300), ..ask };
+    let (done, _) = scene.compress(request).await.unwrap();
+    assert_eq!((done.compressed, done.reason.as_str()), (false, "nothing"));
+    assert!(done.tokens_after > 300, "{done:?}");
     let window = pb::WindowConfig { messages: Some(50), ..Default::default() };
     let request = pb::CompressRequest { window: Some(window), ..scene.ask("window") };
     let (done, _) = scene.compress(request).await.unwrap();

@@ -107,7 +107,7 @@ pub(super) const KEYS: [Key; 28] = [
         },
         default: "5",
         since: SINCE,
-        about: "Messages that there must be to summarise, at least. A task may say otherwise",
+        about: "Messages that there must be to summarise, at least: fewer stay, whatever the goal. A task may say otherwise",
     },
     Key {
         name: "compression.complexity",
