@@ -33,7 +33,7 @@ async fn an_agent_is_told_what_to_summarise_and_its_summary_is_put_there() {
     assert_eq!(scene.lines().await, before);
     assert_eq!(reason(scene.compress(scene.ask("")).await), ErrorReason::RewriteInFlight);
     assert_eq!(reason(scene.begin(scene.agent("")).await), ErrorReason::RewriteInFlight);
-    scene.append(&user("meanwhile")).await;
+    let meanwhile = scene.append(&user("meanwhile")).await.tokens;
     let summary = "Parts 2 to 16 were looked at; all are short enough.";
     let commit = pb::CommitCompactionRequest {
         keep_seqs: vec![7],
@@ -51,6 +51,7 @@ async fn an_agent_is_told_what_to_summarise_and_its_summary_is_put_there() {
     assert!(done.compressed && done.summary_id == 1 && done.generation == 1, "{done:?}");
     assert_eq!((done.messages_before, done.messages_after, done.messages_removed), (21, 9, 13));
     assert!(done.tokens_after < done.tokens_before);
+    assert_eq!(done.tokens_after + meanwhile, scene.pressure().await.tokens);
     let request = pb::GetLatestSummaryRequest { task_uuid: scene.work.uuid.clone() };
     let latest = scene.api.get_latest_summary(request).await.unwrap().into_inner().summary.unwrap();
     assert_eq!((latest.model.as_str(), latest.summary.as_str()), ("my-model", summary));

@@ -300,6 +300,19 @@ async fn nothing_is_done_when_there_is_nothing_to_do() {
     assert_eq!(scene.compressed(request).await.messages_removed, 4);
 }
 
+/// What is said in the place of results that never came is in the view, and counts.
+#[tokio::test(flavor = "multi_thread")]
+async fn what_stands_for_missing_results_is_counted() {
+    let mut scene = Scene::new(100_000).await;
+    scene.talk(20).await;
+    scene.append_all(&[calls(&["a", "b", "c"]), result("a", "one of three"), user("Go on without.")]).await;
+    let done = scene.compressed(scene.ask("summarize")).await;
+    let lines = scene.lines().await;
+    assert_eq!(lines.iter().filter(|line| line.contains("[no result")).count(), 2, "{lines:#?}");
+    assert_eq!(done.tokens_after, scene.pressure().await.tokens);
+    assert_eq!(done.tokens_removed, done.tokens_before - done.tokens_after);
+}
+
 /// The system prompt alone is more than may be there: that is said, here and in the pressure.
 #[tokio::test(flavor = "multi_thread")]
 async fn what_has_to_stay_can_be_too_large() {

@@ -162,7 +162,7 @@ impl Compressor {
         let view = new_view(&looked, &made, &order);
         let compressed = publish(store, id, &view, &order).await?;
         drop(place);
-        run::tell(&mut done, &looked, made, kept, &compressed, began);
+        run::tell(&mut done, &looked, made, &compressed, began);
         self.note(store, id, &order, began.elapsed(), &Ok(done.clone()));
         Ok(done)
     }

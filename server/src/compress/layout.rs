@@ -39,6 +39,7 @@ pub(super) fn new_view(looked: &Looked, made: &Made, order: &Order) -> NewView {
         strategy: order.strategy.as_str().to_owned(),
         base: looked.outline.generation,
         seen: plan.messages,
+        message_tokens: looked.outline.message_tokens,
         covers: plan.covers,
         reason: if order.automatic { "automatic".to_owned() } else { "asked for".to_owned() },
         parts,

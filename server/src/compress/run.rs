@@ -16,7 +16,7 @@ use super::squeeze::Squeezed;
 use super::summarize::{Asker, EXTRACTIVE, Summed, Wanted};
 use super::words;
 use crate::context::{Gone, Policy, Pressure, Stage, Strategy, plain_text};
-use crate::model::{JsonKind, Literal, StoreError, SummaryRecord, TaskId};
+use crate::model::{Calibration, JsonKind, Literal, StoreError, SummaryRecord, TaskId};
 use crate::store::{Caller, Compressed, NewView, Outline, Store};
 
 /// What a summary and the line above it take at least; below it there is no point.
@@ -71,6 +71,7 @@ pub(super) struct Looked {
     pub(super) outline: Outline,
     pub(super) plan: Plan,
     pub(super) pressure: Pressure,
+    calibration: Calibration,
     /// Tokens to come down to, as counted.
     pub(super) goal: u64,
 }
@@ -91,7 +92,7 @@ impl Looked {
         // What is missing is to be summarised then, which takes room.
         let summaries = if is_summarised(order.strategy, &pressure) { goal / 10 } else { 0 };
         let plan = Plan::make(&outline, &order.policy, order.strategy, goal - summaries, usage.messages)?;
-        Ok(Self { outline, plan, pressure, goal })
+        Ok(Self { outline, plan, pressure, calibration: usage.calibration, goal })
     }
 
     pub(super) fn is_emergency(&self) -> bool {
@@ -111,7 +112,7 @@ impl Looked {
 
     /// Counted tokens as the model is told of them.
     fn told(&self, counted: u64) -> u64 {
-        scaled(counted, self.pressure.tokens, self.outline.tokens)
+        self.calibration.apply(counted)
     }
 
     pub(super) fn begun(&self, order: &Order) -> Done {
@@ -152,16 +153,12 @@ fn goal(policy: &Policy, strategy: Strategy) -> u64 {
     }
 }
 
-fn scaled(number: u64, by: u64, of: u64) -> u64 {
-    if of == 0 {
-        return number;
-    }
-    u64::try_from(u128::from(number) * u128::from(by) / u128::from(of)).unwrap_or(u64::MAX)
-}
-
 /// Tokens that the model is told of, as they are counted.
 fn counted(told: u64, counted: u64, of: u64) -> u64 {
-    if of == 0 { told } else { scaled(told, counted, of) }
+    if of == 0 {
+        return told;
+    }
+    u64::try_from(u128::from(told) * u128::from(counted) / u128::from(of)).unwrap_or(u64::MAX)
 }
 
 /// What is put into a view, and what becomes of what stays.
@@ -268,7 +265,8 @@ pub(super) async fn run(
         Gone::Gaps => fill_gaps(asker, &looked, &mut made, &wanted, kept, progress).await?,
     }
     let after = kept + made.tokens();
-    if after >= looked.outline.tokens {
+    // What stands for missing results is in neither.
+    if after >= apart.tokens + apart.kept_tokens {
         return refuse(done, if is_over { "over" } else { "not_worth_it" });
     }
     progress(Step::Publishing {
@@ -281,7 +279,7 @@ pub(super) async fn run(
     if is_over {
         block_in_place(|| store.note_try(id, true))?;
     }
-    tell(&mut done, &looked, made, kept, &compressed, began);
+    tell(&mut done, &looked, made, &compressed, began);
     Ok(done)
 }
 
@@ -291,18 +289,11 @@ pub(super) fn nothing(looked: &Looked, apart: &Apart) -> &'static str {
 }
 
 /// Tells what was done.
-pub(super) fn tell(
-    done: &mut Done,
-    looked: &Looked,
-    made: Made,
-    kept: u64,
-    compressed: &Compressed,
-    began: Instant,
-) {
+pub(super) fn tell(done: &mut Done, looked: &Looked, made: Made, compressed: &Compressed, began: Instant) {
     let gone = looked.plan.messages - count(&looked.plan);
     done.messages_after = looked.plan.messages - gone + made.literals();
     done.messages_removed = gone;
-    done.tokens_after = looked.told(kept + made.tokens());
+    done.tokens_after = looked.told(compressed.tokens);
     done.summary_id = compressed.summary_id;
     done.generation = compressed.generation;
     done.summarizer = made.summed.by;

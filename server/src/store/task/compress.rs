@@ -22,6 +22,8 @@ pub struct NewView {
     pub base: u64,
     /// Messages of that outline.
     pub seen: u64,
+    /// Tokens of all messages of the log then.
+    pub message_tokens: u64,
     /// The last message it speaks for; the end of a closed group.
     pub covers: u64,
     /// Why.
@@ -39,6 +41,8 @@ pub struct Compressed {
     pub generation: u64,
     /// The newest summary in it that is new; 0: none.
     pub summary_id: u64,
+    /// Tokens of the new view, as counted, without those of messages that the outline did not have.
+    pub tokens: u64,
 }
 
 /// What the last try to compress has found.
@@ -76,7 +80,10 @@ impl Task {
             task.plan_settled(inner, &rewrite)
         })?;
         self.note_try(false);
-        Ok(Compressed { generation, summary_id: summary_id.get() })
+        let mut inner = self.lock();
+        let meanwhile = inner.state.tally.message_tokens.saturating_sub(new.message_tokens);
+        let tokens = inner.view_tokens().saturating_sub(meanwhile);
+        Ok(Compressed { generation, summary_id: summary_id.get(), tokens })
     }
 
     /// The newest rewrite, if everything since `base` was a trim: then messages stand where they stood.

@@ -24,6 +24,8 @@ pub struct Outline {
     pub closed: bool,
     /// Tokens of the view, as counted.
     pub tokens: u64,
+    /// Tokens of all messages of the log.
+    pub message_tokens: u64,
     /// Messages that are pinned.
     pub pins: BTreeSet<u64>,
     /// How tokens are counted.
@@ -95,6 +97,7 @@ impl Task {
             last_seq: inner.state.last_seq,
             closed: view.is_some_and(|view| view.state().open_calls.is_empty()),
             tokens,
+            message_tokens: inner.state.tally.message_tokens,
             pins: inner.state.pins.clone(),
             counter: self.counter.get(),
             lease: inner.state.lease.as_ref().map_or(0, |lease| lease.generation),
