@@ -213,7 +213,8 @@ async fn what_a_summary_costs_is_counted_and_calibrates_nothing() {
         let (done, _) = scene.compress(&work, provider, |_| {}).await;
         assert_eq!((done.summarizer.as_str(), scene.fake.requests().len()), (provider, 2), "{done:?}");
         // The fake charges a token for every four bytes that were begun.
-        let read = scene.fake.requests().iter().map(|asked| asked["bytes"].as_u64().unwrap() / 4 + 1).sum::<u64>();
+        let read =
+            scene.fake.requests().iter().map(|asked| asked["bytes"].as_u64().unwrap() / 4 + 1).sum::<u64>();
         let written = said.iter().map(|text| text.len() as u64 / 4 + 1).sum::<u64>();
         let cost = (2, read + written);
         assert_eq!(scene.cost(&work).await, cost, "{provider}");

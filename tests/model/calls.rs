@@ -4,28 +4,64 @@ use contextstore::model::{
     Durability, Event, Holder, InstanceId, Plan, RequestId, StoreError, SummaryRecord, TaskConfig, TaskId,
     TaskKey, ToolCall, ToolStatus, json::Json,
 };
-use contextstore::store::{Append, Caller, NewRewrite, StartTask, Store};
+use contextstore::store::{Append, Caller, ForkTask, NewRewrite, StartTask, Store};
 
 use super::task::{Config, LOG, Message, PLANS, Request, Rewrite, TOOLS};
 
 /// What is asked of a task.
 #[derive(Debug, Clone)]
 pub(crate) enum Call {
-    Start { instance: &'static str, config: Config },
+    Start {
+        instance: &'static str,
+        config: Config,
+    },
+    /// Makes the task out of another.
+    Fork {
+        from: TaskId,
+        at_seq: u64,
+        instance: &'static str,
+    },
     Append(Box<Message>),
-    Usage { tokens: u64, tools: u64 },
-    Statistics { llm: u64, tools: u64, tokens: u64, compressions: u64 },
-    Pin { seq: u64, pinned: bool },
+    Usage {
+        tokens: u64,
+        tools: u64,
+    },
+    Statistics {
+        llm: u64,
+        tools: u64,
+        tokens: u64,
+        compressions: u64,
+    },
+    Pin {
+        seq: u64,
+        pinned: bool,
+    },
     Configure(Config),
-    Tool { success: bool, result: Option<String> },
-    Plan { kind: String, content: String },
-    Rewrite { rewrite: Rewrite, summaries: Vec<SummaryRecord> },
+    Tool {
+        success: bool,
+        result: Option<String>,
+    },
+    Plan {
+        kind: String,
+        content: String,
+    },
+    Rewrite {
+        rewrite: Rewrite,
+        summaries: Vec<SummaryRecord>,
+    },
     Undo,
     Rewind(u64),
     Pause,
-    Resume { instance: &'static str },
-    Complete { summary: Option<String> },
-    Fail { error: String, summary: Option<String> },
+    Resume {
+        instance: &'static str,
+    },
+    Complete {
+        summary: Option<String>,
+    },
+    Fail {
+        error: String,
+        summary: Option<String>,
+    },
     Delete,
     Renew,
 }
@@ -112,6 +148,12 @@ impl Op {
                 })?;
                 assert_eq!(started.id, id);
                 Ok(vec![started.lease_generation, u64::from(started.created)])
+            }
+            Call::Fork { from, at_seq, instance } => {
+                let (from, at_seq, holder) = (*from, *at_seq, holder(instance));
+                let forked = store.fork_task(ForkTask { from, at_seq, id: Some(id), holder, request_id })?;
+                assert_eq!(forked.id, id);
+                Ok(vec![forked.lease_generation, u64::from(forked.created)])
             }
             Call::Append(message) => {
                 let append = Append { message: message.sent(), caller };

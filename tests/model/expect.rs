@@ -1,7 +1,9 @@
 //! What must come of a call: the rules of the store, said once more and as simply as can be.
 
 use contextstore::context::count_tokens;
-use contextstore::model::{Durability, LiteralKind, Role, Segment, Status, SummaryRecord, json::Json};
+use contextstore::model::{
+    Durability, LiteralKind, Role, Segment, Status, SummaryRecord, TaskId, json::Json,
+};
 
 use super::calls::{Call, Op, config_text, holder};
 use super::task::{Config, LOG, Line, Request, Rewrite, State, Task, What};
@@ -59,6 +61,7 @@ impl World {
         let Some(task) = self.tasks.get(&op.id).cloned() else {
             return match &op.call {
                 Call::Start { instance, config } => self.expect_create(op, instance, config),
+                Call::Fork { from, at_seq, instance } => self.expect_fork(op, *from, *at_seq, instance),
                 _ => Expected::refused("ERROR_REASON_TASK_NOT_FOUND"),
             };
         };
@@ -71,6 +74,9 @@ impl World {
                 return Expected::refused("ERROR_REASON_REQUEST_ID_REUSED");
             }
             return self.expect_again(op, &task, line, request.told);
+        }
+        if let Call::Fork { .. } = op.call {
+            return Expected::refused("ERROR_REASON_TASK_EXISTS");
         }
         let wrong_status = match op.call {
             Call::Delete => false,
@@ -108,8 +114,7 @@ impl World {
 
     fn expect_create(&mut self, op: &Op, instance: &'static str, config: &Config) -> Expected {
         self.renew(op.id);
-        let body = format!(",\"uuid\":\"{}\",\"format_version\":1", op.id);
-        let started = Line::new(What::Started, body);
+        let started = Line::started(op.id);
         let lease = lease_line(1, instance, "start", op.request(1));
         let task = Task {
             id: op.id,
@@ -122,11 +127,39 @@ impl World {
         Expected { told: Ok(vec![1, 1]), effect: Effect::Create(Box::new(task)), synced: true, seen: None }
     }
 
+    /// The first messages of another task, whatever became of that, and then a life of its own.
+    fn expect_fork(&mut self, op: &Op, from: TaskId, at_seq: u64, instance: &'static str) -> Expected {
+        let Some(source) = self.tasks.get(&from) else {
+            return Expected::refused("ERROR_REASON_TASK_NOT_FOUND");
+        };
+        let last = source.state().last_seq;
+        if at_seq > last {
+            return Expected::refused("ERROR_REASON_MESSAGE_NOT_FOUND");
+        }
+        let at_seq = if at_seq == 0 { last } else { at_seq };
+        let mut task = Task {
+            id: op.id,
+            config: source.config.clone(),
+            logs: source.forked(op.id, at_seq),
+            safe: [0; 3],
+            metadata: None,
+            told: false,
+        };
+        let generation = task.state().generation + 1;
+        let body = format!(",\"from\":\"{from}\",\"at_seq\":{at_seq}");
+        task.logs[LOG].push(Line::new(What::Forked, body));
+        task.logs[LOG].push(lease_line(generation, instance, "start", op.request(generation)));
+        self.renew(op.id);
+        let effect = Effect::Create(Box::new(task));
+        Expected { told: Ok(vec![generation, 1]), effect, synced: true, seen: None }
+    }
+
     /// A retry: it is told what the first call was told, and nothing changes.
     fn expect_again(&self, op: &Op, task: &Task, line: usize, told: u64) -> Expected {
         let view = task.view(None);
         let (told, synced) = match op.call {
             Call::Start { .. } => (vec![told, u64::from(told == 1)], true),
+            Call::Fork { .. } => (vec![told, 1], true),
             Call::Append(_) => {
                 let state = task.state();
                 (vec![told, 1, state.calibrated(view.tokens), state.view_generation()], false)
@@ -157,7 +190,7 @@ impl World {
         };
         let seq = state.last_seq;
         match &op.call {
-            Call::Start { .. } => unreachable!("it has its own rules"),
+            Call::Start { .. } | Call::Fork { .. } => unreachable!("it has its own rules"),
             Call::Append(message) => {
                 let told = op.request(seq + 1);
                 let body = message.body(op.request.as_deref());

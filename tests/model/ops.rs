@@ -12,6 +12,8 @@ use super::task::{Config, Request, Rewrite, State, Task};
 use super::words::{self, one_in};
 use super::world::{Danger, Effect, Stop, World};
 
+/// Beyond that nothing is forked.
+const MOST_TASKS: usize = 5;
 const INSTANCES: [&str; 3] = ["ann", "bob", "cid"];
 
 impl World {
@@ -143,6 +145,20 @@ impl World {
         op
     }
 
+    /// A fork of a random task at a random message, now and then where there is none, or to where a task is.
+    fn random_fork(&mut self, ids: &[TaskId]) -> Op {
+        let rng = &mut self.rng;
+        let from = ids[rng.usize(..ids.len())];
+        let taken = one_in(rng, 8);
+        let id =
+            if taken { ids[rng.usize(..ids.len())] } else { TaskId::from(Uuid::from_u128(rng.u128(1..))) };
+        let beyond = u64::from(one_in(rng, 8));
+        let at_seq = rng.u64(..=self.tasks[&from].state().last_seq + beyond);
+        let call = Call::Fork { from, at_seq, instance: INSTANCES[rng.usize(..3)] };
+        let request = rng.bool().then(|| format!("r{}", rng.u32(..)));
+        Op { id, call, request, lease: 0 }
+    }
+
     /// An id that a call of the same log had.
     fn used_request(&mut self, op: &Op) -> Option<String> {
         let lines = &self.tasks.get(&op.id)?.logs[op.log()];
@@ -182,6 +198,15 @@ impl World {
             25..=29 if !done.is_empty() => {
                 let op = done[self.rng.usize(..done.len())].clone();
                 self.perform(&op, Danger::None);
+            }
+            30..=35 if !ids.is_empty() && ids.len() < MOST_TASKS => {
+                let op = self.random_fork(&ids);
+                let danger = [Danger::None, Danger::None, Danger::Death, Danger::Death, Danger::Error]
+                    [self.rng.usize(..5)];
+                self.perform(&op, danger);
+                if op.request.is_some() {
+                    done.push(op);
+                }
             }
             _ => {
                 let mut op = self.random_op(id);

@@ -185,6 +185,7 @@ pub(crate) enum What {
     Usage { input: u64, counted: u64 },
     Statistics { llm: u64, tools: u64, tokens: u64, compressions: u64 },
     Pin { seq: u64, pinned: bool },
+    Forked,
     Tool { success: bool },
     Plan { kind: String, content: String },
 }
@@ -215,6 +216,10 @@ impl Line {
         Self { what, body, request: None, text: String::new() }
     }
 
+    pub(crate) fn started(id: TaskId) -> Self {
+        Self::new(What::Started, format!(",\"uuid\":\"{id}\",\"format_version\":1"))
+    }
+
     pub(crate) fn asked(mut self, request: Option<Request>) -> Self {
         self.request = request;
         self
@@ -230,7 +235,8 @@ impl Line {
     }
 
     fn time(&self) -> chrono::DateTime<chrono::Utc> {
-        let (_, rest) = self.text.split_once("\"timestamp\":\"").unwrap();
+        let key = if matches!(self.what, What::Plan { .. }) { "created_at" } else { "timestamp" };
+        let (_, rest) = self.text.split_once(&format!("\"{key}\":\"")).unwrap();
         rest.split_once('"').unwrap().0.parse().unwrap()
     }
 }
@@ -277,6 +283,31 @@ pub(crate) struct State {
 }
 
 impl Task {
+    /// The lines that a fork begins with: those before the message after its last, but that the first is its own, and
+    /// records from before that time, without the ids of their calls.
+    pub(crate) fn forked(&self, id: TaskId, at_seq: u64) -> [Vec<Line>; 3] {
+        let mut seq = 0;
+        let next = self.logs[LOG].iter().position(|line| {
+            seq += u64::from(matches!(line.what, What::Message(_)));
+            seq > at_seq
+        });
+        let until = next.map(|next| self.logs[LOG][next].time());
+        let mut log = self.logs[LOG][..next.unwrap_or(self.logs[LOG].len())].to_vec();
+        log[0] = Line::started(id);
+        for line in &mut log {
+            line.request = None;
+        }
+        let records = |log: &[Line]| {
+            let old = log.iter().take_while(|line| until.is_none_or(|until| line.time() < until));
+            let nameless = |line: &Line| {
+                let body = line.body.split_once(",\"request_id\":").map_or(&*line.body, |(body, _)| body);
+                Line::new(line.what.clone(), body.to_owned())
+            };
+            old.map(nameless).collect()
+        };
+        [log, records(&self.logs[TOOLS]), records(&self.logs[PLANS])]
+    }
+
     /// Tokens of a message.
     pub(crate) fn tokens_of(&self, seq: u64) -> u64 {
         self.messages()[usize::try_from(seq - 1).unwrap()].tokens
@@ -364,6 +395,10 @@ impl Task {
                     state.tokens += tokens;
                     state.compressions += compressions;
                 }
+                What::Forked => {
+                    (state.status, state.lease) = (Some(Status::Running), None);
+                    (state.error, state.final_summary) = (None, None);
+                }
                 What::Pin { seq, pinned: true } => {
                     state.pins.insert(*seq);
                 }
@@ -409,7 +444,9 @@ impl Task {
         let (state, view) = (self.state(), self.view(None));
         let metadata = self.metadata.clone().unwrap();
         let (first, last) = (self.logs[LOG].first().unwrap(), self.logs[LOG].last().unwrap());
-        let ended = self.logs[LOG].iter().find(|line| {
+        // What a fork was copied from may have ended.
+        let own = self.logs[LOG].iter().rposition(|line| line.what == What::Forked).unwrap_or(0);
+        let ended = self.logs[LOG][own..].iter().find(|line| {
             matches!(&line.what, What::Status { status: Status::Completed | Status::Failed, .. })
         });
         let holder = state.holder.clone().unwrap();

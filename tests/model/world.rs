@@ -143,6 +143,10 @@ impl World {
 
     /// Looks whether a call that failed has left the logs as they were.
     pub(crate) fn check_unchanged(&mut self, id: TaskId) {
+        if !self.tasks.contains_key(&id) {
+            assert_eq!(self.folder(id), None, "{id} is there after a call that failed");
+            return;
+        }
         for log in [LOG, TOOLS, PLANS] {
             let path = self.log_path(id, log);
             let found = lines_of(&self.sim, &path, true).0;
@@ -189,14 +193,17 @@ impl World {
 
     fn settle_created(&mut self, id: TaskId) {
         let dir = self.folder(id).unwrap().task(id);
-        let found = lines_of(&self.sim, &dir.join(layout::MESSAGES), true).0;
         let metadata = self.sim.read_file(&dir.join(layout::METADATA)).unwrap();
-        let task = self.tasks.get_mut(&id).unwrap();
-        task.metadata = Some(serde_json::from_slice(&metadata).unwrap());
-        let lines = std::mem::take(&mut task.logs[LOG]);
-        assert_eq!(found.len(), lines.len());
-        take_lines(task, LOG, &found, lines);
-        task.safe[LOG] = task.logs[LOG].len();
+        self.tasks.get_mut(&id).unwrap().metadata = Some(serde_json::from_slice(&metadata).unwrap());
+        for log in [LOG, TOOLS, PLANS] {
+            let path = self.log_path(id, log);
+            let found = lines_of(&self.sim, &path, true).0;
+            let task = self.tasks.get_mut(&id).unwrap();
+            let lines = std::mem::take(&mut task.logs[log]);
+            assert_eq!(found.len(), lines.len(), "lines of {path}");
+            take_lines(task, log, &found, lines);
+            task.safe[log] = task.logs[log].len();
+        }
     }
 
     /// The folder a task is in; there must not be two.
@@ -301,6 +308,7 @@ pub(crate) fn take_lines(task: &mut Task, log: usize, found: &[String], new: Vec
         let number = if log == LOG { task.state().last_seq } else { task.logs[log].len() as u64 };
         check_line(&line, log, number, text, offset);
         offset += text.len() as u64 + 1;
+        assert!(line.text.is_empty() || line.text == *text, "a copy is another line:\n{}\n{text}", line.text);
         line.text.clone_from(text);
         task.logs[log].push(line);
     }
@@ -327,6 +335,7 @@ fn check_line(line: &Line, log: usize, before: u64, text: &str, offset: u64) {
         What::Usage { .. } => event("usage"),
         What::Statistics { .. } => event("statistics"),
         What::Pin { .. } => event("pin"),
+        What::Forked => event("forked"),
     };
     assert_eq!(log == TOOLS, matches!(line.what, What::Tool { .. }));
     let rest = covered.strip_prefix(&head).unwrap_or_else(|| panic!("{text}\ndoes not begin with {head}"));
