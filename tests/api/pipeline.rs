@@ -15,7 +15,8 @@ use tokio_stream::wrappers::ReceiverStream;
 use tonic::Code;
 
 use crate::server::{DEADLINE, TestServer, eventually};
-use crate::wire::{Api, Work, all, api, reason, say, start, task, why};
+use crate::trace::Sabotage;
+use crate::wire::{Api, Work, all, api, reason, say, start, start_as, task, why};
 
 /// What AppendMessages takes.
 pub(crate) fn piped(request: pb::AppendMessageRequest) -> pb::AppendMessagesRequest {
@@ -231,6 +232,36 @@ async fn comes_to_rest(api: &Api, work: &Work) -> u64 {
         assert!(Instant::now() < end, "it grows and grows: {last}");
     }
     last
+}
+
+/// There is always one more to sync, and so never a pause in what is answered: the first is acknowledged all the same, long
+/// before the last is synced.
+#[tokio::test(flavor = "multi_thread")]
+async fn what_is_durable_is_acknowledged_while_more_is_synced() {
+    let server = TestServer::start().await;
+    let mut api = api(&server).await;
+    let config = pb::TaskConfig { durability: "each".to_owned(), ..Default::default() };
+    let work = start_as(&mut api, pb::StartTaskRequest { config: Some(config), ..Default::default() }).await;
+    let log = server.running(&work.uuid).join("messages.jsonl");
+    let _slow = Sabotage::begin(server.pid(), "fdatasync:delay_enter=50000", Some(&log));
+    const MESSAGES: usize = 40;
+    let requests: Vec<_> =
+        (0..MESSAGES).map(|number| piped(work.say(&format!("message {number}")))).collect();
+    let mut acks = api.append_messages(tokio_stream::iter(requests)).await.unwrap().into_inner();
+    let (arrived, mut arrivals) = mpsc::channel(MESSAGES);
+    let reading = tokio::spawn(async move {
+        while let Some(ack) = acks.message().await.unwrap() {
+            arrived.send(ack.seq).await.unwrap();
+        }
+    });
+    assert_eq!(arrivals.recv().await, Some(1));
+    // A call there and back is shorter than all those syncs.
+    task(&mut api, &work).await;
+    assert!(arrivals.len() < MESSAGES - 1, "the first response came with the last");
+    for seq in 2..=MESSAGES as u64 {
+        assert_eq!(arrivals.recv().await, Some(seq));
+    }
+    reading.await.unwrap();
 }
 
 #[tokio::test(flavor = "multi_thread")]

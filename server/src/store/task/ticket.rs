@@ -5,7 +5,7 @@ use std::io;
 use std::sync::Arc;
 
 use tokio::runtime::{Handle, RuntimeFlavor};
-use tokio::task::{block_in_place, coop::consume_budget};
+use tokio::task::block_in_place;
 
 use crate::context::is_ready;
 use crate::infra::fs::File;
@@ -42,7 +42,12 @@ impl Pending {
 
     /// Whether there is nothing to wait for.
     pub fn is_durable(&self) -> bool {
-        self.ticket.durability == Durability::Process || self.ticket.commit.durable() >= self.ticket.end
+        match self.ticket.durability {
+            Durability::Process => true,
+            Durability::Group => self.ticket.commit.durable() >= self.ticket.end,
+            // It has a sync of its own, whoever synced before.
+            Durability::Each => false,
+        }
     }
 
     /// Waits as a task of a multi-threaded runtime.
@@ -155,8 +160,6 @@ async fn synced(
             Step::Lead => {
                 in_place.wait(commit.last_sync(), || commit.lead(file));
                 alone = false;
-                // Whoever syncs again and again lets others run now and then.
-                consume_budget().await;
             }
         }
     }
