@@ -221,6 +221,7 @@ fn damage_of_what_was_acknowledged_is_set_apart_and_the_rest_is_fine() {
     let log = place.running("messages.jsonl");
     let mut bytes = fs::read(&log).unwrap();
     bytes[1000] ^= 1;
+    let line = bytes[..1000].iter().rposition(|byte| *byte == b'\n').unwrap() + 1;
     fs::write(&log, bytes).unwrap();
     let (code, said) = place.doctor(&[]);
     assert_eq!(code, 1, "{said}");
@@ -231,6 +232,10 @@ fn damage_of_what_was_acknowledged_is_set_apart_and_the_rest_is_fine() {
     let (code, said) = place.doctor(&["--repair"]);
     // Somebody has to look at it, so it stays an alarm.
     assert_eq!(code, 1, "{said}");
+    // The one place that is told is that of the line.
+    let (_, again) = place.doctor(&[]);
+    let told = format!("messages.jsonl: at byte {line}: the checksum does not match; it was acknowledged");
+    assert!(again.contains(&told) && again.matches("byte").count() == 1, "{told}: {again}");
     assert!(said.contains("set apart: ") && said.contains("1 thing for your attention"), "{said}");
     assert!(!log.exists());
     // What lies before the damage can be read.

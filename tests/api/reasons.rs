@@ -321,6 +321,12 @@ async fn failing(
     let sabotage = Sabotage::begin(server.pid(), inject, Some(&file));
     let why = act(&mut api, &work).await;
     drop(sabotage);
+    if inject.ends_with("=EIO") {
+        // Whoever runs the server finds the place and the cause in its log.
+        let (log, place) = (server.log(), format!("running/{}", work.uuid));
+        let told = |line: &str| line.contains(&place) && line.contains("Input/output error (os error 5)");
+        assert!(log.lines().any(told), "{place}: {log}");
+    }
     // Once that is over it goes on, and nothing of the call was kept.
     assert_eq!(say(&mut api, &work, "after").await, 2);
     How::Call(why, data)
@@ -526,7 +532,7 @@ async fn forbidden() -> How {
 #[tokio::test(flavor = "multi_thread")]
 async fn every_reason_is_given_with_its_code_and_its_data() {
     let reasons: Vec<ErrorReason> = (0..).map_while(|number| ErrorReason::try_from(number).ok()).collect();
-    assert_eq!(reasons.len(), 41);
+    assert_eq!(reasons.len(), 42);
     let mut never = Vec::new();
     for reason in reasons {
         match Box::pin(provoke(reason)).await {

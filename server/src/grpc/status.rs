@@ -1,6 +1,7 @@
 //! The one error table: what went wrong, as a gRPC code with a reason, its data, and whether a retry helps.
 
 use std::collections::HashMap;
+use std::io::ErrorKind;
 use std::time::Duration;
 
 use contextstore_proto::ERROR_DOMAIN;
@@ -100,7 +101,10 @@ impl From<Refusal> for Status {
                 let pause = retry_after.unwrap_or(Duration::from_secs(1)).max(Duration::from_millis(1));
                 retry(fault(Code::Unavailable, R::ProviderFailed, data), pause)
             }
-            Refusal::Internal(_) => fault(Code::Internal, R::Internal, vec![]),
+            Refusal::Internal(_) => {
+                tracing::error!(error = words, "a call failed");
+                fault(Code::Internal, R::Internal, vec![])
+            }
         }
     }
 }
@@ -192,6 +196,11 @@ impl From<StoreError> for Status {
             E::Catalog { problem } => (Code::Unavailable, vec![text("problem", problem)], soon),
             E::Io { action, .. } => (Code::Unavailable, vec![text("action", action)], soon),
         };
+        // Whoever runs the server has to know of it. A write that fails is noted where it fails, for all who wait for it.
+        let is_cut_off = matches!(&error, E::Io { source, .. } if source.kind() == ErrorKind::Interrupted);
+        if matches!(error, E::Io { .. } | E::Catalog { .. } | E::Damaged { .. }) && !is_cut_off {
+            tracing::error!(error = in_full(&error), "a call failed");
+        }
         let violation = if let E::Invalid(invalid) = &error { Some(invalid) } else { None };
         let status = fault(code, error.reason(), in_full(&error), data, violation);
         pause.map_or(status.clone(), |pause| retry(status, pause))

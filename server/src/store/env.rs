@@ -10,7 +10,7 @@ use std::time::Duration;
 use crate::catalog::Catalog;
 use crate::context::{BreakerConfig, Breakers, ServerPolicy};
 use crate::infra::clock::Clock;
-use crate::infra::fs::Fs;
+use crate::infra::fs::{Fs, StorePath};
 use crate::infra::in_place::InPlace;
 use crate::log::Signal;
 use crate::model::{Durability, StoreError, TaskId, TokenCounter};
@@ -155,7 +155,7 @@ impl Env {
     }
 
     /// Takes note that a task could not be written. One bad file can be bad luck; two are a bad disk.
-    pub(crate) fn note_failed(&self, id: TaskId, error: &io::Error) {
+    pub(crate) fn note_failed(&self, id: TaskId, path: &StorePath, error: &io::Error) {
         let full = matches!(error.kind(), io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded);
         let mut failed = lock(&self.failed);
         if !full {
@@ -164,7 +164,7 @@ impl Env {
         self.note_undone();
         // Its row may count what was taken back.
         self.note_dirty(id);
-        tracing::error!(%id, %error, "a log could not be written; what was not durable was taken back");
+        tracing::error!(%id, %path, %error, "a log could not be written; what was not durable was taken back");
         if failed.len() >= 2 {
             let reason = format!("{} tasks could not be written, last {id}: {error}", failed.len());
             tracing::error!(reason, "no more writes are taken");

@@ -59,7 +59,7 @@ impl fmt::Display for Finding {
         };
         write!(f, "{word}: {}: ", self.path)?;
         if self.offset > 0 {
-            write!(f, "byte {}: ", self.offset)?;
+            write!(f, "at byte {}: ", self.offset)?;
         }
         f.write_str(&self.problem)
     }
@@ -237,12 +237,11 @@ impl Doctor<'_> {
             let note = files::read_small(self.env.fs.as_ref(), &path.join(layout::QUARANTINE_NOTE), 1 << 16);
             let why = note.ok().flatten().and_then(|bytes| {
                 let note: serde_json::Value = serde_json::from_slice(&bytes).ok()?;
-                Some(format!(
-                    "{}, byte {}: {}",
-                    note["file"].as_str()?,
-                    note["offset"],
-                    note["problem"].as_str()?
-                ))
+                let (file, problem) = (note["file"].as_str()?, note["problem"].as_str()?);
+                Some(match note["offset"].as_u64()? {
+                    0 => format!("{file}: {problem}"),
+                    offset => format!("{file}: at byte {offset}: {problem}"),
+                })
             });
             let why = why.unwrap_or_else(|| "nothing says why".to_owned());
             let problem = format!("is in quarantine ({why}); it can be read, and is yours to move or remove");

@@ -165,12 +165,7 @@ impl Doctor<'_> {
             match found.line(kind) {
                 Ok(line) => {
                     if let Err(damage) = take(offset, found.end, &line) {
-                        self.tell(
-                            Some(id),
-                            path.to_string(),
-                            &format!("is damaged at {damage}"),
-                            Cure::Quarantine,
-                        );
+                        self.damage(id, path, damage.offset, &damage.problem);
                         return Ok(None);
                     }
                     durable = durable.max(line.durable_to);
@@ -178,9 +173,7 @@ impl Doctor<'_> {
                 Err(bad) => {
                     let verdict = check_tail(kind, &file, offset, len, durable).map_err(failed)?;
                     if verdict == Verdict::Acknowledged {
-                        let problem =
-                            format!("is damaged at byte {offset}, where it was acknowledged: {bad}");
-                        self.tell(Some(id), path.to_string(), &problem, Cure::Quarantine);
+                        self.damage(id, path, offset, &format!("{bad}; it was acknowledged"));
                         return Ok(None);
                     }
                     if self.seen.in_use_by.is_none() {

@@ -70,6 +70,7 @@ impl Task {
                 (end, records.writer.as_ref().map(|writer| Arc::clone(writer.file())), records.file_name())
             }
         };
+        let path = inner.path(self.id, name.clone());
         drop(inner);
         let misplaced = || InvalidField::new("resume_token", format!("is not the end of a line of {name}"));
         if offset > end {
@@ -78,13 +79,13 @@ impl Task {
         if let Some(file) = file.as_ref().filter(|_| offset > 0) {
             let mut before = [0];
             let read = file.read_at(&mut before, offset - 1);
-            let read = read.map_err(|error| StoreError::io(format!("reading {name}"), error))?;
+            let read = read.map_err(|error| StoreError::io(format!("reading {path}"), error))?;
             if read != 1 || before != *b"\n" {
                 return Err(misplaced().into());
             }
         }
         let lines = file.map(|file| Forward::new(file, offset, end));
-        Ok(LineReader::whole(kind, name.to_string(), lines))
+        Ok(LineReader::whole(kind, path.to_string(), lines))
     }
 
     /// Lines of `summaries.jsonl`.

@@ -275,7 +275,7 @@ impl Task {
                     log.cut_back(&error);
                 }
             }
-            self.env.note_failed(self.id, &error);
+            self.env.note_failed(self.id, &inner.folder.task(self.id), &error);
         }
         // Some file systems find room only when they write back.
         match error.kind() {
@@ -423,8 +423,9 @@ impl Inner {
     }
 
     fn source_to(&self, end: u64) -> Source {
+        let path = self.state.uuid.map(|id| self.path(id, layout::MESSAGES));
         Source {
-            path: layout::MESSAGES.to_string(),
+            path: path.map_or_else(|| layout::MESSAGES.to_string(), |path| path.to_string()),
             file: Arc::clone(self.log.file()),
             end,
             index: self.index.clone(),

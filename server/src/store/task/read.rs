@@ -26,6 +26,8 @@ pub struct CurrentReader {
     pub total_bytes: u64,
     offset: u64,
     bytes: Bytes,
+    /// What it is read from, for errors.
+    path: String,
 }
 
 #[derive(Debug)]
@@ -68,7 +70,7 @@ impl CurrentReader {
         }
         let read = match file.read_cached_at(chunk, self.offset) {
             Ok(read) => read.filter(|read| *read > 0)?,
-            Err(error) => return Some(Err(StoreError::io("reading current.jsonl", error))),
+            Err(error) => return Some(Err(StoreError::io(format!("reading {}", self.path), error))),
         };
         chunk.truncate(read);
         self.offset += read as u64;
@@ -90,11 +92,10 @@ impl CurrentReader {
         match &mut self.bytes {
             Bytes::File(file) => {
                 chunk.resize(want, 0);
-                let read = file
-                    .read_at(chunk, self.offset)
-                    .map_err(|error| StoreError::io("reading current.jsonl", error))?;
+                let failed = |error| StoreError::io(format!("reading {}", self.path), error);
+                let read = file.read_at(chunk, self.offset).map_err(failed)?;
                 if read == 0 {
-                    return Err(StoreError::io("reading current.jsonl", io::ErrorKind::UnexpectedEof.into()));
+                    return Err(failed(io::ErrorKind::UnexpectedEof.into()));
                 }
                 chunk.truncate(read);
             }
@@ -235,6 +236,7 @@ impl Task {
                 total_bytes: inner.shown.view_len,
                 offset: 0,
                 bytes: Bytes::File(Arc::clone(&view.file)),
+                path: inner.path(self.id, layout::CURRENT).to_string(),
             });
         }
         let rewrite = inner.state.rewrite.clone();
@@ -246,8 +248,15 @@ impl Task {
     /// Folds into a file without a name and reads that; where nothing can be written, folds while reading.
     fn folded(&self, source: Source, rewrite: Option<Rewrite>, to: u64) -> Result<CurrentReader, StoreError> {
         let generation = rewrite.as_ref().map_or(0, |rewrite| rewrite.ordinal);
-        let reader =
-            |bytes, total_bytes| CurrentReader { generation, last_seq: to, total_bytes, offset: 0, bytes };
+        let path = format!("a view of {}", source.path);
+        let reader = |bytes, total_bytes| CurrentReader {
+            generation,
+            last_seq: to,
+            total_bytes,
+            offset: 0,
+            bytes,
+            path,
+        };
         if self.env.read_only().is_none()
             && let Ok((file, len)) = self.spool(Fold::new(source.clone(), rewrite.clone(), to))
         {
@@ -294,7 +303,7 @@ impl Task {
         let last = inner.shown.last_seq;
         drop(inner);
         let from = last.saturating_sub(count) + 1;
-        let failed = |error| StoreError::io("reading messages.jsonl", error);
+        let failed = |error| StoreError::io(format!("reading {}", source.path), error);
         let mut back = Backward::new(Arc::clone(&source.file), source.end);
         let mut start = source.end;
         while let Some((offset, bytes)) = back.previous().map_err(failed)? {
@@ -356,13 +365,13 @@ impl Task {
         let Some(file) = inner.plans.writer.as_ref().map(|writer| Arc::clone(writer.file())) else {
             return Ok(None);
         };
+        let path = inner.path(self.id, layout::PLANS);
         drop(inner);
-        let failed = |error| StoreError::io("reading planning.jsonl", error);
+        let failed = |error| StoreError::io(format!("reading {path}"), error);
         let Some((offset, bytes)) = Backward::new(file, end).previous().map_err(failed)? else {
             return Ok(None);
         };
-        let damaged =
-            |problem: String| StoreError::Damaged { path: layout::PLANS.to_string(), offset, problem };
+        let damaged = |problem: String| StoreError::Damaged { path: path.to_string(), offset, problem };
         let line = Line::parse(LogKind::Plans, &bytes).map_err(|bad| damaged(bad.to_string()))?;
         let Head::Record { number } = line.head else { return Ok(None) };
         let plan = Plan::parse(line.text).map_err(damaged)?;

@@ -230,7 +230,8 @@ impl Task {
         }
         let dir = inner.folder.task(self.id);
         let trusted = mark.clean || mark.boot_id == self.env.boot_id;
-        let failed = |error| StoreError::io("reading the view", error);
+        let place = dir.clone();
+        let failed = |error| StoreError::io(format!("reading the view in {place}"), error);
         let state = &mark.state;
         let Some(file) =
             open_checked(fs, &dir.join(CURRENT), state.len, state.crc, trusted).map_err(failed)?
