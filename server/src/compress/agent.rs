@@ -8,8 +8,10 @@ use uuid::Uuid;
 
 use super::apart::Apart;
 use super::layout::new_view;
+use super::looked::{self, Looked};
+use super::made::{Made, take_summary};
 use super::prompt::{Purpose, Wanted};
-use super::run::{self, Done, Looked, Made, Order, publish, take_summary};
+use super::run::{self, Done, Order, publish};
 use super::squeeze::Squeezed;
 use super::summarize::Summed;
 use super::{Compressor, Material, Place, UnderWay, gate};
@@ -80,7 +82,7 @@ impl Begun {
     fn check(&self, commit: &Commit) -> Result<(), String> {
         let counter = self.looked.outline.counter;
         let whole = format!("{}\n{}", commit.summary, commit.retain);
-        let replaced = self.apart.tokens.saturating_sub(run::AROUND).max(1);
+        let replaced = self.apart.tokens.saturating_sub(looked::AROUND).max(1);
         gate::check(&whole, (replaced, self.budget, self.looked.room(self.kept)), &self.apart.refs, counter)
     }
 }
@@ -98,11 +100,11 @@ impl Compressor {
         let apart = Arc::new(Apart::set(store, id, &looked.outline, &looked.plan.stays())?);
         let too_few = apart.messages < order.policy.min_messages.max(1);
         if too_few || looked.plan.gone != Gone::Summary {
-            return Err(StoreError::NothingToSummarize { id, why: run::nothing(&looked, &apart) });
+            return Err(StoreError::NothingToSummarize { id, why: looked::nothing(&looked, &apart) });
         }
-        let squeezed = run::make_room(&looked, &apart, apart.kept_tokens)?;
+        let squeezed = looked::make_room(&looked, &apart, apart.kept_tokens)?;
         let kept = apart.kept_tokens - squeezed.saved;
-        let budget = run::summary_budget(&order.policy, &looked, &apart, kept);
+        let budget = looked::summary_budget(&order.policy, &looked, &apart, kept);
         let retain = order.strategy == Strategy::Compact;
         let now = Instant::now();
         let begun = Begun {

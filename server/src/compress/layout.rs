@@ -1,7 +1,9 @@
 //! What a new view consists of, and in which order.
 
+use super::looked::Looked;
+use super::made::Made;
 use super::plan::{Fixed, Plan};
-use super::run::{Looked, Made, Order};
+use super::run::Order;
 use super::squeeze::Squeezed;
 use crate::context::Gone;
 use crate::model::Literal;

@@ -11,6 +11,8 @@ mod final_summary;
 mod flatten;
 mod gate;
 mod layout;
+mod looked;
+mod made;
 mod material;
 mod plan;
 pub(crate) mod prompt;

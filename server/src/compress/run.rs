@@ -1,8 +1,6 @@
 //! One compression, from looking at the view to putting the new one in its place. Appends and reads go on meanwhile.
 
-use std::borrow::Cow;
 use std::sync::Arc;
-use std::sync::atomic::AtomicBool;
 use std::time::{Duration, Instant};
 
 use tokio::task::block_in_place;
@@ -10,19 +8,16 @@ use tokio::time::sleep;
 
 use super::apart::{Apart, Gap};
 use super::layout::new_view;
+use super::looked::{Looked, make_room, nothing, summary_budget};
+use super::made::{Made, fill_gaps, plan_note, take_summary};
 use super::plan::Plan;
 use super::prompt::Purpose;
-use super::squeeze::Squeezed;
-use super::summarize::{Asker, EXTRACTIVE, Summed, Wanted};
+use super::summarize::{Asker, Wanted};
 use super::words;
-use crate::context::{Gone, Policy, Pressure, Stage, Strategy, plain_text};
-use crate::model::{Calibration, JsonKind, Literal, StoreError, SummaryRecord, TaskId};
-use crate::store::{Caller, Compressed, NewView, Outline, Store};
+use crate::context::{Gone, Policy, Strategy};
+use crate::model::{StoreError, TaskId};
+use crate::store::{Caller, Compressed, NewView, Store};
 
-/// What a summary and the line above it take at least; below it there is no point.
-const LEAST_SUMMARY: u64 = 64;
-/// The line above a summary, and what is around a message.
-pub(super) const AROUND: u64 = 20;
 /// How long to wait for another rewrite of the same view to end.
 const PATIENCE: Duration = Duration::from_secs(60);
 
@@ -64,139 +59,6 @@ pub(crate) struct Done {
     pub(crate) fallback_reason: String,
     pub(crate) generation: u64,
     pub(crate) took: Duration,
-}
-
-/// A view with what is to become of it.
-pub(super) struct Looked {
-    pub(super) outline: Outline,
-    pub(super) plan: Plan,
-    pub(super) pressure: Pressure,
-    calibration: Calibration,
-    /// Tokens to come down to, as counted.
-    pub(super) goal: u64,
-}
-
-impl Looked {
-    /// Looks at a view. Blocks.
-    pub(super) fn look(
-        store: &Store,
-        id: TaskId,
-        order: &Order,
-        stop: &Arc<AtomicBool>,
-    ) -> Result<Self, StoreError> {
-        let usage = store.context_usage(id, None)?;
-        let mut outline = store.outline(id)?;
-        outline.stop = Arc::clone(stop);
-        let pressure = usage.pressure;
-        let goal = counted(goal(&order.policy, order.strategy), outline.tokens, pressure.tokens);
-        // What is missing is to be summarised then, which takes room.
-        let summaries = if is_summarised(order.strategy, &pressure) { goal / 10 } else { 0 };
-        let plan = Plan::make(&outline, &order.policy, order.strategy, goal - summaries, usage.messages)?;
-        Ok(Self { outline, plan, pressure, calibration: usage.calibration, goal })
-    }
-
-    pub(super) fn is_emergency(&self) -> bool {
-        self.pressure.stage == Stage::Emergency
-    }
-
-    /// Whether what may not go is too large alone.
-    fn is_over(&self) -> bool {
-        let fixed: u64 = self.plan.fixed.iter().map(|stays| stays.tokens).sum();
-        fixed.saturating_add(LEAST_SUMMARY) > self.goal
-    }
-
-    /// Tokens that a summary may have beside what stays.
-    pub(super) fn room(&self, kept: u64) -> u64 {
-        self.goal.saturating_sub(kept + AROUND)
-    }
-
-    /// Counted tokens as the model is told of them.
-    fn told(&self, counted: u64) -> u64 {
-        self.calibration.apply(counted)
-    }
-
-    pub(super) fn begun(&self, order: &Order) -> Done {
-        Done {
-            strategy: order.strategy.as_str(),
-            emergency: self.is_emergency(),
-            messages_before: self.plan.messages,
-            messages_after: self.plan.messages,
-            tokens_before: self.pressure.tokens,
-            tokens_after: self.pressure.tokens,
-            generation: self.outline.generation,
-            ..Done::default()
-        }
-    }
-}
-
-/// Whether gaps become summaries rather than notes.
-fn is_summarised(strategy: Strategy, pressure: &Pressure) -> bool {
-    strategy == Strategy::Prune && pressure.stage == Stage::Aggressive
-}
-
-/// Tokens to come down to.
-fn goal(policy: &Policy, strategy: Strategy) -> u64 {
-    if let Some(target) = policy.target_tokens {
-        return target;
-    }
-    // Well below what would make it due again.
-    let below = policy.threshold_tokens / 8 * 7;
-    match strategy {
-        Strategy::Summarize | Strategy::Compact | Strategy::Window => below,
-        #[expect(
-            clippy::cast_possible_truncation,
-            clippy::cast_sign_loss,
-            clippy::cast_precision_loss,
-            reason = "a share of a number of tokens"
-        )]
-        Strategy::Prune => ((policy.limit as f64 * policy.prune_target) as u64).min(below),
-    }
-}
-
-/// Tokens that the model is told of, as they are counted.
-fn counted(told: u64, counted: u64, of: u64) -> u64 {
-    if of == 0 {
-        return told;
-    }
-    u64::try_from(u128::from(told) * u128::from(counted) / u128::from(of)).unwrap_or(u64::MAX)
-}
-
-/// What is put into a view, and what becomes of what stays.
-pub(super) struct Made {
-    pub(super) summed: Summed,
-    pub(super) summary: Option<(Literal, SummaryRecord)>,
-    pub(super) retain: Option<Literal>,
-    pub(super) gaps: Vec<(Gap, Literal)>,
-    pub(super) squeezed: Squeezed,
-    pub(super) plan_note: Option<Literal>,
-    /// Tokens of messages that stay as whoever summarised wants them to.
-    pub(super) wanted: u64,
-}
-
-impl Made {
-    pub(super) fn new(squeezed: Squeezed) -> Self {
-        Self {
-            summed: Summed::default(),
-            summary: None,
-            retain: None,
-            gaps: Vec::new(),
-            squeezed,
-            plan_note: None,
-            wanted: 0,
-        }
-    }
-
-    fn tokens(&self) -> u64 {
-        let single =
-            self.summary.iter().map(|(literal, _)| literal).chain(&self.retain).chain(&self.plan_note);
-        let literals = single.chain(self.gaps.iter().map(|(_, literal)| literal));
-        literals.map(|literal| literal.tokens).sum::<u64>() + self.wanted
-    }
-
-    fn literals(&self) -> u64 {
-        let single = [self.summary.is_some(), self.retain.is_some(), self.plan_note.is_some()];
-        (single.into_iter().filter(|is| *is).count() + self.gaps.len()) as u64
-    }
 }
 
 /// Does it.
@@ -283,11 +145,6 @@ pub(super) async fn run(
     Ok(done)
 }
 
-/// Why nothing can go.
-pub(super) fn nothing(looked: &Looked, apart: &Apart) -> &'static str {
-    if looked.is_over() && apart.messages == 0 { "over" } else { "nothing" }
-}
-
 /// Tells what was done.
 pub(super) fn tell(done: &mut Done, looked: &Looked, made: Made, compressed: &Compressed, began: Instant) {
     let gone = looked.plan.messages - count(&looked.plan);
@@ -302,144 +159,8 @@ pub(super) fn tell(done: &mut Done, looked: &Looked, made: Made, compressed: &Co
     done.took = began.elapsed();
 }
 
-/// What stays is made smaller where it leaves no room for what is put into the view.
-pub(super) fn make_room(looked: &Looked, apart: &Apart, staying: u64) -> Result<Squeezed, StoreError> {
-    let reserve = match looked.plan.gone {
-        Gone::Summary => {
-            (apart.tokens / 3).min(looked.goal / 5).max(LEAST_SUMMARY.min(apart.tokens)) + AROUND
-        }
-        Gone::Note | Gone::Gaps => AROUND,
-    };
-    let need = (staying + reserve).saturating_sub(looked.goal);
-    Squeezed::squeeze(&looked.outline, &looked.plan.keep, need)
-}
-
 fn count(plan: &Plan) -> u64 {
     plan.stays().iter().map(|places| places.end - places.start).sum()
-}
-
-/// Tokens that a summary may have.
-pub(super) fn summary_budget(policy: &Policy, looked: &Looked, apart: &Apart, kept: u64) -> u64 {
-    if looked.plan.gone != Gone::Summary {
-        return 0;
-    }
-    let room = looked.room(kept);
-    let usual = match (policy.summary_tokens, policy.target_tokens) {
-        (Some(own), _) => own,
-        (None, Some(_)) => room,
-        (None, None) => {
-            let tenth = counted(policy.limit / 10, looked.outline.tokens, looked.pressure.tokens);
-            (apart.tokens / 3).min(tenth)
-        }
-    };
-    // It has to be smaller than what it stands for, with the line above it.
-    let smaller = (apart.tokens / 10 * 9).saturating_sub(AROUND);
-    usual.min(room).min(smaller).max(LEAST_SUMMARY.min(smaller))
-}
-
-/// The newest plan, if it is to stay in the view.
-fn plan_note(
-    store: &Store,
-    id: TaskId,
-    looked: &Looked,
-    order: &Order,
-) -> Result<Option<Literal>, StoreError> {
-    let wanted = order.policy.keep_plan && looked.plan.gone == Gone::Summary;
-    let plan = if wanted { store.latest_plan(id)? } else { None };
-    Ok(plan.map(|(_, plan, _)| words::plan(&plan_text(plan.plan_content.as_str()), looked.outline.counter)))
-}
-
-/// A plan as text: a text as it is, anything else as JSON.
-fn plan_text(json: &str) -> Cow<'_, str> {
-    if JsonKind::of(json) == JsonKind::Text { plain_text(json) } else { Cow::Borrowed(json) }
-}
-
-/// Takes a summary over, with what it wants to be kept.
-pub(super) fn take_summary(
-    looked: &mut Looked,
-    made: &mut Made,
-    apart: &Apart,
-    summed: Summed,
-    order: &Order,
-    kept: u64,
-) -> Result<(), StoreError> {
-    let counter = looked.outline.counter;
-    let text = summed.text.trim();
-    let retain = summed.retain.as_deref().map(str::trim).filter(|retain| !retain.is_empty());
-    made.retain = retain.map(|retain| words::retain(retain, counter));
-    if text.is_empty() {
-        // Nothing to say: that they are gone is said at least.
-        let tail = looked.plan.tail_from();
-        made.gaps.push((Gap::note(tail..tail), words::gap(apart.messages, counter)));
-    } else {
-        let literal = words::summary(apart.first_seq, apart.last_seq, text, counter);
-        let (original_tokens, summary_tokens) = (apart.tokens, literal.tokens);
-        #[expect(clippy::cast_precision_loss, reason = "a share needs no more digits than an f64 has")]
-        let ratio = summary_tokens as f64 / original_tokens.max(1) as f64;
-        let record = SummaryRecord {
-            id: 0,
-            start_seq: apart.first_seq,
-            end_seq: apart.last_seq,
-            summary: text.to_owned(),
-            compressed_message_count: apart.messages,
-            original_tokens,
-            summary_tokens,
-            tokens_saved: original_tokens.saturating_sub(summary_tokens),
-            ratio,
-            strategy: order.strategy.as_str().to_owned(),
-            model: if summed.model.is_empty() { EXTRACTIVE.to_owned() } else { summed.model.clone() },
-            timestamp: looked.outline.taken_at,
-            sections: summed.sections.clone(),
-        };
-        made.summary = Some((literal, record));
-    }
-    if !summed.keep.is_empty() {
-        let room = looked.goal.saturating_sub(kept + made.tokens());
-        let groups = looked.plan.groups_of(&looked.outline, &summed.keep)?;
-        made.wanted = looked.plan.keep_too(&groups, room);
-    }
-    made.summed = summed;
-    Ok(())
-}
-
-/// Notes where messages are missing, or summaries if they are many and there is room.
-async fn fill_gaps(
-    asker: &Asker<'_>,
-    looked: &Looked,
-    made: &mut Made,
-    wanted: &Wanted<'_>,
-    kept: u64,
-    progress: &(dyn Fn(Step) + Sync),
-) -> Result<(), StoreError> {
-    let (counter, scoring) = (wanted.counter, &wanted.policy.scoring);
-    let gaps = &wanted.apart.gaps;
-    let is_long =
-        |gap: &Gap| gap.messages >= scoring.min_gap_for_summary && gap.lines > 0 && gap.last_seq > 0;
-    // Below that there is time to do without, above it there is none.
-    let summarises = looked.pressure.stage == Stage::Aggressive && gaps.iter().any(is_long);
-    let mut summaries = Vec::new();
-    if summarises {
-        summaries = asker.summarize_gaps(wanted, gaps, &is_long, &mut made.summed, progress).await?;
-    }
-    let notes: u64 = gaps.iter().map(|gap| words::gap(gap.messages, counter).tokens).sum();
-    let mut room = looked.goal.saturating_sub(kept + notes);
-    let mut summaries = summaries.into_iter();
-    for gap in gaps {
-        let summary = summaries.next().flatten().filter(|text| is_long(gap) && !text.trim().is_empty());
-        let range = (gap.first_seq, gap.last_seq);
-        let summary = summary.map(|text| words::gap_summary(range, gap.messages, &text, counter));
-        let note = words::gap(gap.messages, counter);
-        let literal = match summary.filter(|summary| summary.tokens <= room + note.tokens) {
-            Some(summary) => {
-                room -= summary.tokens.saturating_sub(note.tokens);
-                summary
-            }
-            None if gap.messages == 0 => continue,
-            None => note,
-        };
-        made.gaps.push((gap.clone(), literal));
-    }
-    Ok(())
 }
 
 /// Puts the view in its place, once nobody else is rewriting it.

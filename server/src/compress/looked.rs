@@ -1,0 +1,148 @@
+//! A view that is to be compressed: how small it has to get, and what there is room for.
+
+use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
+
+use super::apart::Apart;
+use super::plan::Plan;
+use super::run::{Done, Order};
+use super::squeeze::Squeezed;
+use crate::context::{Gone, Policy, Pressure, Stage, Strategy};
+use crate::model::{Calibration, StoreError, TaskId};
+use crate::store::{Outline, Store};
+
+/// What a summary and the line above it take at least; below it there is no point.
+const LEAST_SUMMARY: u64 = 64;
+/// The line above a summary, and what is around a message.
+pub(super) const AROUND: u64 = 20;
+
+/// A view with what is to become of it.
+pub(super) struct Looked {
+    pub(super) outline: Outline,
+    pub(super) plan: Plan,
+    pub(super) pressure: Pressure,
+    calibration: Calibration,
+    /// Tokens to come down to, as counted.
+    pub(super) goal: u64,
+}
+
+impl Looked {
+    /// Looks at a view. Blocks.
+    pub(super) fn look(
+        store: &Store,
+        id: TaskId,
+        order: &Order,
+        stop: &Arc<AtomicBool>,
+    ) -> Result<Self, StoreError> {
+        let usage = store.context_usage(id, None)?;
+        let mut outline = store.outline(id)?;
+        outline.stop = Arc::clone(stop);
+        let pressure = usage.pressure;
+        let goal = counted(goal(&order.policy, order.strategy), outline.tokens, pressure.tokens);
+        // What is missing is to be summarised then, which takes room.
+        let summaries = if is_summarised(order.strategy, &pressure) { goal / 10 } else { 0 };
+        let plan = Plan::make(&outline, &order.policy, order.strategy, goal - summaries, usage.messages)?;
+        Ok(Self { outline, plan, pressure, calibration: usage.calibration, goal })
+    }
+
+    pub(super) fn is_emergency(&self) -> bool {
+        self.pressure.stage == Stage::Emergency
+    }
+
+    /// Whether what may not go is too large alone.
+    pub(super) fn is_over(&self) -> bool {
+        let fixed: u64 = self.plan.fixed.iter().map(|stays| stays.tokens).sum();
+        fixed.saturating_add(LEAST_SUMMARY) > self.goal
+    }
+
+    /// Tokens that a summary may have beside what stays.
+    pub(super) fn room(&self, kept: u64) -> u64 {
+        self.goal.saturating_sub(kept + AROUND)
+    }
+
+    /// Counted tokens as the model is told of them.
+    pub(super) fn told(&self, counted: u64) -> u64 {
+        self.calibration.apply(counted)
+    }
+
+    pub(super) fn begun(&self, order: &Order) -> Done {
+        Done {
+            strategy: order.strategy.as_str(),
+            emergency: self.is_emergency(),
+            messages_before: self.plan.messages,
+            messages_after: self.plan.messages,
+            tokens_before: self.pressure.tokens,
+            tokens_after: self.pressure.tokens,
+            generation: self.outline.generation,
+            ..Done::default()
+        }
+    }
+}
+
+/// Whether gaps become summaries rather than notes.
+fn is_summarised(strategy: Strategy, pressure: &Pressure) -> bool {
+    strategy == Strategy::Prune && pressure.stage == Stage::Aggressive
+}
+
+/// Tokens to come down to.
+fn goal(policy: &Policy, strategy: Strategy) -> u64 {
+    if let Some(target) = policy.target_tokens {
+        return target;
+    }
+    // Well below what would make it due again.
+    let below = policy.threshold_tokens / 8 * 7;
+    match strategy {
+        Strategy::Summarize | Strategy::Compact | Strategy::Window => below,
+        #[expect(
+            clippy::cast_possible_truncation,
+            clippy::cast_sign_loss,
+            clippy::cast_precision_loss,
+            reason = "a share of a number of tokens"
+        )]
+        Strategy::Prune => ((policy.limit as f64 * policy.prune_target) as u64).min(below),
+    }
+}
+
+/// Tokens that the model is told of, as they are counted.
+fn counted(told: u64, counted: u64, of: u64) -> u64 {
+    if of == 0 {
+        return told;
+    }
+    u64::try_from(u128::from(told) * u128::from(counted) / u128::from(of)).unwrap_or(u64::MAX)
+}
+
+/// Why nothing can go.
+pub(super) fn nothing(looked: &Looked, apart: &Apart) -> &'static str {
+    if looked.is_over() && apart.messages == 0 { "over" } else { "nothing" }
+}
+
+/// What stays is made smaller where it leaves no room for what is put into the view.
+pub(super) fn make_room(looked: &Looked, apart: &Apart, staying: u64) -> Result<Squeezed, StoreError> {
+    let reserve = match looked.plan.gone {
+        Gone::Summary => {
+            (apart.tokens / 3).min(looked.goal / 5).max(LEAST_SUMMARY.min(apart.tokens)) + AROUND
+        }
+        Gone::Note | Gone::Gaps => AROUND,
+    };
+    let need = (staying + reserve).saturating_sub(looked.goal);
+    Squeezed::squeeze(&looked.outline, &looked.plan.keep, need)
+}
+
+/// Tokens that a summary may have.
+pub(super) fn summary_budget(policy: &Policy, looked: &Looked, apart: &Apart, kept: u64) -> u64 {
+    if looked.plan.gone != Gone::Summary {
+        return 0;
+    }
+    let room = looked.room(kept);
+    let usual = match (policy.summary_tokens, policy.target_tokens) {
+        (Some(own), _) => own,
+        (None, Some(_)) => room,
+        (None, None) => {
+            let tenth = counted(policy.limit / 10, looked.outline.tokens, looked.pressure.tokens);
+            (apart.tokens / 3).min(tenth)
+        }
+    };
+    // It has to be smaller than what it stands for, with the line above it.
+    let smaller = (apart.tokens / 10 * 9).saturating_sub(AROUND);
+    usual.min(room).min(smaller).max(LEAST_SUMMARY.min(smaller))
+}

@@ -1,0 +1,156 @@
+//! What is put into a view in the place of what goes: a summary, notes, and what stays on somebody's wish.
+
+use std::borrow::Cow;
+
+use super::apart::{Apart, Gap};
+use super::looked::Looked;
+use super::run::{Order, Step};
+use super::squeeze::Squeezed;
+use super::summarize::{Asker, EXTRACTIVE, Summed, Wanted};
+use super::words;
+use crate::context::{Gone, Stage, plain_text};
+use crate::model::{JsonKind, Literal, StoreError, SummaryRecord, TaskId};
+use crate::store::Store;
+
+/// What is put into a view, and what becomes of what stays.
+pub(super) struct Made {
+    pub(super) summed: Summed,
+    pub(super) summary: Option<(Literal, SummaryRecord)>,
+    pub(super) retain: Option<Literal>,
+    pub(super) gaps: Vec<(Gap, Literal)>,
+    pub(super) squeezed: Squeezed,
+    pub(super) plan_note: Option<Literal>,
+    /// Tokens of messages that stay as whoever summarised wants them to.
+    pub(super) wanted: u64,
+}
+
+impl Made {
+    pub(super) fn new(squeezed: Squeezed) -> Self {
+        Self {
+            summed: Summed::default(),
+            summary: None,
+            retain: None,
+            gaps: Vec::new(),
+            squeezed,
+            plan_note: None,
+            wanted: 0,
+        }
+    }
+
+    pub(super) fn tokens(&self) -> u64 {
+        let single =
+            self.summary.iter().map(|(literal, _)| literal).chain(&self.retain).chain(&self.plan_note);
+        let literals = single.chain(self.gaps.iter().map(|(_, literal)| literal));
+        literals.map(|literal| literal.tokens).sum::<u64>() + self.wanted
+    }
+
+    pub(super) fn literals(&self) -> u64 {
+        let single = [self.summary.is_some(), self.retain.is_some(), self.plan_note.is_some()];
+        (single.into_iter().filter(|is| *is).count() + self.gaps.len()) as u64
+    }
+}
+
+/// The newest plan, if it is to stay in the view.
+pub(super) fn plan_note(
+    store: &Store,
+    id: TaskId,
+    looked: &Looked,
+    order: &Order,
+) -> Result<Option<Literal>, StoreError> {
+    let wanted = order.policy.keep_plan && looked.plan.gone == Gone::Summary;
+    let plan = if wanted { store.latest_plan(id)? } else { None };
+    Ok(plan.map(|(_, plan, _)| words::plan(&plan_text(plan.plan_content.as_str()), looked.outline.counter)))
+}
+
+/// A plan as text: a text as it is, anything else as JSON.
+fn plan_text(json: &str) -> Cow<'_, str> {
+    if JsonKind::of(json) == JsonKind::Text { plain_text(json) } else { Cow::Borrowed(json) }
+}
+
+/// Takes a summary over, with what it wants to be kept.
+pub(super) fn take_summary(
+    looked: &mut Looked,
+    made: &mut Made,
+    apart: &Apart,
+    summed: Summed,
+    order: &Order,
+    kept: u64,
+) -> Result<(), StoreError> {
+    let counter = looked.outline.counter;
+    let text = summed.text.trim();
+    let retain = summed.retain.as_deref().map(str::trim).filter(|retain| !retain.is_empty());
+    made.retain = retain.map(|retain| words::retain(retain, counter));
+    if text.is_empty() {
+        // Nothing to say: that they are gone is said at least.
+        let tail = looked.plan.tail_from();
+        made.gaps.push((Gap::note(tail..tail), words::gap(apart.messages, counter)));
+    } else {
+        let literal = words::summary(apart.first_seq, apart.last_seq, text, counter);
+        let (original_tokens, summary_tokens) = (apart.tokens, literal.tokens);
+        #[expect(clippy::cast_precision_loss, reason = "a share needs no more digits than an f64 has")]
+        let ratio = summary_tokens as f64 / original_tokens.max(1) as f64;
+        let record = SummaryRecord {
+            id: 0,
+            start_seq: apart.first_seq,
+            end_seq: apart.last_seq,
+            summary: text.to_owned(),
+            compressed_message_count: apart.messages,
+            original_tokens,
+            summary_tokens,
+            tokens_saved: original_tokens.saturating_sub(summary_tokens),
+            ratio,
+            strategy: order.strategy.as_str().to_owned(),
+            model: if summed.model.is_empty() { EXTRACTIVE.to_owned() } else { summed.model.clone() },
+            timestamp: looked.outline.taken_at,
+            sections: summed.sections.clone(),
+        };
+        made.summary = Some((literal, record));
+    }
+    if !summed.keep.is_empty() {
+        let room = looked.goal.saturating_sub(kept + made.tokens());
+        let groups = looked.plan.groups_of(&looked.outline, &summed.keep)?;
+        made.wanted = looked.plan.keep_too(&groups, room);
+    }
+    made.summed = summed;
+    Ok(())
+}
+
+/// Notes where messages are missing, or summaries if they are many and there is room.
+pub(super) async fn fill_gaps(
+    asker: &Asker<'_>,
+    looked: &Looked,
+    made: &mut Made,
+    wanted: &Wanted<'_>,
+    kept: u64,
+    progress: &(dyn Fn(Step) + Sync),
+) -> Result<(), StoreError> {
+    let (counter, scoring) = (wanted.counter, &wanted.policy.scoring);
+    let gaps = &wanted.apart.gaps;
+    let is_long =
+        |gap: &Gap| gap.messages >= scoring.min_gap_for_summary && gap.lines > 0 && gap.last_seq > 0;
+    // Below that there is time to do without, above it there is none.
+    let summarises = looked.pressure.stage == Stage::Aggressive && gaps.iter().any(is_long);
+    let mut summaries = Vec::new();
+    if summarises {
+        summaries = asker.summarize_gaps(wanted, gaps, &is_long, &mut made.summed, progress).await?;
+    }
+    let notes: u64 = gaps.iter().map(|gap| words::gap(gap.messages, counter).tokens).sum();
+    let mut room = looked.goal.saturating_sub(kept + notes);
+    let mut summaries = summaries.into_iter();
+    for gap in gaps {
+        let summary = summaries.next().flatten().filter(|text| is_long(gap) && !text.trim().is_empty());
+        let range = (gap.first_seq, gap.last_seq);
+        let summary = summary.map(|text| words::gap_summary(range, gap.messages, &text, counter));
+        let note = words::gap(gap.messages, counter);
+        let literal = match summary.filter(|summary| summary.tokens <= room + note.tokens) {
+            Some(summary) => {
+                room -= summary.tokens.saturating_sub(note.tokens);
+                summary
+            }
+            None if gap.messages == 0 => continue,
+            None => note,
+        };
+        made.gaps.push((gap.clone(), literal));
+    }
+    Ok(())
+}
