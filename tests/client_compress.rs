@@ -6,7 +6,6 @@
 mod server;
 
 use std::sync::{Arc, Mutex};
-use std::time::Duration;
 
 use bytes::Bytes;
 use contextstore_client::{
@@ -203,7 +202,7 @@ async fn hooks_run_before_the_task_ends() {
 
     let other = client.start_task(StartTask::default()).await.unwrap();
     other.on_stop("slow", |_| async {
-        tokio::time::sleep(Duration::from_millis(1)).await;
+        tokio::task::yield_now().await;
         Ok(())
     });
     assert_eq!(other.fail("no luck", "").await.unwrap().error_message, "no luck");

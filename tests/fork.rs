@@ -16,14 +16,15 @@ mod wire;
 
 use std::collections::BTreeMap;
 use std::fs;
-use std::time::Duration;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 
 use contextstore_proto::v1 as pb;
 use contextstore_proto::v1::ErrorReason;
 use tonic::{Response, Status};
 use uuid::Uuid;
 
-use server::TestServer;
+use server::{DEADLINE, TestServer, eventually};
 use wire::{Api, Work, all, api, files, holder, reason, refused, say, start, task, view};
 
 fn fork(work: &Work, at_seq: u64) -> pb::ForkTaskRequest {
@@ -339,20 +340,27 @@ async fn a_server_that_dies_leaves_whole_forks_or_none() {
     let expected = view(&mut client, source.current()).await;
     for cycle in 0..6_u64 {
         let request = fork(&source, 0);
+        let count = Arc::new(AtomicU64::new(0));
         let forks: Vec<_> = (0..4)
             .map(|_| {
-                let (mut client, request) = (client.clone(), request.clone());
+                let (mut client, request, count) = (client.clone(), request.clone(), Arc::clone(&count));
                 tokio::spawn(async move {
                     let mut made = Vec::new();
                     while let Ok(forked) = client.fork_task(request.clone()).await {
                         made.push(forked.into_inner().task.unwrap().uuid);
+                        count.fetch_add(1, Ordering::Relaxed);
                     }
                     made
                 })
             })
             .collect();
-        // Dies in the middle of whatever it does then.
-        tokio::time::sleep(Duration::from_millis(20 + 17 * cycle)).await;
+        // Dies in the middle of the next ones.
+        let making = server.data_dir().join(".tmp");
+        eventually(DEADLINE, async || {
+            let under_way = fs::read_dir(&making).unwrap().next().is_some();
+            (under_way && count.load(Ordering::Relaxed) >= 3 * cycle).then_some(())
+        })
+        .await;
         server.kill();
         let mut told = Vec::new();
         for forks in forks {
