@@ -1666,7 +1666,9 @@ class CompressRequest(_message.Message):
     strategy: _builtins.str
     """`summarize`, `compact`, `prune` or `window`. Empty: the task's own."""
     target_tokens: _builtins.int
-    """Tokens that the view is to have afterwards, at most. Unset: as the strategy has it."""
+    """Tokens that the view is to have afterwards, at most. Unset: as the strategy has it. What may not go stays all the
+    same, and so do messages that are fewer than `min_messages`.
+    """
     request_id: _builtins.str
     """Names the call."""
     lease_generation: _builtins.int
@@ -1881,7 +1883,7 @@ class BeginCompactionRequest(_message.Message):
     strategy: _builtins.str
     """`summarize` or `compact`. Empty: the task's own, and `summarize` if that is another."""
     target_tokens: _builtins.int
-    """Tokens that the view is to have afterwards, at most."""
+    """Tokens that the view is to have afterwards, at most; as in CompressRequest."""
     lease_generation: _builtins.int
     """The caller's lease."""
     @_builtins.property

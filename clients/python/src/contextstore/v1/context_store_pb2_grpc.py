@@ -483,7 +483,8 @@ class ContextStoreServicer(object):
     def BeginCompaction(self, request, context):
         """Asks for what to summarise, for an agent that summarises itself: what `strategy` would have summarised, as lines of
         messages, and how. Nothing is changed, and no other compression begins, until CommitCompaction or AbortCompaction
-        is called with the token, or it expires. Tokens do not outlive the server. Errors as Compress.
+        is called with the token, or it expires. Tokens do not outlive the server. Errors as Compress, NOTHING_TO_SUMMARIZE
+        where Compress would have told that it did nothing.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')

@@ -162,7 +162,8 @@ class ContextStoreStub:
     BeginCompaction: _grpc.UnaryStreamMultiCallable[_context_store_pb2.BeginCompactionRequest, _context_store_pb2.BeginCompactionResponse]
     """Asks for what to summarise, for an agent that summarises itself: what `strategy` would have summarised, as lines of
     messages, and how. Nothing is changed, and no other compression begins, until CommitCompaction or AbortCompaction
-    is called with the token, or it expires. Tokens do not outlive the server. Errors as Compress.
+    is called with the token, or it expires. Tokens do not outlive the server. Errors as Compress, NOTHING_TO_SUMMARIZE
+    where Compress would have told that it did nothing.
     """
     CommitCompaction: _grpc.UnaryUnaryMultiCallable[_context_store_pb2.CommitCompactionRequest, _context_store_pb2.CommitCompactionResponse]
     """Puts the agent's summary in the place of what BeginCompaction told. It has to be smaller than that, and to name the
@@ -371,7 +372,8 @@ class ContextStoreAsyncStub(ContextStoreStub):
     BeginCompaction: _aio.UnaryStreamMultiCallable[_context_store_pb2.BeginCompactionRequest, _context_store_pb2.BeginCompactionResponse]  # type: ignore[assignment]
     """Asks for what to summarise, for an agent that summarises itself: what `strategy` would have summarised, as lines of
     messages, and how. Nothing is changed, and no other compression begins, until CommitCompaction or AbortCompaction
-    is called with the token, or it expires. Tokens do not outlive the server. Errors as Compress.
+    is called with the token, or it expires. Tokens do not outlive the server. Errors as Compress, NOTHING_TO_SUMMARIZE
+    where Compress would have told that it did nothing.
     """
     CommitCompaction: _aio.UnaryUnaryMultiCallable[_context_store_pb2.CommitCompactionRequest, _context_store_pb2.CommitCompactionResponse]  # type: ignore[assignment]
     """Puts the agent's summary in the place of what BeginCompaction told. It has to be smaller than that, and to name the
@@ -703,7 +705,8 @@ class ContextStoreServicer(metaclass=_abc_1.ABCMeta):
     ) -> _typing.Union[_abc.Iterator[_context_store_pb2.BeginCompactionResponse], _abc.AsyncIterator[_context_store_pb2.BeginCompactionResponse]]:
         """Asks for what to summarise, for an agent that summarises itself: what `strategy` would have summarised, as lines of
         messages, and how. Nothing is changed, and no other compression begins, until CommitCompaction or AbortCompaction
-        is called with the token, or it expires. Tokens do not outlive the server. Errors as Compress.
+        is called with the token, or it expires. Tokens do not outlive the server. Errors as Compress, NOTHING_TO_SUMMARIZE
+        where Compress would have told that it did nothing.
         """
 
     @_abc_1.abstractmethod

@@ -195,6 +195,11 @@ class _ErrorReasonEnumTypeWrapper(_enum_type_wrapper._EnumTypeWrapper[_ErrorReas
     """The task has neither a summary nor a plan that another could take over.
     Code: NOT_FOUND. Retry: no.
     """
+    ERROR_REASON_NOTHING_TO_SUMMARIZE: _ErrorReason.ValueType  # 41
+    """Of the context there is nothing that an agent could summarise. Why is named, in the words of
+    CompressDone.reason: `nothing` or `over`.
+    Code: FAILED_PRECONDITION. Retry: no; once there are more messages, or with other settings.
+    """
 
 class ErrorReason(_ErrorReason, metaclass=_ErrorReasonEnumTypeWrapper):
     """Why a call was refused: the `reason` of the `google.rpc.ErrorInfo` that comes with every error of this
@@ -377,5 +382,10 @@ Code: INVALID_ARGUMENT. Retry: no; with a better one.
 ERROR_REASON_NOTHING_TO_INHERIT: ErrorReason.ValueType  # 40
 """The task has neither a summary nor a plan that another could take over.
 Code: NOT_FOUND. Retry: no.
+"""
+ERROR_REASON_NOTHING_TO_SUMMARIZE: ErrorReason.ValueType  # 41
+"""Of the context there is nothing that an agent could summarise. Why is named, in the words of
+CompressDone.reason: `nothing` or `over`.
+Code: FAILED_PRECONDITION. Retry: no; once there are more messages, or with other settings.
 """
 Global___ErrorReason: _TypeAlias = ErrorReason  # noqa: Y015

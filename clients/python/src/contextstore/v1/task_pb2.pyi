@@ -143,7 +143,7 @@ class CompressionConfig(_message.Message):
     keep_recent_messages: _builtins.int
     """Messages at the end that `summarize` keeps, rounded outwards to whole groups of calls and results."""
     min_messages: _builtins.int
-    """Messages that there must be to summarise, at least."""
+    """Messages that there must be to summarise, at least: fewer stay, whatever the goal."""
     complexity: _builtins.str
     """`simple` (0.5), `medium` (0.7) or `complex` (0.85): sets the threshold if none is given."""
     preset: _builtins.str
@@ -523,9 +523,9 @@ class TaskStatistics(_message.Message):
     view_bytes: _builtins.int
     """Bytes of the view: `total_bytes` of StreamCurrent."""
     llm_call_count: _builtins.int
-    """Calls of the LLM that were reported by RecordUsage and UpdateStatistics."""
+    """Calls of the LLM: those made here, by Chat and for summaries, and those reported by RecordUsage and UpdateStatistics."""
     total_tokens: _builtins.int
-    """Tokens that were reported by RecordUsage and UpdateStatistics."""
+    """Tokens of these calls, as providers charged them or as they were reported."""
     tool_call_count: _builtins.int
     """Tool calls: those recorded by RecordToolCall and those reported by UpdateStatistics."""
     total_tool_calls: _builtins.int

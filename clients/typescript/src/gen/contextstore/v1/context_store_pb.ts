@@ -1963,7 +1963,8 @@ export type CompressRequest = Message<"contextstore.v1.CompressRequest"> & {
   window?: WindowConfig | undefined;
 
   /**
-   * Tokens that the view is to have afterwards, at most. Unset: as the strategy has it.
+   * Tokens that the view is to have afterwards, at most. Unset: as the strategy has it. What may not go stays all the
+   * same, and so do messages that are fewer than `min_messages`.
    *
    * @generated from field: optional uint64 target_tokens = 6;
    */
@@ -2239,7 +2240,7 @@ export type BeginCompactionRequest = Message<"contextstore.v1.BeginCompactionReq
   overrides?: CompressionConfig | undefined;
 
   /**
-   * Tokens that the view is to have afterwards, at most.
+   * Tokens that the view is to have afterwards, at most; as in CompressRequest.
    *
    * @generated from field: optional uint64 target_tokens = 4;
    */
@@ -4320,7 +4321,8 @@ export const ContextStore: GenService<{
   /**
    * Asks for what to summarise, for an agent that summarises itself: what `strategy` would have summarised, as lines of
    * messages, and how. Nothing is changed, and no other compression begins, until CommitCompaction or AbortCompaction
-   * is called with the token, or it expires. Tokens do not outlive the server. Errors as Compress.
+   * is called with the token, or it expires. Tokens do not outlive the server. Errors as Compress, NOTHING_TO_SUMMARIZE
+   * where Compress would have told that it did nothing.
    *
    * @generated from rpc contextstore.v1.ContextStore.BeginCompaction
    */

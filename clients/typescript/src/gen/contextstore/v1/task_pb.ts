@@ -161,7 +161,7 @@ export type CompressionConfig = Message<"contextstore.v1.CompressionConfig"> & {
   keepRecentMessages?: number | undefined;
 
   /**
-   * Messages that there must be to summarise, at least.
+   * Messages that there must be to summarise, at least: fewer stay, whatever the goal.
    *
    * @generated from field: optional uint32 min_messages = 8;
    */
@@ -552,14 +552,14 @@ export type TaskStatistics = Message<"contextstore.v1.TaskStatistics"> & {
   viewBytes: bigint;
 
   /**
-   * Calls of the LLM that were reported by RecordUsage and UpdateStatistics.
+   * Calls of the LLM: those made here, by Chat and for summaries, and those reported by RecordUsage and UpdateStatistics.
    *
    * @generated from field: uint64 llm_call_count = 6;
    */
   llmCallCount: bigint;
 
   /**
-   * Tokens that were reported by RecordUsage and UpdateStatistics.
+   * Tokens of these calls, as providers charged them or as they were reported.
    *
    * @generated from field: uint64 total_tokens = 7;
    */
