@@ -20,6 +20,8 @@ mod scene;
 mod server;
 #[path = "support/service.rs"]
 mod service;
+#[path = "compress/smaller.rs"]
+mod smaller;
 #[path = "compress/undo.rs"]
 mod undo;
 #[path = "support/wire.rs"]

@@ -18,6 +18,7 @@ mod plan;
 pub(crate) mod prompt;
 mod reply;
 mod run;
+mod shorten;
 mod squeeze;
 mod summarize;
 #[cfg(test)]

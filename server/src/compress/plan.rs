@@ -71,6 +71,7 @@ impl Plan {
         let last = looker.current.take();
         let (mut open_from, mut covers) = (None, outline.last_seq);
         if let Some(mut last) = last {
+            last.group.least = last.unanswered;
             if last.calls && !outline.closed {
                 last.fixed = Some(Fixed::Open);
                 open_from = Some(last.group.first);
@@ -171,6 +172,8 @@ fn notes_around(fixed: &[Stays], strategy: Strategy) -> u64 {
 /// A group that is being put together.
 struct Building {
     group: Group,
+    /// What it has if it is made as small as can be and the model has not answered it.
+    unanswered: u64,
     calls: bool,
     fixed: Option<Fixed>,
     /// The message of the log before it.
@@ -197,6 +200,7 @@ impl Looker<'_> {
             keywords.score(shown.role, &plain_text(shown.content.unwrap_or_default()))
         });
         let pinned = shown.seq > 0 && self.outline.pins.contains(&shown.seq);
+        let (least, unanswered) = squeeze::least(seen);
         let (place, before) = (self.place, self.last_seq);
         self.place += 1;
         self.last_seq = self.last_seq.max(shown.seq);
@@ -205,7 +209,8 @@ impl Looker<'_> {
         {
             current.group.messages += 1;
             current.group.tokens = current.group.tokens.saturating_add(shown.tokens);
-            current.group.least = current.group.least.saturating_add(squeeze::least(seen));
+            current.group.least = current.group.least.saturating_add(least);
+            current.unanswered = current.unanswered.saturating_add(unanswered);
             current.group.content = current.group.content.max(content);
             if pinned {
                 current.fixed = Some(Fixed::Pinned);
@@ -233,13 +238,13 @@ impl Looker<'_> {
             first: place,
             messages: 1,
             tokens: shown.tokens,
-            least: squeeze::least(seen),
+            least,
             role: shown.role,
             kind: seen.kind,
             content,
         };
         let calls = shown.role == Role::Assistant && shown.tool_calls.is_some();
-        self.current = Some(Building { group, calls, fixed, before });
+        self.current = Some(Building { group, unanswered, calls, fixed, before });
     }
 
     fn end(&mut self, done: &Building) {

@@ -138,7 +138,7 @@ pub(super) async fn run(
     });
     let view = new_view(&looked, &made, order);
     let compressed = publish(store, id, &view, order).await?;
-    if is_over {
+    if is_over || looked.told(after) > order.policy.limit {
         block_in_place(|| store.note_try(id, true))?;
     }
     tell(&mut done, &looked, made, &compressed, began);

@@ -1,17 +1,16 @@
 //! What stays is too large by itself: outputs of tools are trimmed, oldest first, then long contents are cut to their head and
-//! tail. What has to stay is not touched.
+//! tail. Outputs that the model has not answered yet are only cut: it would have to ask for them again. What has to stay
+//! is not touched.
 
 use std::collections::BTreeMap;
 use std::ops::Range;
 
-use crate::context::{count_text, plain_text};
-use crate::model::{Json, JsonKind, Role, StoreError, TokenCounter};
+use super::shorten::{LEAST, is_text, shorten};
+use crate::model::{Json, Role, StoreError};
 use crate::store::{Outline, Part, Seen};
 
 /// Tokens of an output that was trimmed.
 const TRIMMED: u64 = 12;
-/// What is left of a content that is cut, in tokens, at least.
-const LEAST: u64 = 48;
 /// Bytes of all contents that are cut: they stand in the log again.
 const MOST_BYTES: usize = 256 << 10;
 
@@ -19,7 +18,7 @@ const MOST_BYTES: usize = 256 << 10;
 #[derive(Debug, Default)]
 pub(super) struct Squeezed {
     trimmed: Vec<u64>,
-    cut: BTreeMap<u64, (String, u64)>,
+    cut: BTreeMap<u64, (Json, u64)>,
     /// Tokens that are saved.
     pub(super) saved: u64,
 }
@@ -31,19 +30,13 @@ struct Message {
     is_output: bool,
 }
 
-/// Tokens of a message that is made as small as can be.
-pub(super) fn least(seen: &Seen<'_>) -> u64 {
+/// Tokens of a message that is made as small as can be, if it is an output that the model has answered, and if it is not.
+pub(super) fn least(seen: &Seen<'_>) -> (u64, u64) {
     let shown = &seen.shown;
-    let is_text = shown.content.is_some_and(|content| JsonKind::of(content) == JsonKind::Text);
-    if seen.kind.is_some() {
-        shown.tokens
-    } else if shown.role == Role::Tool {
-        shown.tokens.min(TRIMMED)
-    } else if is_text && shown.tool_calls.is_none() {
-        shown.tokens.min(LEAST)
-    } else {
-        shown.tokens
-    }
+    let is_cut = shown.tool_calls.is_none() && shown.content.is_some_and(is_text);
+    let least = if seen.kind.is_none() && is_cut { shown.tokens.min(LEAST) } else { shown.tokens };
+    let is_output = seen.kind.is_none() && shown.role == Role::Tool;
+    (if is_output { shown.tokens.min(TRIMMED) } else { least }, least)
 }
 
 impl Squeezed {
@@ -53,15 +46,21 @@ impl Squeezed {
         if need == 0 {
             return Ok(squeezed);
         }
-        let mut messages = Vec::new();
-        each_at(outline, keep, &mut |place, seen| {
+        // Results behind the model's last message are new to it.
+        let (mut messages, mut answered) = (Vec::new(), 0);
+        each(outline, keep, &mut |place, kept, seen| {
             if seen.kind.is_some() {
                 return;
             }
-            let is_output = seen.shown.role == Role::Tool && seen.shown.tokens > TRIMMED;
-            messages.push(Message { place, tokens: seen.shown.tokens, is_output });
+            if seen.shown.role == Role::Assistant {
+                answered = place;
+            }
+            if kept {
+                let is_output = seen.shown.role == Role::Tool && seen.shown.tokens > TRIMMED;
+                messages.push(Message { place, tokens: seen.shown.tokens, is_output });
+            }
         })?;
-        for message in messages.iter_mut().filter(|message| message.is_output) {
+        for message in messages.iter_mut().filter(|message| message.is_output && message.place < answered) {
             if squeezed.saved >= need {
                 return Ok(squeezed);
             }
@@ -90,18 +89,18 @@ impl Squeezed {
             if self.saved + saved >= need { low = most } else { high = most - 1 }
         }
         let most = low;
-        let (counter, mut bytes) = (outline.counter, MOST_BYTES);
+        let longer = messages.iter().filter(|message| message.tokens > most).count();
+        let (counter, bytes) = (outline.counter, MOST_BYTES / longer.max(1));
         let (trimmed, cut, saved) = (&self.trimmed, &mut self.cut, &mut self.saved);
-        each_at(outline, keep, &mut |place, seen| {
+        each(outline, keep, &mut |place, kept, seen| {
             // What is not in the log cannot be looked up there.
-            if seen.kind.is_some() || seen.shown.tokens <= most || trimmed.binary_search(&place).is_ok() {
+            let may = kept && seen.kind.is_none() && trimmed.binary_search(&place).is_err();
+            if !may || seen.shown.tokens <= most {
                 return;
             }
-            if let Some((text, tokens)) = shorten(seen, most, counter).filter(|(text, _)| text.len() <= bytes)
-            {
-                bytes -= text.len();
+            if let Some((content, tokens)) = shorten(seen, most, bytes, counter) {
                 *saved += seen.shown.tokens - tokens;
-                cut.insert(place, (text, tokens));
+                cut.insert(place, (content, tokens));
             }
         })
     }
@@ -115,7 +114,7 @@ impl Squeezed {
                 Some(Part::Trim(place..place + 1))
             } else {
                 let cut = self.cut.get(&place).cloned();
-                cut.map(|(text, tokens)| Part::Replace { place, content: Json::text(&text), tokens })
+                cut.map(|(content, tokens)| Part::Replace { place, content, tokens })
             }) else {
                 continue;
             };
@@ -131,41 +130,16 @@ impl Squeezed {
     }
 }
 
-fn each_at(
+/// Goes over all messages; says of each whether it is at one of the places.
+fn each(
     outline: &Outline,
     places: &[Range<u64>],
-    take: &mut dyn FnMut(u64, &Seen<'_>),
+    take: &mut dyn FnMut(u64, bool, &Seen<'_>),
 ) -> Result<(), StoreError> {
     let (mut place, mut places) = (0, places.iter().peekable());
     outline.each(&mut |seen| {
         while places.next_if(|range| range.end <= place).is_some() {}
-        if places.peek().is_some_and(|range| range.contains(&place)) {
-            take(place, seen);
-        }
+        take(place, places.peek().is_some_and(|range| range.contains(&place)), seen);
         place += 1;
     })
-}
-
-/// A message's text by its head and its tail, and the tokens that the message has then.
-fn shorten(seen: &Seen<'_>, most: u64, counter: TokenCounter) -> Option<(String, u64)> {
-    let shown = &seen.shown;
-    let content = shown.content.filter(|content| JsonKind::of(content) == JsonKind::Text)?;
-    let text = plain_text(content);
-    let counted = count_text(counter, &text).max(1);
-    // What is beside the content, as calls, stays.
-    let beside = shown.tokens.saturating_sub(counted);
-    let room = most.saturating_sub(beside).max(LEAST / 2);
-    let characters = text.chars().count();
-    let keep = usize::try_from(room.saturating_mul(characters as u64) / counted).unwrap_or(usize::MAX);
-    let (head, tail) = (keep * 3 / 5, keep * 2 / 5);
-    if head + tail >= characters {
-        return None;
-    }
-    let at = |count: usize| text.char_indices().nth(count).map_or(text.len(), |(at, _)| at);
-    let (head, behind) = (&text[..at(head)], &text[at(characters - tail)..]);
-    let left_out = characters - head.chars().count() - behind.chars().count();
-    let which = if shown.seq > 0 { format!("; seq={}", shown.seq) } else { String::new() };
-    let cut = format!("{head}\n[… {left_out} characters left out{which} …]\n{behind}");
-    let tokens = beside + count_text(counter, &cut);
-    (tokens < shown.tokens).then_some((cut, tokens))
 }
