@@ -1931,6 +1931,7 @@ class BeginCompactionResponse(_message.Message):
         PROMPT_FIELD_NUMBER: _builtins.int
         PREVIOUS_SUMMARY_FIELD_NUMBER: _builtins.int
         OUTPUT_REFS_FIELD_NUMBER: _builtins.int
+        RETAINED_FIELD_NUMBER: _builtins.int
         token: _builtins.str
         """Names the compaction."""
         start_seq: _builtins.int
@@ -1947,6 +1948,10 @@ class BeginCompactionResponse(_message.Message):
         """What a model would be asked."""
         previous_summary: _builtins.str
         """The summary so far, which the new one has to take in; empty if there is none."""
+        retained: _builtins.str
+        """What was kept word for word beside the summary so far; empty if there is nothing. It stays as it is unless
+        CommitCompaction.retain takes its place.
+        """
         @_builtins.property
         def expire_time(self) -> _timestamp_pb2.Timestamp:
             """When it expires."""
@@ -1968,10 +1973,11 @@ class BeginCompactionResponse(_message.Message):
             prompt: _builtins.str = ...,
             previous_summary: _builtins.str = ...,
             output_refs: _abc.Iterable[_builtins.str] | None = ...,
+            retained: _builtins.str = ...,
         ) -> None: ...
         _HasFieldArgType: _TypeAlias = _typing.Literal["expire_time", b"expire_time"]  # noqa: Y015
         def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-        _ClearFieldArgType: _TypeAlias = _typing.Literal["end_seq", b"end_seq", "expire_time", b"expire_time", "messages", b"messages", "output_refs", b"output_refs", "previous_summary", b"previous_summary", "prompt", b"prompt", "start_seq", b"start_seq", "summary_tokens", b"summary_tokens", "token", b"token", "tokens", b"tokens"]  # noqa: Y015
+        _ClearFieldArgType: _TypeAlias = _typing.Literal["end_seq", b"end_seq", "expire_time", b"expire_time", "messages", b"messages", "output_refs", b"output_refs", "previous_summary", b"previous_summary", "prompt", b"prompt", "retained", b"retained", "start_seq", b"start_seq", "summary_tokens", b"summary_tokens", "token", b"token", "tokens", b"tokens"]  # noqa: Y015
         def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
         def WhichOneof(self, oneof_group: _Never) -> None: ...
 

@@ -454,9 +454,9 @@ class ContextStoreServicer(object):
         raise NotImplementedError('Method not implemented!')
 
     def PinMessage(self, request, context):
-        """Pins a message: no compaction takes it, or the group it belongs to, out of the view. Pinning twice is
-        pinning once. At most 4 096 messages can be pinned, and a quarter of the context limit in
-        tokens. Errors as AppendMessage, and MESSAGE_NOT_FOUND.
+        """Pins a message: no compaction takes it, or the group it belongs to, out of the view, also none that is under way.
+        Pinning twice is pinning once. At most 4 096 messages can be pinned, and a quarter of the context limit in
+        tokens. Errors as AppendMessage, MESSAGE_NOT_FOUND, and NOT_IN_VIEW (a compaction has taken it already).
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')

@@ -146,9 +146,9 @@ class ContextStoreStub:
     GetMessage: _grpc.UnaryUnaryMultiCallable[_context_store_pb2.GetMessageRequest, _context_store_pb2.GetMessageResponse]
     """One message as it stands in the log. Errors: TASK_NOT_FOUND, MESSAGE_NOT_FOUND."""
     PinMessage: _grpc.UnaryUnaryMultiCallable[_context_store_pb2.PinMessageRequest, _context_store_pb2.PinMessageResponse]
-    """Pins a message: no compaction takes it, or the group it belongs to, out of the view. Pinning twice is
-    pinning once. At most 4 096 messages can be pinned, and a quarter of the context limit in
-    tokens. Errors as AppendMessage, and MESSAGE_NOT_FOUND.
+    """Pins a message: no compaction takes it, or the group it belongs to, out of the view, also none that is under way.
+    Pinning twice is pinning once. At most 4 096 messages can be pinned, and a quarter of the context limit in
+    tokens. Errors as AppendMessage, MESSAGE_NOT_FOUND, and NOT_IN_VIEW (a compaction has taken it already).
     """
     UnpinMessage: _grpc.UnaryUnaryMultiCallable[_context_store_pb2.UnpinMessageRequest, _context_store_pb2.UnpinMessageResponse]
     """Releases a pinned message. Errors as PinMessage."""
@@ -356,9 +356,9 @@ class ContextStoreAsyncStub(ContextStoreStub):
     GetMessage: _aio.UnaryUnaryMultiCallable[_context_store_pb2.GetMessageRequest, _context_store_pb2.GetMessageResponse]  # type: ignore[assignment]
     """One message as it stands in the log. Errors: TASK_NOT_FOUND, MESSAGE_NOT_FOUND."""
     PinMessage: _aio.UnaryUnaryMultiCallable[_context_store_pb2.PinMessageRequest, _context_store_pb2.PinMessageResponse]  # type: ignore[assignment]
-    """Pins a message: no compaction takes it, or the group it belongs to, out of the view. Pinning twice is
-    pinning once. At most 4 096 messages can be pinned, and a quarter of the context limit in
-    tokens. Errors as AppendMessage, and MESSAGE_NOT_FOUND.
+    """Pins a message: no compaction takes it, or the group it belongs to, out of the view, also none that is under way.
+    Pinning twice is pinning once. At most 4 096 messages can be pinned, and a quarter of the context limit in
+    tokens. Errors as AppendMessage, MESSAGE_NOT_FOUND, and NOT_IN_VIEW (a compaction has taken it already).
     """
     UnpinMessage: _aio.UnaryUnaryMultiCallable[_context_store_pb2.UnpinMessageRequest, _context_store_pb2.UnpinMessageResponse]  # type: ignore[assignment]
     """Releases a pinned message. Errors as PinMessage."""
@@ -671,9 +671,9 @@ class ContextStoreServicer(metaclass=_abc_1.ABCMeta):
         request: _context_store_pb2.PinMessageRequest,
         context: _ServicerContext,
     ) -> _typing.Union[_context_store_pb2.PinMessageResponse, _abc.Awaitable[_context_store_pb2.PinMessageResponse]]:
-        """Pins a message: no compaction takes it, or the group it belongs to, out of the view. Pinning twice is
-        pinning once. At most 4 096 messages can be pinned, and a quarter of the context limit in
-        tokens. Errors as AppendMessage, and MESSAGE_NOT_FOUND.
+        """Pins a message: no compaction takes it, or the group it belongs to, out of the view, also none that is under way.
+        Pinning twice is pinning once. At most 4 096 messages can be pinned, and a quarter of the context limit in
+        tokens. Errors as AppendMessage, MESSAGE_NOT_FOUND, and NOT_IN_VIEW (a compaction has taken it already).
         """
 
     @_abc_1.abstractmethod

@@ -200,6 +200,10 @@ class _ErrorReasonEnumTypeWrapper(_enum_type_wrapper._EnumTypeWrapper[_ErrorReas
     CompressDone.reason: `nothing` or `over`.
     Code: FAILED_PRECONDITION. Retry: no; once there are more messages, or with other settings.
     """
+    ERROR_REASON_NOT_IN_VIEW: _ErrorReason.ValueType  # 42
+    """A message that is to be pinned is not in the view any more: a summary stands for it, or it was left out or rewound.
+    Code: FAILED_PRECONDITION. Retry: no; after UndoCompaction, or append it again.
+    """
 
 class ErrorReason(_ErrorReason, metaclass=_ErrorReasonEnumTypeWrapper):
     """Why a call was refused: the `reason` of the `google.rpc.ErrorInfo` that comes with every error of this
@@ -387,5 +391,9 @@ ERROR_REASON_NOTHING_TO_SUMMARIZE: ErrorReason.ValueType  # 41
 """Of the context there is nothing that an agent could summarise. Why is named, in the words of
 CompressDone.reason: `nothing` or `over`.
 Code: FAILED_PRECONDITION. Retry: no; once there are more messages, or with other settings.
+"""
+ERROR_REASON_NOT_IN_VIEW: ErrorReason.ValueType  # 42
+"""A message that is to be pinned is not in the view any more: a summary stands for it, or it was left out or rewound.
+Code: FAILED_PRECONDITION. Retry: no; after UndoCompaction, or append it again.
 """
 Global___ErrorReason: _TypeAlias = ErrorReason  # noqa: Y015

@@ -207,8 +207,8 @@ class Summary(_message.Message):
     ratio: _builtins.float
     """`summary_tokens` divided by `original_tokens`."""
     sections_json: _builtins.str
-    """If fixed sections were asked for: a JSON object of lists of text, `goal`, `decisions`, `changes`, `files`, `errors`,
-    `pending` and perhaps others.
+    """If fixed sections were asked for: a JSON object of lists of text, `goal`, `decisions`, `changes`, `files`, `errors`
+    and `pending`, whoever wrote it.
     """
     @_builtins.property
     def create_time(self) -> _timestamp_pb2.Timestamp:

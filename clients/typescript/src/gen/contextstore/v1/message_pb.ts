@@ -292,8 +292,8 @@ export type Summary = Message$1<"contextstore.v1.Summary"> & {
   ratio: number;
 
   /**
-   * If fixed sections were asked for: a JSON object of lists of text, `goal`, `decisions`, `changes`, `files`, `errors`,
-   * `pending` and perhaps others.
+   * If fixed sections were asked for: a JSON object of lists of text, `goal`, `decisions`, `changes`, `files`, `errors`
+   * and `pending`, whoever wrote it.
    *
    * @generated from field: string sections_json = 13;
    */
