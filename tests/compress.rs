@@ -14,6 +14,8 @@ mod agent;
 mod auto;
 #[path = "compress/demand.rs"]
 mod demand;
+#[path = "compress/kept.rs"]
+mod kept;
 #[path = "support/scene.rs"]
 mod scene;
 #[path = "support/server.rs"]

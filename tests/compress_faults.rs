@@ -189,12 +189,15 @@ async fn what_may_come_while_a_model_takes_its_time() {
             assert_eq!(reason(compressing.await.unwrap()), ErrorReason::StaleView);
             assert!(!scene.lines().await.iter().any(|line| content(line).contains("surely, true")));
         } else {
+            scene.pin(9).await;
             let (done, steps) = compressing.await.unwrap().unwrap();
             assert_eq!((done.summarizer.as_str(), done.model.as_str()), ("openai", "fake"));
             // How much of the summary is there is told while it comes.
             assert!(steps.iter().filter(|step| step.summary_tokens > 0).count() > 2, "{steps:?}");
             let after = scene.lines().await;
-            assert_eq!(after[2..after.len() - 1], before[before.len() - 5..]);
+            // What was pinned meanwhile stays.
+            assert_eq!(content(&after[1]), words(9));
+            assert_eq!(after[3..after.len() - 1], before[before.len() - 5..]);
             assert_eq!(content(after.last().unwrap()), "meanwhile");
             for number in 50..90 {
                 scene.append(&user(&words(number))).await;
@@ -252,4 +255,32 @@ async fn a_long_summary_keeps_to_what_was_asked_for() {
     let request = pb::CompressRequest { target_tokens: Some(1000), ..scene.ask("summarize") };
     let done = scene.compressed(request).await;
     assert!(done.tokens_after <= 1000, "{done:?}");
+}
+
+/// Only gaps that get a summary are asked for.
+#[tokio::test(flavor = "multi_thread")]
+async fn short_gaps_are_not_asked_for() {
+    let fake = FakeLlm::start_with(&["--key", KEY]);
+    let server = serve(&fake, "  auto: false\n").await;
+    let mut scene = Scene::with(server, by_hand(4000)).await;
+    scene.talk(20).await;
+    let mut number = 21;
+    while scene.pressure().await.ratio < 0.93 {
+        let text = words(number);
+        let message = if number % 2 == 0 { user(&text) } else { scene::assistant(&text) };
+        scene.append(&message).await;
+        number += 1;
+    }
+    fake.script(&json!({"text": r#"{"gaps":[{"gap":1,"summary":"All parts were looked at."}]}"#}));
+    let done = scene.compressed(scene.ask("prune")).await;
+    assert_eq!(done.summarizer, "openai", "{done:?}");
+    let lines = scene.lines().await;
+    let gaps: Vec<String> =
+        lines.iter().map(|line| content(line)).filter(|text| text.contains("omitted")).collect();
+    let is_long = |text: &String| text[1..].split(' ').next().unwrap().parse::<u64>().unwrap() >= 5;
+    let long: Vec<&String> = gaps.iter().filter(|text| is_long(text)).collect();
+    assert!(!long.is_empty() && long.len() < gaps.len(), "{gaps:?}");
+    assert!(long[0].ends_with("]\nAll parts were looked at."), "{gaps:?}");
+    let asked = fake.body(fake.requests().last().unwrap()["number"].as_u64().unwrap());
+    assert_eq!(asked.matches("[gap ").count(), long.len(), "{asked}");
 }

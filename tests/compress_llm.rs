@@ -324,3 +324,33 @@ async fn compact_asks_for_what_is_to_be_retained_and_for_sections() {
         scene.is_sound(&work).await;
     }
 }
+
+/// What was retained is shown to the model, and stays where the model says nothing of it, or is not asked to.
+#[tokio::test(flavor = "multi_thread")]
+async fn what_was_retained_stays_unless_the_model_retains_something_else() {
+    let mut scene = Scene::new(&[]).await;
+    for provider in PROVIDERS {
+        let work = scene.task().await;
+        for (strategy, answer, kept) in [
+            ("compact", "<retain>Ticket ABC-123.</retain><summary>First.</summary>", "Ticket ABC-123."),
+            ("compact", "<summary>Second.</summary>", "Ticket ABC-123."),
+            ("summarize", "<summary>Third.</summary>", "Ticket ABC-123."),
+            ("compact", "<retain>ABC-123 is closed.</retain><summary>Last.</summary>", "ABC-123 is closed."),
+        ] {
+            scene.fake.script(&json!({ "text": answer }));
+            let change = |request: &mut pb::CompressRequest| request.strategy = strategy.to_owned();
+            let (done, _) = scene.compress(&work, provider, change).await;
+            assert_eq!(done.summarizer, provider, "{answer}: {done:?}");
+            let asked = scene.asked().to_string();
+            let shown = asked.contains("-retained>\\nTicket ABC-123.\\n</history-");
+            assert_eq!(shown, !answer.contains("First."), "{provider} {answer}: {asked}");
+            let current = view(&mut scene.api, work.current()).await;
+            let retained = format!("[Kept information]\\n{kept}\"");
+            assert_eq!(current.matches(&retained).count(), 1, "{provider} {answer}: {current}");
+            scene.is_sound(&work).await;
+            for message in history().into_iter().skip(1) {
+                scene.api.append_message(work.json(message.to_string())).await.unwrap();
+            }
+        }
+    }
+}

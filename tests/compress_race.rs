@@ -1,6 +1,6 @@
-//! Everything at once: appends, readers, trims, compressions by a slow model, by agents and by themselves, undos and
-//! rewinds, on a server that is killed again and again. Nothing that was acknowledged is lost, nothing loops, and a slow
-//! summary gets its place in the end.
+//! Everything at once: appends, pins, readers, trims, forks, compressions by a slow model, by agents and by themselves, undos
+//! and rewinds, on a server that is killed again and again. Nothing that was acknowledged is lost, what is pinned stays in
+//! the view, nothing loops, and a slow summary gets its place in the end.
 //!
 //! 30 seconds; `MINUTES=n` (`make race-test MINUTES=n`) for more, `CONTEXTSTORE_SEED=n` to do alike.
 
@@ -25,7 +25,7 @@ mod service;
 #[path = "support/wire.rs"]
 mod wire;
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::fs;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -40,7 +40,7 @@ use fake_llm::FakeLlm;
 use scene::{Scene, by_hand, user, words};
 use server::{DEADLINE, TestServer, eventually};
 use service::{doctor, number, oracle};
-use wire::{all, api, start_as};
+use wire::{all, api, start_as, view};
 
 const TASKS: usize = 3;
 /// Tokens that the model takes.
@@ -77,7 +77,7 @@ async fn nothing_is_lost_and_nothing_loops_whatever_comes_together() {
     let seed = number("CONTEXTSTORE_SEED").unwrap_or_else(|| fastrand::u64(..1 << 40));
     println!("CONTEXTSTORE_SEED={seed}");
     let mut rng = Rng::with_seed(seed);
-    let (fake, _key, mut server) = slow(20).await;
+    let (fake, _key, mut server) = slow(60).await;
     let stop = Arc::new(AtomicBool::new(false));
     let (mut actors, mut notes) = (Vec::new(), Vec::new());
     for number in 0..TASKS {
@@ -94,6 +94,7 @@ async fn nothing_is_lost_and_nothing_loops_whatever_comes_together() {
         actors.push(tokio::spawn(actor(2).compress()));
         actors.push(tokio::spawn(actor(3).take_back()));
         actors.push(tokio::spawn(reader(actor(4))));
+        actors.push(tokio::spawn(actor(5).pin()));
         notes.push(told);
     }
     let (end, mut kills) = (Instant::now() + time, 0);
@@ -114,6 +115,12 @@ async fn nothing_is_lost_and_nothing_loops_whatever_comes_together() {
         published += check(&mut client, task, kills).await;
     }
     assert!(published > 0 && !fake.requests().is_empty(), "nothing was compressed");
+    // A view that a crash took away is made again when it is first asked for.
+    let forks = pb::ListTasksRequest { page_size: 1000, ..Default::default() };
+    for fork in client.list_tasks(forks).await.unwrap().into_inner().tasks {
+        let request = pb::StreamCurrentRequest { task_uuid: fork.uuid, ..Default::default() };
+        assert_ne!(view(&mut client, request).await, "", "a fork is empty");
+    }
     assert!(server.terminate().await.success());
     for task in &notes {
         assert_eq!(unsettled(&server, &task.work), [""; 0]);
@@ -165,6 +172,12 @@ async fn check(api: &mut wire::Api, notes: &Notes, kills: u64) -> u64 {
     );
     // Each time there was something new, or somebody had taken something back, or all was forgotten.
     assert!(by_itself <= tokens * 3 / LIMIT + back + kills + 5, "it loops");
+    let current = view(api, notes.work.current()).await;
+    let shown: HashSet<String> =
+        current.lines().map(|line| mark_of(&serde_json::from_str(line).unwrap())).collect();
+    let pins = notes.pins.read().await.lock().unwrap().clone();
+    let gone: Vec<&String> = pins.values().filter(|mark| !shown.contains(*mark)).collect();
+    assert!(gone.is_empty(), "{gone:?} of {pins:?} are pinned and not in the view: {current}");
     by_itself + asked
 }
 

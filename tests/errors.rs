@@ -59,6 +59,7 @@ fn one_of_each() -> Vec<StoreError> {
         E::SummaryRefused { problem: text() },
         E::NothingToSummarize { id, why: "nothing" },
         E::NothingToInherit { id },
+        E::NotInView { id, seq: 3 },
         E::Quarantined { id, reason: text() },
         E::NewerFormat { id, found: text() },
         E::WriteFailed { id, source: failure() },

@@ -148,6 +148,23 @@ async fn provoke(reason: ErrorReason) -> How {
             };
             calm(begin, &["task_uuid", "cause"]).await
         }
+        R::NotInView => {
+            let pin = async |api: &mut Api, work: &Work| {
+                for at in 0..20 {
+                    api.append_message(work.say(&format!("message {at} of some length"))).await.unwrap();
+                }
+                let (task_uuid, lease_generation) = (work.uuid.clone(), work.lease);
+                let compress = pb::CompressRequest {
+                    task_uuid: task_uuid.clone(),
+                    lease_generation,
+                    ..Default::default()
+                };
+                all(api.compress(compress).await).await.unwrap();
+                let pin = pb::PinMessageRequest { task_uuid, lease_generation, seq: 3, ..Default::default() };
+                refused(api.pin_message(pin).await)
+            };
+            calm(pin, &["task_uuid", "seq"]).await
+        }
         R::NothingToInherit => {
             let look = async |api: &mut Api, work: &Work| {
                 let (task_uuid, lease_generation) = (work.uuid.clone(), work.lease);
@@ -532,7 +549,7 @@ async fn forbidden() -> How {
 #[tokio::test(flavor = "multi_thread")]
 async fn every_reason_is_given_with_its_code_and_its_data() {
     let reasons: Vec<ErrorReason> = (0..).map_while(|number| ErrorReason::try_from(number).ok()).collect();
-    assert_eq!(reasons.len(), 42);
+    assert_eq!(reasons.len(), 43);
     let mut never = Vec::new();
     for reason in reasons {
         match Box::pin(provoke(reason)).await {

@@ -3,7 +3,7 @@
 use contextstore_proto::v1 as pb;
 use serde_json::{Value, json};
 
-use crate::scene::{Scene, assistant, by_hand, calls, content, result, user, words};
+use crate::scene::{Scene, assistant, by_hand, calls, content, result, user};
 use crate::server::{DEADLINE, TestServer, eventually};
 
 /// An output of so many lines, each with its number.
@@ -40,7 +40,8 @@ async fn a_result_that_the_model_has_not_answered_is_cut_and_not_trimmed() {
 #[tokio::test(flavor = "multi_thread")]
 async fn a_result_that_makes_it_due_is_still_there_to_be_answered() {
     let config = pb::TaskConfig { compression: None, ..by_hand(20_000) };
-    let mut scene = Scene::with(TestServer::start().await, config).await;
+    let server = TestServer::start_configured(&[("compression.auto", "true")]).await;
+    let mut scene = Scene::with(server, config).await;
     scene.talk(24).await;
     scene.append(&calls(&["a"])).await;
     let request = pb::AppendMessageRequest {
@@ -84,7 +85,6 @@ async fn what_cannot_be_made_smaller_is_told_to_be_too_large() {
     scene.talk(12).await;
     let image = json!({"type": "image_url", "image_url": {"url": "https://example.org/a.png"}});
     scene.append(&json!({"role": "user", "content": vec![image; 6]})).await;
-    scene.append(&user(&words(14))).await;
     let (done, _) = scene.compress(scene.ask("summarize")).await.unwrap();
     let pressure = done.pressure.unwrap();
     assert!(pressure.ratio > 1.0 && pressure.over, "{pressure:?}");

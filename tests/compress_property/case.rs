@@ -13,7 +13,7 @@ use crate::server::TestServer;
 use crate::service::reason;
 use crate::wire::{all, api, start_as, view};
 
-/// Tokens of what stands for a result that never came; no goal knows of it.
+/// Tokens of what stands for a result that never came.
 const STAND_IN: u64 = 10;
 
 /// A message of the log, as far as it matters here.
@@ -55,6 +55,7 @@ pub(crate) struct Case {
     system: Vec<String>,
     /// Ids of calls whose results never came, in any view so far.
     missing: Vec<String>,
+    newest_plan: Option<String>,
     stack: Vec<Before>,
     compressions: u64,
     undos: u64,
@@ -85,7 +86,20 @@ impl Case {
         let scene = Scene::on(api, work);
         let (messages, pins, system) = (Vec::new(), BTreeMap::new(), Vec::new());
         let (missing, stack) = (Vec::new(), Vec::new());
-        Self { seed, rng, scene, said, messages, pins, system, missing, stack, compressions: 0, undos: 0 }
+        Self {
+            seed,
+            rng,
+            scene,
+            said,
+            messages,
+            pins,
+            system,
+            missing,
+            newest_plan: None,
+            stack,
+            compressions: 0,
+            undos: 0,
+        }
     }
 
     fn note(&mut self, words: String) {
@@ -96,7 +110,8 @@ impl Case {
         self.append().await;
         for _ in 0..self.rng.u32(3..10) {
             match self.rng.u8(..20) {
-                0..=5 => self.append().await,
+                0..=4 => self.append().await,
+                5 => self.plan().await,
                 6..=13 => self.compress().await,
                 14..=15 => self.by_agent().await,
                 16..=18 => self.undo().await,
@@ -209,7 +224,18 @@ impl Case {
             assert_eq!(after, before, "nothing was to be done");
             return;
         }
+        let overrides = request.overrides.clone().unwrap_or_default();
         self.look(&before, &after, &done).await;
+        self.look_at_plan(&after, overrides.keep_plan() && done.messages_removed > 0);
+        let keeps = match &*strategy {
+            "summarize" => overrides.keep_recent_messages != Some(0),
+            "compact" => overrides.retain_last_turns != Some(0),
+            // `prune` keeps the best, be they the newest or not.
+            other => other == "window",
+        };
+        if keeps {
+            self.look_at_newest(&before, &after, &strategy);
+        }
         // Where too few messages may go, what stays is made smaller, and that is all.
         let target = request.target_tokens.filter(|_| done.messages_removed > 0);
         if let Some(target) = target {
@@ -217,15 +243,63 @@ impl Case {
             let said =
                 after.iter().filter(|line| is_summary(line)).map(|line| line.len() as u64 / 2).sum::<u64>();
             let said = if done.summary_id == 0 { said } else { 0 };
-            let floor = self.floor(&strategy) + said + 200;
-            let most = target.max(floor) + STAND_IN * groups(&after).len() as u64;
+            // Results that never came have something in their place, in groups that have to stay too.
+            let stand_ins = STAND_IN * groups(&after).len() as u64;
+            let floor = self.floor(&strategy) + said + stand_ins + 200;
+            let most = target.max(floor);
             assert!(done.tokens_after <= most, "{} of {target}, {floor}: {after:#?}", done.tokens_after);
         }
         self.stack.push(Before { lines: before, left: after.len() });
     }
 
-    /// What no strategy can let go: the system prompt, pinned groups, and the newest group.
+    async fn plan(&mut self) {
+        let text = format!("Plan {}: {}", self.rng.u8(..), words(self.rng.u64(..100)));
+        let plan = pb::AppendPlanRequest {
+            task_uuid: self.scene.work.uuid.clone(),
+            plan_type: "planning".to_owned(),
+            plan_content_json: Value::from(text.as_str()).to_string(),
+            lease_generation: self.scene.work.lease,
+            ..Default::default()
+        };
+        self.scene.api.append_plan(plan).await.unwrap();
+        self.note(format!("plans {text}"));
+        self.newest_plan = Some(text);
+    }
+
+    /// The newest plan is there once, if it is to stay.
+    fn look_at_plan(&self, after: &[String], stays: bool) {
+        let Some(text) = self.newest_plan.as_ref().filter(|_| stays) else { return };
+        let plans: Vec<String> = after
+            .iter()
+            .map(|line| content(line))
+            .filter(|text| text.starts_with("[Current plan]"))
+            .collect();
+        assert_eq!(plans, [format!("[Current plan]\n{text}")], "{after:#?}");
+    }
+
+    /// What was said last is still there, whole or by head and tail, and with `compact` what the user asked last.
+    fn look_at_newest(&self, before: &[String], after: &[String], strategy: &str) {
+        // Notes, summaries, and results without a call, which are shown as the user's.
+        let is_ours = |line: &String| content(line).starts_with('[') || line.contains("\"[Tool: ");
+        let value = |line: &String| serde_json::from_str::<Value>(line).unwrap();
+        let is_there = |line: &String| {
+            after.contains(line)
+                || after.iter().any(|other| {
+                    let (one, other) = (value(line), value(other));
+                    ["role", "tool_call_id", "tool_calls"].iter().all(|field| one[*field] == other[*field])
+                        && other["content"].to_string().contains("characters left out; ")
+                })
+        };
+        let newest = before.last().filter(|line| !is_ours(line));
+        assert!(newest.is_none_or(is_there), "{newest:?} is gone: {after:#?}");
+        let mut asked = before.iter().rev().filter(|line| value(line)["role"] == "user" && !is_ours(line));
+        let asked = asked.next().filter(|_| strategy == "compact");
+        assert!(asked.is_none_or(is_there), "{asked:?} is gone: {after:#?}");
+    }
+
+    /// What no strategy can let go: the system prompt, pinned groups, the newest group, and the plan.
     fn floor(&self, strategy: &str) -> u64 {
+        let plan = self.newest_plan.as_ref().map_or(0, |text| text.len() as u64 / 2);
         let mut groups: Vec<(u64, bool, u64)> = Vec::new();
         let (mut calls, mut leading) = (false, true);
         for (message, seq) in self.messages.iter().zip(1..) {
@@ -247,13 +321,14 @@ impl Case {
         let newest = groups.iter().rev().find(|(_, fixed, _)| !fixed).map_or(0, |(tokens, _, _)| *tokens);
         let turns = groups.iter().rev().filter(|(_, fixed, user)| !fixed && *user > 0).take(4);
         let turns: u64 = turns.map(|(tokens, _, _)| tokens).sum();
-        fixed + newest + if strategy == "compact" { turns } else { 0 }
+        fixed + newest + plan + if strategy == "compact" { turns } else { 0 }
     }
 
     /// What must hold of a view that was compressed.
     async fn look(&mut self, before: &[String], after: &[String], done: &pb::CompressDone) {
         self.compressions += 1;
         assert_eq!(after[..self.system.len()], self.system, "the system prompt");
+        assert!(after.len() > self.system.len(), "nothing is left:\n{before:#?}");
         for (seq, line) in &self.pins {
             // A result that came too late stands behind its call again, if both are pinned.
             let message = &self.messages[usize::try_from(*seq).unwrap() - 1].json;

@@ -9,12 +9,13 @@ use std::time::Duration;
 use contextstore_proto::v1 as pb;
 use fastrand::Rng;
 use serde_json::{Value, json};
+use tokio::sync::RwLock;
 use tonic::Status;
 
 use crate::scene::{calls, result, user, words};
 use crate::server::TestServer;
 use crate::service::reason;
-use crate::wire::{Api, Work, all};
+use crate::wire::{Api, Work, all, holder};
 
 /// What was acknowledged of a task.
 pub(crate) struct Notes {
@@ -23,11 +24,19 @@ pub(crate) struct Notes {
     pub(crate) acknowledged: Mutex<BTreeMap<u64, String>>,
     pub(crate) tokens: AtomicU64,
     newest: AtomicU64,
+    /// Messages that are pinned, by their numbers, and what is in them. Whoever goes back forgets them.
+    pub(crate) pins: RwLock<Mutex<BTreeMap<u64, String>>>,
 }
 
 impl Notes {
     pub(crate) fn new(work: Work) -> Self {
-        Self { work, acknowledged: Mutex::default(), tokens: AtomicU64::new(0), newest: AtomicU64::new(0) }
+        Self {
+            work,
+            acknowledged: Mutex::default(),
+            tokens: AtomicU64::new(0),
+            newest: AtomicU64::new(0),
+            pins: RwLock::default(),
+        }
     }
 }
 
@@ -47,7 +56,7 @@ pub(crate) fn image(number: u64) -> Value {
 
 /// Whether a refusal is one that comes of others who work on the same task.
 fn is_expected(status: &Status) -> bool {
-    const EXPECTED: [&str; 8] = [
+    const EXPECTED: [&str; 9] = [
         "REWRITE_IN_FLIGHT",
         "STALE_VIEW",
         "NOTHING_TO_UNDO",
@@ -56,6 +65,7 @@ fn is_expected(status: &Status) -> bool {
         "STOPPING",
         "OVERLOADED",
         "NOTHING_TO_SUMMARIZE",
+        "NOT_IN_VIEW",
     ];
     let why = reason(status);
     EXPECTED.iter().any(|expected| why.ends_with(expected))
@@ -182,6 +192,60 @@ impl Actor {
         self.api.commit_compaction(commit).await.map(drop)
     }
 
+    /// Pins what was said lately, releases what was pinned first when there is no more room, and forks now and then.
+    pub(crate) async fn pin(mut self) {
+        let notes = Arc::clone(&self.notes);
+        let (task_uuid, lease_generation) = (notes.work.uuid.clone(), notes.work.lease);
+        while !self.is_over() {
+            self.pause(250).await;
+            let lately = self.rng.usize(..30);
+            let chosen = notes
+                .acknowledged
+                .lock()
+                .unwrap()
+                .iter()
+                .nth_back(lately)
+                .map(|(seq, mark)| (*seq, mark.clone()));
+            let Some((seq, mark)) = chosen else { continue };
+            if self.rng.u8(..16) == 0 {
+                let request = pb::ForkTaskRequest {
+                    task_uuid: task_uuid.clone(),
+                    at_seq: seq,
+                    holder: holder("fork"),
+                    ..Default::default()
+                };
+                if let Err(status) = self.api.fork_task(request).await {
+                    assert!(is_lost(&status) || is_expected(&status), "{status:?}");
+                }
+                continue;
+            }
+            let pins = notes.pins.read().await;
+            let pin = pb::PinMessageRequest {
+                task_uuid: task_uuid.clone(),
+                seq,
+                lease_generation,
+                ..Default::default()
+            };
+            match self.api.pin_message(pin).await {
+                Ok(_) => drop(pins.lock().unwrap().insert(seq, mark)),
+                Err(status) if reason(&status).ends_with("INVALID_FIELD") => {
+                    let Some((seq, _)) = pins.lock().unwrap().pop_first() else { continue };
+                    let unpin = pb::UnpinMessageRequest {
+                        task_uuid: task_uuid.clone(),
+                        seq,
+                        lease_generation,
+                        ..Default::default()
+                    };
+                    if let Err(status) = self.api.unpin_message(unpin).await {
+                        assert!(is_lost(&status) || is_expected(&status), "{status:?}");
+                    }
+                }
+                // Whether it is pinned then is nobody's guess.
+                Err(status) => assert!(is_lost(&status) || is_expected(&status), "{status:?}"),
+            }
+        }
+    }
+
     /// Takes back a compression now and then, and more rarely the last messages.
     pub(crate) async fn take_back(mut self) {
         while !self.is_over() {
@@ -189,6 +253,10 @@ impl Actor {
             let newest = self.notes.newest.load(Ordering::Relaxed);
             let outcome = if self.rng.u8(..4) == 0 && newest > 3 {
                 let seq = newest - self.rng.u64(..3);
+                // What is pinned behind it, or was taken out before it, is not there then.
+                let notes = Arc::clone(&self.notes);
+                let pins = notes.pins.write().await;
+                pins.lock().unwrap().clear();
                 self.api.rewind_task(self.notes.work.rewind(seq)).await.map(drop)
             } else {
                 let undo = pb::UndoCompactionRequest {

@@ -225,6 +225,9 @@ impl World {
             Call::Pin { seq: pin, .. } if *pin == 0 || *pin > seq => {
                 Expected::refused("ERROR_REASON_MESSAGE_NOT_FOUND")
             }
+            Call::Pin { seq: pin, pinned: true } if !state.pins.contains(pin) && !state.is_in_view(*pin) => {
+                Expected::refused("ERROR_REASON_NOT_IN_VIEW")
+            }
             Call::Pin { seq: pin, pinned: true }
                 if !state.pins.contains(pin) && !task.has_room_for_pin(state, task.tokens_of(*pin)) =>
             {

@@ -347,6 +347,18 @@ impl State {
     pub(crate) fn view_generation(&self) -> u64 {
         self.rewrites.len() as u64
     }
+
+    /// Whether the view has a message, be it smaller than it is.
+    pub(crate) fn is_in_view(&self, seq: u64) -> bool {
+        let Some((newest, _)) = self.rewrites.last().filter(|(newest, _)| seq <= newest.covers) else {
+            return true;
+        };
+        newest.segments.iter().any(|segment| match segment {
+            Segment::Keep { from, to, .. } => (*from..=*to).contains(&seq),
+            Segment::Replace { seq: own, .. } => *own == seq,
+            Segment::Literal(_) | Segment::Earlier { .. } => false,
+        })
+    }
 }
 
 impl Task {

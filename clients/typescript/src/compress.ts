@@ -129,6 +129,8 @@ export class Compaction {
   readonly prompt: string;
   /** The summary so far, which the new one has to take in; empty if there is none. */
   readonly previousSummary: string;
+  /** What was kept word for word so far: it stays, unless the `retain` of the commit takes its place. */
+  readonly retained: string;
   /** Refs that the summary has to name. */
   readonly outputRefs: readonly string[];
   readonly #wire: Wire;
@@ -151,6 +153,7 @@ export class Compaction {
     this.budget = begun.summaryTokens;
     this.prompt = begun.prompt;
     this.previousSummary = begun.previousSummary;
+    this.retained = begun.retained;
     this.outputRefs = begun.outputRefs;
     this.#wire = wire;
     this.#target = target;

@@ -7,7 +7,6 @@ use tokio::task::block_in_place;
 use uuid::Uuid;
 
 use super::apart::Apart;
-use super::layout::new_view;
 use super::looked::{self, Looked};
 use super::made::{Made, take_summary};
 use super::prompt::{Purpose, Wanted};
@@ -31,7 +30,9 @@ pub(crate) struct Begun {
     /// Tokens of what stays.
     kept: u64,
     squeezed: Squeezed,
+    /// Tokens of the summary, beside what was retained before, and of that.
     budget: u64,
+    carried: u64,
 }
 
 /// What an agent is told.
@@ -45,6 +46,8 @@ pub(crate) struct Told {
     pub(crate) budget: u64,
     pub(crate) prompt: String,
     pub(crate) previous: Option<String>,
+    /// What was retained before.
+    pub(crate) retained: Option<String>,
     /// Its messages are in a file that lives as long as this.
     apart: Arc<Apart>,
 }
@@ -83,7 +86,9 @@ impl Begun {
         let counter = self.looked.outline.counter;
         let whole = format!("{}\n{}", commit.summary, commit.retain);
         let replaced = self.apart.tokens.saturating_sub(looked::AROUND).max(1);
-        gate::check(&whole, (replaced, self.budget, self.looked.room(self.kept)), &self.apart.refs, counter)
+        let room = self.looked.room(self.kept + self.looked.beside(self.carried));
+        let sizes = gate::sizes(&commit.retain, (replaced, self.budget, room), self.carried);
+        gate::check(&whole, sizes, &self.apart.refs, counter)
     }
 }
 
@@ -102,7 +107,8 @@ impl Compressor {
         if too_few || looked.plan.gone != Gone::Summary {
             return Err(StoreError::NothingToSummarize { id, why: looked::nothing(&looked, &apart) });
         }
-        let squeezed = looked::make_room(&looked, &apart, apart.kept_tokens)?;
+        let carried = looked.carried(&apart);
+        let squeezed = looked::make_room(&looked, &apart, apart.kept_tokens + looked.beside(carried))?;
         let kept = apart.kept_tokens - squeezed.saved;
         let budget = looked::summary_budget(&order.policy, &looked, &apart, kept);
         let retain = order.strategy == Strategy::Compact;
@@ -117,8 +123,12 @@ impl Compressor {
             kept,
             squeezed,
             budget,
+            carried,
             order,
         };
+        // What it retains takes the place of what was retained.
+        let budget = if retain { budget + carried } else { budget };
+        let prompt = words_for(&begun.order.policy, retain, budget, &apart, carried);
         let told = Told {
             token: begun.token.clone(),
             expires_in: begun.expires_in,
@@ -127,8 +137,9 @@ impl Compressor {
             messages: apart.messages,
             tokens: apart.tokens,
             budget,
-            prompt: words_for(&begun.order.policy, retain, budget, &apart.refs),
+            prompt,
             previous: apart.previous.clone(),
+            retained: apart.retained.clone(),
             apart,
         };
         self.lock().insert(id, UnderWay::Begun(Box::new(begun)));
@@ -150,7 +161,7 @@ impl Compressor {
         }
         let Begun { order, mut looked, apart, kept, squeezed, began, .. } = *begun;
         let order = Order { caller: commit.caller, asked: commit.asked, ..order };
-        let mut made = Made::new(squeezed);
+        let mut made = Made::new(squeezed, looked.plan_note.clone());
         let summed = Summed {
             text: commit.summary,
             retain: Some(commit.retain).filter(|retain| !retain.is_empty()),
@@ -161,8 +172,7 @@ impl Compressor {
         };
         let mut done = looked.begun(&order);
         block_in_place(|| take_summary(&mut looked, &mut made, &apart, summed, &order, kept))?;
-        let view = new_view(&looked, &made, &order);
-        let compressed = publish(store, id, &view, &order).await?;
+        let compressed = publish(store, id, &mut looked, &mut made, &order).await?;
         drop(place);
         run::tell(&mut done, &looked, made, &compressed, began);
         self.note(store, id, &order, began.elapsed(), &Ok(done.clone()));
@@ -189,9 +199,10 @@ impl Compressor {
 }
 
 /// What a model would be asked to write.
-fn words_for(policy: &Policy, retain: bool, budget: u64, refs: &[String]) -> String {
+fn words_for(policy: &Policy, retain: bool, budget: u64, apart: &Apart, carried: u64) -> String {
     let purpose = Purpose::Compaction { retain };
-    let wanted = Wanted { purpose, policy, budget, refs, refused: None };
+    let carried = apart.retained.as_ref().map(|_| carried);
+    let wanted = Wanted { purpose, policy, budget, carried, refs: &apart.refs, refused: None };
     match wanted.retain() {
         Some(retain) => format!("{}\n\nBeside it (`retain`): {retain}", wanted.task()),
         None => wanted.task(),

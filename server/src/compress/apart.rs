@@ -7,8 +7,9 @@ use std::ops::Range;
 use super::material::Material;
 use super::words;
 use crate::context::plain_text;
-use crate::model::{LiteralKind, StoreError, TaskId};
-use crate::store::{Outline, RequestFile, Seen, Store, WorkFile};
+use crate::model::json::{field, items};
+use crate::model::{LiteralKind, Role, StoreError, TaskId};
+use crate::store::{MISSING_TOKENS, Outline, RequestFile, Seen, Store, WorkFile};
 
 /// Bytes that are gathered before they are written.
 const BUFFER: usize = 128 << 10;
@@ -24,7 +25,7 @@ pub(super) struct Apart {
     pub(super) messages: u64,
     /// Their tokens.
     pub(super) tokens: u64,
-    /// Tokens of what stays.
+    /// Tokens of what stays, with what stands for results that never came.
     pub(super) kept_tokens: u64,
     /// The first message of the log that goes, or that was summarised before.
     pub(super) first_seq: u64,
@@ -133,6 +134,8 @@ struct Sorter {
     retained: Vec<String>,
     refs: VecDeque<String>,
     gaps: Vec<Gap>,
+    /// Calls of a group that stays and whose results did not come yet.
+    open: Vec<String>,
 }
 
 impl Sorter {
@@ -157,8 +160,26 @@ impl Sorter {
         }
     }
 
+    /// Counts what the view has for results that never came, behind messages that stay.
+    fn note_calls(&mut self, seen: &Seen<'_>, kept: bool) {
+        let shown = &seen.shown;
+        let answered = shown.tool_call_id.filter(|_| shown.role == Role::Tool);
+        if let Some(at) = answered.and_then(|id| self.open.iter().position(|open| open == id)) {
+            self.open.swap_remove(at);
+            return;
+        }
+        let missing = MISSING_TOKENS.saturating_mul(self.open.len() as u64);
+        self.kept_tokens = self.kept_tokens.saturating_add(missing);
+        self.open.clear();
+        if let Some(calls) = shown.tool_calls.filter(|_| kept && shown.role == Role::Assistant) {
+            let ids = items(calls).into_iter().filter_map(|call| field(call, "id"));
+            self.open.extend(ids.map(str::to_owned));
+        }
+    }
+
     fn sort(&mut self, seen: &Seen<'_>, kept: bool, to: &mut Writer) -> Result<(), StoreError> {
         let shown = &seen.shown;
+        self.note_calls(seen, kept);
         if kept {
             self.kept_tokens = self.kept_tokens.saturating_add(shown.tokens);
             return to.write(seen);

@@ -14,7 +14,7 @@ use tokio::task::{block_in_place, spawn_blocking};
 use tokio::time::timeout;
 
 use super::Material;
-use super::flatten::{self, Flat, flatten, flatten_gaps};
+use super::flatten::{self, Flat, SoFar, flatten, flatten_gaps};
 use super::prompt::{Purpose, Wanted};
 use super::reply::{self, Nothing};
 use crate::context::{Policy, count_text};
@@ -43,6 +43,8 @@ pub(crate) struct Question<'a> {
     pub(crate) material: &'a Material,
     /// The summary so far, to be folded in.
     pub(crate) previous: Option<&'a str>,
+    /// What was retained so far, and its tokens.
+    pub(crate) retained: Option<(&'a str, u64)>,
     /// Tokens of the summary, with what is retained; with gaps, of each.
     pub(crate) budget: u64,
     /// Output refs that must be named.
@@ -152,7 +154,7 @@ pub(crate) async fn ask(
     heard: &(dyn Fn(u64) + Sync),
 ) -> Result<Reply, AskError> {
     if question.purpose == Purpose::Gaps {
-        let summaries = ask_gaps(gateway, store, id, question, &[u64::MAX], heard).await?;
+        let summaries = ask_gaps(gateway, store, id, question, &[(0, u64::MAX)], heard).await?;
         let summary = summaries.into_iter().flatten().next().unwrap_or_default();
         return Ok(Reply { summary, retain: None, keep: Vec::new(), sections: None });
     }
@@ -170,22 +172,30 @@ pub(crate) async fn ask(
     Ok(Reply { summary: read.summary, retain, keep: read.keep, sections: read.sections })
 }
 
-/// Asks for short summaries of several gaps at once: one for each gap, none where the model gave none. The material is the messages of all gaps, in order; `gaps` says how many
-/// each has. `purpose`, `previous`, `refs` and `policy.structured` mean nothing here.
+/// Asks for short summaries of several gaps at once: one for each gap, none where the model gave none. The gaps stand in the
+/// material in order; `gaps` says of each how many messages are passed over before it, and how many it has. `purpose`,
+/// `previous`, `retained`, `refs` and `policy.structured` mean nothing here.
 pub(crate) async fn ask_gaps(
     gateway: &Arc<Gateway>,
     store: &Store,
     id: TaskId,
     question: &Question<'_>,
-    gaps: &[u64],
+    gaps: &[(u64, u64)],
     heard: &(dyn Fn(u64) + Sync),
 ) -> Result<Vec<Option<String>>, AskError> {
     // If there are too many, the newest.
     let passed = gaps.len().saturating_sub(MAX_GAPS);
     let (before, asked) = gaps.split_at(passed);
-    let skip = before.iter().fold(0, |all: u64, messages| all.saturating_add(*messages));
-    let question = Question { purpose: Purpose::Gaps, previous: None, refs: &[], ..*question };
-    let gaps = Some((skip, asked));
+    let passed_over = before
+        .iter()
+        .fold(0, |all: u64, (before, messages)| all.saturating_add(*before).saturating_add(*messages));
+    let mut asked = asked.to_vec();
+    if let Some((before, _)) = asked.first_mut() {
+        *before = before.saturating_add(passed_over);
+    }
+    let question =
+        Question { purpose: Purpose::Gaps, previous: None, retained: None, refs: &[], ..*question };
+    let gaps = Some(&*asked);
     let asking = Asking { gateway, store, id, question, gaps, heard, charged: Mutex::default() };
     let text = asking.ask().await?;
     let mut summaries = vec![None; passed];
@@ -202,8 +212,8 @@ struct Asking<'a> {
     store: &'a Store,
     id: TaskId,
     question: Question<'a>,
-    /// Messages that are passed over, and how many each gap has.
-    gaps: Option<(u64, &'a [u64])>,
+    /// Messages that are passed over before each gap, and how many it has.
+    gaps: Option<&'a [(u64, u64)]>,
     heard: &'a (dyn Fn(u64) + Sync),
     /// What each request that was answered cost, as far as the provider said.
     charged: Mutex<Vec<Option<Usage>>>,
@@ -226,7 +236,7 @@ impl Asking<'_> {
         let Question { provider, timeout: after, .. } = self.question;
         let tries = async {
             self.gateway.check(provider, Some(self.question.model).filter(|model| !model.is_empty()))?;
-            let mut shape = Shape::new(self.gateway, &self.question, self.gaps.map(|(_, gaps)| gaps.len()));
+            let mut shape = Shape::new(self.gateway, &self.question, self.gaps.map(<[_]>::len));
             loop {
                 match self.once(&shape).await {
                     Ok(text) => return Ok(text),
@@ -250,8 +260,9 @@ impl Asking<'_> {
 
     /// Sends one request and listens.
     async fn once(&self, shape: &Shape) -> Result<String, Failure> {
-        let Question { purpose, policy, refs, refused, provider, model, .. } = self.question;
-        let wanted = Wanted { purpose, policy, budget: shape.budget, refs, refused };
+        let Question { purpose, policy, retained, refs, refused, provider, model, .. } = self.question;
+        let carried = retained.map(|(_, tokens)| tokens);
+        let wanted = Wanted { purpose, policy, budget: shape.budget, carried, refs, refused };
         let Flat { mut text, fence } = self.flat(shape.room(&wanted)).await?;
         text.push('\n');
         text.push_str(wanted.closing());
@@ -270,12 +281,15 @@ impl Asking<'_> {
         let stop = Stop(Arc::default());
         let flag = Arc::clone(&stop.0);
         let material = self.question.material.clone();
-        let made = if let Some((skip, gaps)) = self.gaps {
+        let made = if let Some(gaps) = self.gaps {
             let (gaps, chars) = (gaps.to_vec(), self.question.policy.scoring.gap_message_chars);
-            spawn_blocking(move || flatten_gaps(&material, skip, &gaps, chars, room, &flag)).await
+            spawn_blocking(move || flatten_gaps(&material, &gaps, chars, room, &flag)).await
         } else {
-            let previous = self.question.previous.map(str::to_owned);
-            spawn_blocking(move || flatten(&material, previous.as_deref(), room, &flag)).await
+            let so_far = SoFar {
+                previous: self.question.previous.map(str::to_owned),
+                retained: self.question.retained.map(|(text, _)| text.to_owned()),
+            };
+            spawn_blocking(move || flatten(&material, &so_far, room, &flag)).await
         };
         let lost = |error| StoreError::io("reading what is to be summarised", std::io::Error::other(error));
         Ok(made.map_err(lost)??)

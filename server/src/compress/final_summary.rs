@@ -27,21 +27,24 @@ pub(super) async fn make(asker: &Asker<'_>, id: TaskId, may_ask: bool) -> Result
     }
     let previous = apart.previous.as_deref().map_or(0, |previous| count_text(outline.counter, previous));
     let most = (policy.max_inherited_tokens * SHARE.0 / SHARE.1).max(LEAST);
-    let usual = (apart.tokens.saturating_add(previous) / 2).clamp(LEAST, most);
+    let carried = apart.retained.as_deref().map_or(0, |retained| count_text(outline.counter, retained));
+    let usual =
+        (apart.tokens.saturating_add(previous) / 2).clamp(LEAST, most.saturating_sub(carried).max(LEAST));
     let wanted = Wanted {
         id,
         purpose: Purpose::Final,
         policy: &policy,
         apart: &apart,
         budget: policy.summary_tokens.unwrap_or(usual),
+        carried,
         room: u64::MAX,
         counter: outline.counter,
         may_ask: true,
     };
     let summed = asker.summarize(&wanted, &|_| ()).await?;
-    // What was retained was to be kept word for word.
+    // What was retained was to be kept word for word. Whoever takes it over cuts what is too long at its end.
     let text = match &apart.retained {
-        Some(retained) => format!("{}\n\n{retained}", summed.text.trim()),
+        Some(retained) => format!("## Kept information\n{}\n\n{}", retained.trim(), summed.text.trim()),
         None => summed.text,
     };
     block_in_place(|| drop(apart));
@@ -50,7 +53,7 @@ pub(super) async fn make(asker: &Asker<'_>, id: TaskId, may_ask: bool) -> Result
     Ok(Some(text.to_owned()).filter(|text| !text.is_empty()))
 }
 
-/// Sets the view apart, but for the system prompt. A summary that is not in the view any more still counts.
+/// Sets the view apart, but for the system prompt. A summary that is not in the view was taken back.
 fn look(store: &Store, id: TaskId) -> Result<(Outline, Apart), StoreError> {
     let outline = store.outline(id)?;
     let (mut prompt, mut leads) = (0, true);
@@ -58,9 +61,6 @@ fn look(store: &Store, id: TaskId) -> Result<(Outline, Apart), StoreError> {
         leads &= seen.kind.is_none() && matches!(seen.shown.role, Role::System | Role::Developer);
         prompt += u64::from(leads);
     })?;
-    let mut apart = Apart::set(store, id, &outline, std::slice::from_ref(&(0..prompt)))?;
-    if apart.previous.is_none() {
-        apart.previous = store.latest_summary(id)?.map(|record| record.summary);
-    }
+    let apart = Apart::set(store, id, &outline, std::slice::from_ref(&(0..prompt)))?;
     Ok((outline, apart))
 }

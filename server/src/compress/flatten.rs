@@ -30,8 +30,17 @@ const BYTES_A_TOKEN: u64 = 8;
 const COUNTED_BYTES: usize = 32 << 10;
 /// Tokens of a note that something is left out.
 const NOTE: u64 = 16;
-/// The share of the room that a summary so far may take.
-const PREVIOUS_SHARE: u64 = 3;
+/// The share of the room that a summary so far may take, and what was retained beside it of the rest.
+const SO_FAR_SHARE: u64 = 3;
+
+/// What was made of earlier history.
+#[derive(Debug, Default)]
+pub(super) struct SoFar {
+    /// Its summary.
+    pub(super) previous: Option<String>,
+    /// What was retained beside that.
+    pub(super) retained: Option<String>,
+}
 
 /// A history as text, between tags of the name `fence`.
 #[derive(Debug)]
@@ -65,19 +74,20 @@ pub(super) fn cost(text: &str) -> u64 {
 /// Flattens a history to a text of at most so many tokens, more or less.
 pub(super) fn flatten(
     material: &Material,
-    previous: Option<&str>,
+    so_far: &SoFar,
     room: u64,
     stop: &AtomicBool,
 ) -> Result<Flat, StoreError> {
     let mut room = room.clamp(MIN_TOKENS, MAX_TOKENS);
     let mut text = String::new();
     let mut hasher = blake3::Hasher::new();
-    let previous = previous.map(str::trim).filter(|previous| !previous.is_empty());
-    let so_far = previous.map(|previous| {
-        hasher.update(previous.as_bytes());
-        let (whole, most) = (cost(previous), room / PREVIOUS_SHARE);
+    let blocks = [("previous", &so_far.previous), ("retained", &so_far.retained)];
+    let blocks = blocks.map(|(name, block)| {
+        let block = block.as_deref().map(str::trim).filter(|block| !block.is_empty())?;
+        hasher.update(block.as_bytes());
+        let (whole, most) = (cost(block), room / SO_FAR_SHARE);
         room -= whole.min(most);
-        (previous, share(previous.len(), most, whole))
+        Some((name, block, share(block.len(), most, whole)))
     });
     let mut measure = Measure::new(room, hasher);
     material.each(&mut |piece| {
@@ -86,10 +96,10 @@ pub(super) fn flatten(
         Ok(())
     })?;
     let (plan, fence) = measure.plan();
-    if let Some((previous, keep)) = so_far {
-        let _ = writeln!(text, "<{fence}-previous>");
-        push_cut(previous, keep, &fence, &mut text);
-        let _ = write!(text, "\n</{fence}-previous>\n\n");
+    for (name, block, keep) in blocks.into_iter().flatten() {
+        let _ = writeln!(text, "<{fence}-{name}>");
+        push_cut(block, keep, &fence, &mut text);
+        let _ = write!(text, "\n</{fence}-{name}>\n\n");
     }
     let _ = writeln!(text, "<{fence}>");
     let mut number = 0;

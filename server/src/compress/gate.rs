@@ -3,6 +3,20 @@
 use crate::context::count_text;
 use crate::model::TokenCounter;
 
+/// What a summary may be measured by (what it stands for, what was asked for, what there is room for), with or without
+/// something that takes the place of what was retained before.
+pub(super) fn sizes(
+    retain: &str,
+    (replaced, budget, room): (u64, u64, u64),
+    carried: u64,
+) -> (u64, u64, u64) {
+    if retain.trim().is_empty() {
+        (replaced.saturating_sub(carried).max(1), budget, room)
+    } else {
+        (replaced, budget.saturating_add(carried), room.saturating_add(carried))
+    }
+}
+
 /// Whether a summary can stand for what it is to stand for; if not, why.
 pub(super) fn check(
     summary: &str,

@@ -16,12 +16,20 @@ pub(super) fn new_view(looked: &Looked, made: &Made, order: &Order) -> NewView {
     let literal = |literal: &Literal| Part::Literal(literal.clone());
     if plan.gone == Gone::Gaps {
         let mut gaps = made.gaps.iter().peekable();
+        let mut plan_note = made.plan_note.as_ref();
+        let prompt =
+            plan.fixed.iter().filter(|stays| stays.why == Fixed::System).map(|stays| stays.places.end);
+        let prompt = prompt.max().unwrap_or(0);
         for places in plan.stays() {
+            if places.start >= prompt {
+                parts.extend(plan_note.take().map(literal));
+            }
             while let Some((_, note)) = gaps.next_if(|(gap, _)| gap.places.start < places.start) {
                 parts.push(literal(note));
             }
             kept(plan, places, &made.squeezed, &mut parts);
         }
+        parts.extend(plan_note.map(literal));
         parts.extend(gaps.map(|(_, note)| literal(note)));
     } else {
         let tail = plan.tail_from();
@@ -42,6 +50,7 @@ pub(super) fn new_view(looked: &Looked, made: &Made, order: &Order) -> NewView {
         base: looked.outline.generation,
         seen: plan.messages,
         message_tokens: looked.outline.message_tokens,
+        pins: looked.outline.pins.clone(),
         covers: plan.covers,
         reason: if order.automatic { "automatic".to_owned() } else { "asked for".to_owned() },
         parts,

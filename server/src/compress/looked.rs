@@ -1,5 +1,6 @@
 //! A view that is to be compressed: how small it has to get, and what there is room for.
 
+use std::borrow::Cow;
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 
@@ -7,8 +8,9 @@ use super::apart::Apart;
 use super::plan::Plan;
 use super::run::{Done, Order};
 use super::squeeze::Squeezed;
-use crate::context::{Gone, Policy, Pressure, Stage, Strategy};
-use crate::model::{Calibration, StoreError, TaskId};
+use super::words;
+use crate::context::{Gone, Policy, Pressure, Stage, Strategy, Whole, plain_text};
+use crate::model::{Calibration, JsonKind, Literal, StoreError, TaskId};
 use crate::store::{Outline, Store};
 
 /// What a summary and the line above it take at least; below it there is no point.
@@ -24,6 +26,8 @@ pub(super) struct Looked {
     calibration: Calibration,
     /// Tokens to come down to, as counted.
     pub(super) goal: u64,
+    /// The newest plan, if it is to stay in the view.
+    pub(super) plan_note: Option<Literal>,
 }
 
 impl Looked {
@@ -41,8 +45,23 @@ impl Looked {
         let goal = counted(goal(&order.policy, order.strategy), outline.tokens, pressure.tokens);
         // What is missing is to be summarised then, which takes room.
         let summaries = if is_summarised(order.strategy, &pressure) { goal / 10 } else { 0 };
-        let plan = Plan::make(&outline, &order.policy, order.strategy, goal - summaries, usage.messages)?;
-        Ok(Self { outline, plan, pressure, calibration: usage.calibration, goal })
+        let plan_note = if order.policy.keep_plan { store.latest_plan(id)? } else { None };
+        let plan_note = plan_note
+            .map(|(_, plan, _)| words::plan(&plan_text(plan.plan_content.as_str()), outline.counter));
+        let noted = plan_note.as_ref().map_or(0, |literal| literal.tokens);
+        let whole = Whole { messages: usage.messages, goal: goal - summaries };
+        let plan = Plan::make(&outline, &order.policy, order.strategy, whole, noted)?;
+        Ok(Self { outline, plan, pressure, calibration: usage.calibration, goal, plan_note })
+    }
+
+    /// Tokens of what is put beside a summary: the plan, and what was retained before.
+    pub(super) fn beside(&self, carried: u64) -> u64 {
+        self.plan_note.as_ref().map_or(0, |literal| literal.tokens) + carried
+    }
+
+    /// Tokens of what was retained before, which stays unless something else takes its place.
+    pub(super) fn carried(&self, apart: &Apart) -> u64 {
+        apart.retained.as_deref().map_or(0, |text| words::retain(text, self.outline.counter).tokens)
     }
 
     pub(super) fn is_emergency(&self) -> bool {
@@ -50,9 +69,9 @@ impl Looked {
     }
 
     /// Whether what may not go is too large alone.
-    pub(super) fn is_over(&self) -> bool {
+    pub(super) fn is_over(&self, carried: u64) -> bool {
         let fixed: u64 = self.plan.fixed.iter().map(|stays| stays.tokens).sum();
-        fixed.saturating_add(LEAST_SUMMARY) > self.goal
+        fixed.saturating_add(self.beside(carried)).saturating_add(LEAST_SUMMARY) > self.goal
     }
 
     /// Tokens that a summary may have beside what stays.
@@ -77,6 +96,11 @@ impl Looked {
             ..Done::default()
         }
     }
+}
+
+/// A plan as text: a text as it is, anything else as JSON.
+fn plan_text(json: &str) -> Cow<'_, str> {
+    if JsonKind::of(json) == JsonKind::Text { plain_text(json) } else { Cow::Borrowed(json) }
 }
 
 /// Whether gaps become summaries rather than notes.
@@ -113,7 +137,7 @@ fn counted(told: u64, counted: u64, of: u64) -> u64 {
 
 /// Why nothing can go.
 pub(super) fn nothing(looked: &Looked, apart: &Apart) -> &'static str {
-    if looked.is_over() && apart.messages == 0 { "over" } else { "nothing" }
+    if looked.is_over(0) && apart.messages == 0 { "over" } else { "nothing" }
 }
 
 /// What stays is made smaller where it leaves no room for what is put into the view.
@@ -128,21 +152,23 @@ pub(super) fn make_room(looked: &Looked, apart: &Apart, staying: u64) -> Result<
     Squeezed::squeeze(&looked.outline, &looked.plan.keep, need)
 }
 
-/// Tokens that a summary may have.
+/// Tokens that a summary may have beside what stays, the plan and what was retained.
 pub(super) fn summary_budget(policy: &Policy, looked: &Looked, apart: &Apart, kept: u64) -> u64 {
     if looked.plan.gone != Gone::Summary {
         return 0;
     }
-    let room = looked.room(kept);
+    let carried = looked.carried(apart);
+    let room = looked.room(kept + looked.beside(carried));
+    let gone = apart.tokens.saturating_sub(carried);
     let usual = match (policy.summary_tokens, policy.target_tokens) {
         (Some(own), _) => own,
         (None, Some(_)) => room,
         (None, None) => {
             let tenth = counted(policy.limit / 10, looked.outline.tokens, looked.pressure.tokens);
-            (apart.tokens / 3).min(tenth)
+            (gone / 3).min(tenth)
         }
     };
     // It has to be smaller than what it stands for, with the line above it.
-    let smaller = (apart.tokens / 10 * 9).saturating_sub(AROUND);
+    let smaller = (gone / 10 * 9).saturating_sub(AROUND);
     usual.min(room).min(smaller).max(LEAST_SUMMARY.min(smaller))
 }

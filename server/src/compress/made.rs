@@ -1,16 +1,13 @@
 //! What is put into a view in the place of what goes: a summary, notes, and what stays on somebody's wish.
 
-use std::borrow::Cow;
-
 use super::apart::{Apart, Gap};
 use super::looked::Looked;
 use super::run::{Order, Step};
 use super::squeeze::Squeezed;
 use super::summarize::{Asker, EXTRACTIVE, Summed, Wanted};
 use super::words;
-use crate::context::{Gone, Stage, plain_text};
-use crate::model::{JsonKind, Literal, StoreError, SummaryRecord, TaskId};
-use crate::store::Store;
+use crate::context::Stage;
+use crate::model::{Literal, StoreError, SummaryRecord};
 
 /// What is put into a view, and what becomes of what stays.
 pub(super) struct Made {
@@ -25,14 +22,14 @@ pub(super) struct Made {
 }
 
 impl Made {
-    pub(super) fn new(squeezed: Squeezed) -> Self {
+    pub(super) fn new(squeezed: Squeezed, plan_note: Option<Literal>) -> Self {
         Self {
             summed: Summed::default(),
             summary: None,
             retain: None,
             gaps: Vec::new(),
             squeezed,
-            plan_note: None,
+            plan_note,
             wanted: 0,
         }
     }
@@ -50,23 +47,6 @@ impl Made {
     }
 }
 
-/// The newest plan, if it is to stay in the view.
-pub(super) fn plan_note(
-    store: &Store,
-    id: TaskId,
-    looked: &Looked,
-    order: &Order,
-) -> Result<Option<Literal>, StoreError> {
-    let wanted = order.policy.keep_plan && looked.plan.gone == Gone::Summary;
-    let plan = if wanted { store.latest_plan(id)? } else { None };
-    Ok(plan.map(|(_, plan, _)| words::plan(&plan_text(plan.plan_content.as_str()), looked.outline.counter)))
-}
-
-/// A plan as text: a text as it is, anything else as JSON.
-fn plan_text(json: &str) -> Cow<'_, str> {
-    if JsonKind::of(json) == JsonKind::Text { plain_text(json) } else { Cow::Borrowed(json) }
-}
-
 /// Takes a summary over, with what it wants to be kept.
 pub(super) fn take_summary(
     looked: &mut Looked,
@@ -78,7 +58,9 @@ pub(super) fn take_summary(
 ) -> Result<(), StoreError> {
     let counter = looked.outline.counter;
     let text = summed.text.trim();
-    let retain = summed.retain.as_deref().map(str::trim).filter(|retain| !retain.is_empty());
+    let said = summed.retain.as_deref().map(str::trim).filter(|retain| !retain.is_empty());
+    // Where nobody says what to retain now, what was retained stays.
+    let retain = said.or(apart.retained.as_deref());
     made.retain = retain.map(|retain| words::retain(retain, counter));
     if text.is_empty() {
         // Nothing to say: that they are gone is said at least.

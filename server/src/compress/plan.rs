@@ -48,19 +48,19 @@ pub(super) struct Plan {
 }
 
 impl Plan {
-    /// Looks at all groups and lets a strategy choose. `goal` are the tokens to come down to, as counted.
+    /// Looks at all groups and lets a strategy choose. `noted` are tokens of what is put into the view beside them.
     pub(super) fn make(
         outline: &Outline,
         policy: &Policy,
         strategy: Strategy,
-        goal: u64,
-        messages: u64,
+        whole: Whole,
+        noted: u64,
     ) -> Result<Self, StoreError> {
         let mut looker = Looker {
             outline,
             strategy,
             keywords: (strategy == Strategy::Prune).then(|| Keywords::new(&policy.scoring)),
-            chooser: chooser(policy, strategy, Whole { messages, goal }),
+            chooser: chooser(policy, strategy, whole),
             place: 0,
             leading: true,
             last_seq: 0,
@@ -81,8 +81,8 @@ impl Plan {
             looker.end(&last);
         }
         let Looker { chooser, place, fixed, .. } = looker;
-        let choice = chooser
-            .choose(fixed.iter().map(|stays| stays.tokens).sum::<u64>() + notes_around(&fixed, strategy));
+        let stays = fixed.iter().map(|stays| stays.tokens).sum::<u64>();
+        let choice = chooser.choose(stays + notes_around(&fixed, strategy) + noted);
         Ok(Self { fixed, keep: choice.keep, gone: choice.gone, messages: place, open_from, covers })
     }
 

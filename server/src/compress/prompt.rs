@@ -97,6 +97,8 @@ pub(crate) struct Wanted<'a> {
     pub(crate) policy: &'a Policy,
     /// Most tokens of the summary, and of what is retained with it.
     pub(crate) budget: u64,
+    /// Tokens of what was retained so far, if anything was.
+    pub(crate) carried: Option<u64>,
     /// Output refs that must be named.
     pub(crate) refs: &'a [String],
     /// Why an answer was refused.
@@ -134,9 +136,14 @@ impl Wanted<'_> {
         text
     }
 
-    /// Tokens of the budget for what is to be kept word for word: a third, if that is asked for.
+    /// Tokens of the budget for what is to be kept word for word, if that is asked for: as many as so far, and a third of
+    /// the others.
     fn retained(&self) -> u64 {
-        if self.purpose == (Purpose::Compaction { retain: true }) { self.budget / 3 } else { 0 }
+        if self.purpose != (Purpose::Compaction { retain: true }) {
+            return 0;
+        }
+        let carried = self.carried.unwrap_or(0).min(self.budget / 3 * 2);
+        carried + (self.budget - carried) / 3
     }
 
     /// What is to be kept word for word, if that is asked for.
@@ -175,8 +182,21 @@ impl Wanted<'_> {
                 text,
                 "- A summary so far, if there is one, stands between <{fence}-previous> and </{fence}-previous>. Take in what \
                  still holds of it; where the history says otherwise, the history is newer.\n\
-                 - Answer with the summary and nothing else, as <summary>…</summary>"
+                 - "
             );
+            if self.carried.is_some() {
+                let _ = write!(
+                    text,
+                    "What was retained word for word so far stands between <{fence}-retained> and </{fence}-retained>. {}\n- ",
+                    match self.purpose {
+                        Purpose::Compaction { retain: true } =>
+                            "Retain what still holds of it as it is; without a part to retain, all of it stays.",
+                        Purpose::Compaction { retain: false } | Purpose::Final | Purpose::Gaps =>
+                            "It stays as it is beside your summary: do not repeat it.",
+                    }
+                );
+            }
+            text.push_str("Answer with the summary and nothing else, as <summary>…</summary>");
             text.push_str(match self.purpose {
                 Purpose::Compaction { retain: true } => {
                     ", and before it what is to be retained, as <retain>…</retain>.\n"
@@ -246,7 +266,7 @@ mod tests {
     use super::*;
 
     fn wanted(policy: &Policy, purpose: Purpose) -> Wanted<'_> {
-        Wanted { purpose, policy, budget: 400, refs: &[], refused: None }
+        Wanted { purpose, policy, budget: 400, carried: None, refs: &[], refused: None }
     }
 
     const PLAIN: Purpose = Purpose::Compaction { retain: false };

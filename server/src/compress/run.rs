@@ -9,14 +9,14 @@ use tokio::time::sleep;
 use super::apart::{Apart, Gap};
 use super::layout::new_view;
 use super::looked::{Looked, make_room, nothing, summary_budget};
-use super::made::{Made, fill_gaps, plan_note, take_summary};
+use super::made::{Made, fill_gaps, take_summary};
 use super::plan::Plan;
 use super::prompt::Purpose;
 use super::summarize::{Asker, Wanted};
 use super::words;
 use crate::context::{Gone, Policy, Strategy};
 use crate::model::{StoreError, TaskId};
-use crate::store::{Caller, Compressed, NewView, Store};
+use crate::store::{Caller, Compressed, Store};
 
 /// How long to wait for another rewrite of the same view to end.
 const PATIENCE: Duration = Duration::from_secs(60);
@@ -80,33 +80,33 @@ pub(super) async fn run(
     };
     let apart = block_in_place(|| Apart::set(store, id, &looked.outline, &looked.plan.stays()))?;
     progress(Step::Extracting { messages: apart.messages, tokens: apart.tokens });
-    let is_over = looked.is_over();
     let too_few = looked.plan.gone == Gone::Summary && apart.messages < order.policy.min_messages.max(1);
-    let plan_note = block_in_place(|| plan_note(store, id, &looked, order))?;
-    let noted = plan_note.as_ref().map_or(0, |literal| literal.tokens);
-    // Where there are too few to be summarised, all of them stay.
+    // Where there are too few to be summarised, all of them stay, and what was put beside them.
+    let carried = if too_few { 0 } else { looked.carried(&apart) };
+    looked.plan_note.take_if(|_| too_few);
+    let (is_over, beside) = (looked.is_over(carried), looked.beside(carried));
     let staying = apart.kept_tokens + if too_few { apart.tokens } else { 0 };
-    let squeezed = block_in_place(|| make_room(&looked, &apart, staying + noted))?;
+    let squeezed = block_in_place(|| make_room(&looked, &apart, staying + beside))?;
     let kept = staying - squeezed.saved;
     if too_few && squeezed.saved == 0 {
         return refuse(done, nothing(&looked, &apart));
     }
-    let budget = summary_budget(&order.policy, &looked, &apart, kept + noted);
+    let budget = summary_budget(&order.policy, &looked, &apart, kept);
     if order.automatic {
-        let saved = (apart.tokens + squeezed.saved).saturating_sub(budget + noted);
+        let saved = (apart.tokens + squeezed.saved).saturating_sub(budget + beside);
         if looked.told(saved) < order.policy.worth() {
             return refuse(done, if is_over { "over" } else { "not_worth_it" });
         }
     }
-    let mut made = Made::new(squeezed);
-    made.plan_note = plan_note;
+    let mut made = Made::new(squeezed, looked.plan_note.clone());
     let wanted = Wanted {
         id,
         purpose: Purpose::Compaction { retain: order.strategy == Strategy::Compact },
         policy: &order.policy,
         apart: &apart,
         budget,
-        room: looked.room(kept + noted),
+        carried,
+        room: looked.room(kept + beside),
         counter: looked.outline.counter,
         may_ask: !looked.is_emergency(),
     };
@@ -114,7 +114,7 @@ pub(super) async fn run(
         Gone::Summary if too_few => looked.plan.keep_all(),
         Gone::Summary => {
             let summed = asker.summarize(&wanted, progress).await?;
-            block_in_place(|| take_summary(&mut looked, &mut made, &apart, summed, order, kept + noted))?;
+            block_in_place(|| take_summary(&mut looked, &mut made, &apart, summed, order, kept))?;
         }
         Gone::Note => {
             let messages = apart.gaps.iter().map(|gap| gap.messages).sum();
@@ -124,11 +124,10 @@ pub(super) async fn run(
                 made.gaps.push((gap, words::gap(messages, looked.outline.counter)));
             }
         }
-        Gone::Gaps => fill_gaps(asker, &looked, &mut made, &wanted, kept, progress).await?,
+        Gone::Gaps => fill_gaps(asker, &looked, &mut made, &wanted, kept + beside, progress).await?,
     }
     let after = kept + made.tokens();
-    // What stands for missing results is in neither.
-    if after >= apart.tokens + apart.kept_tokens {
+    if after >= apart.kept_tokens + apart.tokens {
         return refuse(done, if is_over { "over" } else { "not_worth_it" });
     }
     progress(Step::Publishing {
@@ -136,8 +135,7 @@ pub(super) async fn run(
         tokens: apart.tokens,
         summary_tokens: made.summary.as_ref().map_or(0, |(literal, _)| literal.tokens),
     });
-    let view = new_view(&looked, &made, order);
-    let compressed = publish(store, id, &view, order).await?;
+    let compressed = publish(store, id, &mut looked, &mut made, order).await?;
     if is_over || looked.told(after) > order.policy.limit {
         block_in_place(|| store.note_try(id, true))?;
     }
@@ -163,18 +161,40 @@ fn count(plan: &Plan) -> u64 {
     plan.stays().iter().map(|places| places.end - places.start).sum()
 }
 
-/// Puts the view in its place, once nobody else is rewriting it.
+/// Keeps what was pinned since the view was looked at; false if nothing was.
+fn take_new_pins(
+    store: &Store,
+    id: TaskId,
+    looked: &mut Looked,
+    made: &mut Made,
+) -> Result<bool, StoreError> {
+    let pins = store.outline(id)?.pins;
+    let new: Vec<u64> = pins.difference(&looked.outline.pins).copied().collect();
+    let groups = looked.plan.groups_of(&looked.outline, &new)?;
+    looked.plan.keep_too(&groups, u64::MAX);
+    made.squeezed.spare(&groups);
+    looked.outline.pins.extend(&new);
+    Ok(!new.is_empty())
+}
+
+/// Puts the view in its place, once nobody else is rewriting it, with what was pinned meanwhile.
 pub(super) async fn publish(
     store: &Store,
     id: TaskId,
-    view: &NewView,
+    looked: &mut Looked,
+    made: &mut Made,
     order: &Order,
 ) -> Result<Compressed, StoreError> {
     let until = Instant::now() + PATIENCE;
     let mut caller = order.caller.clone();
     loop {
-        let published = block_in_place(|| store.compress(id, view, &caller, &order.asked));
+        let published = block_in_place(|| {
+            let view = new_view(looked, made, order);
+            store.compress(id, &view, &caller, &order.asked)
+        });
         match published {
+            Err(StoreError::StaleView { .. })
+                if Instant::now() < until && block_in_place(|| take_new_pins(store, id, looked, made))? => {}
             Err(StoreError::RewriteInFlight { .. }) if Instant::now() < until => {
                 sleep(Duration::from_millis(50)).await;
             }

@@ -131,8 +131,8 @@ fn rewrite_part(part: &str, instead: &mut dyn FnMut(&str) -> Option<String>) -> 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::log::Shown;
     use crate::model::Role;
+    use crate::store::Shown;
 
     fn shortened(content: &str, tokens: u64, most: u64, bytes: usize) -> Option<(Json, u64)> {
         let shown = Shown { seq: 7, ..Shown::plain(Role::User, content, tokens) };

@@ -105,6 +105,13 @@ impl Squeezed {
         })
     }
 
+    /// Leaves groups as they are after all.
+    pub(super) fn spare(&mut self, groups: &[(Range<u64>, u64)]) {
+        let is_spared = |place: u64| groups.iter().any(|(places, _)| places.contains(&place));
+        self.trimmed.retain(|place| !is_spared(*place));
+        self.cut.retain(|place, _| !is_spared(*place));
+    }
+
     /// The messages at some places, as parts of a new view.
     pub(super) fn parts(&self, places: Range<u64>, parts: &mut Vec<Part>) {
         let mut from = places.start;

@@ -5,14 +5,14 @@ use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 use std::time::Instant;
 
-use serde_json::Value;
+use serde_json::{Value, json};
 use tokio::task::block_in_place;
 
 use super::apart::{Apart, Gap};
 use super::ask::{self, Question, Reply};
 use super::prompt::Purpose;
 use super::{gate, run::Step};
-use crate::context::extract::Extractor;
+use crate::context::extract::{Extractor, Sections};
 use crate::context::{Breakers, Policy, Summarizer};
 use crate::llm::Gateway;
 use crate::model::{Provider, StoreError, TaskId, TokenCounter};
@@ -24,8 +24,10 @@ pub(super) struct Wanted<'a> {
     pub(super) purpose: Purpose,
     pub(super) policy: &'a Policy,
     pub(super) apart: &'a Apart,
-    /// Tokens of the text.
+    /// Tokens of the text, beside what was retained before.
     pub(super) budget: u64,
+    /// Tokens of what was retained before; something else may take its place.
+    pub(super) carried: u64,
     /// Tokens that there is room for, if that is more.
     pub(super) room: u64,
     pub(super) counter: TokenCounter,
@@ -81,8 +83,7 @@ impl Asker<'_> {
         Ok(summed)
     }
 
-    /// A short summary for each gap, in order; the built-in summariser makes those of gaps that are worth one, if no model
-    /// does.
+    /// A short summary for each gap that is worth one, in order; the built-in summariser makes them if no model does.
     pub(super) async fn summarize_gaps(
         &self,
         wanted: &Wanted<'_>,
@@ -96,13 +97,22 @@ impl Asker<'_> {
             Ok(Some((provider, model))) => {
                 let budget = wanted.policy.scoring.gap_max_tokens;
                 let question = wanted.question(Purpose::Gaps, provider, &model, budget, None);
-                let lines: Vec<u64> = gaps.iter().map(|gap| gap.lines).collect();
+                let (mut asked, mut passed_over) = (Vec::new(), 0);
+                for gap in gaps {
+                    if is_long(gap) {
+                        asked.push((std::mem::take(&mut passed_over), gap.lines));
+                    } else {
+                        passed_over += gap.lines;
+                    }
+                }
                 let heard = |tokens| progress(wanted.step(1, tokens));
-                match ask::ask_gaps(self.gateway, self.store, wanted.id, &question, &lines, &heard).await {
+                match ask::ask_gaps(self.gateway, self.store, wanted.id, &question, &asked, &heard).await {
                     Ok(summaries) => {
                         self.breakers.succeeded(provider);
                         (summed.by, summed.model) = (provider.as_str().to_owned(), model);
-                        return Ok(summaries);
+                        let mut summaries = summaries.into_iter();
+                        let next = |gap| if is_long(gap) { summaries.next().flatten() } else { None };
+                        return Ok(gaps.iter().map(next).collect());
                     }
                     Err(error) => summed.fallback = Some(self.failed(wanted, provider, &error.to_string())),
                 }
@@ -164,7 +174,7 @@ impl Asker<'_> {
         for attempt in [1, 2] {
             progress(wanted.step(attempt, 0));
             let question =
-                wanted.question(wanted.purpose, provider, model, wanted.budget, refused.as_deref());
+                wanted.question(wanted.purpose, provider, model, wanted.asked(), refused.as_deref());
             let heard = |tokens| progress(wanted.step(attempt, tokens));
             let reply: Reply = match ask::ask(self.gateway, self.store, wanted.id, &question, &heard).await {
                 Ok(reply) => reply,
@@ -174,13 +184,14 @@ impl Asker<'_> {
                 }
                 Err(error) => return Err(error.to_string()),
             };
-            let whole = match &reply.retain {
-                Some(retain) => format!("{}\n{retain}", reply.summary),
-                None => reply.summary.clone(),
-            };
-            // What a task ends with stands for nothing: it may be as long as it was asked for.
-            let replaced = if wanted.purpose == Purpose::Final { u64::MAX } else { apart.tokens };
-            match gate::check(&whole, (replaced, wanted.budget, wanted.room), wanted.refs(), wanted.counter) {
+            let retain = reply.retain.as_deref().unwrap_or_default();
+            let mut sizes = gate::sizes(retain, (apart.tokens, wanted.budget, wanted.room), wanted.carried);
+            if wanted.purpose == Purpose::Final {
+                // What a task ends with stands for nothing: it may be as long as it was asked for.
+                sizes.0 = u64::MAX;
+            }
+            let whole = format!("{}\n{retain}", reply.summary);
+            match gate::check(&whole, sizes, wanted.refs(), wanted.counter) {
                 Ok(()) => {
                     return Ok(Summed {
                         text: reply.summary,
@@ -212,6 +223,7 @@ impl Wanted<'_> {
             purpose,
             material: &self.apart.material,
             previous: self.apart.previous.as_deref(),
+            retained: self.apart.retained.as_deref().map(|text| (text, self.carried)),
             budget,
             refs: self.refs(),
             policy: self.policy,
@@ -220,6 +232,14 @@ impl Wanted<'_> {
             window: self.policy.summarizer_window,
             timeout: self.policy.summary_timeout,
             refused,
+        }
+    }
+
+    /// Tokens that are asked for: with what takes the place of what was retained before.
+    fn asked(&self) -> u64 {
+        match self.purpose {
+            Purpose::Compaction { retain: true } => self.budget + self.carried,
+            Purpose::Compaction { retain: false } | Purpose::Final | Purpose::Gaps => self.budget,
         }
     }
 
@@ -251,11 +271,23 @@ fn extract(wanted: &Wanted<'_>) -> Result<Summed, StoreError> {
     let made = extractor.finish();
     Ok(Summed {
         text: made.text,
-        // Nobody is there to choose what to retain anew: what was retained stays.
-        retain: wanted.apart.retained.clone(),
-        sections: wanted.policy.structured.then(|| serde_json::to_value(&made.sections).unwrap_or_default()),
+        sections: wanted.policy.structured.then(|| six(made.sections)),
         by: EXTRACTIVE.to_owned(),
         ..Summed::default()
+    })
+}
+
+/// The sections that every summary has.
+fn six(sections: Sections) -> Value {
+    let Sections { goal, constraints, decisions, changes, files, commands, errors, facts, pending, refs } =
+        sections;
+    json!({
+        "goal": ([goal, constraints].concat()),
+        "decisions": decisions,
+        "changes": ([changes, commands, facts].concat()),
+        "files": files,
+        "errors": errors,
+        "pending": ([pending, refs].concat()),
     })
 }
 

@@ -181,6 +181,7 @@ fn told_lines(
         prompt: told.prompt.clone(),
         previous_summary: told.previous.clone().unwrap_or_default(),
         output_refs: told.refs().to_vec(),
+        retained: told.retained.clone().unwrap_or_default(),
     };
     let lines: Material = told.material();
     unfold((Some(begun), lines, 0, told), |(begun, lines, at, told)| async move {

@@ -170,6 +170,7 @@ impl From<StoreError> for Status {
             }
             E::RewriteInFlight { id } => (Code::Aborted, vec![task(id)], soon),
             E::NothingToUndo { id } => (Code::FailedPrecondition, vec![task(id)], None),
+            E::NotInView { id, seq } => (Code::FailedPrecondition, vec![task(id), text("seq", seq)], None),
             E::Quarantined { id, reason } => {
                 (Code::FailedPrecondition, vec![task(id), text("finding", reason)], None)
             }

@@ -29,6 +29,7 @@ pub use scan::{Backward, Forward, Found, Verdict, check_tail};
 pub use signal::Signal;
 pub use source::{Messages, Source};
 pub use state::{Damage, FORMAT_VERSION, Lease, LogState, RecordState, RewriteMark, Tally};
+pub(crate) use view::MISSING_TOKENS;
 pub(crate) use view::RENDER_VERSION;
 pub use view::{OpenCall, Shown, ViewState};
 pub use walk::{Seen, Walk};

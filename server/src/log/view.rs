@@ -16,7 +16,7 @@ pub(crate) const RENDER_VERSION: u32 = 2;
 
 /// Tokens of a trimmed output, and of a result that stands in for a missing one.
 const TRIMMED_TOKENS: u64 = 12;
-const MISSING_TOKENS: u64 = 10;
+pub(crate) const MISSING_TOKENS: u64 = 10;
 const MISSING_RESULT: &str = "\"[no result: the call was interrupted]\"";
 
 /// Where a view stands.

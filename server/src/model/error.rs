@@ -151,6 +151,16 @@ pub enum StoreError {
         /// Why, as a compression tells it.
         why: &'static str,
     },
+    /// A message that is to be pinned is not in the view any more.
+    #[error(
+        "message {seq} of task {id} is not in its view any more, and a pin brings nothing back; undo the compaction first"
+    )]
+    NotInView {
+        /// The task.
+        id: TaskId,
+        /// The message.
+        seq: u64,
+    },
     /// A task has nothing that another could take over.
     #[error("task {id} has neither a summary nor a plan to take over")]
     NothingToInherit {
@@ -304,6 +314,7 @@ impl StoreError {
             Self::SummaryRefused { .. } => "ERROR_REASON_SUMMARY_REFUSED",
             Self::NothingToSummarize { .. } => "ERROR_REASON_NOTHING_TO_SUMMARIZE",
             Self::NothingToInherit { .. } => "ERROR_REASON_NOTHING_TO_INHERIT",
+            Self::NotInView { .. } => "ERROR_REASON_NOT_IN_VIEW",
             Self::RewriteInFlight { .. } => "ERROR_REASON_REWRITE_IN_FLIGHT",
             Self::NothingToUndo { .. } => "ERROR_REASON_NOTHING_TO_UNDO",
             Self::Quarantined { .. } => "ERROR_REASON_QUARANTINED",
@@ -345,6 +356,7 @@ impl StoreError {
             | Self::SummaryRefused { .. }
             | Self::NothingToSummarize { .. }
             | Self::NothingToInherit { .. }
+            | Self::NotInView { .. }
             | Self::NothingToUndo { .. }
             | Self::Quarantined { .. }
             | Self::NewerFormat { .. }

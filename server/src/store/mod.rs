@@ -33,6 +33,9 @@ use crate::model::{
     TaskFilter, TaskId, TaskKey, TaskOrder, ToolCall,
 };
 
+pub(crate) use crate::log::MISSING_TOKENS;
+#[cfg(test)]
+pub(crate) use crate::log::Shown;
 pub use crate::log::{Head, Line, LogKind, Seen};
 pub use compress::WorkFile;
 pub use ending::Ending;

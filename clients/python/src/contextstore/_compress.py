@@ -155,6 +155,8 @@ class CompactionBase:
         """What a model would be asked."""
         self.previous_summary = begun.previous_summary
         """The summary so far, which the new one has to take in; empty if there is none."""
+        self.retained = begun.retained
+        """What was kept word for word so far: it stays, unless the `retain` of the commit takes its place."""
         self.output_refs = tuple(begun.output_refs)
         """Refs that the summary has to name."""
 

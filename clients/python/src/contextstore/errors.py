@@ -107,6 +107,10 @@ class NothingToSummarize(FailedPrecondition):
     """Of the context there is nothing that an agent could summarise; `metadata` has the `cause`."""
 
 
+class NotInView(FailedPrecondition):
+    """A message that is to be pinned is not in the view any more; `metadata` has its `seq`."""
+
+
 class LimitUnknown(FailedPrecondition):
     """The limit of the task's model is not known, and the strategy `compact` does not guess."""
 
@@ -268,6 +272,7 @@ BY_REASON: dict[str, type[ContextStoreError]] = {
         "SUMMARY_REFUSED": SummaryRefused,
         "NOTHING_TO_INHERIT": NothingToInherit,
         "NOTHING_TO_SUMMARIZE": NothingToSummarize,
+        "NOT_IN_VIEW": NotInView,
     }.items()
 }
 """The class of each reason of `contextstore.v1.ErrorReason`."""

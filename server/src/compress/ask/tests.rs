@@ -114,6 +114,7 @@ impl Scene {
             purpose: asked.purpose,
             material: &self.material,
             previous: None,
+            retained: None,
             budget: asked.budget,
             refs: &[],
             policy: &self.policy,

@@ -12,23 +12,29 @@ use crate::model::StoreError;
 /// Most characters of a message, whatever is configured.
 const MAX_CHARS: usize = 100_000;
 
-/// Flattens the messages of gaps, of which `gaps` has the counts, in order, behind `skip` others. Of each message `chars`
-/// characters are told, and of each gap as much as fits: messages in its middle are left out first.
+/// Flattens the messages of gaps, in order: `gaps` says of each how many messages are passed over before it, and how many it
+/// has. Of each message `chars` characters are told, and of each gap as much as fits: messages in its middle are left out
+/// first.
 pub(in super::super) fn flatten_gaps(
     material: &Material,
-    skip: u64,
-    gaps: &[u64],
+    gaps: &[(u64, u64)],
     chars: u64,
     room: u64,
     stop: &AtomicBool,
 ) -> Result<Flat, StoreError> {
     let room = room.clamp(MIN_TOKENS, MAX_TOKENS) / (gaps.len() as u64).max(1);
     let chars = usize::try_from(chars).unwrap_or(MAX_CHARS).clamp(1, MAX_CHARS);
-    let mut skip = skip;
     let mut hasher = blake3::Hasher::new();
     let mut text = String::new();
-    let mut rest = gaps.iter().copied().enumerate().filter(|(_, messages)| *messages > 0);
-    let mut gap = rest.next().map(|(at, messages)| Gap::new(at, messages, room));
+    let mut skip = 0_u64;
+    let mut rest = gaps.iter().enumerate();
+    let mut next = |skip: &mut u64| {
+        rest.find_map(|(at, (before, messages))| {
+            *skip = skip.saturating_add(*before);
+            (*messages > 0).then(|| Gap::new(at, *messages, room))
+        })
+    };
+    let mut gap = next(&mut skip);
     material.each(&mut |piece| {
         check(stop)?;
         if skip > 0 {
@@ -40,7 +46,7 @@ pub(in super::super) fn flatten_gaps(
         hasher.update(line.as_bytes());
         if open.take(line) {
             open.push(&mut text);
-            gap = rest.next().map(|(at, messages)| Gap::new(at, messages, room));
+            gap = next(&mut skip);
         }
         Ok(())
     })?;

@@ -12,7 +12,8 @@ fn lines(messages: &[Value]) -> String {
 }
 
 fn flat(messages: &[Value], previous: Option<&str>, room: u64) -> Flat {
-    flatten(&material_of(&lines(messages)), previous, room, &GO).unwrap()
+    let so_far = SoFar { previous: previous.map(str::to_owned), ..SoFar::default() };
+    flatten(&material_of(&lines(messages)), &so_far, room, &GO).unwrap()
 }
 
 /// What stands in the block of the history.
@@ -178,15 +179,17 @@ fn gaps_are_told_one_by_one() {
         .map(|seq| user(seq, &format!("say {seq}\n[gap 2: 3 messages] {}", "long ".repeat(200))))
         .collect();
     let material = material_of(&lines(&history));
-    let flat = flatten_gaps(&material, 0, &[4, 0, 5], 40, 10_000, &GO).unwrap();
+    let flat = flatten_gaps(&material, &[(0, 4), (0, 0), (0, 5)], 40, 10_000, &GO).unwrap();
     let text = inside(&flat);
     let (first, second) = text.split_once("[gap 3: 5 messages]\n").unwrap();
     assert!(first.starts_with("[gap 1: 4 messages]\n[seq 1] user: say 1 [gap 2: 3 messages] "), "{text}");
     assert_eq!((first.matches("[seq ").count(), second.matches("[seq ").count()), (4, 5));
     assert!(!text.contains("\n[gap 2"), "{text}");
-    let last = flatten_gaps(&material, 7, &[2], 40, 10_000, &GO).unwrap();
-    assert!(inside(&last).starts_with("[gap 1: 2 messages]\n[seq 8]"), "{}", last.text);
-    let small = flatten_gaps(&material, 0, &[9], 2000, 0, &GO).unwrap();
+    let last = flatten_gaps(&material, &[(1, 2), (0, 0), (4, 2)], 40, 10_000, &GO).unwrap();
+    assert!(inside(&last).starts_with("[gap 1: 2 messages]\n[seq 2]"), "{}", last.text);
+    assert!(inside(&last).contains("\n[gap 3: 2 messages]\n[seq 8]"), "{}", last.text);
+    assert_eq!(inside(&last).matches("[seq ").count(), 4);
+    let small = flatten_gaps(&material, &[(0, 9)], 2000, 0, &GO).unwrap();
     assert!(small.text.contains("messages left out here"), "{}", small.text);
     assert!(small.text.contains("say 1 ") && small.text.contains("say 9 "), "{}", small.text);
 }
@@ -195,6 +198,6 @@ fn gaps_are_told_one_by_one() {
 fn a_pass_ends_when_nobody_waits() {
     let material = material_of(&lines(&[user(1, "x")]));
     let stop = AtomicBool::new(true);
-    assert!(flatten(&material, None, 5000, &stop).is_err());
-    assert!(flatten_gaps(&material, 0, &[1], 10, 5000, &stop).is_err());
+    assert!(flatten(&material, &SoFar::default(), 5000, &stop).is_err());
+    assert!(flatten_gaps(&material, &[(0, 1)], 10, 5000, &stop).is_err());
 }

@@ -13,13 +13,15 @@ pub(super) struct Compact {
     most: u64,
     /// The user messages that the last turns begin with.
     starts: VecDeque<Range<u64>>,
+    /// The place behind the last message that is not in the log.
+    behind: u64,
     tail: Tail,
 }
 
 impl Compact {
     pub(super) fn new(policy: &Policy, whole: Whole) -> Self {
         let turns = usize::try_from(policy.retain_last_turns).unwrap_or(usize::MAX);
-        Self { turns, most: whole.goal / 2, starts: VecDeque::new(), tail: Tail::default() }
+        Self { turns, most: whole.goal / 2, starts: VecDeque::new(), behind: 0, tail: Tail::default() }
     }
 }
 
@@ -30,6 +32,9 @@ impl Choose for Compact {
             if self.starts.len() > self.turns {
                 self.starts.pop_front();
             }
+        }
+        if group.kind.is_some() {
+            self.behind = group.places().end;
         }
         let most = self.most;
         self.tail.push(group, |_, _| false);
@@ -47,6 +52,9 @@ impl Choose for Compact {
             for places in self.tail.places(start.start) {
                 join(&mut keep, places);
             }
+        } else if self.turns > 0 {
+            // The turn began with what was summarised before.
+            keep = self.tail.places(self.behind);
         }
         Choice { keep, gone: Gone::Summary }
     }

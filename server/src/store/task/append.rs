@@ -263,6 +263,7 @@ impl Task {
         if inner.state.pins.contains(seq) {
             return Ok(());
         }
+        self.check_in_view(inner, *seq)?;
         let tokens = inner.tokens_of(*seq)?;
         self.check_pin(inner, "seq", tokens)
     }

@@ -1,6 +1,7 @@
 //! Compressing: whether it is time, and putting a new view in the place of the old one.
 
 use std::cell::Cell;
+use std::collections::BTreeSet;
 use std::time::Instant;
 
 use crate::context::{Policy, Pressure, Stage, Summarizer};
@@ -24,6 +25,8 @@ pub struct NewView {
     pub seen: u64,
     /// Tokens of all messages of the log then.
     pub message_tokens: u64,
+    /// Messages that were pinned then.
+    pub pins: BTreeSet<u64>,
     /// The last message it speaks for; the end of a closed group.
     pub covers: u64,
     /// Why.
@@ -55,7 +58,8 @@ pub(super) struct Tried {
 }
 
 impl Task {
-    /// Puts a new view in the place of the old one, if that was only trimmed since. `digest` is of what the caller asked.
+    /// Puts a new view in the place of the old one, if that was only trimmed since and nothing was pinned that it has not.
+    /// `digest` is of what the caller asked.
     pub(crate) fn compress(
         &self,
         new: &NewView,
@@ -63,7 +67,7 @@ impl Task {
         digest: Digest,
     ) -> Result<Compressed, StoreError> {
         let summary_id = Cell::new(0);
-        let generation = self.run_rewrite(caller, digest, |task, inner| {
+        let generation = self.run_rewrite(caller, digest, Some(&new.pins), |task, inner| {
             let newest = task.only_trimmed_since(inner, new.base)?;
             let (segments, covers) =
                 assemble(&new.parts, (new.seen, new.covers), newest.as_ref(), inner.state.last_seq);

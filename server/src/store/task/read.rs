@@ -8,7 +8,7 @@ use uuid::Uuid;
 
 use crate::infra::fs::{File, Open, StorePath};
 use crate::log::{Backward, Fold, Forward, Head, Line, LogKind, Source};
-use crate::model::{InvalidField, Plan, Rewrite, StoreError, SummaryRecord};
+use crate::model::{InvalidField, Literal, Plan, Rewrite, Segment, StoreError, SummaryRecord};
 
 use super::row::count_view;
 use super::view::ViewWriter;
@@ -388,6 +388,29 @@ impl Task {
         let Some((offset, bytes)) = last else { return Ok(None) };
         let damaged = |problem: String| StoreError::Damaged { path: path.to_string(), offset, problem };
         serde_json::from_slice(&bytes).map(Some).map_err(|error| damaged(error.to_string()))
+    }
+
+    /// The newest summary that was not taken back.
+    pub(crate) fn summary_in_view(&self) -> Result<Option<SummaryRecord>, StoreError> {
+        let inner = self.lock();
+        self.check_there(&inner)?;
+        let newest = inner.newest_rewrite()?;
+        let source = inner.source_to(inner.log.len());
+        for segment in newest.iter().flat_map(|newest| &newest.segments).rev() {
+            let earlier;
+            let segment = match segment {
+                Segment::Earlier { rewrite, index } => {
+                    earlier = source.rewrite(*rewrite)?;
+                    earlier.segments.get(*index)
+                }
+                Segment::Keep { .. } | Segment::Replace { .. } | Segment::Literal(_) => Some(segment),
+            };
+            let Some(Segment::Literal(Literal { summary: Some(record), .. })) = segment else { continue };
+            return serde_json::from_str(record.as_str())
+                .map(Some)
+                .map_err(|error| StoreError::io("a summary", error.into()));
+        }
+        Ok(None)
     }
 
     /// `summaries.jsonl`, with its length.

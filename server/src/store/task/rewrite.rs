@@ -1,5 +1,6 @@
 //! Rewrites of the view: built beside the old one while appends go on, committed by an event in the log.
 
+use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use crate::infra::fs::Open;
@@ -47,6 +48,8 @@ struct Plan {
     /// How much of the log is folded.
     folded: u64,
     writer: ViewWriter,
+    /// Messages that were pinned when it was worked out.
+    pins: BTreeSet<u64>,
 }
 
 impl Task {
@@ -63,12 +66,12 @@ impl Task {
         };
         let summaries = serde_json::to_string(&new.summaries).unwrap_or_default();
         let digest = Digest::of(&["rewrite", &asked.body(), &summaries]);
-        self.run_rewrite(caller, digest, |task, inner| task.plan(inner, new))
+        self.run_rewrite(caller, digest, None, |task, inner| task.plan(inner, new))
     }
 
     /// Takes back the newest compaction in force, and the trims on top of it.
     pub(crate) fn undo(&self, caller: &Caller) -> Result<u64, StoreError> {
-        self.run_rewrite(caller, Digest::of(&["undo"]), |task, inner| {
+        self.run_rewrite(caller, Digest::of(&["undo"]), None, |task, inner| {
             let nothing = StoreError::NothingToUndo { id: task.id };
             let mark = inner.state.rewrite.clone().ok_or(nothing)?;
             let parent = mark.parent.ok_or(StoreError::NothingToUndo { id: task.id })?;
@@ -88,7 +91,7 @@ impl Task {
 
     /// Takes the view back to what it was after message `seq`. The log keeps everything.
     pub(crate) fn rewind(&self, seq: u64, caller: &Caller) -> Result<u64, StoreError> {
-        self.run_rewrite(caller, Digest::of(&["rewind", &seq.to_string()]), |task, inner| {
+        self.run_rewrite(caller, Digest::of(&["rewind", &seq.to_string()]), None, |task, inner| {
             let last = inner.state.last_seq;
             if seq > last {
                 return Err(StoreError::MessageNotFound { id: task.id, seq, last });
@@ -111,10 +114,12 @@ impl Task {
         })
     }
 
+    /// `pins` are those it was worked out with, if that was before.
     pub(super) fn run_rewrite(
         &self,
         caller: &Caller,
         digest: Digest,
+        pins: Option<&BTreeSet<u64>>,
         plan: impl FnOnce(&Self, &Inner) -> Result<Rewrite, StoreError>,
     ) -> Result<u64, StoreError> {
         let begun = {
@@ -136,7 +141,7 @@ impl Task {
                 self.restore_view(&mut inner)?;
             }
             let rewrite = plan(self, &inner)?;
-            let planned = self.begin(&mut inner, rewrite)?;
+            let planned = self.begin(&mut inner, rewrite, pins)?;
             inner.rewriting = true;
             planned
         };
@@ -250,7 +255,12 @@ impl Task {
         Ok(())
     }
 
-    fn begin(&self, inner: &mut Inner, rewrite: Rewrite) -> Result<Plan, StoreError> {
+    fn begin(
+        &self,
+        inner: &mut Inner,
+        rewrite: Rewrite,
+        pins: Option<&BTreeSet<u64>>,
+    ) -> Result<Plan, StoreError> {
         rewrite.validate()?;
         let bytes = rewrite.body().len();
         if bytes > Rewrite::MAX_BYTES - 1024 {
@@ -262,7 +272,8 @@ impl Task {
         let writer = ViewWriter::beside(self.env.fs.as_ref(), inner.folder.task(self.id))
             .map_err(|error| StoreError::io("writing a view", error))?;
         let folded = inner.log.len();
-        Ok(Plan { fold: Fold::new(source, Some(rewrite.clone()), last_seq), folded, rewrite, writer })
+        let pins = pins.unwrap_or(&inner.state.pins).clone();
+        Ok(Plan { pins, fold: Fold::new(source, Some(rewrite.clone()), last_seq), folded, rewrite, writer })
     }
 
     /// Folds without the lock, then what arrived meanwhile, until little is left.
@@ -341,6 +352,10 @@ impl Task {
         let newest = inner.state.view_generation();
         if plan.rewrite.base != newest {
             return Err(StoreError::StaleView { id: self.id, given: plan.rewrite.base, newest });
+        }
+        let goes_back = matches!(plan.rewrite.strategy.as_str(), "undo" | "rewind");
+        if !goes_back && !self.keeps_new_pins(inner, &plan.pins, &plan.rewrite)? {
+            return Err(StoreError::StaleView { id: self.id, given: newest, newest });
         }
         plan.fold.extend(inner.log.len(), inner.index.clone(), inner.state.last_seq);
         plan.writer.run(self.env.fs.as_ref(), &mut plan.fold)?;

@@ -89,8 +89,9 @@ async fn an_answer_without_a_summary() {
         }
         scene.says("garbage that is no JSON");
         let question = scene.question(of(provider));
-        let error =
-            ask_gaps(&scene.gateway, &scene.store, scene.id, &question, &[5], &|_| {}).await.unwrap_err();
+        let error = ask_gaps(&scene.gateway, &scene.store, scene.id, &question, &[(0, 5)], &|_| {})
+            .await
+            .unwrap_err();
         assert!(matches!(error, AskError::Empty { .. }), "{error:?}");
     }
 }

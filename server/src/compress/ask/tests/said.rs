@@ -98,7 +98,9 @@ async fn gaps_are_asked_for_together() {
         scene.says(r#"{"gaps":[{"gap":2,"summary":"An image."},{"gap":1,"summary":"The port is 8080."}]}"#);
         let question = Question { budget: 150, ..scene.question(of(provider)) };
         let summaries =
-            ask_gaps(&scene.gateway, &scene.store, scene.id, &question, &[3, 1, 1], &|_| {}).await.unwrap();
+            ask_gaps(&scene.gateway, &scene.store, scene.id, &question, &[(0, 3), (0, 1), (0, 1)], &|_| {})
+                .await
+                .unwrap();
         let expected = [Some("The port is 8080."), Some("An image."), None];
         assert_eq!(summaries.iter().map(Option::as_deref).collect::<Vec<_>>(), expected);
         let body = scene.body();

@@ -1,0 +1,240 @@
+//! What stays however a context is compressed: what is pinned meanwhile, what was retained before, and the newest plan; and
+//! what was taken back does not.
+
+use contextstore_proto::v1 as pb;
+use pb::ErrorReason;
+use serde_json::json;
+
+use crate::scene::{Scene, assistant, calls, content, result, user, words};
+use crate::wire::{refused, task};
+
+/// A message that is pinned while somebody summarises it stays, with its group, and one that would be cut stays whole.
+#[tokio::test(flavor = "multi_thread")]
+async fn what_is_pinned_meanwhile_stays() {
+    let mut scene = Scene::new(100_000).await;
+    scene.talk(12).await;
+    scene.append_all(&[calls(&["a"]), result("a", "one"), assistant("Good.")]).await;
+    for number in 16..=30 {
+        scene.append(&user(&words(number))).await;
+    }
+    let long = "All of this is needed. ".repeat(200);
+    scene.append_all(&[assistant(&long), user("And now?")]).await;
+    let before = scene.lines().await;
+    let request = pb::BeginCompactionRequest { target_tokens: Some(1000), ..scene.agent("summarize") };
+    let (begun, _) = scene.begin(request).await.unwrap();
+    // One that would go, a result, and one of the last, which is too long.
+    for seq in [5, 14, 31] {
+        scene.pin(seq).await;
+    }
+    let done = scene.committed(scene.commit(&begun.token, "All is well.")).await;
+    let after = scene.lines().await;
+    assert!(done.compressed, "{done:?}");
+    assert_eq!(after[0], before[0]);
+    assert_eq!(after[1..4], [before[4].clone(), before[12].clone(), before[13].clone()]);
+    assert_eq!(content(&after[4]), "[Summary of messages 2–27]\nAll is well.");
+    assert_eq!(after[after.len() - 2..], before[30..]);
+    assert_eq!(done.tokens_after, scene.pressure().await.tokens);
+    assert_eq!(done.messages_after, after.len() as u64);
+}
+
+/// What a compaction has taken already cannot be pinned; after an undo it can.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_message_that_is_gone_is_not_pinned() {
+    let mut scene = Scene::new(100_000).await;
+    scene.talk(21).await;
+    scene.pin(4).await;
+    scene.compressed(scene.ask("summarize")).await;
+    let pin = |seq| pb::PinMessageRequest {
+        task_uuid: scene.work.uuid.clone(),
+        seq,
+        lease_generation: scene.work.lease,
+        ..Default::default()
+    };
+    let (gone, again) = (pin(5), pin(4));
+    let why = refused(scene.api.pin_message(gone.clone()).await);
+    assert_eq!((why.reason, why.data["seq"].as_str()), (ErrorReason::NotInView, "5"));
+    // What is pinned already stays so.
+    scene.api.pin_message(again).await.unwrap();
+    scene.pin(19).await;
+    scene.undo().await.unwrap();
+    scene.api.pin_message(gone).await.unwrap();
+    scene.compressed(scene.ask("summarize")).await;
+    assert!(scene.lines().await.iter().any(|line| content(line) == words(5)));
+}
+
+/// What was retained stays when nothing else is said, and the agent is told of it.
+#[tokio::test(flavor = "multi_thread")]
+async fn what_was_retained_stays_until_something_takes_its_place() {
+    const KEPT: &str = "NEVER touch config/prod.yaml. Ticket ABC-123.";
+    let mut scene = Scene::new(100_000).await;
+    scene.talk(30).await;
+    let (begun, _) = scene.begin(scene.agent("compact")).await.unwrap();
+    assert_eq!(begun.retained, "");
+    let commit =
+        pb::CommitCompactionRequest { retain: KEPT.to_owned(), ..scene.commit(&begun.token, "One.") };
+    scene.committed(commit).await;
+    let kept = async |scene: &mut Scene| -> Vec<String> {
+        let lines = scene.lines().await;
+        let texts = lines.iter().map(|line| content(line));
+        texts.filter_map(|text| text.strip_prefix("[Kept information]\n").map(str::to_owned)).collect()
+    };
+    let mut number = 30;
+    for (strategy, retain, expected) in [
+        ("compact", "", KEPT),
+        ("summarize", "", KEPT),
+        ("compact", "Ticket ABC-123 is closed.", "Ticket ABC-123 is closed."),
+    ] {
+        for _ in 0..20 {
+            number += 1;
+            scene.append(&user(&words(number))).await;
+        }
+        let (begun, _) = scene.begin(scene.agent(strategy)).await.unwrap();
+        assert_eq!(begun.retained, KEPT, "{strategy}");
+        let commit =
+            pb::CommitCompactionRequest { retain: retain.to_owned(), ..scene.commit(&begun.token, "Two.") };
+        let done = scene.committed(commit).await;
+        assert_eq!(kept(&mut scene).await, [expected], "{strategy}");
+        assert_eq!(done.tokens_after, scene.pressure().await.tokens, "{strategy}");
+    }
+    for strategy in ["summarize", "window", "prune"] {
+        for _ in 0..20 {
+            number += 1;
+            scene.append(&user(&words(number))).await;
+        }
+        let request = pb::CompressRequest { target_tokens: Some(900), ..scene.ask(strategy) };
+        scene.compressed(request).await;
+        assert_eq!(kept(&mut scene).await, ["Ticket ABC-123 is closed."], "{strategy}");
+    }
+}
+
+/// It counts: the view is as small as it was to be, with it.
+#[tokio::test(flavor = "multi_thread")]
+async fn what_was_retained_is_within_the_goal() {
+    let mut scene = Scene::new(4000).await;
+    scene.talk(60).await;
+    let (begun, _) = scene.begin(scene.agent("compact")).await.unwrap();
+    let retain = "K".repeat(usize::try_from(4 * begun.summary_tokens).unwrap());
+    let commit = pb::CommitCompactionRequest { retain, ..scene.commit(&begun.token, "Short.") };
+    scene.committed(commit).await;
+    for number in 60..90 {
+        scene.append(&user(&words(number))).await;
+    }
+    let request = pb::CompressRequest { target_tokens: Some(800), ..scene.ask("compact") };
+    let done = scene.compressed(request).await;
+    assert!(done.tokens_after <= 800, "{done:?}: {:#?}", scene.lines().await);
+}
+
+/// The newest plan stays whatever the strategy, also where an agent summarises, and its tokens count.
+#[tokio::test(flavor = "multi_thread")]
+async fn the_newest_plan_stays_whatever_the_strategy() {
+    for strategy in ["summarize", "compact", "prune", "window", "agent"] {
+        let mut scene = Scene::new(100_000).await;
+        scene.talk(40).await;
+        for (round, text) in ["First look, then leap.", "Leap at once."].into_iter().enumerate() {
+            let plan = pb::AppendPlanRequest {
+                task_uuid: scene.work.uuid.clone(),
+                plan_type: "planning".to_owned(),
+                plan_content_json: json!(text).to_string(),
+                lease_generation: scene.work.lease,
+                ..Default::default()
+            };
+            scene.api.append_plan(plan).await.unwrap();
+            let overrides = Some(pb::CompressionConfig {
+                keep_plan: Some(true),
+                min_messages: Some(1),
+                ..Default::default()
+            });
+            let done = if strategy == "agent" {
+                let target_tokens = Some(700);
+                let begin = pb::BeginCompactionRequest { overrides, target_tokens, ..scene.agent("") };
+                let (begun, _) = scene.begin(begin).await.unwrap();
+                scene.committed(scene.commit(&begun.token, "It went well.")).await
+            } else {
+                let request =
+                    pb::CompressRequest { overrides, target_tokens: Some(700), ..scene.ask(strategy) };
+                scene.compressed(request).await
+            };
+            let lines = scene.lines().await;
+            let plans: Vec<usize> =
+                (0..lines.len()).filter(|at| content(&lines[*at]).starts_with("[Current plan]")).collect();
+            assert_eq!(plans, [1], "{strategy} {round}: {lines:#?}");
+            assert_eq!(content(&lines[1]), format!("[Current plan]\n{text}"), "{strategy} {round}");
+            assert_eq!(done.messages_after, lines.len() as u64, "{strategy} {round}");
+            assert!(done.tokens_after <= 700, "{strategy} {round}: {done:?}");
+            assert_eq!(done.tokens_after, scene.pressure().await.tokens, "{strategy} {round}");
+            for number in 41..=60 {
+                scene.append(&user(&words(number))).await;
+            }
+        }
+    }
+}
+
+/// A summary that was taken back is nowhere at the end, neither by undo nor by rewind; one that holds is, what was retained
+/// in front of it.
+#[tokio::test(flavor = "multi_thread")]
+async fn what_was_taken_back_does_not_return_at_the_end() {
+    for back in ["undo", "rewind", ""] {
+        let mut scene = Scene::new(100_000).await;
+        scene.talk(30).await;
+        let (begun, _) = scene.begin(scene.agent("compact")).await.unwrap();
+        let commit = pb::CommitCompactionRequest {
+            retain: "Ticket ABC-123.".to_owned(),
+            ..scene.commit(&begun.token, "## Decisions\n- We decided to use port 9999.")
+        };
+        scene.committed(commit).await;
+        match back {
+            "undo" => drop(scene.undo().await.unwrap()),
+            "rewind" => drop(scene.api.rewind_task(scene.work.rewind(3)).await.unwrap()),
+            _ => {}
+        }
+        scene.append(&user("Start again.")).await;
+        let request = pb::CompleteTaskRequest {
+            task_uuid: scene.work.uuid.clone(),
+            lease_generation: scene.work.lease,
+            ..Default::default()
+        };
+        scene.api.complete_task(request).await.unwrap();
+        let summary = task(&mut scene.api, &scene.work).await.final_summary;
+        assert_eq!(summary.contains("9999"), back.is_empty(), "{back}: {summary}");
+        assert_eq!(
+            summary.starts_with("## Kept information\nTicket ABC-123.\n\n"),
+            back.is_empty(),
+            "{summary}"
+        );
+    }
+}
+
+/// Sections are the same six, whoever writes them.
+#[tokio::test(flavor = "multi_thread")]
+async fn sections_are_those_that_are_promised() {
+    let mut scene = Scene::new(100_000).await;
+    scene.talk(40).await;
+    let overrides = pb::CompressionConfig { structured: Some(true), ..Default::default() };
+    let request = pb::CompressRequest { overrides: Some(overrides), ..scene.ask("summarize") };
+    scene.compressed(request).await;
+    let request = pb::GetLatestSummaryRequest { task_uuid: scene.work.uuid.clone() };
+    let latest = scene.api.get_latest_summary(request).await.unwrap().into_inner().summary.unwrap();
+    let sections: serde_json::Value = serde_json::from_str(&latest.sections_json).unwrap();
+    let mut names: Vec<&String> = sections.as_object().unwrap().keys().collect();
+    names.sort();
+    assert_eq!(names, ["changes", "decisions", "errors", "files", "goal", "pending"]);
+    assert!(sections["goal"].to_string().contains("must not exceed"), "{sections}");
+}
+
+/// Where a summary stands for what the user asked, `compact` keeps what came of it.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_turn_whose_beginning_is_summarised_goes_on() {
+    let mut scene = Scene::new(100_000).await;
+    scene.talk(20).await;
+    for number in 0..6 {
+        let id = format!("c{number}");
+        scene.append_all(&[calls(&[&id]), result(&id, &words(number))]).await;
+    }
+    scene.compressed(scene.ask_keeping("summarize", 12)).await;
+    let before = scene.lines().await;
+    let request = pb::CompressRequest { target_tokens: Some(400), ..scene.ask("compact") };
+    scene.compressed(request).await;
+    let after = scene.lines().await;
+    assert!((4..before.len()).contains(&after.len()), "{after:#?}");
+    assert_eq!(after[2..], before[before.len() - (after.len() - 2)..]);
+}
