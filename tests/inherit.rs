@@ -331,6 +331,25 @@ async fn what_cannot_be_taken_over_is_refused() {
     server.kill();
 }
 
+/// A task that cannot be read any more does not keep others from beginning.
+#[tokio::test(flavor = "multi_thread")]
+async fn what_cannot_be_read_is_passed_over() {
+    let mut server = TestServer::start().await;
+    let mut client = api(&server).await;
+    let good = ended(&mut client, "9", "It is half done.").await;
+    let bad = ended(&mut client, "9", "It is done.").await;
+    server.kill();
+    let dir = server.data_dir().join("completed").join(&bad.uuid);
+    fs::remove_file(dir.join("final_summary.txt")).unwrap();
+    fs::write(dir.join("metadata.json"), "{").unwrap();
+    server.restart().await;
+    client = api(&server).await;
+    let found = find(&mut client, issue("9"), 10).await;
+    assert_eq!(found.iter().map(|found| found.task_uuid.as_str()).collect::<Vec<_>>(), [good.uuid.as_str()]);
+    let (_, started) = begin(&mut client, issue("9")).await;
+    assert_eq!(started.inherited_from, good.uuid);
+}
+
 #[tokio::test(flavor = "multi_thread")]
 async fn what_is_too_long_is_cut() {
     let server = TestServer::start().await;

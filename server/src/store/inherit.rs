@@ -92,7 +92,14 @@ impl Store {
         }
         self.refresh_catalog();
         let rows = self.shared.env.catalog.previous(key, user, limit)?;
-        rows.iter().filter_map(ended).map(|from| self.previous(from)).collect()
+        let previous = |from: InheritedFrom| {
+            let id = from.uuid;
+            // One that cannot be read is nothing to go on with, and no reason to hold up the others.
+            self.previous(from)
+                .inspect_err(|error| tracing::warn!(%id, %error, "a previous task is passed over"))
+                .ok()
+        };
+        Ok(rows.iter().filter_map(ended).filter_map(previous).collect())
     }
 
     fn previous(&self, from: InheritedFrom) -> Result<Previous, StoreError> {
