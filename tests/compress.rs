@@ -16,6 +16,8 @@ mod auto;
 mod demand;
 #[path = "compress/kept.rs"]
 mod kept;
+#[path = "compress/large.rs"]
+mod large;
 #[path = "support/scene.rs"]
 mod scene;
 #[path = "support/server.rs"]

@@ -17,6 +17,8 @@ mod scene;
 mod server;
 #[path = "support/service.rs"]
 mod service;
+#[path = "compress_faults/slow.rs"]
+mod slow;
 #[path = "support/wire.rs"]
 mod wire;
 

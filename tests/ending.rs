@@ -25,7 +25,7 @@ use serde_json::json;
 
 use fake_llm::FakeLlm;
 use server::TestServer;
-use wire::{Api, Work, all, api, holder, reason, say, start, task};
+use wire::{Api, Work, all, api, holder, reason, say, start, start_as, task};
 
 fn complete(work: &Work) -> pb::CompleteTaskRequest {
     pb::CompleteTaskRequest {
@@ -230,6 +230,41 @@ async fn a_caller_that_goes_away_finds_it_done() {
     assert_eq!(reason(ending.await.unwrap()), ErrorReason::StaleLease);
     assert_eq!(task(&mut client, &work).await.status, "running");
     say(&mut client, &Work { lease, ..work }, "it goes on").await;
+}
+
+/// Nobody takes a task over while it is being ended, be it that the view is made smaller first.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_task_that_is_ending_is_held() {
+    let fake = FakeLlm::start();
+    let server = asking(&fake, &[("lease.ttl", "1s"), ("compression.auto", "true")]).await;
+    let mut client = api(&server).await;
+    let config = pb::TaskConfig { context_length: Some(2000), ..Default::default() };
+    let request = pb::StartTaskRequest { config: Some(config), holder: holder("a"), ..Default::default() };
+    let work = start_as(&mut client, request.clone()).await;
+    fake.script(&json!({"text": "<summary>Slowly, it was all looked at, one word after the other.</summary>", "delay_ms": 250}));
+    let mut number = 0;
+    while fake.requests().is_empty() {
+        // Less than would be too much, and less each time.
+        number += 1;
+        let text = format!(
+            "Step {number} of many. {}",
+            if number < 17 { "word ".repeat(80) } else { String::new() }
+        );
+        say(&mut client, &work, &text).await;
+    }
+    let mut other = client.clone();
+    let ending = tokio::spawn({
+        let request = complete(&work);
+        async move { other.complete_task(request).await }
+    });
+    while !ending.is_finished() {
+        let taking =
+            pb::StartTaskRequest { task_uuid: work.uuid.clone(), holder: holder("b"), ..request.clone() };
+        let why = reason(client.start_task(taking).await);
+        assert!(matches!(why, ErrorReason::LeaseHeld | ErrorReason::TaskExists), "{why:?}");
+    }
+    ending.await.unwrap().unwrap();
+    assert_eq!(task(&mut client, &work).await.status, "completed");
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -7,8 +7,8 @@ use pb::ErrorReason;
 use serde_json::{Value, json};
 
 use crate::scene::{Scene, assistant, by_hand, calls, content, result, user, words};
-use crate::server::TestServer;
-use crate::wire::{Work, all, reason, refused};
+use crate::server::{DEADLINE, TestServer, eventually};
+use crate::wire::{Work, all, holder, reason, refused, task};
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_summary_stands_between_what_has_to_stay_and_the_newest() {
@@ -154,6 +154,42 @@ async fn compact_wants_to_know_the_limit() {
     assert_eq!(reason(scene.begin(scene.agent("compact")).await), ErrorReason::LimitUnknown);
     let request = pb::CompressRequest { target_tokens: Some(500), ..scene.ask("compact") };
     assert!(scene.compressed(request).await.tokens_after <= 500);
+
+    // A task that asks for it in vain is told so at once.
+    let compact = |context_length| {
+        let compression = pb::CompressionConfig { strategy: "compact".to_owned(), ..Default::default() };
+        Some(pb::TaskConfig { context_length, compression: Some(compression), ..Default::default() })
+    };
+    let start = pb::StartTaskRequest { config: compact(None), holder: holder("a"), ..Default::default() };
+    assert_eq!(reason(scene.api.start_task(start.clone()).await), ErrorReason::LimitUnknown);
+    let known = pb::StartTaskRequest { config: compact(Some(1000)), ..start };
+    scene.api.start_task(known).await.unwrap();
+    let mut update = pb::UpdateTaskRequest {
+        task_uuid: scene.work.uuid.clone(),
+        config: compact(None),
+        lease_generation: scene.work.lease,
+        ..Default::default()
+    };
+    assert_eq!(reason(scene.api.update_task(update.clone()).await), ErrorReason::LimitUnknown);
+    update.config = compact(Some(1000));
+    scene.api.update_task(update).await.unwrap();
+}
+
+/// Where it is the server's strategy, and nobody was there to be told, `summarize` takes its place.
+#[tokio::test(flavor = "multi_thread")]
+async fn what_compact_cannot_do_is_done_otherwise() {
+    let server = TestServer::start_configured(&[("compression.strategy", "compact")]).await;
+    let compression =
+        pb::CompressionConfig { auto: Some(true), token_threshold: Some(1000), ..Default::default() };
+    let config = pb::TaskConfig { compression: Some(compression), ..Default::default() };
+    let mut scene = Scene::with(server, config).await;
+    scene.talk(40).await;
+    eventually(DEADLINE, async || {
+        (task(&mut scene.api.clone(), &scene.work).await.view_generation > 0).then_some(())
+    })
+    .await;
+    assert!(scene.lines().await.len() < 40);
+    assert!(scene.server.log().contains("takes the place of `compact`"));
 }
 
 #[tokio::test(flavor = "multi_thread")]

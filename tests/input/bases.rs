@@ -73,7 +73,7 @@ pub(crate) fn documented(field: &str) -> &'static [ErrorReason] {
         "seq" | "as_of_seq" | "at_seq" => &[R::MessageNotFound],
         "generation" => &[R::StaleView],
         "max_bytes" => &[R::RequestTooLarge],
-        "strategy" | "overrides.strategy" => &[R::LimitUnknown],
+        "strategy" | "overrides.strategy" | "config.compression.strategy" => &[R::LimitUnknown],
         "overrides" | "overrides.keep_recent_messages" | "overrides.min_messages" => &[R::NothingToSummarize],
         "inherit" => &[R::TaskNotFound, R::WrongStatus, R::NothingToInherit],
         "token" => &[R::CompactionNotFound],

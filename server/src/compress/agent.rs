@@ -13,7 +13,8 @@ use super::prompt::{Purpose, Wanted};
 use super::run::{self, Done, Order, publish};
 use super::squeeze::Squeezed;
 use super::summarize::Summed;
-use super::{Compressor, Material, Place, UnderWay, gate};
+use super::under_way::{Hurry, Place, UnderWay};
+use super::{Compressor, Material, gate};
 use crate::context::{Gone, Policy, Strategy};
 use crate::model::{StoreError, TaskId};
 use crate::store::{Caller, Store};
@@ -77,8 +78,13 @@ impl Told {
 }
 
 impl Begun {
-    pub(super) fn is_expired(&self) -> bool {
+    fn is_expired(&self) -> bool {
         Instant::now() >= self.expires
+    }
+
+    /// Whether something else may be done about the task, now that somebody with this lease works on it.
+    pub(super) fn gives_way(&self, urgent: bool, lease: Option<u64>) -> bool {
+        urgent || self.is_expired() || lease.is_some_and(|lease| lease != self.looked.outline.lease)
     }
 
     /// Whether a summary is one that can be taken; if not, why.
@@ -100,7 +106,8 @@ impl Compressor {
         id: TaskId,
         order: Order,
     ) -> Result<Told, StoreError> {
-        let place = self.begin(id).ok_or(StoreError::RewriteInFlight { id })?;
+        let place =
+            self.begin(id, false, Some(store.lease(id)?)).ok_or(StoreError::RewriteInFlight { id })?;
         let looked = Looked::look(store, id, &order, &self.stop)?;
         let apart = Arc::new(Apart::set(store, id, &looked.outline, &looked.plan.stays())?);
         let too_few = apart.messages < order.policy.min_messages.max(1);
@@ -109,6 +116,10 @@ impl Compressor {
         }
         let carried = looked.carried(&apart);
         let squeezed = looked::make_room(&looked, &apart, apart.kept_tokens + looked.beside(carried))?;
+        let made = Made::new(squeezed.clone(), looked.plan_note.clone());
+        if !run::can_be_written(&looked, &made, &apart, &order) {
+            return Err(StoreError::NothingToSummarize { id, why: run::TOO_MANY_PARTS });
+        }
         let kept = apart.kept_tokens - squeezed.saved;
         let budget = looked::summary_budget(&order.policy, &looked, &apart, kept);
         let retain = order.strategy == Strategy::Compact;
@@ -147,54 +158,94 @@ impl Compressor {
         Ok(told)
     }
 
-    /// Puts an agent's summary in its place.
+    /// Puts an agent's summary in its place. None if another call was just doing that: it is over then, and what became of
+    /// it has to be looked up. Unless the view is another one by now, a summary that could not be put there can be brought
+    /// again.
     pub(crate) async fn commit_for_agent(
         self: &Arc<Self>,
         store: &Store,
         id: TaskId,
-        commit: Commit,
-    ) -> Result<Done, StoreError> {
-        let (begun, place) = self.take(id, &commit.token)?;
-        if let Err(problem) = block_in_place(|| begun.check(&commit)) {
-            self.lock().insert(id, UnderWay::Begun(begun));
-            return Err(StoreError::SummaryRefused { problem });
+        commit: &Commit,
+    ) -> Result<Option<Done>, StoreError> {
+        let Some((begun, _place)) = self.take(id, &commit.token).await? else { return Ok(None) };
+        let done = match block_in_place(|| begun.check(commit)) {
+            Ok(()) => self.bring(store, id, &begun, commit).await,
+            Err(problem) => Err(StoreError::SummaryRefused { problem }),
+        };
+        match done {
+            Ok(_) | Err(StoreError::StaleView { .. }) => block_in_place(|| drop(begun)),
+            Err(_) => {
+                self.lock().insert(id, UnderWay::Begun(begun));
+            }
         }
-        let Begun { order, mut looked, apart, kept, squeezed, began, .. } = *begun;
-        let order = Order { caller: commit.caller, asked: commit.asked, ..order };
-        let mut made = Made::new(squeezed, looked.plan_note.clone());
+        done.map(Some)
+    }
+
+    async fn bring(
+        &self,
+        store: &Store,
+        id: TaskId,
+        begun: &Begun,
+        commit: &Commit,
+    ) -> Result<Done, StoreError> {
+        let Begun { order, looked, apart, kept, squeezed, began, .. } = begun;
+        let order = Order { caller: commit.caller.clone(), asked: commit.asked.clone(), ..order.clone() };
+        let mut looked = looked.clone();
+        let mut made = Made::new(squeezed.clone(), looked.plan_note.clone());
         let summed = Summed {
-            text: commit.summary,
-            retain: Some(commit.retain).filter(|retain| !retain.is_empty()),
-            keep: commit.keep,
+            text: commit.summary.clone(),
+            retain: Some(commit.retain.clone()).filter(|retain| !retain.is_empty()),
+            keep: commit.keep.clone(),
             by: "agent".to_owned(),
-            model: commit.model,
+            model: commit.model.clone(),
             ..Summed::default()
         };
         let mut done = looked.begun(&order);
-        block_in_place(|| take_summary(&mut looked, &mut made, &apart, summed, &order, kept))?;
+        block_in_place(|| take_summary(&mut looked, &mut made, apart, summed, &order, *kept))?;
         let compressed = publish(store, id, &mut looked, &mut made, &order).await?;
-        drop(place);
-        run::tell(&mut done, &looked, made, &compressed, began);
+        run::tell(&mut done, &looked, made, &compressed, *began);
         self.note(store, id, &order, began.elapsed(), &Ok(done.clone()));
         Ok(done)
     }
 
     /// Gives a compaction up.
-    pub(crate) fn abort_for_agent(self: &Arc<Self>, id: TaskId, token: &str) -> Result<(), StoreError> {
-        self.take(id, token).map(drop)
+    pub(crate) async fn abort_for_agent(self: &Arc<Self>, id: TaskId, token: &str) -> Result<(), StoreError> {
+        match self.take(id, token).await? {
+            Some(taken) => {
+                block_in_place(|| drop(taken));
+                Ok(())
+            }
+            None => Err(StoreError::CompactionNotFound { id }),
+        }
     }
 
-    /// Takes a compaction over from its token; nobody else begins one in between.
-    fn take(self: &Arc<Self>, id: TaskId, token: &str) -> Result<(Box<Begun>, Place), StoreError> {
-        let mut under_way = self.lock();
-        let fits = matches!(under_way.get(&id), Some(UnderWay::Begun(begun)) if begun.token == token && !begun.is_expired());
-        if !fits {
-            return Err(StoreError::CompactionNotFound { id });
+    /// Takes a compaction over from its token; nobody else begins one in between. None, once that is over, if somebody
+    /// else did.
+    async fn take(
+        self: &Arc<Self>,
+        id: TaskId,
+        token: &str,
+    ) -> Result<Option<(Box<Begun>, Place)>, StoreError> {
+        let mut going = self.going.subscribe();
+        {
+            let mut under_way = self.lock();
+            match under_way.remove(&id) {
+                Some(UnderWay::Begun(begun)) if begun.token == token && !begun.is_expired() => {
+                    under_way.insert(id, UnderWay::Committing(token.to_owned()));
+                    return Ok(Some((begun, self.place(id, Hurry::default()))));
+                }
+                Some(UnderWay::Committing(other)) if other == token => {
+                    under_way.insert(id, UnderWay::Committing(other));
+                }
+                other => {
+                    under_way.extend(other.map(|other| (id, other)));
+                    return Err(StoreError::CompactionNotFound { id });
+                }
+            }
         }
-        match under_way.insert(id, UnderWay::Running) {
-            Some(UnderWay::Begun(begun)) => Ok((begun, self.place(id))),
-            Some(UnderWay::Running) | None => Err(StoreError::CompactionNotFound { id }),
-        }
+        let is_on = || matches!(self.lock().get(&id), Some(UnderWay::Committing(other)) if other == token);
+        while is_on() && going.changed().await.is_ok() {}
+        Ok(None)
     }
 }
 

@@ -1,7 +1,22 @@
 //! What a summary has to be, whoever wrote it: not empty, smaller than what it stands for, and with the refs in it.
 
 use crate::context::count_text;
-use crate::model::TokenCounter;
+use crate::model::{Json, TokenCounter};
+
+/// Most bytes of a summary as it is written down, with what is retained: it stands in the new view and, once or twice, in
+/// its record, and a record of the log has an end.
+const MOST_BYTES: usize = 192 << 10;
+/// Most tokens that are asked for, so that it has hardly more.
+pub(super) const MOST_TOKENS: u64 = 32 << 10;
+
+/// Whether there is room for a summary in a record of the log.
+pub(super) fn can_be_written(summary: &str) -> Result<(), String> {
+    let bytes = Json::text(summary).as_str().len();
+    if bytes > MOST_BYTES {
+        return Err(format!("takes {bytes} bytes as JSON; at most {MOST_BYTES} are allowed"));
+    }
+    Ok(())
+}
 
 /// What a summary may be measured by (what it stands for, what was asked for, what there is room for), with or without
 /// something that takes the place of what was retained before.
@@ -28,6 +43,7 @@ pub(super) fn check(
     if summary.is_empty() {
         return Err("is empty".to_owned());
     }
+    can_be_written(summary)?;
     let tokens = count_text(counter, summary);
     if tokens >= replaced {
         return Err(format!("has {tokens} tokens, and stands for messages of {replaced}"));
@@ -58,6 +74,7 @@ mod tests {
         };
         assert_eq!(problem("Goal: ship. ref=out-1", 100, &["out-1"]), "");
         assert_eq!(problem(" \n", 100, &[]), "is empty");
+        assert!(problem(&"\u{1b}".repeat(40_000), u64::MAX, &[]).contains("at most 196608"));
         assert!(problem(&"x".repeat(400), 100, &[]).contains("stands for messages of 100"));
         assert!(problem(&"x".repeat(404), 1000, &[]).contains("at most 50"));
         assert!(check(&"x".repeat(300), (1000, 50, 80), &[], counter).is_ok());

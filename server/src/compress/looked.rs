@@ -5,12 +5,13 @@ use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 
 use super::apart::Apart;
+use super::gate;
 use super::plan::Plan;
 use super::run::{Done, Order};
 use super::squeeze::Squeezed;
 use super::words;
 use crate::context::{Gone, Policy, Pressure, Stage, Strategy, Whole, plain_text};
-use crate::model::{Calibration, JsonKind, Literal, StoreError, TaskId};
+use crate::model::{JsonKind, Literal, StoreError, TaskId};
 use crate::store::{Outline, Store};
 
 /// What a summary and the line above it take at least; below it there is no point.
@@ -19,11 +20,11 @@ const LEAST_SUMMARY: u64 = 64;
 pub(super) const AROUND: u64 = 20;
 
 /// A view with what is to become of it.
+#[derive(Clone)]
 pub(super) struct Looked {
     pub(super) outline: Outline,
     pub(super) plan: Plan,
     pub(super) pressure: Pressure,
-    calibration: Calibration,
     /// Tokens to come down to, as counted.
     pub(super) goal: u64,
     /// The newest plan, if it is to stay in the view.
@@ -38,20 +39,19 @@ impl Looked {
         order: &Order,
         stop: &Arc<AtomicBool>,
     ) -> Result<Self, StoreError> {
-        let usage = store.context_usage(id, None)?;
         let mut outline = store.outline(id)?;
         outline.stop = Arc::clone(stop);
-        let pressure = usage.pressure;
-        let goal = counted(goal(&order.policy, order.strategy), outline.tokens, pressure.tokens);
+        let pressure = Pressure::of(outline.told(outline.tokens), &order.policy);
+        let goal = outline.counted(goal(&order.policy, order.strategy));
         // What is missing is to be summarised then, which takes room.
         let summaries = if is_summarised(order.strategy, &pressure) { goal / 10 } else { 0 };
         let plan_note = if order.policy.keep_plan { store.latest_plan(id)? } else { None };
         let plan_note = plan_note
             .map(|(_, plan, _)| words::plan(&plan_text(plan.plan_content.as_str()), outline.counter));
         let noted = plan_note.as_ref().map_or(0, |literal| literal.tokens);
-        let whole = Whole { messages: usage.messages, goal: goal - summaries };
+        let whole = Whole { messages: outline.messages, goal: goal - summaries };
         let plan = Plan::make(&outline, &order.policy, order.strategy, whole, noted)?;
-        Ok(Self { outline, plan, pressure, calibration: usage.calibration, goal, plan_note })
+        Ok(Self { outline, plan, pressure, goal, plan_note })
     }
 
     /// Tokens of what is put beside a summary: the plan, and what was retained before.
@@ -77,11 +77,6 @@ impl Looked {
     /// Tokens that a summary may have beside what stays.
     pub(super) fn room(&self, kept: u64) -> u64 {
         self.goal.saturating_sub(kept + AROUND)
-    }
-
-    /// Counted tokens as the model is told of them.
-    pub(super) fn told(&self, counted: u64) -> u64 {
-        self.calibration.apply(counted)
     }
 
     pub(super) fn begun(&self, order: &Order) -> Done {
@@ -127,14 +122,6 @@ fn goal(policy: &Policy, strategy: Strategy) -> u64 {
     }
 }
 
-/// Tokens that the model is told of, as they are counted.
-fn counted(told: u64, counted: u64, of: u64) -> u64 {
-    if of == 0 {
-        return told;
-    }
-    u64::try_from(u128::from(told) * u128::from(counted) / u128::from(of)).unwrap_or(u64::MAX)
-}
-
 /// Why nothing can go.
 pub(super) fn nothing(looked: &Looked, apart: &Apart) -> &'static str {
     if looked.is_over(0) && apart.messages == 0 { "over" } else { "nothing" }
@@ -164,11 +151,12 @@ pub(super) fn summary_budget(policy: &Policy, looked: &Looked, apart: &Apart, ke
         (Some(own), _) => own,
         (None, Some(_)) => room,
         (None, None) => {
-            let tenth = counted(policy.limit / 10, looked.outline.tokens, looked.pressure.tokens);
+            // The tools are no part of it.
+            let tenth = looked.outline.counted(policy.limit / 10 + looked.outline.told(0));
             (gone / 3).min(tenth)
         }
     };
     // It has to be smaller than what it stands for, with the line above it.
     let smaller = (gone / 10 * 9).saturating_sub(AROUND);
-    usual.min(room).min(smaller).max(LEAST_SUMMARY.min(smaller))
+    usual.min(room).min(smaller).min(gate::MOST_TOKENS).max(LEAST_SUMMARY.min(smaller))
 }

@@ -1,6 +1,7 @@
 //! Keeping contexts small: when a view is compressed, what is asked of whom for it, and what becomes of the answers.
 //!
-//! [`Compressor`] knows what is under way: one compression of a task at a time, a few in the background at once. What
+//! [`Compressor`] knows what is under way ([`under_way`]): one compression of a task at a time, a few in the background at
+//! once. What
 //! stays of a view is worked out by a strategy ([`plan`]); what goes is set apart on disk ([`apart`]) and summarised
 //! ([`summarize`]) by a model ([`ask`]) or by the built-in summariser; the store puts the new view in its place.
 
@@ -23,14 +24,15 @@ mod squeeze;
 mod summarize;
 #[cfg(test)]
 mod testing;
+mod under_way;
 mod words;
 
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
+use std::sync::{Arc, Mutex, PoisonError, Weak};
 use std::time::{Duration, Instant};
 
-use tokio::sync::{OwnedMutexGuard, Semaphore, watch};
+use tokio::sync::{OwnedMutexGuard, watch};
 use tokio::task::block_in_place;
 use tokio::time::timeout;
 
@@ -39,16 +41,19 @@ pub(crate) use agent::{Begun, Commit};
 pub(crate) use material::Material;
 pub(crate) use run::{Done, Order, Step};
 
-use crate::context::{Breakers, LimitSource, Strategy};
+use crate::context::{Breakers, LimitSource, Stage, Strategy};
 use crate::hooks::{self, Happened, Hooks};
 use crate::infra::metrics;
 use crate::llm::Gateway;
 use crate::model::{Provider, StoreError, TaskId};
 use crate::store::{Caller, Store};
 use summarize::Asker;
+use under_way::{Queue, Turn, UnderWay};
 
 /// How long to wait for a compression that somebody else began.
 const PATIENCE: Duration = Duration::from_secs(60);
+/// How often a view is compressed in a row, if so much comes meanwhile.
+const ROUNDS: u32 = 3;
 /// How long compressions that are cut off have to clean up.
 const CLEANING: Duration = Duration::from_secs(10);
 
@@ -67,8 +72,8 @@ pub(crate) struct Compressor {
     breakers: Arc<Breakers>,
     hooks: Arc<Hooks>,
     agent_ttl: Duration,
-    /// Places for compressions that nobody asked for.
-    places: Semaphore,
+    /// Compressions that nobody asked for, and that nobody waits for.
+    queue: Queue,
     under_way: Mutex<HashMap<TaskId, UnderWay>>,
     /// Tasks that are being ended.
     ending: Mutex<HashMap<TaskId, Weak<TurnLock>>>,
@@ -82,14 +87,6 @@ pub(crate) struct Compressor {
 /// Held while a task is being ended.
 type TurnLock = tokio::sync::Mutex<()>;
 
-/// What is done about a task.
-enum UnderWay {
-    /// A compression.
-    Running,
-    /// An agent was told what to summarise.
-    Begun(Box<Begun>),
-}
-
 impl Compressor {
     pub(crate) fn new(
         gateway: Arc<Gateway>,
@@ -102,7 +99,7 @@ impl Compressor {
             breakers,
             hooks,
             agent_ttl: config.agent_ttl,
-            places: Semaphore::new(config.at_once),
+            queue: Queue::new(config.at_once),
             under_way: Mutex::default(),
             ending: Mutex::default(),
             going: watch::Sender::new(0),
@@ -111,82 +108,89 @@ impl Compressor {
         })
     }
 
-    /// Compresses a view in the background, if it is still time to when its turn comes.
-    pub(crate) fn soon(self: &Arc<Self>, store: &Store, id: TaskId) {
-        let Some(place) = self.begin(id) else { return };
+    /// Compresses a view in the background, if it is still time to when its turn comes. If it is urgent, nobody waits for a
+    /// model or an agent any more.
+    pub(crate) fn soon(self: &Arc<Self>, store: &Store, id: TaskId, urgent: bool) {
+        if !self.enqueue(id, urgent, self.lease_if_begun(store, id)) {
+            return;
+        }
         let (compressor, store) = (Arc::clone(self), store.clone());
         tokio::spawn(async move {
-            let _place = place;
-            let Ok(_turn) = compressor.places.acquire().await else { return };
-            compressor.by_itself(&store, id).await;
+            let turn = compressor.queue.turn().await;
+            if let Some(place) = compressor.turn_came(id) {
+                compressor.by_itself(&store, id, &turn.of(&place)).await;
+            }
         });
     }
 
     /// Compresses a view if it is time to, and returns when that is done, be it by somebody else. Should it fail or take too
     /// long, the view is as it was.
-    pub(crate) async fn if_due(self: &Arc<Self>, store: &Store, id: TaskId) {
-        if let Some(_place) = self.begin(id) {
-            return self.by_itself(store, id).await;
+    pub(crate) async fn if_due(self: &Arc<Self>, store: &Store, id: TaskId, urgent: bool) {
+        let place = self.wait_to_begin(id, urgent, self.lease_if_begun(store, id));
+        if let Ok(Some(place)) = timeout(PATIENCE, place).await {
+            self.by_itself(store, id, &Turn::default().of(&place)).await;
         }
-        let mut going = self.going.subscribe();
-        let over = async {
-            while matches!(self.lock().get(&id), Some(UnderWay::Running)) {
-                // One that ends says so.
-                if going.changed().await.is_err() {
+    }
+
+    /// The lease of whoever works on a task now, where an agent of an earlier one may have begun something.
+    fn lease_if_begun(&self, store: &Store, id: TaskId) -> Option<u64> {
+        let has_begun = matches!(self.lock().get(&id), Some(UnderWay::Begun(_)));
+        if has_begun { block_in_place(|| store.lease(id)).ok() } else { None }
+    }
+
+    /// Forgets what agents did not bring in time, or cannot bring any more as the task is not theirs.
+    pub(crate) fn sweep(self: &Arc<Self>, store: &Store) {
+        let begun = |(id, what): (&TaskId, &UnderWay)| match what {
+            UnderWay::Begun(_) => Some(*id),
+            UnderWay::Queued | UnderWay::Running(_) | UnderWay::Committing(_) => None,
+        };
+        let ids: Vec<TaskId> = self.lock().iter().filter_map(begun).collect();
+        if ids.is_empty() {
+            return;
+        }
+        let (compressor, store) = (Arc::clone(self), store.clone());
+        tokio::task::spawn_blocking(move || {
+            for id in ids {
+                // Of a task that is gone nobody works on it.
+                compressor.give_up(id, Some(store.lease(id).unwrap_or_default()));
+            }
+        });
+    }
+
+    /// Forgets what an agent was to bring that does not work on the task any more.
+    pub(crate) fn left(&self, store: &Store, id: TaskId) {
+        if let Some(lease) = self.lease_if_begun(store, id) {
+            block_in_place(|| self.give_up(id, Some(lease)));
+        }
+    }
+
+    /// Forgets what an agent was to bring, unless whoever has the lease began it. Blocks.
+    fn give_up(&self, id: TaskId, lease: Option<u64>) {
+        let mut under_way = self.lock();
+        let is_over =
+            matches!(under_way.get(&id), Some(UnderWay::Begun(begun)) if begun.gives_way(false, lease));
+        let given_up = if is_over { under_way.remove(&id) } else { None };
+        drop(under_way);
+        // Its files go with it.
+        drop(given_up);
+    }
+
+    /// Compresses a view as often as it is time to: it may be again by what came meanwhile.
+    async fn by_itself(&self, store: &Store, id: TaskId, turn: &Turn) {
+        for _ in 0..ROUNDS {
+            let order = match block_in_place(|| ordered(store, id)) {
+                Ok(Some(order)) => order,
+                Ok(None) => return,
+                Err(error) => {
+                    tracing::debug!(%id, %error, "a view was not compressed");
                     return;
                 }
+            };
+            match self.run(store, id, &order, turn, &|_| ()).await {
+                Ok(done) if done.reason.is_empty() => {}
+                Err(StoreError::StaleView { .. }) => {}
+                Ok(_) | Err(_) => return,
             }
-        };
-        let _ = timeout(PATIENCE, over).await;
-    }
-
-    /// Forgets what agents did not bring in time.
-    pub(crate) fn sweep(&self) {
-        let mut late = Vec::new();
-        let mut under_way = self.lock();
-        let ids: Vec<TaskId> = under_way
-            .iter()
-            .filter(|(_, what)| matches!(what, UnderWay::Begun(begun) if begun.is_expired()))
-            .map(|(id, _)| *id)
-            .collect();
-        late.extend(ids.into_iter().filter_map(|id| under_way.remove(&id)));
-        drop(under_way);
-        if !late.is_empty() {
-            // Their files go with them.
-            tokio::task::spawn_blocking(move || drop(late));
-        }
-    }
-
-    async fn by_itself(&self, store: &Store, id: TaskId) {
-        let ordered = block_in_place(|| -> Result<Option<Order>, StoreError> {
-            // Many messages at once are due before they are durable, and only what is durable is compressed: a try that
-            // saw little of it would be the last until more comes.
-            store.handle(id)?.settle()?;
-            if !store.is_compression_due(id)? {
-                return Ok(None);
-            }
-            let policy = store.policy(id)?;
-            if policy.strategy == Strategy::Compact && policy.limit_source == LimitSource::Default {
-                tracing::warn!(%id, "the limit of the model is not known, and `compact` does not guess");
-                store.note_try(id, false)?;
-                return Ok(None);
-            }
-            let lease_generation = store.outline(id)?.lease;
-            let caller = Caller { request_id: None, lease_generation };
-            Ok(Some(Order {
-                strategy: policy.strategy,
-                policy,
-                caller,
-                asked: String::new(),
-                automatic: true,
-            }))
-        });
-        match ordered {
-            Ok(Some(order)) => {
-                let _ = self.run(store, id, &order, &|_| ()).await;
-            }
-            Ok(None) => {}
-            Err(error) => tracing::debug!(%id, %error, "a view was not compressed"),
         }
     }
 
@@ -198,8 +202,11 @@ impl Compressor {
         order: &Order,
         progress: &(dyn Fn(Step) + Sync),
     ) -> Result<Done, StoreError> {
-        let _place = self.begin(id).ok_or(StoreError::RewriteInFlight { id })?;
-        self.run(store, id, order, progress).await
+        let lease = self.lease_if_begun(store, id);
+        let urgent = block_in_place(|| store.pressure(id))?.stage == Stage::Emergency;
+        let begun = block_in_place(|| self.begin(id, urgent, lease));
+        let place = begun.ok_or(StoreError::RewriteInFlight { id })?;
+        self.run(store, id, order, &Turn::default().of(&place), progress).await
     }
 
     async fn run(
@@ -207,9 +214,10 @@ impl Compressor {
         store: &Store,
         id: TaskId,
         order: &Order,
+        turn: &Turn,
         progress: &(dyn Fn(Step) + Sync),
     ) -> Result<Done, StoreError> {
-        let asker = Asker { gateway: &self.gateway, breakers: &self.breakers, store, stop: &self.stop };
+        let asker = self.asker(store, turn);
         let began = Instant::now();
         let done = tokio::select! {
             done = run::run(&asker, id, order, progress) => done,
@@ -217,6 +225,10 @@ impl Compressor {
         };
         self.note(store, id, order, began.elapsed(), &done);
         done
+    }
+
+    fn asker<'a>(&'a self, store: &'a Store, turn: &'a Turn) -> Asker<'a> {
+        Asker { gateway: &self.gateway, breakers: &self.breakers, store, stop: &self.stop, turn }
     }
 
     fn note(
@@ -253,6 +265,10 @@ impl Compressor {
             Err(error) => {
                 metrics::compression_failed("store");
                 tracing::warn!(%id, strategy, %error, "a view could not be compressed");
+                if order.automatic {
+                    // A task that cannot be opened is not compressed either.
+                    let _ = block_in_place(|| store.note_failure(id));
+                }
             }
         }
     }
@@ -292,7 +308,8 @@ impl Compressor {
     ) -> Option<String> {
         self.going.send_modify(|going| *going += 1);
         let _going = Going(Arc::clone(self));
-        let asker = Asker { gateway: &self.gateway, breakers: &self.breakers, store, stop: &self.stop };
+        let turn = Turn::default();
+        let asker = self.asker(store, &turn);
         let may_ask = may_ask && !*self.cut.borrow();
         let made = tokio::select! {
             made = final_summary::make(&asker, id, may_ask) => made,
@@ -318,32 +335,6 @@ impl Compressor {
         lock.lock_owned().await
     }
 
-    /// Marks a task as being compressed, for as long as the answer lives; none if it is already.
-    fn begin(self: &Arc<Self>, id: TaskId) -> Option<Place> {
-        let mut under_way = self.lock();
-        match under_way.get(&id) {
-            Some(UnderWay::Begun(begun)) if !begun.is_expired() => return None,
-            Some(UnderWay::Running) => return None,
-            Some(UnderWay::Begun(_)) | None => {}
-        }
-        if *self.cut.borrow() {
-            return None;
-        }
-        let expired = under_way.insert(id, UnderWay::Running);
-        drop(under_way);
-        drop(expired);
-        Some(self.place(id))
-    }
-
-    fn place(self: &Arc<Self>, id: TaskId) -> Place {
-        self.going.send_modify(|going| *going += 1);
-        Place { compressor: Arc::clone(self), id }
-    }
-
-    fn lock(&self) -> MutexGuard<'_, HashMap<TaskId, UnderWay>> {
-        self.under_way.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
     /// Providers that are not asked now, as they failed too often.
     pub(crate) fn open_breakers(&self) -> Vec<Provider> {
         self.breakers.open(Instant::now())
@@ -353,7 +344,7 @@ impl Compressor {
     pub(crate) async fn end_all(&self) {
         self.stop.store(true, Ordering::Relaxed);
         self.cut.send_replace(true);
-        self.lock().retain(|_, under_way| matches!(under_way, UnderWay::Running));
+        self.lock().retain(|_, what| matches!(what, UnderWay::Running(_) | UnderWay::Committing(_)));
         let mut going = self.going.subscribe();
         if timeout(CLEANING, going.wait_for(|going| *going == 0)).await.is_err() {
             tracing::error!("some compressions did not end in time");
@@ -376,19 +367,21 @@ impl Drop for Going {
     }
 }
 
-/// A compression that goes on.
-struct Place {
-    compressor: Arc<Compressor>,
-    id: TaskId,
-}
-
-impl Drop for Place {
-    fn drop(&mut self) {
-        let mut under_way = self.compressor.lock();
-        if matches!(under_way.get(&self.id), Some(UnderWay::Running)) {
-            under_way.remove(&self.id);
-        }
-        drop(under_way);
-        self.compressor.going.send_modify(|going| *going -= 1);
+/// What is to be done about a view without being asked; none if it is not time. Blocks.
+fn ordered(store: &Store, id: TaskId) -> Result<Option<Order>, StoreError> {
+    // Many messages at once are due before they are durable, and only what is durable is compressed: a try that
+    // saw little of it would be the last until more comes.
+    store.handle(id)?.settle()?;
+    if !store.is_compression_due(id)? {
+        return Ok(None);
     }
+    let policy = store.policy(id)?;
+    let mut strategy = policy.strategy;
+    if strategy == Strategy::Compact && policy.limit_source == LimitSource::Default {
+        // It does not guess; but a context that nobody keeps small would outgrow its model for certain.
+        tracing::warn!(%id, "the limit of the model is not known: `summarize` takes the place of `compact`");
+        strategy = Strategy::Summarize;
+    }
+    let caller = Caller { request_id: None, lease_generation: store.lease(id)? };
+    Ok(Some(Order { strategy, policy, caller, asked: String::new(), automatic: true }))
 }

@@ -31,7 +31,7 @@ pub(super) struct Stays {
 }
 
 /// What is to become of a view.
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 pub(super) struct Plan {
     /// Groups that have to stay, in order.
     pub(super) fixed: Vec<Stays>,

@@ -15,9 +15,13 @@ use super::prompt::Purpose;
 use super::summarize::{Asker, Wanted};
 use super::words;
 use crate::context::{Gone, Policy, Strategy};
-use crate::model::{StoreError, TaskId};
+use crate::model::{Rewrite, StoreError, TaskId};
 use crate::store::{Caller, Compressed, Store};
 
+/// Parts of a new view, beside summaries and what stands around them.
+const MOST_PARTS: usize = Rewrite::MAX_SEGMENTS - 16;
+/// Why a view is left alone that would have more.
+pub(super) const TOO_MANY_PARTS: &str = "too_many_parts";
 /// How long to wait for another rewrite of the same view to end.
 const PATIENCE: Duration = Duration::from_secs(60);
 
@@ -72,10 +76,11 @@ pub(super) async fn run(
     let store = asker.store;
     let mut looked = block_in_place(|| Looked::look(store, id, order, asker.stop))?;
     let mut done = looked.begun(order);
+    let seen = looked.outline.message_tokens;
     let refuse = |mut done: Done, reason| {
         done.reason = reason;
         done.took = began.elapsed();
-        block_in_place(|| store.note_try(id, reason == "over"))?;
+        block_in_place(|| store.note_try(id, seen, reason == "over"))?;
         Ok(done)
     };
     let apart = block_in_place(|| Apart::set(store, id, &looked.outline, &looked.plan.stays()))?;
@@ -94,11 +99,14 @@ pub(super) async fn run(
     let budget = summary_budget(&order.policy, &looked, &apart, kept);
     if order.automatic {
         let saved = (apart.tokens + squeezed.saved).saturating_sub(budget + beside);
-        if looked.told(saved) < order.policy.worth() {
+        if looked.outline.calibration.apply(saved) < order.policy.worth() {
             return refuse(done, if is_over { "over" } else { "not_worth_it" });
         }
     }
     let mut made = Made::new(squeezed, looked.plan_note.clone());
+    if !can_be_written(&looked, &made, &apart, order) {
+        return refuse(done, TOO_MANY_PARTS);
+    }
     let wanted = Wanted {
         id,
         purpose: Purpose::Compaction { retain: order.strategy == Strategy::Compact },
@@ -136,11 +144,17 @@ pub(super) async fn run(
         summary_tokens: made.summary.as_ref().map_or(0, |(literal, _)| literal.tokens),
     });
     let compressed = publish(store, id, &mut looked, &mut made, order).await?;
-    if is_over || looked.told(after) > order.policy.limit {
-        block_in_place(|| store.note_try(id, true))?;
+    if is_over || looked.outline.told(after) > order.policy.limit {
+        block_in_place(|| store.note_try(id, seen, true))?;
     }
     tell(&mut done, &looked, made, &compressed, began);
     Ok(done)
+}
+
+/// Whether the log takes a view of so many parts: better known before a summary is paid for.
+pub(super) fn can_be_written(looked: &Looked, made: &Made, apart: &Apart, order: &Order) -> bool {
+    let notes = if looked.plan.gone == Gone::Gaps { apart.gaps.len() } else { 0 };
+    looked.outline.parts_of(&new_view(looked, made, order)) + notes <= MOST_PARTS
 }
 
 /// Tells what was done.
@@ -148,7 +162,7 @@ pub(super) fn tell(done: &mut Done, looked: &Looked, made: Made, compressed: &Co
     let gone = looked.plan.messages - count(&looked.plan);
     done.messages_after = looked.plan.messages - gone + made.literals();
     done.messages_removed = gone;
-    done.tokens_after = looked.told(compressed.tokens);
+    done.tokens_after = looked.outline.told(compressed.tokens);
     done.summary_id = compressed.summary_id;
     done.generation = compressed.generation;
     done.summarizer = made.summed.by;

@@ -11,11 +11,13 @@ use crate::store::{Outline, Part, Seen};
 
 /// Tokens of an output that was trimmed.
 const TRIMMED: u64 = 12;
-/// Bytes of all contents that are cut: they stand in the log again.
+/// Bytes of all contents that are cut, as they are written: they stand in the log again.
 const MOST_BYTES: usize = 256 << 10;
+/// Messages that are made smaller at once: each is a part of the new view, of which there can be a few thousand.
+const MOST_MESSAGES: usize = 1000;
 
 /// What is to be done with messages that stay.
-#[derive(Debug, Default)]
+#[derive(Debug, Clone, Default)]
 pub(super) struct Squeezed {
     trimmed: Vec<u64>,
     cut: BTreeMap<u64, (Json, u64)>,
@@ -60,7 +62,8 @@ impl Squeezed {
                 messages.push(Message { place, tokens: seen.shown.tokens, is_output });
             }
         })?;
-        for message in messages.iter_mut().filter(|message| message.is_output && message.place < answered) {
+        let answered = messages.iter_mut().filter(|message| message.is_output && message.place < answered);
+        for message in answered.take(MOST_MESSAGES) {
             if squeezed.saved >= need {
                 return Ok(squeezed);
             }
@@ -96,6 +99,9 @@ impl Squeezed {
             // What is not in the log cannot be looked up there.
             let may = kept && seen.kind.is_none() && trimmed.binary_search(&place).is_err();
             if !may || seen.shown.tokens <= most {
+                return;
+            }
+            if trimmed.len() + cut.len() >= MOST_MESSAGES {
                 return;
             }
             if let Some((content, tokens)) = shorten(seen, most, bytes, counter) {

@@ -11,9 +11,9 @@ use tokio::task::block_in_place;
 use super::apart::{Apart, Gap};
 use super::ask::{self, Question, Reply};
 use super::prompt::Purpose;
-use super::{gate, run::Step};
+use super::{gate, run::Step, under_way::Turn};
 use crate::context::extract::{Extractor, Sections};
-use crate::context::{Breakers, Policy, Summarizer};
+use crate::context::{Breakers, Leave, Policy, Summarizer};
 use crate::llm::Gateway;
 use crate::model::{Provider, StoreError, TaskId, TokenCounter};
 use crate::store::Store;
@@ -57,7 +57,19 @@ pub(super) struct Asker<'a> {
     pub(super) store: &'a Store,
     /// Set when everything is to end.
     pub(super) stop: &'a Arc<AtomicBool>,
+    /// Left to others while a model is waited for.
+    pub(super) turn: &'a Turn,
 }
+
+/// A model that may be asked.
+struct Who<'a> {
+    provider: Provider,
+    model: String,
+    leave: Leave<'a>,
+}
+
+/// Why a model is not asked, or not waited for.
+const NO_TIME: &str = "the context is over its limit";
 
 impl Asker<'_> {
     /// A summary that can stand for what it is to stand for; an empty one only if there is nothing to say.
@@ -67,13 +79,16 @@ impl Asker<'_> {
         progress: &(dyn Fn(Step) + Sync),
     ) -> Result<Summed, StoreError> {
         let fallback = match self.who(wanted) {
-            Ok(Some((provider, model))) => match self.ask(wanted, provider, &model, progress).await {
-                Ok(summed) => {
-                    self.breakers.succeeded(provider);
-                    return Ok(summed);
+            Ok(Some(Who { provider, model, leave })) => {
+                match self.turn.aside(self.ask(wanted, provider, &model, progress)).await {
+                    Some(Ok(summed)) => {
+                        leave.succeeded();
+                        return Ok(summed);
+                    }
+                    Some(Err(why)) => Some(failed(wanted, provider, leave, &why)),
+                    None => Some(NO_TIME.to_owned()),
                 }
-                Err(why) => Some(self.failed(wanted, provider, &why)),
-            },
+            }
             Ok(None) => None,
             Err(why) => Some(why),
         };
@@ -94,7 +109,7 @@ impl Asker<'_> {
     ) -> Result<Vec<Option<String>>, StoreError> {
         progress(wanted.step(1, 0));
         match self.who(wanted) {
-            Ok(Some((provider, model))) => {
+            Ok(Some(Who { provider, model, leave })) => {
                 let budget = wanted.policy.scoring.gap_max_tokens;
                 let question = wanted.question(Purpose::Gaps, provider, &model, budget, None);
                 let (mut asked, mut passed_over) = (Vec::new(), 0);
@@ -106,15 +121,19 @@ impl Asker<'_> {
                     }
                 }
                 let heard = |tokens| progress(wanted.step(1, tokens));
-                match ask::ask_gaps(self.gateway, self.store, wanted.id, &question, &asked, &heard).await {
-                    Ok(summaries) => {
-                        self.breakers.succeeded(provider);
+                let asking = ask::ask_gaps(self.gateway, self.store, wanted.id, &question, &asked, &heard);
+                match self.turn.aside(asking).await {
+                    Some(Ok(summaries)) => {
+                        leave.succeeded();
                         (summed.by, summed.model) = (provider.as_str().to_owned(), model);
                         let mut summaries = summaries.into_iter();
                         let next = |gap| if is_long(gap) { summaries.next().flatten() } else { None };
                         return Ok(gaps.iter().map(next).collect());
                     }
-                    Err(error) => summed.fallback = Some(self.failed(wanted, provider, &error.to_string())),
+                    Some(Err(error)) => {
+                        summed.fallback = Some(failed(wanted, provider, leave, &error.to_string()));
+                    }
+                    None => summed.fallback = Some(NO_TIME.to_owned()),
                 }
             }
             Ok(None) => {}
@@ -126,17 +145,8 @@ impl Asker<'_> {
         })
     }
 
-    /// Notes that a model failed; answers why.
-    fn failed(&self, wanted: &Wanted<'_>, provider: Provider, why: &str) -> String {
-        tracing::warn!(id = %wanted.id, why, "the built-in summariser steps in");
-        if self.breakers.failed(provider, Instant::now()) {
-            tracing::warn!(provider = provider.as_str(), "a model is not asked for summaries for a while");
-        }
-        why.to_owned()
-    }
-
     /// The model to be asked; none if the built-in summariser is wanted, an error if the model cannot be asked.
-    fn who(&self, wanted: &Wanted<'_>) -> Result<Option<(Provider, String)>, String> {
+    fn who(&self, wanted: &Wanted<'_>) -> Result<Option<Who<'_>>, String> {
         let policy = wanted.policy;
         let asked = match policy.summarizer {
             Summarizer::Extractive => return Ok(None),
@@ -154,12 +164,16 @@ impl Asker<'_> {
             Ok(()) => {}
         }
         if !wanted.may_ask {
-            return Err("the context is over its limit".to_owned());
+            return Err(NO_TIME.to_owned());
         }
-        if self.breakers.is_open(provider, Instant::now()) {
-            return Err(format!("{} failed too often and is not asked for a while", provider.as_str()));
+        let (Some(model), Some((_, known_as))) = (model, policy.breaker()) else { return Ok(None) };
+        match self.breakers.ask(provider, known_as, Instant::now()) {
+            Some(leave) => Ok(Some(Who { provider, model: model.to_owned(), leave })),
+            None => {
+                let name = provider.as_str();
+                Err(format!("{model} of {name} failed too often and is not asked for a while"))
+            }
         }
-        Ok(model.map(|model| (provider, model.to_owned())))
     }
 
     async fn ask(
@@ -208,6 +222,15 @@ impl Asker<'_> {
         }
         Err(format!("{model} was asked twice: {}", refused.unwrap_or_default()))
     }
+}
+
+/// Notes that a model failed; answers why.
+fn failed(wanted: &Wanted<'_>, provider: Provider, leave: Leave<'_>, why: &str) -> String {
+    tracing::warn!(id = %wanted.id, why, "the built-in summariser steps in");
+    if leave.failed(Instant::now()) {
+        tracing::warn!(provider = provider.as_str(), "a model is not asked for summaries for a while");
+    }
+    why.to_owned()
 }
 
 impl Wanted<'_> {
@@ -260,15 +283,23 @@ impl Wanted<'_> {
 
 /// What the built-in summariser makes of it.
 fn extract(wanted: &Wanted<'_>) -> Result<Summed, StoreError> {
-    let mut extractor = Extractor::new(wanted.budget, wanted.counter);
-    if let Some(previous) = &wanted.apart.previous {
-        extractor.previous(previous);
-    }
-    wanted.apart.material.each(&mut |piece| {
-        extractor.take(piece);
-        Ok(())
-    })?;
-    let made = extractor.finish();
+    let mut budget = wanted.budget;
+    let made = loop {
+        let mut extractor = Extractor::new(budget, wanted.counter);
+        if let Some(previous) = &wanted.apart.previous {
+            extractor.previous(previous);
+        }
+        wanted.apart.material.each(&mut |piece| {
+            extractor.take(piece);
+            Ok(())
+        })?;
+        let made = extractor.finish();
+        // Texts that take far more bytes than tokens are rare.
+        if budget <= 1 || gate::can_be_written(&made.text).is_ok() {
+            break made;
+        }
+        budget /= 2;
+    };
     Ok(Summed {
         text: made.text,
         sections: wanted.policy.structured.then(|| six(made.sections)),

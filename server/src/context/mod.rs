@@ -15,7 +15,7 @@ mod text;
 mod tokens;
 mod words;
 
-pub use breaker::{BreakerConfig, Breakers};
+pub use breaker::{BreakerConfig, Breakers, Leave};
 pub use exact::is_ready;
 pub use inherit::{Inheritance, LEAST_INHERITED_TOKENS, Legacy};
 pub use policy::{Policy, Scoring, ServerPolicy};

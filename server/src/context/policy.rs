@@ -234,6 +234,12 @@ impl Policy {
         (self.limit / 10).min(self.threshold_tokens / 5)
     }
 
+    /// The model that summarises, as its breaker knows it.
+    pub fn breaker(&self) -> Option<(Provider, &str)> {
+        let provider = self.provider.filter(|_| self.summarizer != Summarizer::Extractive)?;
+        Some((provider, self.model.as_deref().unwrap_or_default()))
+    }
+
     /// The bytes that a request may have; none: no limit.
     pub fn request_budget(&self) -> Option<u64> {
         Some(self.max_request_bytes).filter(|bytes| *bytes > 0)

@@ -15,6 +15,7 @@ use super::paced::Items;
 use super::read::CHUNK_BYTES;
 use super::service::{Answer, Service};
 use super::serving::Serving;
+use super::status::Refusal;
 use super::{answer, convert, settings};
 use crate::compress::{Commit, Done, Material, Order, Step, Told};
 use crate::context::{LimitSource, Policy, Strategy};
@@ -79,7 +80,7 @@ async fn run(serving: Arc<Serving>, id: TaskId, order: Order, events: mpsc::Send
     let done = serving.compressor.now(&serving.store(), id, &order, &tell).await;
     let last = match done {
         Ok(done) => told(&serving, id, done).await,
-        Err(error) => Err(error.into()),
+        Err(error) => Err(refused(error)),
     };
     let _ = events.send(last).await;
 }
@@ -215,28 +216,50 @@ pub(super) async fn commit(
     let mut plain = request.clone();
     (plain.request_id, plain.lease_generation) = (String::new(), 0);
     let asked = blake3::hash(&plain.encode_to_vec()).to_hex().to_string();
-    let serving = &service.serving;
-    let find = |store: &Store| match store.compressed_before(id, &caller, &asked)? {
-        Some(generation) => Ok(Some(generation)),
-        None => may_change(store, id, &caller).map(|()| None),
+    let commit = Commit {
+        token: request.token,
+        summary: request.summary,
+        retain: request.retain,
+        keep: request.keep_seqs,
+        model: request.model,
+        caller,
+        asked,
     };
-    let done = match serving.with(find).await? {
-        Some(generation) => Done { reason: "duplicate", generation, ..Done::default() },
-        None => {
-            let commit = Commit {
-                token: request.token,
-                summary: request.summary,
-                retain: request.retain,
-                keep: request.keep_seqs,
-                model: request.model,
-                caller,
-                asked,
-            };
-            serving.compressor.commit_for_agent(&serving.store(), id, commit).await?
-        }
-    };
-    let done = done_of(serving, id, done).await?;
+    // It goes on if the caller goes away, and a retry finds it done.
+    let serving = Arc::clone(&service.serving);
+    let bringing = tokio::spawn(async move {
+        let done = bring(&serving, id, &commit).await?;
+        done_of(&serving, id, done).await
+    });
+    let done = bringing.await.map_err(|error| Refusal::Internal(format!("taking a summary: {error}")))??;
     Ok(Response::new(pb::CommitCompactionResponse { done: Some(done) }))
+}
+
+/// Puts an agent's summary in its place, unless that was done before; a call that comes while it is done waits.
+async fn bring(serving: &Serving, id: TaskId, commit: &Commit) -> Result<Done, Status> {
+    let find = |store: &Store| match store.compressed_before(id, &commit.caller, &commit.asked)? {
+        Some(generation) => Ok(Some(generation)),
+        None => may_change(store, id, &commit.caller).map(|()| None),
+    };
+    loop {
+        if let Some(generation) = serving.with(find).await? {
+            return Ok(Done { reason: "duplicate", generation, ..Done::default() });
+        }
+        let done = serving.compressor.commit_for_agent(&serving.store(), id, commit).await;
+        if let Some(done) = done.map_err(refused)? {
+            return Ok(done);
+        }
+    }
+}
+
+/// Why nothing came of it. A view that cannot be written down is nothing that the caller has asked for.
+fn refused(error: StoreError) -> Status {
+    match error {
+        StoreError::Invalid(InvalidField { field, problem }) if field == "segments" => {
+            Refusal::Internal(format!("the parts of the new view {problem}")).into()
+        }
+        error => error.into(),
+    }
 }
 
 pub(super) async fn abort(
@@ -246,11 +269,8 @@ pub(super) async fn abort(
     let id = TaskId::parse(&request.task_uuid)?;
     let caller = convert::caller("", request.lease_generation)?;
     let serving = &service.serving;
-    let abort = |store: &Store| {
-        may_change(store, id, &caller)?;
-        serving.compressor.abort_for_agent(id, &request.token)
-    };
-    serving.with(abort).await?;
+    serving.with(|store| may_change(store, id, &caller)).await?;
+    serving.compressor.abort_for_agent(id, &request.token).await?;
     Ok(Response::new(pb::AbortCompactionResponse {}))
 }
 

@@ -1,9 +1,6 @@
 //! How tasks end: with the final summary that their caller gives, or one that is made for them.
 
-use std::time::Duration;
-
 use contextstore_proto::v1 as pb;
-use tokio::time::{MissedTickBehavior, interval};
 use tonic::{Response, Status};
 
 use super::convert;
@@ -52,36 +49,20 @@ async fn summarized(service: &Service, id: TaskId, ending: Ending, caller: Calle
             return Ok(());
         }
         let store = service.serving.store();
-        if ending == Ending::Completed {
-            // What the final summary is made of is then small, and what is left of the view is in order.
-            compressor.if_due(&store, id).await;
-        }
-        // A model is asked at a good end only: after a bad one there may be more to do in a hurry.
-        let made = compressor.final_summary(&store, id, ending == Ending::Completed);
-        let made = held(&service, id, caller.lease_generation, made).await;
-        service.serving.with(|store| store.end_task(id, &ending, made, &caller)).await?;
         let completed = ending == Ending::Completed;
+        let made = async {
+            if completed {
+                // What the final summary is made of is then small, and what is left of the view is in order.
+                compressor.if_due(&store, id, false).await;
+            }
+            // A model is asked at a good end only: after a bad one there may be more to do in a hurry.
+            compressor.final_summary(&store, id, completed).await
+        };
+        let made = service.serving.held(id, caller.lease_generation, made).await;
+        service.serving.with(|store| store.end_task(id, &ending, made, &caller)).await?;
         let happened = if completed { Happened::Completed } else { Happened::Failed };
         service.serving.tell(happened, id).await;
         Ok(())
     });
     ended.await.map_err(|error| Refusal::Internal(format!("ending a task: {error}")))?
-}
-
-/// Keeps the caller's lease while something is made.
-async fn held<T>(service: &Service, id: TaskId, lease: u64, making: impl Future<Output = T>) -> T {
-    let mut renewals = interval((service.serving.lease_ttl() / 3).max(Duration::from_millis(10)));
-    renewals.set_missed_tick_behavior(MissedTickBehavior::Delay);
-    let mut making = std::pin::pin!(making);
-    loop {
-        tokio::select! {
-            made = &mut making => return made,
-            _ = renewals.tick() => {
-                if lease > 0 {
-                    // Whether it is still the caller's is looked at in the end.
-                    let _ = service.serving.with(|store| store.renew_lease(id, lease)).await;
-                }
-            }
-        }
-    }
 }

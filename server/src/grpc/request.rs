@@ -9,6 +9,7 @@ use futures_util::Stream;
 use tokio::task::block_in_place;
 use tonic::Status;
 
+use super::convert;
 use super::read::CHUNK_BYTES;
 use super::serving::Serving;
 use crate::context::Settings;
@@ -41,7 +42,9 @@ pub(super) async fn pieces(serving: &Serving, asked: &pb::StreamRequestRequest) 
         }
         Ok(Rendering::new(options, view.lines()))
     };
-    serving.fit(id).await?;
+    // What is wrong with them is told when the request is made.
+    let tools = convert::tools(&asked.tools_json).ok().flatten();
+    serving.fit(id, tools.as_ref()).await?;
     let rendering = serving
         .with(|store| {
             // A view that grew too large just now is not waited for by anybody else.

@@ -6,6 +6,7 @@ use std::time::Duration;
 use chrono::{DateTime, Utc};
 use tokio::sync::{Semaphore, watch};
 use tokio::task::{block_in_place, spawn_blocking};
+use tokio::time::{MissedTickBehavior, interval};
 use tonic::Status;
 
 use super::chat::Chats;
@@ -17,7 +18,7 @@ use crate::context::{Pressure, Stage};
 use crate::hooks::{Event, Happened, Hooks};
 use crate::infra::clock::Clock;
 use crate::llm::Gateway;
-use crate::model::{StoreError, TaskId};
+use crate::model::{Json, StoreError, TaskId};
 use crate::store::{Store, TaskInfo};
 
 /// Calls that are in the store at once, each with a thread. The runtime has some more, so that calls that need no
@@ -107,23 +108,29 @@ impl Serving {
     /// Compresses a view in the background, if it is time to.
     pub(super) fn keep_small(&self, id: TaskId, pressure: &Pressure) {
         if pressure.due {
-            self.compressor.soon(&self.store(), id);
+            self.compressor.soon(&self.store(), id, pressure.stage == Stage::Emergency);
         }
     }
 
     /// Sees to it that a view can be sent: one that is over the limit is compressed first, as it would be refused.
-    pub(super) async fn fit(&self, id: TaskId) -> Result<(), Status> {
-        let pressure = self.with(|store| store.pressure(id)).await?;
+    /// The tools that are sent with it count, and are remembered.
+    pub(super) async fn fit(&self, id: TaskId, tools: Option<&Json>) -> Result<(), Status> {
+        let look = |store: &Store| {
+            tools.map(|tools| store.note_tools(id, tools)).transpose()?;
+            store.pressure(id)
+        };
+        let pressure = self.with(look).await?;
         if pressure.due && pressure.stage == Stage::Emergency {
-            self.compressor.if_due(&self.store(), id).await;
+            self.compressor.if_due(&self.store(), id, true).await;
         } else {
             self.keep_small(id, &pressure);
         }
         Ok(())
     }
 
-    /// Tells others what has happened to a task.
+    /// Tells others what has happened to a task. Who does not work on it any more has nothing to bring.
     pub(super) async fn tell(&self, happened: Happened, id: TaskId) {
+        self.compressor.left(&self.store(), id);
         if !self.hooks.wants(happened) {
             return;
         }
@@ -141,6 +148,24 @@ impl Serving {
 
     pub(super) async fn info(&self, id: TaskId) -> Result<TaskInfo, Status> {
         self.with(|store| store.task_info(id)).await
+    }
+
+    /// Keeps a caller's lease while something is made for it.
+    pub(super) async fn held<T>(&self, id: TaskId, lease: u64, making: impl Future<Output = T>) -> T {
+        let mut renewals = interval((self.lease_ttl() / 3).max(Duration::from_millis(10)));
+        renewals.set_missed_tick_behavior(MissedTickBehavior::Delay);
+        let mut making = std::pin::pin!(making);
+        loop {
+            tokio::select! {
+                made = &mut making => return made,
+                _ = renewals.tick() => {
+                    if lease > 0 {
+                        // Whether it is still the caller's is looked at in the end.
+                        let _ = self.with(|store| store.renew_lease(id, lease)).await;
+                    }
+                }
+            }
+        }
     }
 
     pub(super) fn lease_ttl(&self) -> Duration {

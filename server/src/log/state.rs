@@ -78,6 +78,9 @@ pub struct Tally {
     /// What counts of tokens are multiplied by, as reported usage has shown.
     #[serde(default)]
     pub calibration: Calibration,
+    /// Tokens of the tools that were sent with the newest call that was reported, before they are calibrated.
+    #[serde(default)]
+    pub tools_tokens: u64,
 }
 
 /// What follows from `messages.jsonl`.
@@ -270,6 +273,7 @@ impl LogState {
                 // Without the one, nothing is known of what was sent.
                 let counted = counted_tokens.map_or(0, |counted| counted.saturating_add(tools_tokens));
                 tally.calibration = tally.calibration.reported(input, counted);
+                tally.tools_tokens = tools_tokens;
             }
             Event::Statistics { llm_calls, tool_calls, tokens, compressions } => {
                 let tally = &mut self.tally;

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use super::task::{Caller, Compressed, NewView, Outline, RequestFile};
 use super::{Store, StoreError, layout};
 use crate::log::Digest;
-use crate::model::TaskId;
+use crate::model::{Json, TaskId};
 
 /// A file that is there while a view is compressed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -27,6 +27,11 @@ impl Store {
     /// Whether it is time to compress a view without being asked, with what is not durable yet.
     pub fn is_compression_due(&self, id: TaskId) -> Result<bool, StoreError> {
         self.task(id)?.compression_due()
+    }
+
+    /// The lease of whoever works on a task; 0: nobody does.
+    pub fn lease(&self, id: TaskId) -> Result<u64, StoreError> {
+        self.task(id)?.lease()
     }
 
     /// A new file in the directory of a task. It goes when it is dropped.
@@ -66,14 +71,26 @@ impl Store {
         self.task(id).map_or_else(|_| Arc::from(""), |task| task.source())
     }
 
+    /// Remembers the tools of a request: they are sent beside the view with the next one too.
+    pub fn note_tools(&self, id: TaskId, tools: &Json) -> Result<(), StoreError> {
+        self.task(id)?.note_tools(tools)
+    }
+
     /// Adds to the counters what summaries by a model cost. Nobody's lease is asked for, as the server has spent it already.
     pub fn note_cost(&self, id: TaskId, llm_calls: u64, tokens: u64) -> Result<(), StoreError> {
         self.task(id)?.note_cost(llm_calls, tokens)
     }
 
     /// Remembers that compressing a view was tried and brought nothing; `over`: as what has to stay is too large alone.
-    pub fn note_try(&self, id: TaskId, over: bool) -> Result<(), StoreError> {
-        self.task(id)?.note_try(over);
+    /// `seen` are the tokens of all messages that it knew of.
+    pub fn note_try(&self, id: TaskId, seen: u64, over: bool) -> Result<(), StoreError> {
+        self.task(id)?.note_try(Some(seen), over);
+        Ok(())
+    }
+
+    /// Remembers that compressing a view failed: it is tried again after a while, or when there is more.
+    pub fn note_failure(&self, id: TaskId) -> Result<(), StoreError> {
+        self.task(id)?.note_failure();
         Ok(())
     }
 }

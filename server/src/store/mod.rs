@@ -25,6 +25,7 @@ mod upkeep;
 use std::sync::Arc;
 use std::time::Duration;
 
+use crate::context::{LimitSource, Policy, Settings, Strategy};
 use crate::infra::fs::{File, Kind, StorePath};
 use crate::log::Digest;
 pub use crate::log::FORMAT_VERSION;
@@ -138,6 +139,9 @@ impl Store {
         let system = beginning.system(self.shared.env.options.max_message_bytes)?;
         // Looked for before the task's place is taken: nobody waits for two places.
         let new = lease_generation == 0 && self.find(id)?.is_none();
+        if new {
+            self.check_limit(id, &start.config)?;
+        }
         let first = if new { self.first(&start, beginning, system)? } else { First::default() };
         let mut created = false;
         let task = self.shared.handles.get(id, || {
@@ -205,7 +209,20 @@ impl Store {
     /// Changes a task's configuration as a whole.
     pub fn update_config(&self, id: TaskId, config: TaskConfig, caller: &Caller) -> Result<(), StoreError> {
         check_config(&config)?;
+        self.check_limit(id, &config)?;
         self.task(id)?.append_event(&Event::Config { config }, caller)
+    }
+
+    /// Refuses a task that asks for `compact` and of whose model it is not known what it takes: that does not guess.
+    fn check_limit(&self, id: TaskId, config: &TaskConfig) -> Result<(), StoreError> {
+        if Settings::of(config).compression.strategy.as_deref() != Some(Strategy::Compact.as_str()) {
+            return Ok(());
+        }
+        let policy = Policy::resolve(None, config, &self.shared.env.options.compression);
+        if policy.limit_source == LimitSource::Default {
+            return Err(StoreError::LimitUnknown { id });
+        }
+        Ok(())
     }
 
     /// Keeps a lease alive; answers how long it lives.

@@ -58,7 +58,8 @@ impl Turn {
     }
 
     async fn turn(&self, events: &mpsc::Sender<Item>) -> Result<(), Status> {
-        self.serving.fit(self.id).await?;
+        let fitting = self.serving.fit(self.id, Some(self.options.tools()));
+        self.serving.held(self.id, self.caller.lease_generation, fitting).await?;
         let request = self.render().await?;
         let started = pb::ChatStarted {
             seqs: self.seqs.clone(),

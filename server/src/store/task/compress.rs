@@ -2,9 +2,9 @@
 
 use std::cell::Cell;
 use std::collections::BTreeSet;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
-use crate::context::{Policy, Pressure, Stage, Summarizer};
+use crate::context::{Policy, Pressure, Stage};
 use crate::log::Digest;
 use crate::model::{Durability, Rewrite, Status, StoreError, SummaryRecord};
 
@@ -13,6 +13,9 @@ use super::{Caller, Inner, NewRewrite, Task};
 
 /// Once the view is over the limit, a part of what it else has to have grown by since the last try is enough.
 const IN_NEED: u64 = 10;
+/// How long a try that failed is not made again, at first and at most, unless more comes.
+const PAUSE: Duration = Duration::from_secs(30);
+const LONGEST_PAUSE: Duration = Duration::from_secs(600);
 
 /// A view that a strategy has worked out.
 #[derive(Debug, Clone)]
@@ -48,13 +51,20 @@ pub struct Compressed {
     pub tokens: u64,
 }
 
-/// What the last try to compress has found.
+/// What the last try to compress has found. It is not kept: of a task that is opened again the log tells when it was
+/// last compressed, and a try that brought nothing is made once more.
 #[derive(Debug, Clone, Copy, Default)]
 pub(super) struct Tried {
-    /// Tokens of all messages of the log then; none: there was no try since the task was opened.
+    /// Tokens of all messages of the log that it knew of; none: there was no try since the task was opened.
     at: Option<u64>,
+    /// Tokens of all messages when the view was last compressed, as the log told then: if it tells the same, the try is
+    /// what counts, as it may not have known all of them.
+    compressed_at: u64,
     /// Whether what has to stay is too large by itself.
     over: bool,
+    /// Failures in a row, and when it may be tried again though nothing came.
+    failures: u32,
+    again: Option<Instant>,
 }
 
 impl Task {
@@ -83,7 +93,7 @@ impl Task {
             };
             task.plan_settled(inner, &rewrite)
         })?;
-        self.note_try(false);
+        self.note_try(Some(new.message_tokens), false);
         let mut inner = self.lock();
         let meanwhile = inner.state.tally.message_tokens.saturating_sub(new.message_tokens);
         let tokens = inner.view_tokens().saturating_sub(meanwhile);
@@ -102,10 +112,23 @@ impl Task {
         inner.newest_rewrite()
     }
 
-    /// Remembers that there was a try, so that the next one waits until there is something new.
-    pub(crate) fn note_try(&self, over: bool) {
+    /// Remembers that there was a try, so that the next one waits until there is something new. `seen` are the tokens of
+    /// all messages that it knew of; none: all there are.
+    pub(crate) fn note_try(&self, seen: Option<u64>, over: bool) {
         let mut inner = self.lock();
-        inner.tried = Tried { at: Some(inner.state.tally.message_tokens), over };
+        let compressed_at = inner.compressed_at();
+        let at = Some(seen.unwrap_or(inner.state.tally.message_tokens));
+        inner.tried = Tried { at, compressed_at, over, ..Tried::default() };
+    }
+
+    /// Remembers that a try failed: the next one waits likewise, or for a while, each time for longer.
+    pub(crate) fn note_failure(&self) {
+        let mut inner = self.lock();
+        let pause = PAUSE.saturating_mul(1 << inner.tried.failures.min(16)).min(LONGEST_PAUSE);
+        let (at, compressed_at) = (Some(inner.state.tally.message_tokens), inner.compressed_at());
+        let tried = inner.tried;
+        let (failures, again) = (tried.failures.saturating_add(1), Some(Instant::now() + pause));
+        inner.tried = Tried { at, compressed_at, failures, again, ..tried };
     }
 
     /// Whether it is time to compress without being asked, with what is not durable yet: who appended it may wait for
@@ -122,10 +145,17 @@ impl Task {
         let mut pressure = Pressure::of(tokens, policy);
         pressure.over = inner.tried.over && pressure.should_compress;
         pressure.due = self.is_compression_due(inner, policy, &pressure);
-        let asked = policy.provider.filter(|_| policy.summarizer != Summarizer::Extractive);
+        let breakers = &self.env.options.breakers;
         pressure.breaker_open =
-            asked.map(|provider| self.env.options.breakers.is_open(provider, Instant::now()));
+            policy.breaker().map(|(provider, model)| breakers.is_open(provider, model, Instant::now()));
         pressure
+    }
+
+    /// The lease of whoever works on it; 0: nobody does.
+    pub(crate) fn lease(&self) -> Result<u64, StoreError> {
+        let inner = self.lock();
+        self.check_there(&inner)?;
+        Ok(inner.state.lease.as_ref().map_or(0, |lease| lease.generation))
     }
 
     /// `task_source` of its key.
@@ -153,13 +183,24 @@ impl Task {
         if !asked_for || inner.state.status != Status::Running || inner.rewriting {
             return false;
         }
-        let compressed = inner.state.rewrite.as_ref().map_or(0, |mark| mark.compressed_at);
-        let since = inner.tried.at.unwrap_or(0).max(compressed);
-        if since == 0 {
+        let (tried, compressed_at) = (&inner.tried, inner.compressed_at());
+        let since = match tried.at {
+            Some(at) if tried.compressed_at == compressed_at => at,
+            Some(at) => at.max(compressed_at),
+            None => compressed_at,
+        };
+        if since == 0 || tried.again.is_some_and(|again| Instant::now() >= again) {
             return true;
         }
         let grown = inner.state.tally.message_tokens.saturating_sub(since);
         let worth = policy.worth();
         grown > 0 && grown >= if pressure.stage == Stage::Emergency { worth / IN_NEED } else { worth }
+    }
+}
+
+impl Inner {
+    /// Tokens of all messages of the log when the view was last compressed, or that taken back.
+    fn compressed_at(&self) -> u64 {
+        self.state.rewrite.as_ref().map_or(0, |mark| mark.compressed_at)
     }
 }

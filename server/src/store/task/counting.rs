@@ -6,6 +6,7 @@ use super::Task;
 use super::row::count_view;
 use crate::context::{Pressure, count_json};
 use crate::log::Fold;
+use crate::model::json::items;
 use crate::model::{Calibration, Json, StoreError, TaskConfig, TokenCounter};
 use crate::store::env::Env;
 
@@ -53,12 +54,49 @@ pub struct ContextUsage {
     pub view_bytes: u64,
 }
 
+/// What is known of the tools that are sent with each request, beside what the log says of the newest call.
+#[derive(Debug, Clone, Copy, Default)]
+pub(super) struct Sent {
+    /// Their tokens, as counted; none: nothing was sent since the task was opened.
+    tokens: Option<u64>,
+    /// Whether the newest report of a call that had them does not count them: then they pass for tokens of the view, and
+    /// have made the calibration larger.
+    uncounted: bool,
+}
+
+impl Sent {
+    /// Takes in a report of a call.
+    pub(super) fn reported(&mut self, tools_tokens: u64) {
+        self.uncounted = tools_tokens == 0 && self.tokens.is_some_and(|tokens| tokens > 0);
+        if !self.uncounted {
+            self.tokens = Some(tools_tokens);
+        }
+    }
+
+    /// Their tokens, beside those of the view; `reported` is what the log says.
+    pub(super) fn tokens(self, reported: u64) -> u64 {
+        if self.uncounted { 0 } else { self.tokens.unwrap_or(reported) }
+    }
+}
+
 impl Task {
+    /// Remembers the tools of a request: they are sent with the next one too.
+    pub(crate) fn note_tools(&self, tools: &Json) -> Result<(), StoreError> {
+        let tokens = if items(tools.as_str()).is_empty() { 0 } else { count_json(self.counter.get(), tools) };
+        let mut inner = self.lock();
+        self.check_there(&inner)?;
+        // What calls cost says already whether they are counted.
+        if inner.sent.tokens != Some(tokens) {
+            inner.sent = Sent { tokens: Some(tokens), uncounted: false };
+        }
+        Ok(())
+    }
+
     pub(super) fn counter_of(&self, config: &TaskConfig) -> TokenCounter {
         chosen(&self.env, config)
     }
 
-    /// How full the context is, with tools that are sent beside it.
+    /// How full the context is, with tools that are sent beside it: those that are given, else those of the last request.
     pub(crate) fn context_usage(&self, tools: Option<&Json>) -> Result<ContextUsage, StoreError> {
         let mut inner = self.lock();
         self.check_there(&inner)?;
@@ -67,6 +105,7 @@ impl Task {
         inner.advance(durability);
         let (counter, policy) = (self.counter_of(self.shown_config(&inner)), self.shown_policy(&inner));
         let calibration = inner.shown.tally.calibration;
+        let sent = inner.sent.tokens(inner.shown.tally.tools_tokens);
         let (mut counted_tokens, mut messages, mut view_bytes) =
             (inner.shown.view_tokens, inner.shown.view_lines, inner.shown.view_len);
         let mut unseen = None;
@@ -80,7 +119,7 @@ impl Task {
             let view = count_view(Fold::new(source, rewrite, last_seq))?;
             (counted_tokens, messages, view_bytes) = (view.tokens, view.lines, view.len);
         }
-        let tools_tokens = tools.map_or(0, |tools| count_json(counter, tools));
+        let tools_tokens = tools.map_or(sent, |tools| count_json(counter, tools));
         let tokens = calibration.apply(counted_tokens.saturating_add(tools_tokens));
         let pressure = self.whole_pressure(&self.lock(), tokens, &policy);
         Ok(ContextUsage {

@@ -113,6 +113,7 @@ pub(super) fn assemble(env: &Arc<Env>, metadata: Metadata, begun: Begun, signal:
             rewriting: false,
             shed_at: 0,
             tried: super::Tried::default(),
+            sent: super::Sent::default(),
             pinned_tokens: None,
             may_lead,
             checkpoint_at: 0,

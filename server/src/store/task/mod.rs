@@ -40,7 +40,7 @@ use super::checkpoint::{Checkpoint, RecordMark, ViewMark};
 use super::env::{Env, lock};
 use super::layout::{self, Folder};
 use compress::Tried;
-use counting::Chosen;
+use counting::{Chosen, Sent};
 use records::Records;
 use shown::Mark;
 use view::View;
@@ -111,6 +111,8 @@ struct Inner {
     shed_at: u64,
     /// What the last try to compress has found.
     tried: Tried,
+    /// What is known of the tools that are sent beside the view.
+    sent: Sent,
     /// Tokens of all pinned messages, once they were asked for.
     pinned_tokens: Option<u64>,
     /// Whether a system message may still come that stands in front of what was taken over.
@@ -232,6 +234,9 @@ impl Task {
         let before = inner.before(event);
         let end = inner.write_event(self, event.name(), &body)?;
         inner.note_before(end, before);
+        if let Event::Usage { tools_tokens, .. } = event {
+            inner.sent.reported(*tools_tokens);
+        }
         Ok(end)
     }
 
@@ -300,7 +305,7 @@ impl Task {
 
     /// How full the context is.
     fn pressure(&self, inner: &mut Inner) -> Pressure {
-        let tokens = inner.view_tokens();
+        let tokens = inner.view_tokens().saturating_add(inner.tools_tokens());
         let tokens = inner.state.tally.calibration.apply(tokens);
         self.whole_pressure(inner, tokens, &inner.policy)
     }
@@ -414,6 +419,11 @@ impl Task {
 impl Inner {
     fn path(&self, id: TaskId, name: crate::infra::fs::Name) -> StorePath {
         self.folder.task(id).join(name)
+    }
+
+    /// Tokens of the tools that are sent beside the view, as counted.
+    fn tools_tokens(&self) -> u64 {
+        self.sent.tokens(self.state.tally.tools_tokens)
     }
 
     /// Everything up to the newest line that readers may see.

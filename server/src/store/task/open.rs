@@ -93,6 +93,7 @@ impl Task {
             rewriting: false,
             shed_at: 0,
             tried: super::Tried::default(),
+            sent: super::Sent::default(),
             pinned_tokens: None,
             may_lead: metadata.inherited_from.is_some(),
             checkpoint_at,

@@ -9,9 +9,9 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use chrono::{DateTime, Utc};
 
 use crate::log::{Seen, Source, Walk};
-use crate::model::{Literal, Rewrite, Segment, StoreError, TokenCounter};
+use crate::model::{Calibration, Literal, Rewrite, Segment, StoreError, TokenCounter};
 
-use super::{Inner, Task};
+use super::{Inner, NewView, Task};
 
 /// A view that does not change any more. Messages are known by their places, from 0.
 #[derive(Debug, Clone)]
@@ -24,6 +24,12 @@ pub struct Outline {
     pub closed: bool,
     /// Tokens of the view, as counted.
     pub tokens: u64,
+    /// Tokens of the tools that are sent beside it, as counted.
+    pub tools_tokens: u64,
+    /// What counts are multiplied by.
+    pub calibration: Calibration,
+    /// Messages of the view.
+    pub messages: u64,
     /// Tokens of all messages of the log.
     pub message_tokens: u64,
     /// Messages that are pinned.
@@ -40,6 +46,25 @@ pub struct Outline {
     pub(super) newest: Option<Rewrite>,
     /// Bytes of the view and of what is beside it, which is sent too, to providers that take it.
     pub(super) view_bytes: u64,
+}
+
+impl Outline {
+    /// What the model is told so many tokens of the view are, with the tools.
+    pub fn told(&self, counted: u64) -> u64 {
+        self.calibration.apply(counted.saturating_add(self.tools_tokens))
+    }
+
+    /// The reverse of [`Self::told`]; 0 if the tools alone are more.
+    pub fn counted(&self, told: u64) -> u64 {
+        let left = told.saturating_sub(self.calibration.apply(self.tools_tokens));
+        let (counted, of) = (self.tokens.max(1), self.calibration.apply(self.tokens.max(1)).max(1));
+        u64::try_from(u128::from(left) * u128::from(counted) / u128::from(of)).unwrap_or(u64::MAX)
+    }
+
+    /// Parts that a new view would have in the log.
+    pub fn parts_of(&self, new: &NewView) -> usize {
+        assemble(&new.parts, (new.seen, new.covers), self.newest.as_ref(), self.last_seq).0.len()
+    }
 }
 
 /// Something that a new view consists of.
@@ -97,6 +122,9 @@ impl Task {
             last_seq: inner.state.last_seq,
             closed: view.is_some_and(|view| view.state().open_calls.is_empty()),
             tokens,
+            tools_tokens: inner.tools_tokens(),
+            calibration: inner.state.tally.calibration,
+            messages: view.map_or(0, |view| view.state().lines),
             message_tokens: inner.state.tally.message_tokens,
             pins: inner.state.pins.clone(),
             counter: self.counter.get(),

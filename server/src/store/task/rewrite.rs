@@ -71,7 +71,7 @@ impl Task {
 
     /// Takes back the newest compaction in force, and the trims on top of it.
     pub(crate) fn undo(&self, caller: &Caller) -> Result<u64, StoreError> {
-        self.run_rewrite(caller, Digest::of(&["undo"]), None, |task, inner| {
+        let generation = self.run_rewrite(caller, Digest::of(&["undo"]), None, |task, inner| {
             let nothing = StoreError::NothingToUndo { id: task.id };
             let mark = inner.state.rewrite.clone().ok_or(nothing)?;
             let parent = mark.parent.ok_or(StoreError::NothingToUndo { id: task.id })?;
@@ -86,7 +86,10 @@ impl Task {
                 reason: format!("back to {parent}"),
                 segments: back.map_or_else(Vec::new, |back| back.segments_by_reference()),
             })
-        })
+        })?;
+        // What was taken back is not made again at once, whatever the last try did not know of.
+        self.note_try(None, false);
+        Ok(generation)
     }
 
     /// Takes the view back to what it was after message `seq`. The log keeps everything.

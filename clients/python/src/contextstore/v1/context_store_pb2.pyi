@@ -1428,8 +1428,8 @@ class GetContextUsageRequest(_message.Message):
     task_uuid: _builtins.str
     """The task."""
     tools_json: _builtins.str
-    """Tools that are to count too: an array in the form of OpenAI's chat completions. They are not remembered, as they
-    are sent with each request.
+    """Tools that are to count too: an array in the form of OpenAI's chat completions. They are not remembered. Empty: those
+    of the last request that was sent or reported (Chat, StreamRequest, RecordUsage) count.
     """
     def __init__(
         self,
@@ -1463,7 +1463,7 @@ class GetContextUsageResponse(_message.Message):
     counted_tokens: _builtins.int
     """Tokens of the view as the counter counts them, before they are calibrated."""
     tools_tokens: _builtins.int
-    """Tokens of the tools that were given, as the counter counts them."""
+    """Tokens of the tools, as the counter counts them."""
     counter: _builtins.str
     """The counter: `fitted`, `heuristic`, `o200k` or `cl100k`."""
     calibration: _builtins.float
@@ -1472,7 +1472,7 @@ class GetContextUsageResponse(_message.Message):
     """Bytes of the view."""
     @_builtins.property
     def pressure(self) -> _message_pb2.Pressure:
-        """As every append answers it, with the tools that were given."""
+        """As every append answers it, with the tools."""
 
     def __init__(
         self,
@@ -1802,7 +1802,8 @@ class CompressDone(_message.Message):
     """Whether the view was rewritten."""
     reason: _builtins.str
     """If not, why: `nothing` (too few messages that may go), `not_worth_it` (it would not get smaller), `over` (what may not
-    go is too large alone), `duplicate` (a repeated call; the first one was carried out).
+    go is too large alone), `too_many_parts` (thousands of pinned messages that lie apart: the new view could not be
+    written down), `duplicate` (a repeated call; the first one was carried out).
     """
     strategy: _builtins.str
     """The strategy."""

@@ -301,7 +301,8 @@ class ContextStoreServicer(object):
         generation at once, so that an agent whose sidecar was restarted goes on; another gets one if the lease has
         expired; else LEASE_HELD names the holder. Key, user and config of a task that is taken up are not changed.
         Errors: INVALID_FIELD, LEASE_HELD, STALE_LEASE, TASK_EXISTS (paused or ended), TASK_NOT_FOUND (a lease_generation
-        of a task that is gone, or `inherit`), WRONG_STATUS and NOTHING_TO_INHERIT (of `inherit`), REQUEST_ID_REUSED, QUOTA_EXCEEDED, QUARANTINED, DISK_FULL, READ_ONLY, WRITE_FAILED.
+        of a task that is gone, or `inherit`), WRONG_STATUS and NOTHING_TO_INHERIT (of `inherit`), REQUEST_ID_REUSED, QUOTA_EXCEEDED, QUARANTINED, DISK_FULL, READ_ONLY, WRITE_FAILED, LIMIT_UNKNOWN (the task asks for
+        `compact`, which does not guess the limit of a model).
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
@@ -337,7 +338,7 @@ class ContextStoreServicer(object):
         raise NotImplementedError('Method not implemented!')
 
     def UpdateTask(self, request, context):
-        """Replaces the configuration of a running task as a whole. Errors as PauseTask.
+        """Replaces the configuration of a running task as a whole. Errors as PauseTask, LIMIT_UNKNOWN (as StartTask).
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
@@ -483,7 +484,8 @@ class ContextStoreServicer(object):
     def BeginCompaction(self, request, context):
         """Asks for what to summarise, for an agent that summarises itself: what `strategy` would have summarised, as lines of
         messages, and how. Nothing is changed, and no other compression begins, until CommitCompaction or AbortCompaction
-        is called with the token, or it expires. Tokens do not outlive the server. Errors as Compress, NOTHING_TO_SUMMARIZE
+        is called with the token, or it expires. A context that gets over its limit is compressed all the same, and the token is
+        worth nothing then, nor when the task gets another holder. Tokens do not outlive the server. Errors as Compress, NOTHING_TO_SUMMARIZE
         where Compress would have told that it did nothing.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
@@ -493,7 +495,8 @@ class ContextStoreServicer(object):
     def CommitCompaction(self, request, context):
         """Puts the agent's summary in the place of what BeginCompaction told. It has to be smaller than that, and to name the
         output refs that were listed. Messages that were appended since are kept. Errors as AppendMessage, COMPACTION_NOT_FOUND
-        (the token is unknown or has expired), STALE_VIEW, SUMMARY_REFUSED (the token stays good for another one).
+        (the token is unknown or has expired), STALE_VIEW, SUMMARY_REFUSED. Unless it is STALE_VIEW, the token stays good after an
+        error. The work goes on if the caller goes away; with a request_id, a repeated call waits for it.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')

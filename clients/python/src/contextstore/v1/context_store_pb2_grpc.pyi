@@ -68,7 +68,8 @@ class ContextStoreStub:
     generation at once, so that an agent whose sidecar was restarted goes on; another gets one if the lease has
     expired; else LEASE_HELD names the holder. Key, user and config of a task that is taken up are not changed.
     Errors: INVALID_FIELD, LEASE_HELD, STALE_LEASE, TASK_EXISTS (paused or ended), TASK_NOT_FOUND (a lease_generation
-    of a task that is gone, or `inherit`), WRONG_STATUS and NOTHING_TO_INHERIT (of `inherit`), REQUEST_ID_REUSED, QUOTA_EXCEEDED, QUARANTINED, DISK_FULL, READ_ONLY, WRITE_FAILED.
+    of a task that is gone, or `inherit`), WRONG_STATUS and NOTHING_TO_INHERIT (of `inherit`), REQUEST_ID_REUSED, QUOTA_EXCEEDED, QUARANTINED, DISK_FULL, READ_ONLY, WRITE_FAILED, LIMIT_UNKNOWN (the task asks for
+    `compact`, which does not guess the limit of a model).
     """
     ResumeTask: _grpc.UnaryUnaryMultiCallable[_context_store_pb2.ResumeTaskRequest, _context_store_pb2.ResumeTaskResponse]
     """Goes on with a paused task, for a new holder. Errors: TASK_NOT_FOUND, WRONG_STATUS, STALE_LEASE."""
@@ -81,7 +82,7 @@ class ContextStoreStub:
     FailTask: _grpc.UnaryUnaryMultiCallable[_context_store_pb2.FailTaskRequest, _context_store_pb2.FailTaskResponse]
     """Ends a running or paused task badly: its directory moves to `completed/`, for good. Errors as PauseTask."""
     UpdateTask: _grpc.UnaryUnaryMultiCallable[_context_store_pb2.UpdateTaskRequest, _context_store_pb2.UpdateTaskResponse]
-    """Replaces the configuration of a running task as a whole. Errors as PauseTask."""
+    """Replaces the configuration of a running task as a whole. Errors as PauseTask, LIMIT_UNKNOWN (as StartTask)."""
     DeleteTask: _grpc.UnaryUnaryMultiCallable[_context_store_pb2.DeleteTaskRequest, _context_store_pb2.DeleteTaskResponse]
     """Removes a task with everything in it, whatever its status. Readers that have it open go on to their end.
     Cannot be undone. Repeated, it answers TASK_NOT_FOUND. Errors: TASK_NOT_FOUND, LEASE_HELD, STALE_LEASE.
@@ -162,13 +163,15 @@ class ContextStoreStub:
     BeginCompaction: _grpc.UnaryStreamMultiCallable[_context_store_pb2.BeginCompactionRequest, _context_store_pb2.BeginCompactionResponse]
     """Asks for what to summarise, for an agent that summarises itself: what `strategy` would have summarised, as lines of
     messages, and how. Nothing is changed, and no other compression begins, until CommitCompaction or AbortCompaction
-    is called with the token, or it expires. Tokens do not outlive the server. Errors as Compress, NOTHING_TO_SUMMARIZE
+    is called with the token, or it expires. A context that gets over its limit is compressed all the same, and the token is
+    worth nothing then, nor when the task gets another holder. Tokens do not outlive the server. Errors as Compress, NOTHING_TO_SUMMARIZE
     where Compress would have told that it did nothing.
     """
     CommitCompaction: _grpc.UnaryUnaryMultiCallable[_context_store_pb2.CommitCompactionRequest, _context_store_pb2.CommitCompactionResponse]
     """Puts the agent's summary in the place of what BeginCompaction told. It has to be smaller than that, and to name the
     output refs that were listed. Messages that were appended since are kept. Errors as AppendMessage, COMPACTION_NOT_FOUND
-    (the token is unknown or has expired), STALE_VIEW, SUMMARY_REFUSED (the token stays good for another one).
+    (the token is unknown or has expired), STALE_VIEW, SUMMARY_REFUSED. Unless it is STALE_VIEW, the token stays good after an
+    error. The work goes on if the caller goes away; with a request_id, a repeated call waits for it.
     """
     AbortCompaction: _grpc.UnaryUnaryMultiCallable[_context_store_pb2.AbortCompactionRequest, _context_store_pb2.AbortCompactionResponse]
     """Gives a token back. Errors: TASK_NOT_FOUND, LEASE_HELD, STALE_LEASE, COMPACTION_NOT_FOUND."""
@@ -278,7 +281,8 @@ class ContextStoreAsyncStub(ContextStoreStub):
     generation at once, so that an agent whose sidecar was restarted goes on; another gets one if the lease has
     expired; else LEASE_HELD names the holder. Key, user and config of a task that is taken up are not changed.
     Errors: INVALID_FIELD, LEASE_HELD, STALE_LEASE, TASK_EXISTS (paused or ended), TASK_NOT_FOUND (a lease_generation
-    of a task that is gone, or `inherit`), WRONG_STATUS and NOTHING_TO_INHERIT (of `inherit`), REQUEST_ID_REUSED, QUOTA_EXCEEDED, QUARANTINED, DISK_FULL, READ_ONLY, WRITE_FAILED.
+    of a task that is gone, or `inherit`), WRONG_STATUS and NOTHING_TO_INHERIT (of `inherit`), REQUEST_ID_REUSED, QUOTA_EXCEEDED, QUARANTINED, DISK_FULL, READ_ONLY, WRITE_FAILED, LIMIT_UNKNOWN (the task asks for
+    `compact`, which does not guess the limit of a model).
     """
     ResumeTask: _aio.UnaryUnaryMultiCallable[_context_store_pb2.ResumeTaskRequest, _context_store_pb2.ResumeTaskResponse]  # type: ignore[assignment]
     """Goes on with a paused task, for a new holder. Errors: TASK_NOT_FOUND, WRONG_STATUS, STALE_LEASE."""
@@ -291,7 +295,7 @@ class ContextStoreAsyncStub(ContextStoreStub):
     FailTask: _aio.UnaryUnaryMultiCallable[_context_store_pb2.FailTaskRequest, _context_store_pb2.FailTaskResponse]  # type: ignore[assignment]
     """Ends a running or paused task badly: its directory moves to `completed/`, for good. Errors as PauseTask."""
     UpdateTask: _aio.UnaryUnaryMultiCallable[_context_store_pb2.UpdateTaskRequest, _context_store_pb2.UpdateTaskResponse]  # type: ignore[assignment]
-    """Replaces the configuration of a running task as a whole. Errors as PauseTask."""
+    """Replaces the configuration of a running task as a whole. Errors as PauseTask, LIMIT_UNKNOWN (as StartTask)."""
     DeleteTask: _aio.UnaryUnaryMultiCallable[_context_store_pb2.DeleteTaskRequest, _context_store_pb2.DeleteTaskResponse]  # type: ignore[assignment]
     """Removes a task with everything in it, whatever its status. Readers that have it open go on to their end.
     Cannot be undone. Repeated, it answers TASK_NOT_FOUND. Errors: TASK_NOT_FOUND, LEASE_HELD, STALE_LEASE.
@@ -372,13 +376,15 @@ class ContextStoreAsyncStub(ContextStoreStub):
     BeginCompaction: _aio.UnaryStreamMultiCallable[_context_store_pb2.BeginCompactionRequest, _context_store_pb2.BeginCompactionResponse]  # type: ignore[assignment]
     """Asks for what to summarise, for an agent that summarises itself: what `strategy` would have summarised, as lines of
     messages, and how. Nothing is changed, and no other compression begins, until CommitCompaction or AbortCompaction
-    is called with the token, or it expires. Tokens do not outlive the server. Errors as Compress, NOTHING_TO_SUMMARIZE
+    is called with the token, or it expires. A context that gets over its limit is compressed all the same, and the token is
+    worth nothing then, nor when the task gets another holder. Tokens do not outlive the server. Errors as Compress, NOTHING_TO_SUMMARIZE
     where Compress would have told that it did nothing.
     """
     CommitCompaction: _aio.UnaryUnaryMultiCallable[_context_store_pb2.CommitCompactionRequest, _context_store_pb2.CommitCompactionResponse]  # type: ignore[assignment]
     """Puts the agent's summary in the place of what BeginCompaction told. It has to be smaller than that, and to name the
     output refs that were listed. Messages that were appended since are kept. Errors as AppendMessage, COMPACTION_NOT_FOUND
-    (the token is unknown or has expired), STALE_VIEW, SUMMARY_REFUSED (the token stays good for another one).
+    (the token is unknown or has expired), STALE_VIEW, SUMMARY_REFUSED. Unless it is STALE_VIEW, the token stays good after an
+    error. The work goes on if the caller goes away; with a request_id, a repeated call waits for it.
     """
     AbortCompaction: _aio.UnaryUnaryMultiCallable[_context_store_pb2.AbortCompactionRequest, _context_store_pb2.AbortCompactionResponse]  # type: ignore[assignment]
     """Gives a token back. Errors: TASK_NOT_FOUND, LEASE_HELD, STALE_LEASE, COMPACTION_NOT_FOUND."""
@@ -491,7 +497,8 @@ class ContextStoreServicer(metaclass=_abc_1.ABCMeta):
         generation at once, so that an agent whose sidecar was restarted goes on; another gets one if the lease has
         expired; else LEASE_HELD names the holder. Key, user and config of a task that is taken up are not changed.
         Errors: INVALID_FIELD, LEASE_HELD, STALE_LEASE, TASK_EXISTS (paused or ended), TASK_NOT_FOUND (a lease_generation
-        of a task that is gone, or `inherit`), WRONG_STATUS and NOTHING_TO_INHERIT (of `inherit`), REQUEST_ID_REUSED, QUOTA_EXCEEDED, QUARANTINED, DISK_FULL, READ_ONLY, WRITE_FAILED.
+        of a task that is gone, or `inherit`), WRONG_STATUS and NOTHING_TO_INHERIT (of `inherit`), REQUEST_ID_REUSED, QUOTA_EXCEEDED, QUARANTINED, DISK_FULL, READ_ONLY, WRITE_FAILED, LIMIT_UNKNOWN (the task asks for
+        `compact`, which does not guess the limit of a model).
         """
 
     @_abc_1.abstractmethod
@@ -534,7 +541,7 @@ class ContextStoreServicer(metaclass=_abc_1.ABCMeta):
         request: _context_store_pb2.UpdateTaskRequest,
         context: _ServicerContext,
     ) -> _typing.Union[_context_store_pb2.UpdateTaskResponse, _abc.Awaitable[_context_store_pb2.UpdateTaskResponse]]:
-        """Replaces the configuration of a running task as a whole. Errors as PauseTask."""
+        """Replaces the configuration of a running task as a whole. Errors as PauseTask, LIMIT_UNKNOWN (as StartTask)."""
 
     @_abc_1.abstractmethod
     def DeleteTask(
@@ -705,7 +712,8 @@ class ContextStoreServicer(metaclass=_abc_1.ABCMeta):
     ) -> _typing.Union[_abc.Iterator[_context_store_pb2.BeginCompactionResponse], _abc.AsyncIterator[_context_store_pb2.BeginCompactionResponse]]:
         """Asks for what to summarise, for an agent that summarises itself: what `strategy` would have summarised, as lines of
         messages, and how. Nothing is changed, and no other compression begins, until CommitCompaction or AbortCompaction
-        is called with the token, or it expires. Tokens do not outlive the server. Errors as Compress, NOTHING_TO_SUMMARIZE
+        is called with the token, or it expires. A context that gets over its limit is compressed all the same, and the token is
+        worth nothing then, nor when the task gets another holder. Tokens do not outlive the server. Errors as Compress, NOTHING_TO_SUMMARIZE
         where Compress would have told that it did nothing.
         """
 
@@ -717,7 +725,8 @@ class ContextStoreServicer(metaclass=_abc_1.ABCMeta):
     ) -> _typing.Union[_context_store_pb2.CommitCompactionResponse, _abc.Awaitable[_context_store_pb2.CommitCompactionResponse]]:
         """Puts the agent's summary in the place of what BeginCompaction told. It has to be smaller than that, and to name the
         output refs that were listed. Messages that were appended since are kept. Errors as AppendMessage, COMPACTION_NOT_FOUND
-        (the token is unknown or has expired), STALE_VIEW, SUMMARY_REFUSED (the token stays good for another one).
+        (the token is unknown or has expired), STALE_VIEW, SUMMARY_REFUSED. Unless it is STALE_VIEW, the token stays good after an
+        error. The work goes on if the caller goes away; with a request_id, a repeated call waits for it.
         """
 
     @_abc_1.abstractmethod

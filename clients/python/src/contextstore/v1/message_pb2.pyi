@@ -124,7 +124,9 @@ class Pressure(_message.Message):
     OVER_FIELD_NUMBER: _builtins.int
     BREAKER_FIELD_NUMBER: _builtins.int
     tokens: _builtins.int
-    """Tokens of the view, as counted and calibrated by the usage that was reported."""
+    """Tokens of the view and of the tools that were last sent with it, as counted and calibrated by the usage that was
+    reported.
+    """
     limit: _builtins.int
     """Tokens the model takes."""
     limit_source: _builtins.str

@@ -1673,8 +1673,8 @@ export type GetContextUsageRequest = Message<"contextstore.v1.GetContextUsageReq
   taskUuid: string;
 
   /**
-   * Tools that are to count too: an array in the form of OpenAI's chat completions. They are not remembered, as they
-   * are sent with each request.
+   * Tools that are to count too: an array in the form of OpenAI's chat completions. They are not remembered. Empty: those
+   * of the last request that was sent or reported (Chat, StreamRequest, RecordUsage) count.
    *
    * @generated from field: string tools_json = 2;
    */
@@ -1695,7 +1695,7 @@ export const GetContextUsageRequestSchema: GenMessage<GetContextUsageRequest> = 
  */
 export type GetContextUsageResponse = Message<"contextstore.v1.GetContextUsageResponse"> & {
   /**
-   * As every append answers it, with the tools that were given.
+   * As every append answers it, with the tools.
    *
    * @generated from field: contextstore.v1.Pressure pressure = 1;
    */
@@ -1716,7 +1716,7 @@ export type GetContextUsageResponse = Message<"contextstore.v1.GetContextUsageRe
   countedTokens: bigint;
 
   /**
-   * Tokens of the tools that were given, as the counter counts them.
+   * Tokens of the tools, as the counter counts them.
    *
    * @generated from field: uint64 tools_tokens = 4;
    */
@@ -2093,7 +2093,8 @@ export type CompressDone = Message<"contextstore.v1.CompressDone"> & {
 
   /**
    * If not, why: `nothing` (too few messages that may go), `not_worth_it` (it would not get smaller), `over` (what may not
-   * go is too large alone), `duplicate` (a repeated call; the first one was carried out).
+   * go is too large alone), `too_many_parts` (thousands of pinned messages that lie apart: the new view could not be
+   * written down), `duplicate` (a repeated call; the first one was carried out).
    *
    * @generated from field: string reason = 2;
    */
@@ -4087,7 +4088,8 @@ export const ContextStore: GenService<{
    * generation at once, so that an agent whose sidecar was restarted goes on; another gets one if the lease has
    * expired; else LEASE_HELD names the holder. Key, user and config of a task that is taken up are not changed.
    * Errors: INVALID_FIELD, LEASE_HELD, STALE_LEASE, TASK_EXISTS (paused or ended), TASK_NOT_FOUND (a lease_generation
-   * of a task that is gone, or `inherit`), WRONG_STATUS and NOTHING_TO_INHERIT (of `inherit`), REQUEST_ID_REUSED, QUOTA_EXCEEDED, QUARANTINED, DISK_FULL, READ_ONLY, WRITE_FAILED.
+   * of a task that is gone, or `inherit`), WRONG_STATUS and NOTHING_TO_INHERIT (of `inherit`), REQUEST_ID_REUSED, QUOTA_EXCEEDED, QUARANTINED, DISK_FULL, READ_ONLY, WRITE_FAILED, LIMIT_UNKNOWN (the task asks for
+   * `compact`, which does not guess the limit of a model).
    *
    * @generated from rpc contextstore.v1.ContextStore.StartTask
    */
@@ -4138,7 +4140,7 @@ export const ContextStore: GenService<{
     output: typeof FailTaskResponseSchema;
   },
   /**
-   * Replaces the configuration of a running task as a whole. Errors as PauseTask.
+   * Replaces the configuration of a running task as a whole. Errors as PauseTask, LIMIT_UNKNOWN (as StartTask).
    *
    * @generated from rpc contextstore.v1.ContextStore.UpdateTask
    */
@@ -4329,7 +4331,8 @@ export const ContextStore: GenService<{
   /**
    * Asks for what to summarise, for an agent that summarises itself: what `strategy` would have summarised, as lines of
    * messages, and how. Nothing is changed, and no other compression begins, until CommitCompaction or AbortCompaction
-   * is called with the token, or it expires. Tokens do not outlive the server. Errors as Compress, NOTHING_TO_SUMMARIZE
+   * is called with the token, or it expires. A context that gets over its limit is compressed all the same, and the token is
+   * worth nothing then, nor when the task gets another holder. Tokens do not outlive the server. Errors as Compress, NOTHING_TO_SUMMARIZE
    * where Compress would have told that it did nothing.
    *
    * @generated from rpc contextstore.v1.ContextStore.BeginCompaction
@@ -4342,7 +4345,8 @@ export const ContextStore: GenService<{
   /**
    * Puts the agent's summary in the place of what BeginCompaction told. It has to be smaller than that, and to name the
    * output refs that were listed. Messages that were appended since are kept. Errors as AppendMessage, COMPACTION_NOT_FOUND
-   * (the token is unknown or has expired), STALE_VIEW, SUMMARY_REFUSED (the token stays good for another one).
+   * (the token is unknown or has expired), STALE_VIEW, SUMMARY_REFUSED. Unless it is STALE_VIEW, the token stays good after an
+   * error. The work goes on if the caller goes away; with a request_id, a repeated call waits for it.
    *
    * @generated from rpc contextstore.v1.ContextStore.CommitCompaction
    */

@@ -135,7 +135,8 @@ export const MessageSchema: GenMessage<Message> = /*@__PURE__*/
  */
 export type Pressure = Message$1<"contextstore.v1.Pressure"> & {
   /**
-   * Tokens of the view, as counted and calibrated by the usage that was reported.
+   * Tokens of the view and of the tools that were last sent with it, as counted and calibrated by the usage that was
+   * reported.
    *
    * @generated from field: uint64 tokens = 1;
    */

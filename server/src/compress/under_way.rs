@@ -1,0 +1,221 @@
+//! What is done about each task that is to be made smaller, and who may take it over from whom.
+//!
+//! | state | means | gives way to |
+//! | --- | --- | --- |
+//! | `Queued` | nobody asked; waits for its turn | whoever does not want to wait |
+//! | `Running` | a compression goes on | nobody; in an emergency it is told to do without a model |
+//! | `Begun` | an agent was told what to summarise | an emergency, another holder of the task, the end of its time |
+//! | `Committing` | the agent's summary is put in its place | nobody |
+
+use std::collections::HashMap;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use tokio::sync::{OwnedSemaphorePermit, Semaphore, watch};
+
+use super::{Begun, Compressor};
+use crate::model::TaskId;
+
+/// What is done about a task.
+pub(super) enum UnderWay {
+    Queued,
+    Running(Hurry),
+    Begun(Box<Begun>),
+    /// With its token.
+    Committing(String),
+}
+
+/// Says that there is no time to wait for a model any more.
+#[derive(Clone)]
+pub(super) struct Hurry(Arc<watch::Sender<bool>>);
+
+impl Default for Hurry {
+    fn default() -> Self {
+        Self(Arc::new(watch::Sender::new(false)))
+    }
+}
+
+impl Hurry {
+    pub(super) fn up(&self) {
+        self.0.send_replace(true);
+    }
+
+    async fn said(&self) {
+        // The sender lives as long as this.
+        let _ = self.0.subscribe().wait_for(|said| *said).await;
+    }
+}
+
+/// A turn among those who compress in the background. It is left while a model is waited for, so that a slow one holds up
+/// nobody who needs none. What is waited for needs no queue, as the default has none.
+#[derive(Default)]
+pub(super) struct Turn {
+    queue: Option<Queue>,
+    held: Mutex<Option<OwnedSemaphorePermit>>,
+    hurry: Hurry,
+}
+
+/// How many do what at once in the background.
+#[derive(Clone)]
+pub(super) struct Queue {
+    /// Reading and writing views.
+    working: Arc<Semaphore>,
+    /// Waiting for models. They take memory, and providers do not like to be asked by everybody at once.
+    asking: Arc<Semaphore>,
+}
+
+/// How many more may wait for a model than may work.
+const ASKING: usize = 4;
+
+impl Queue {
+    pub(super) fn new(at_once: usize) -> Self {
+        let of = |places| Arc::new(Semaphore::new(places));
+        Self { working: of(at_once), asking: of(at_once * ASKING) }
+    }
+
+    /// A turn in the background.
+    pub(super) async fn turn(&self) -> Turn {
+        Turn { held: Mutex::new(self.work().await), queue: Some(self.clone()), hurry: Hurry::default() }
+    }
+
+    async fn work(&self) -> Option<OwnedSemaphorePermit> {
+        // It is never closed.
+        Arc::clone(&self.working).acquire_owned().await.ok()
+    }
+}
+
+impl Turn {
+    /// For a compression that can be told to hurry.
+    pub(super) fn of(self, place: &Place) -> Self {
+        Self { hurry: place.hurry.clone(), ..self }
+    }
+
+    /// Waits for a model, while others have the turn; none if there is no time for it any more.
+    pub(super) async fn aside<T>(&self, asking: impl Future<Output = T>) -> Option<T> {
+        let Some(queue) = &self.queue else { return self.in_time(asking).await };
+        drop(self.held().take());
+        let answer = self.in_time(async {
+            let _asking = queue.asking.acquire().await;
+            asking.await
+        });
+        let answer = answer.await;
+        let again = self.in_time(queue.work()).await.flatten();
+        *self.held() = again;
+        answer
+    }
+
+    async fn in_time<T>(&self, waited_for: impl Future<Output = T>) -> Option<T> {
+        tokio::select! {
+            biased;
+            () = self.hurry.said() => None,
+            came = waited_for => Some(came),
+        }
+    }
+
+    fn held(&self) -> MutexGuard<'_, Option<OwnedSemaphorePermit>> {
+        self.held.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// A compression that goes on. When it is dropped, the next may begin.
+pub(super) struct Place {
+    compressor: Arc<Compressor>,
+    id: TaskId,
+    hurry: Hurry,
+}
+
+impl Compressor {
+    pub(super) fn lock(&self) -> MutexGuard<'_, HashMap<TaskId, UnderWay>> {
+        self.under_way.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Puts a task into the queue; false if it is there, or something else is done about it. If that waits for a model and
+    /// it is urgent, it is told not to. `lease` is that of whoever works on the task now.
+    pub(super) fn enqueue(&self, id: TaskId, urgent: bool, lease: Option<u64>) -> bool {
+        if *self.cut.borrow() {
+            return false;
+        }
+        let mut under_way = self.lock();
+        match under_way.get(&id) {
+            Some(UnderWay::Running(hurry)) if urgent => hurry.up(),
+            Some(UnderWay::Begun(begun)) if begun.gives_way(urgent, lease) => {
+                let given_up = under_way.insert(id, UnderWay::Queued);
+                drop(under_way);
+                // Its files go with it.
+                tokio::task::spawn_blocking(move || drop(given_up));
+                return true;
+            }
+            Some(UnderWay::Queued | UnderWay::Running(_) | UnderWay::Begun(_) | UnderWay::Committing(_)) => {}
+            None => {
+                under_way.insert(id, UnderWay::Queued);
+                return true;
+            }
+        }
+        false
+    }
+
+    /// Begins with a task whose turn has come, unless somebody took it over.
+    pub(super) fn turn_came(self: &Arc<Self>, id: TaskId) -> Option<Place> {
+        let is_queued = matches!(self.lock().get(&id), Some(UnderWay::Queued));
+        if is_queued { self.begin(id, false, None) } else { None }
+    }
+
+    /// Marks a task as being compressed, for as long as the answer lives; none if it is already. Blocks.
+    pub(super) fn begin(self: &Arc<Self>, id: TaskId, urgent: bool, lease: Option<u64>) -> Option<Place> {
+        let mut under_way = self.lock();
+        match under_way.get(&id) {
+            None | Some(UnderWay::Queued) => {}
+            Some(UnderWay::Begun(begun)) if begun.gives_way(urgent, lease) => {}
+            Some(UnderWay::Begun(_) | UnderWay::Running(_) | UnderWay::Committing(_)) => return None,
+        }
+        if *self.cut.borrow() {
+            under_way.remove(&id);
+            return None;
+        }
+        let hurry = Hurry::default();
+        let given_up = under_way.insert(id, UnderWay::Running(hurry.clone()));
+        drop(under_way);
+        drop(given_up);
+        Some(self.place(id, hurry))
+    }
+
+    /// Waits for a place, be it for one who compresses the same view to end; none if there is no waiting for it.
+    pub(super) async fn wait_to_begin(
+        self: &Arc<Self>,
+        id: TaskId,
+        urgent: bool,
+        lease: Option<u64>,
+    ) -> Option<Place> {
+        let mut going = self.going.subscribe();
+        loop {
+            if let Some(place) = tokio::task::block_in_place(|| self.begin(id, urgent, lease)) {
+                return Some(place);
+            }
+            match self.lock().get(&id) {
+                Some(UnderWay::Running(hurry)) if urgent => hurry.up(),
+                Some(UnderWay::Running(_) | UnderWay::Committing(_)) => {}
+                // An agent takes its time.
+                Some(UnderWay::Begun(_)) => return None,
+                None | Some(UnderWay::Queued) if *self.cut.borrow() => return None,
+                None | Some(UnderWay::Queued) => continue,
+            }
+            // One that ends says so.
+            going.changed().await.ok()?;
+        }
+    }
+
+    pub(super) fn place(self: &Arc<Self>, id: TaskId, hurry: Hurry) -> Place {
+        self.going.send_modify(|going| *going += 1);
+        Place { compressor: Arc::clone(self), id, hurry }
+    }
+}
+
+impl Drop for Place {
+    fn drop(&mut self) {
+        let mut under_way = self.compressor.lock();
+        if matches!(under_way.get(&self.id), Some(UnderWay::Running(_) | UnderWay::Committing(_))) {
+            under_way.remove(&self.id);
+        }
+        drop(under_way);
+        self.compressor.going.send_modify(|going| *going -= 1);
+    }
+}
