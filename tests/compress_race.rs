@@ -185,7 +185,11 @@ async fn check(api: &mut wire::Api, notes: &Notes, kills: u64) -> u64 {
 #[tokio::test(flavor = "multi_thread")]
 async fn a_slow_summary_is_published_in_the_end() {
     let (fake, _key, server) = slow(150).await;
-    let mut scene = Scene::with(server, config()).await;
+    // It is never over its limit: then nobody would wait for the model.
+    let mut config = config();
+    config.context_length = Some(100 * LIMIT);
+    config.compression.as_mut().unwrap().token_threshold = Some(LIMIT / 2);
+    let mut scene = Scene::with(server, config).await;
     while !scene.append(&user(&words(1))).await.pressure.unwrap().should_compress {}
     fake.wait("a question", |requests| !requests.is_empty());
     let mut appended = 0;
