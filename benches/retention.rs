@@ -6,7 +6,7 @@
 //! messages are what it is measured against.
 //!
 //! Writes the tables and the plot of docs/RETENTION.md anew, and fails if a target is missed. `SHOW=name` prints the
-//! view of a session and what it lost.
+//! view of a session and what it lost; `ONLY=first,third` measures some generators, prints their tables and writes nothing.
 
 #![allow(
     clippy::disallowed_methods,
@@ -33,6 +33,8 @@ mod second;
 mod server;
 #[path = "retention/session.rs"]
 mod session;
+#[path = "retention/third/mod.rs"]
+mod third;
 
 use std::path::{Path, PathBuf};
 
@@ -57,7 +59,10 @@ fn main() {
     let generators = [
         Generator { name: "first", sessions: first::sessions() },
         Generator { name: "second", sessions: second::sessions() },
+        Generator { name: "third", sessions: third::sessions() },
     ];
+    let only = std::env::var("ONLY").ok().filter(|only| !only.is_empty());
+    let is_wanted = |name: &str| only.as_ref().is_none_or(|only| only.split(',').any(|one| one == name));
     let place = tempfile::tempdir().unwrap();
     let door = Door::open(&PathBuf::from(env!("CARGO_BIN_EXE_contextstore")), place.path());
     if let Ok(name) = std::env::var("SHOW") {
@@ -65,9 +70,13 @@ fn main() {
         sessions.filter(|session| session.name == name).for_each(|session| show(&door, session));
         return;
     }
-    let results: Vec<Result> = generators.iter().flat_map(|generator| measure(&door, generator)).collect();
+    let wanted = generators.iter().filter(|generator| is_wanted(generator.name));
+    let results: Vec<Result> = wanted.flat_map(|generator| measure(&door, generator)).collect();
     let table = report::tables(&results);
     println!("{table}");
+    if only.is_some() {
+        return;
+    }
     let docs = Path::new(env!("CARGO_MANIFEST_DIR")).join("../docs");
     report::into_document(&docs.join("RETENTION.md"), &table);
     std::fs::write(docs.join("retention.svg"), plot::draw(&results)).unwrap();

@@ -14,8 +14,8 @@ const LEFT: u32 = 56;
 pub(crate) fn draw(results: &[Result]) -> String {
     let measured =
         |generator: &str| results.iter().any(|result| result.generator == generator && result.sessions > 0);
-    let generators: Vec<&str> =
-        ["first", "second"].into_iter().filter(|generator| measured(generator)).collect();
+    let generators = super::report::GENERATORS.into_iter().map(|(generator, _)| generator);
+    let generators: Vec<&str> = generators.filter(|generator| measured(generator)).collect();
     let height = TOP + PANEL * generators.len() as u32 + 8;
     let mut svg = format!(
         "<svg xmlns=\"http://www.w3.org/2000/svg\" viewBox=\"0 0 {WIDTH} {height}\" font-family=\"sans-serif\" font-size=\"12\">\n\

@@ -10,10 +10,14 @@ use super::session::Kind;
 const BEGIN: &str = "<!-- measured: make bench-retention -->\n";
 const END: &str = "<!-- end -->\n";
 
+/// The generators, and what each is for.
+pub(crate) const GENERATORS: [(&str, &str); 3] =
+    [("first", "used for tuning"), ("second", "the judge"), ("third", "used for tuning")];
+
 /// A table for each generator.
 pub(crate) fn tables(results: &[Result]) -> String {
     let mut text = String::new();
-    for generator in ["first", "second"] {
+    for (generator, use_of) in GENERATORS {
         let of = results.iter().filter(|result| result.generator == generator && result.sessions > 0);
         let of: Vec<&Result> = of.collect();
         let Some(any) = of.first() else { continue };
@@ -21,7 +25,7 @@ pub(crate) fn tables(results: &[Result]) -> String {
         let (planted, superseded) = (any.all.planted, any.all.superseded);
         let _ = writeln!(
             text,
-            "The {generator} generator: {sessions} sessions of {before} tokens on average, {planted} facts that hold and \
+            "The {generator} generator ({use_of}): {sessions} sessions of {before} tokens on average, {planted} facts that hold and \
              {superseded} that were superseded.\n"
         );
         text.push_str("| to | strategy | facts kept |");
@@ -66,7 +70,7 @@ pub(crate) fn targets(results: &[Result]) -> Vec<String> {
         results.iter().find(is).map(|result| result.all.share())
     };
     let mut missed = Vec::new();
-    for generator in ["first", "second"] {
+    for (generator, _) in GENERATORS {
         if let Some(kept) = share(generator, 30, Way::Extractive).filter(|kept| *kept < 90.0) {
             missed.push(format!("{generator}: extractive keeps {kept:.1} % at 30 %, not 90"));
         }

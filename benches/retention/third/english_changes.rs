@@ -80,18 +80,12 @@ pub(crate) static CHANGES: &[&[&str]] = &[
         "A: With {n} GiB of memory {svc} starts fine.",
         "U: {svc} gets [[i|{n2} GiB of memory]] per pod.",
     ],
-    &[
-        "U: nightly export of {svc} runs at [[-i|{time}]]",
-        "U: nightly export of {svc} runs at [[i|{time2}]]",
-    ],
+    &["U: nightly export of {svc} [[-i|runs at {time}]]", "U: nightly export of {svc} [[i|runs at {time2}]]"],
     &[
         "A: Status of {svc}: error rate [[-i|{n} per 10k]] requests.",
         "A: Status of {svc}: error rate [[i|{n2} per 10k]] requests.",
     ],
-    &[
-        "A: {svc} p99 is [[-i|{n} ms]] in the canary.",
-        "A: {svc} p99 is [[i|{n2} ms]] in the canary.",
-    ],
+    &["A: {svc} p99 is [[-i|{n} ms]] in the canary.", "A: {svc} p99 is [[i|{n2} ms]] in the canary."],
     &[
         "U: {person} [[-i|signs off {svc}]] changes.",
         "U: {person2} [[i|signs off changes to {svc}]], {person} has gone on leave.",
@@ -238,10 +232,7 @@ pub(crate) static CHANGES: &[&[&str]] = &[
         "E: {path}",
         "U: Sorry, wrong place. The runbook of {svc} belongs in [[p|{path2}]].",
     ],
-    &[
-        "T: cat env.prod => {env}=[[-i|{big}]]",
-        "U: I have just set {env} [[i|to {big2}]] in prod.",
-    ],
+    &["T: cat env.prod => {env}=[[-i|{big}]]", "U: I have just set {env} [[i|to {big2}]] in prod."],
     &[
         "R: deploy/values.yaml => {flag}:\n  replicas: [[-i|{big}]]\n",
         "R: deploy/values.yaml => {flag}:\n  replicas: [[i|{big2}]]\n",

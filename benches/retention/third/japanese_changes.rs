@@ -78,8 +78,8 @@ pub(crate) static CHANGES: &[&[&str]] = &[
         "U: {svc}にはポッドあたり[[i|{n2}GiB]]を割り当てます。",
     ],
     &[
-        "U: {svc}の夜間エクスポートは[[-i|{time}]]開始です。",
-        "U: {svc}の夜間エクスポートは[[i|{time2}]]開始です。",
+        "U: {svc}の夜間エクスポートは[[-i|{time}開始]]です。",
+        "U: {svc}の夜間エクスポートは[[i|{time2}開始]]です。",
     ],
     &[
         "A: {svc}の状況：エラー率は1万件あたり[[-i|{n}件]]です。",
@@ -228,19 +228,13 @@ pub(crate) static CHANGES: &[&[&str]] = &[
         "E: {path}",
         "U: 場所を間違えました。{svc}の手順書は[[p|{path2}]]です。",
     ],
-    &[
-        "T: cat env.prod => {env}=[[-i|{big}]]",
-        "U: 本番の{env}を[[i|{big2}に]]しておきました。",
-    ],
+    &["T: cat env.prod => {env}=[[-i|{big}]]", "U: 本番の{env}を[[i|{big2}に]]しておきました。"],
     &[
         "R: deploy/values.yaml => {flag}:\n  replicas: [[-i|{big}]]\n",
         "R: deploy/values.yaml => {flag}:\n  replicas: [[i|{big2}]]\n",
     ],
     // 二つの言葉が混ざる。
-    &[
-        "U: {svc}のrate limitは[[-i|{n} req/s]]です。",
-        "U: {svc}のrate limitは[[i|{n2} req/s]]に緩和で。",
-    ],
+    &["U: {svc}のrate limitは[[-i|{n} req/s]]です。", "U: {svc}のrate limitは[[i|{n2} req/s]]に緩和で。"],
     &[
         "U: {svc}のretentionは[[-i|{n} days]]でお願いします。",
         "U: FYI: {svc}のretention、compliance的に[[i|{n2} days]]必要だそうです。",

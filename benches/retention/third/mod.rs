@@ -94,13 +94,7 @@ fn session(language: &'static Language, work: &'static Work, round: usize, seed:
 }
 
 /// Lays the turns of a story into a session. A turn that begins with `+` follows the one before at once.
-fn tell(
-    story: &[&str],
-    turns: &mut [Vec<String>],
-    session: &mut Session,
-    names: &mut Names,
-    rng: &mut Rng,
-) {
+fn tell(story: &[&str], turns: &mut [Vec<String>], session: &mut Session, names: &mut Names, rng: &mut Rng) {
     names.begin();
     // The last steps are known to every strategy.
     let end = turns.len() - 6;

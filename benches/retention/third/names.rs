@@ -8,27 +8,87 @@ use fastrand::Rng;
 use super::{Language, Work};
 
 const LIBRARIES: &[&str] = &[
-    "pnpm", "Bazel", "Tailwind", "Prisma", "Drizzle", "Playwright", "Cypress", "esbuild", "Turborepo", "Fastify",
-    "Gunicorn", "Uvicorn", "Poetry", "Ruff", "Mypy", "Polars", "DuckDB", "Airflow", "Dagster", "Prefect", "Terraform",
-    "Pulumi", "Ansible", "Helm", "Kustomize", "Traefik", "Caddy", "Grafana", "Loki", "Jaeger", "Sentry", "Datadog",
-    "Keycloak", "Okta", "Stripe", "Adyen", "Twilio", "Mailgun", "Snowflake", "BigQuery", "Trino", "Druid",
+    "pnpm",
+    "Bazel",
+    "Tailwind",
+    "Prisma",
+    "Drizzle",
+    "Playwright",
+    "Cypress",
+    "esbuild",
+    "Turborepo",
+    "Fastify",
+    "Gunicorn",
+    "Uvicorn",
+    "Poetry",
+    "Ruff",
+    "Mypy",
+    "Polars",
+    "DuckDB",
+    "Airflow",
+    "Dagster",
+    "Prefect",
+    "Terraform",
+    "Pulumi",
+    "Ansible",
+    "Helm",
+    "Kustomize",
+    "Traefik",
+    "Caddy",
+    "Grafana",
+    "Loki",
+    "Jaeger",
+    "Sentry",
+    "Datadog",
+    "Keycloak",
+    "Okta",
+    "Stripe",
+    "Adyen",
+    "Twilio",
+    "Mailgun",
+    "Snowflake",
+    "BigQuery",
+    "Trino",
+    "Druid",
 ];
 const WORDS: &[&str] = &[
-    "otter", "plover", "marten", "heron", "badger", "lynx", "osprey", "weasel", "curlew", "bison", "gecko", "ibis",
-    "jackal", "kestrel", "lemur", "mantis", "newt", "oriole", "puffin", "quail", "raccoon", "stoat", "tapir", "urchin",
-    "viper", "walrus", "yak", "zebu", "civet", "dingo", "egret", "ferret",
+    "otter", "plover", "marten", "heron", "badger", "lynx", "osprey", "weasel", "curlew", "bison", "gecko",
+    "ibis", "jackal", "kestrel", "lemur", "mantis", "newt", "oriole", "puffin", "quail", "raccoon", "stoat",
+    "tapir", "urchin", "viper", "walrus", "yak", "zebu", "civet", "dingo", "egret", "ferret",
 ];
 const PARTS: &[&str] = &[
-    "intake", "quota", "roster", "digest", "ledgerline", "beacon", "relay", "vault", "canary", "replay", "snapshot",
-    "gauge", "courier", "mirror", "shard", "outbox", "cohort", "voucher", "banner", "webhook", "tariff", "manifest",
+    "intake",
+    "quota",
+    "roster",
+    "digest",
+    "ledgerline",
+    "beacon",
+    "relay",
+    "vault",
+    "canary",
+    "replay",
+    "snapshot",
+    "gauge",
+    "courier",
+    "mirror",
+    "shard",
+    "outbox",
+    "cohort",
+    "voucher",
+    "banner",
+    "webhook",
+    "tariff",
+    "manifest",
 ];
-const ROOTS: &[&str] = &["cmd", "charts", "infra", "packages", "apps", "ops", "deploy", "crates", "web", "jobs"];
+const ROOTS: &[&str] =
+    &["cmd", "charts", "infra", "packages", "apps", "ops", "deploy", "crates", "web", "jobs"];
 const ENDINGS: &[&str] = &["go", "tf", "yaml", "ts", "py", "rs", "sql", "proto", "toml", "sh"];
 const MONTHS: &[&str] =
     &["January", "February", "March", "April", "May", "June", "July", "August", "October", "November"];
 const WEEKDAYS: &[&str] = &["Monday", "Tuesday", "Wednesday", "Thursday", "Friday", "Saturday", "Sunday"];
 const WEEKDAYS_JA: &[&str] = &["月曜", "火曜", "水曜", "木曜", "金曜", "土曜", "日曜"];
-const FAULTS: &[&str] = &["TIMEOUT", "QUOTA", "AUTH", "SCHEMA", "LOCK", "PARSE", "STATE", "RANGE", "CHECKSUM", "QUORUM"];
+const FAULTS: &[&str] =
+    &["TIMEOUT", "QUOTA", "AUTH", "SCHEMA", "LOCK", "PARSE", "STATE", "RANGE", "CHECKSUM", "QUORUM"];
 
 /// The names of one session.
 pub(crate) struct Names {
@@ -80,7 +140,8 @@ impl Names {
             made.push_str(&self.story[name]);
             rest = after;
         }
-        made + rest
+        // Some services have an article of their own.
+        (made + rest).replace("the the ", "the ").replace("The the ", "The ")
     }
 
     fn fresh(&mut self, kind: &str) -> String {

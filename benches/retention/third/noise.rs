@@ -8,11 +8,13 @@ use super::super::session::Session;
 use super::Language;
 
 const NOUNS: &[&str] = &[
-    "tenant", "cursor", "lease", "replica", "offset", "payload", "header", "session", "window", "bucket", "segment",
-    "channel", "worker", "ticker", "claim", "scope",
+    "tenant", "cursor", "lease", "replica", "offset", "payload", "header", "session", "window", "bucket",
+    "segment", "channel", "worker", "ticker", "claim", "scope",
 ];
-const VERBS: &[&str] =
-    &["drain", "admit", "hydrate", "flush", "resolve", "scan", "rotate", "seal", "probe", "yield", "attach", "retry"];
+const VERBS: &[&str] = &[
+    "drain", "admit", "hydrate", "flush", "resolve", "scan", "rotate", "seal", "probe", "yield", "attach",
+    "retry",
+];
 const STATES: &[&str] = &["Running", "Running", "Running", "Completed", "Pending"];
 
 /// Makes the noise of one session.
@@ -110,7 +112,9 @@ impl Noise {
         for _ in 0..self.rng.usize(6..24) {
             let (noun, verb, other) = (self.noun(), self.verb(), self.noun());
             text.push_str(&format!("@@ -{0},7 +{0},7 @@\n", self.rng.u32(1..900)));
-            text.push_str(&format!("-\t{noun}.{verb}({other})\n+\t{noun}.{verb}(ctx, {other})\n \t{other}++\n"));
+            text.push_str(&format!(
+                "-\t{noun}.{verb}({other})\n+\t{noun}.{verb}(ctx, {other})\n \t{other}++\n"
+            ));
         }
         text
     }
@@ -123,8 +127,10 @@ impl Noise {
             2..4 => Some(rng.choice(language.musings).unwrap().to_string()),
             _ => {
                 let space = if language.code == "ja" { "" } else { " " };
-                let (first, second) =
-                    (self.remark(service, language.code == "ja"), self.remark(service, language.code == "ja"));
+                let (first, second) = (
+                    self.remark(service, language.code == "ja"),
+                    self.remark(service, language.code == "ja"),
+                );
                 Some(format!("{first}{space}{second}"))
             }
         };
@@ -165,17 +171,29 @@ impl Noise {
         let (line, count) = (self.rng.u32(10..900), self.rng.u32(2..40));
         let english = [
             format!("`{verb}_{noun}` is called {count} times in {service}, always with a fresh {other}."),
-            format!("At line {line} the {noun} is handed to `{verb}`, which checks the {other} and returns early."),
-            format!("The {noun} struct of {service} has {count} fields, most of them optional; `{other}_id` comes first."),
-            format!("In {service} a {noun} is created per {other}, so `{verb}()` runs about {count} times per request."),
-            format!("The helper around line {line} only converts a {noun} into a {other} and could be inlined."),
+            format!(
+                "At line {line} the {noun} is handed to `{verb}`, which checks the {other} and returns early."
+            ),
+            format!(
+                "The {noun} struct of {service} has {count} fields, most of them optional; `{other}_id` comes first."
+            ),
+            format!(
+                "In {service} a {noun} is created per {other}, so `{verb}()` runs about {count} times per request."
+            ),
+            format!(
+                "The helper around line {line} only converts a {noun} into a {other} and could be inlined."
+            ),
             format!("{service} imports `{noun}/{verb}` for its {other} type and nothing else."),
         ];
         let kanji = [
-            format!("`{verb}_{noun}`は{service}の中で{count}か所から呼ばれ、毎回新しい{other}を渡しています。"),
+            format!(
+                "`{verb}_{noun}`は{service}の中で{count}か所から呼ばれ、毎回新しい{other}を渡しています。"
+            ),
             format!("{line}行目で{noun}が`{verb}`に渡り、{other}を調べてすぐ戻ります。"),
             format!("{service}の{noun}構造体には{count}個のフィールドがあり、ほとんどは省略できます。"),
-            format!("{service}では{other}ごとに{noun}を作るので、`{verb}()`は一回の要求で{count}回ほど動きます。"),
+            format!(
+                "{service}では{other}ごとに{noun}を作るので、`{verb}()`は一回の要求で{count}回ほど動きます。"
+            ),
             format!("{line}行目付近の補助関数は{noun}を{other}に変換するだけです。"),
         ];
         if japanese { self.rng.choice(kanji).unwrap() } else { self.rng.choice(english).unwrap() }

@@ -46,6 +46,11 @@ impl Cues {
     /// The assistant agrees to what it was told.
     pub(super) const AGREED: Self = Self(1 << 14);
 
+    /// Somebody takes back what was said.
+    pub(super) const TURN: Self = Self(1 << 17);
+    /// Something is allowed, or allowed again.
+    pub(super) const ALLOW: Self = Self(1 << 18);
+
     /// The cues of a text.
     pub(super) fn of(text: &str) -> Self {
         let bytes = text.as_bytes();
@@ -151,7 +156,11 @@ const WORDS: &[(Cues, &str)] = &[
          moved, got moved, was moved, became, becomes, take back, earlier i said, i said, previously, used to be, \
          no more, reversed, revised, revise, amend*, rotated, reassigned, swapped, swap, never mind, nevermind, no need, not needed, hold off, after all, new plan, turned out, \
          stop using, stopped using, retire*, retiring, sunset, i meant, i misspoke, my mistake, mistaken, mix-up, mixed up, typo, \
-         update on, update from, news, latest, as of, effective, going forward, different, other than, overruled, pivot*, \
+         update on, update from, news, latest, from here on, these days, as of today, starting today, under the new, new terms, new \
+         policy, rebuilt, taken over, takes over, took over, gone on leave, out of date, misread, sorry, wrong about, wrong place, to \
+         answer your, off the table, so far as, go down to, go up to, goes from, went from, from then on, upgraded, is over, back up to, \
+         raise, lower, ^not, has cut, have cut, was cut, were cut, cut to, cut down, cut from, went up, went down, dropped to, rises to, rose to, \
+         grew to, shrank to, doubled, halved, tightened, loosened, shortened, slipped, slips to, trimmed to, capped at, just set, have set, i set, set it to, increase*, decrease*, reduce*, not what we, has gone, unmute*, unfreez*, resume*, fix to my, as of, effective, going forward, different, other than, overruled, pivot*, \
          pushed back, moved up, brought forward, settled on, ended up, make it, make that, let's do, final, final:, \
          代わりに, かわりに, 替わりに, ではなく, じゃなく, でなく, やめて, やめま, やめる, やめた, 止めて, 止めま, 取りやめ, \
          に変更, へ変更, 変更になり, 変更となり, 変更します, 変更して, 変更しま, 変更があ, 変わりま, 変わった, 変えて, 変えま, \
@@ -159,7 +168,27 @@ const WORDS: &[(Cues, &str)] = &[
          修正します。, やはり, やっぱり, 改めて, 見直, 置き換え, 差し替え, 移行しま, に移行, へ移行, 移動しま, に移動, に移しま, \
          に移り, 無効, 古い, 旧, 前言, やっぱ, 今度は, 新たに, 最新, 最終, 改め, 却下, 見送, 差し替え, にしよう, 言い間違, 勘違い, 更新, 切り替わ, 変わり, 移す, \
          移し, 直近, さっきの, 先ほどの, 以前の, 間違い, 誤り, 中止, 延期, 延び, 延長, 早まり, 前倒し, 繰り上げ, 引き上げ, 引き下げ, 増や, 減ら, 上げて, 下げて, \
-         になりました, となりました, にします",
+         になりました, となりました, にします, 取り下げ, 取下げ, 今は, 今日から, 本日から, 次回から, になって, となって, でした, だったよう, \
+         実際には, 実際は, 正しくは, 作り直, 新しく, 続報, 撤去, 解除, 解禁, 再開, 緩和, 替わ, 代わって, 交代, 統一, 話し直, し直し, 終わったので, 済んだので, 改訂, 改定, にしておき, \
+         移設, 引っ越, 異動, から→",
+    ),
+    (
+        Cues::TURN,
+        "actually, correction, corrected, scratch that, scratch the, forget what, forget the, forget about, was wrong, were wrong, \
+         is wrong, wrong about, my mistake, my bad, mistaken, misread, misspoke, mixed up, mix-up, changed my mind, on second \
+         thought, second thoughts, change of plan, change of plans, sorry, apologies, i meant, overrul*, revers*, revert*, turns \
+         out, turned out, take that back, take it back, ignore what, ignore my, disregard, never mind, nevermind, out of date, \
+         outdated, to answer your, answer to your, not what we thought, contrary to, fix to my, rather than, instead of, \
+         withdrawn, supersede*, \
+         やっぱり, やはり, やっぱ, 訂正, 撤回, 取り消, 取り下げ, 取下げ, 勘違い, 間違え, 間違い, 誤り, 言い間違, 読み違, 見間違, すみません, ごめん, 前言, 前に言, \
+         さっきの, 先ほどの, 先の, 忘れてください, 忘れて, ではなく, じゃなく, でなく, 正しくは, 実際には, 実際は, 話し直, ご質問の件, メモを直",
+    ),
+    (
+        Cues::ALLOW,
+        "you can, you may, can now, may now, you're free, free to, feel free, allowed, is ok, is okay, is fine, are fine, go ahead and, \
+         lifted, unmute*, unfreez*, unblock*, unpause*, resume*, re-enable*, reenable*, is over, are over, no need, not needed, no \
+         longer needed, no longer required, is back, cleared, without waiting, \
+         解除, 解禁, 再開, 終わったので, 終わりました, 済んだので, 不要, してよい, していい, しても大丈夫, して構い, してかまい, 問題なくなり, 許可, 戻りました",
     ),
     (
         Cues::DECISION,
@@ -186,8 +215,8 @@ const WORDS: &[(Cues, &str)] = &[
         "done, finished, completed, complete, fixed, resolved, closed, solved, passes now, pass now, now passes, now \
          pass, passing now, is gone, are gone, no longer fails, no longer fail, no longer occurs, no longer happens, no \
          longer reproduces, works now, now works, went away, all green, is green, merged, landed, shipped, [x], took \
-         care of, taken care of, sorted out, cleared, is in place, \
-         完了し, 完了です, 完了。, 完了：, 完了:, 済み, 済です, 終わりま, 終わった, 終了しま, 解決しま, 解決済, 解決でき, 解消しま, 解消され, 直りま, 直しま, 修正済, 対応済, 成功しま, 通りま, \
+         care of, taken care of, sorted out, has been rotated, starts cleanly, green after, is green, are green,  cleared, is in place, \
+         が終わりま, は済み, 通って, 直って, 完了し, 完了です, 完了。, 完了：, 完了:, 済み, 済です, 終わりま, 終わった, 終了しま, 解決しま, 解決済, 解決でき, 解消しま, 解消され, 直りま, 直しま, 修正済, 対応済, 成功しま, 通りま, \
          通るよう, マージしま, クローズ, 実装しま, 修正しま, 対応しま, なくなりま",
     ),
     (
@@ -231,7 +260,7 @@ const WORDS: &[(Cues, &str)] = &[
          is it going, how's it going, carry on, go ahead, keep going, go on, continue, well done, haha, lol, yes, yep, \
          interesting, makes sense, fair enough, my pleasure, happy to help, weekend, coffee, lunch, \
          ありがとう, お疲れ, おつかれ, こんにちは, おはよう, よろしく, いいね, いいですね, 了解, 承知, わかりました, OKです, \
-         続けて, 進めて, 助かりま, さすが, なるほど, お願いします。",
+         続けて, 進めて, 助かりま, さすが, なるほど, ^お願いします, よろしくお願い",
     ),
     (
         Cues::NARRATION,
@@ -262,7 +291,7 @@ const WORDS: &[(Cues, &str)] = &[
     (
         Cues::STILL,
         "still, not yet, remains, remain, isn't, not fixed, not resolved, not done, unfixed, reopen*, came back, again \
-         fails, fails again, once, after, until, when, before, want, please, should, need, needs, \
+         fails, fails again, once, ^after, until, when, before, want, please, should, need, needs, \
          まだ, 再発, 残って, できていま, 未, たら, 後に, ください",
     ),
     (

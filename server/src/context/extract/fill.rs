@@ -17,6 +17,8 @@ const TOKENS_FOR_LIGHT: u64 = 200;
 const FEW: u64 = 10;
 /// How many times their share sections may have that could go on for ever.
 const CROWD: u64 = 3;
+/// A summary with less room than that is better short.
+const ROOMY: u64 = 600;
 /// More commands tell no more.
 const MOST_COMMANDS: u64 = 15;
 /// Tokens around a line: its mark and its end.
@@ -56,6 +58,7 @@ pub(super) fn fill(items: Vec<Item>, now: u64, budget: u64, counter: TokenCounte
         used: [0; Section::COUNT],
         text: String::new(),
         counter,
+        crowded: false,
     };
     for section in Section::BY_NEED {
         let mut share = budget * section.share() / 100;
@@ -76,6 +79,13 @@ pub(super) fn fill(items: Vec<Item>, now: u64, budget: u64, counter: TokenCounte
             choice.take(&mut lines[at], &mut rest);
         }
     }
+    // Room that is left is for whatever there is, in the words in which it was said.
+    choice.crowded = true;
+    for &at in ranked.iter().filter(|_| budget >= ROOMY) {
+        if !lines[at].chosen {
+            choice.take(&mut lines[at], &mut rest);
+        }
+    }
     within(&mut lines, &ranked, budget, counter)
 }
 
@@ -88,6 +98,8 @@ struct Choice {
     /// All of it, to see what has been said.
     text: String,
     counter: TokenCounter,
+    /// Nothing can be crowded out any more.
+    crowded: bool,
 }
 
 impl Choice {
@@ -103,7 +115,7 @@ impl Choice {
             Section::Commands => *lines >= MOST_COMMANDS,
             // One kind of thing must not crowd out all others.
             Section::Files | Section::Errors | Section::Changes => {
-                *used + cost > self.budget * section.share() * CROWD / 100
+                !self.crowded && *used + cost > self.budget * section.share() * CROWD / 100
             }
             Section::Goal
             | Section::Constraints

@@ -9,6 +9,7 @@ mod line;
 mod outputs;
 mod pool;
 mod prose;
+mod relate;
 mod scan;
 mod sections;
 mod split;

@@ -43,6 +43,9 @@ const LONGEST_RESULT: usize = 120;
 /// Lines of one output that are told, by kind.
 const MOST_ERRORS: u32 = 96;
 const MOST_FACTS: usize = 4;
+/// With those that are told only if there is room.
+const MOST_KEPT_FACTS: usize = 12;
+const WEIGHT_OF_MORE: u32 = 62;
 const MOST_KEPT: usize = 64;
 const MOST_FILES: u32 = 32;
 
@@ -102,6 +105,8 @@ struct Kept {
     shape: usize,
     /// How many of its words were new.
     new: usize,
+    /// There is an id or an address in it.
+    named: bool,
 }
 
 impl Outputs {
@@ -144,17 +149,17 @@ impl Outputs {
             return;
         }
         let (new, named) = self.words.count(line);
-        if new == 0 && seen > 1 || !named {
+        if new == 0 && (seen > 1 || !named) {
             return;
         }
         if self.kept.len() >= MOST_KEPT {
-            let least = self.kept.iter().enumerate().min_by_key(|(_, kept)| kept.new);
+            let least = self.kept.iter().enumerate().min_by_key(|(_, kept)| (kept.named, kept.new));
             match least {
-                Some((place, kept)) if kept.new < new => self.kept.swap_remove(place),
+                Some((place, kept)) if (kept.named, kept.new) < (named, new) => self.kept.swap_remove(place),
                 _ => return,
             };
         }
-        self.kept.push(Kept { place: at..at + line.len(), shape, new });
+        self.kept.push(Kept { place: at..at + line.len(), shape, new, named });
     }
 
     /// The lines that nothing else looks like.
@@ -163,12 +168,15 @@ impl Outputs {
         let mut kept = std::mem::take(&mut self.kept);
         kept.sort_by_key(|kept| {
             let once = self.words.once(&text[kept.place.clone()]);
-            (Reverse(once + usize::from(self.shapes.0[kept.shape] == 1)), kept.place.start)
+            (Reverse((kept.named, once + usize::from(self.shapes.0[kept.shape] == 1))), kept.place.start)
         });
-        kept.truncate(MOST_FACTS);
+        kept.truncate(MOST_KEPT_FACTS);
         kept.retain(|kept| self.shapes.0[kept.shape] == 1 || self.words.once(&text[kept.place.clone()]) >= 2);
+        let best = kept.iter().take(MOST_FACTS).filter(|kept| kept.named);
+        let best: Vec<usize> = best.map(|kept| kept.place.start).collect();
         kept.sort_by_key(|kept| kept.place.start);
         for kept in kept {
+            let weight = if best.contains(&kept.place.start) { weight } else { WEIGHT_OF_MORE };
             let line = &text[kept.place];
             fact(pool, line, name_at(line).unwrap_or(0), source, weight);
         }

@@ -75,6 +75,25 @@ impl Item {
         self
     }
 
+    /// What is left of it when the parts go whose values a newer statement changes, and those; none if that is not worth
+    /// telling.
+    fn without(&self, new: &Statement) -> Option<(Self, Statement)> {
+        let old = self.statement.as_deref()?;
+        let changed = new.changes(old);
+        let (gone, parts): (Vec<&str>, Vec<&str>) =
+            clauses(&self.text).partition(|part| Statement::of(part).has_any(&changed));
+        if gone.is_empty() || parts.is_empty() {
+            return None;
+        }
+        let text = parts.concat();
+        let text = text.trim().trim_end_matches([',', ';', '、']);
+        let statement = Statement::of(text);
+        let tells = statement.names > 0 || statement.cues.any(Cues::RULE);
+        let mut rest = Self::new(self.section, text.to_owned(), self.weight).saying(statement);
+        (rest.order, rest.message, rest.by_user) = (self.order, self.message, self.by_user);
+        tells.then(|| (rest, Statement::of(&gone.concat())))
+    }
+
     /// How much it matters at the end: what was said last counts a little more, and what was said often.
     pub(super) fn score(&self, now: u64) -> u64 {
         let again = 15 * u64::from(self.hits.min(7) - 1);
@@ -121,17 +140,47 @@ pub(super) struct Pool {
     pub(super) now: u64,
     message: u64,
     next: u64,
+    /// What was said last in this message, and in the one before.
+    asking: String,
+    asked: (u64, String),
 }
 
 impl Pool {
     /// `room`: bytes of each section, about.
     pub(super) fn new(room: usize) -> Self {
-        Self { shelves: Default::default(), room, topics: Topics::default(), now: 0, message: 0, next: 0 }
+        Self {
+            shelves: Default::default(),
+            room,
+            topics: Topics::default(),
+            now: 0,
+            message: 0,
+            next: 0,
+            asking: String::new(),
+            asked: (0, String::new()),
+        }
     }
 
     /// What follows is from another message.
     pub(super) fn next_message(&mut self) {
         self.message += 1;
+        if !self.asking.is_empty() {
+            self.asked = (self.message, std::mem::take(&mut self.asking));
+        }
+    }
+
+    /// A sentence was said, to which the next message may be an answer.
+    pub(super) fn ask(&mut self, sentence: &str) {
+        const LONGEST: usize = 600;
+        if self.asking.len() + sentence.len() <= LONGEST {
+            self.asking.push_str(sentence);
+            self.asking.push('\n');
+        }
+    }
+
+    /// What was said in the message before.
+    pub(super) fn asked(&self) -> Option<&str> {
+        let (message, asked) = &self.asked;
+        (*message == self.message && !asked.is_empty()).then_some(asked)
     }
 
     /// Takes a line, in the place of an equal one and of those that it supersedes.
@@ -146,6 +195,10 @@ impl Pool {
             self.supersede(&statement, item.by_user, u64::MAX);
             item.statement = Some(statement);
         }
+        self.insert(item);
+    }
+
+    fn insert(&mut self, mut item: Item) {
         let shelf = &mut self.shelves[item.section as usize];
         if let Some(id) = shelf.keys.get(&item.key).copied()
             && let Some(old) = shelf.remove(id)
@@ -199,32 +252,80 @@ impl Pool {
         self.supersede(new, by_user, self.message);
     }
 
+    /// Drops what is open, or went wrong, and is over now.
+    pub(super) fn settle(&mut self, new: &Statement) {
+        for section in [Section::Pending, Section::Errors] {
+            let shelf = &mut self.shelves[section as usize];
+            let over = |item: &Item| item.statement.as_deref().is_some_and(|open| new.settles(open));
+            let gone: Vec<u64> =
+                shelf.items.iter().filter(|(_, item)| over(item)).map(|(id, _)| *id).collect();
+            for id in gone {
+                shelf.remove(id);
+            }
+        }
+    }
+
     /// Drops what a new statement makes untrue, and what only that stood for; of one message nothing.
     fn supersede(&mut self, new: &Statement, by_user: bool, except: u64) {
-        let mut lost = Vec::new();
-        let mut untrue = Vec::new();
         let topics = &self.topics;
-        for section in Section::SAID {
-            let shelf = &mut self.shelves[section as usize];
-            let gone = shelf.items.iter().filter(|(_, item)| {
+        let mut gone: Vec<(Section, u64)> = Vec::new();
+        for section in Section::SAID.into_iter().filter(|_| !new.answers) {
+            let items = self.shelves[section as usize].items.iter().filter(|(_, item)| {
                 let Some(old) = item.statement.as_deref() else { return false };
-                let of_user = matches!(section, Section::Constraints | Section::Goal);
-                let firm = section == Section::Goal || of_user && old.cues.any(Cues::RULE);
+                let firm = is_firm(section, old);
                 let open = matches!(section, Section::Pending | Section::Errors);
                 open && new.settles(old)
                     || item.source == 0
                         && item.message != except
                         && (by_user || !firm)
-                        && (new.replaces(old, firm) || new.revalues(old, topics))
+                        && (new.replaces(old, firm)
+                            || new.revalues(old, topics)
+                            || by_user && section != Section::Goal && new.lifts(old, topics))
             });
-            let gone: Vec<u64> = gone.map(|(id, _)| *id).collect();
-            for item in gone.into_iter().filter_map(|id| shelf.remove(id)) {
-                if let Some(old) = item.statement
-                    && section != Section::Errors
-                {
-                    lost.extend(old.lost(new));
-                    untrue.push(old);
+            gone.extend(items.map(|(id, _)| (section, *id)));
+        }
+        // Whoever takes something back means something.
+        if gone.is_empty() && (new.answers || new.cues.any(Cues::TURN)) {
+            gone.extend(self.best_fit(new, by_user, except));
+        }
+        self.drop_untrue(&gone, new, by_user);
+    }
+
+    /// What a statement most likely takes back.
+    fn best_fit(&self, new: &Statement, by_user: bool, except: u64) -> Option<(Section, u64)> {
+        let items =
+            Section::SAID.into_iter().filter(|section| *section != Section::Goal).flat_map(|section| {
+                self.shelves[section as usize].items.iter().map(move |(id, item)| (section, *id, item))
+            });
+        let fits = items.filter_map(|(section, id, item)| {
+            let old = item.statement.as_deref()?;
+            let may = item.source == 0
+                && item.message < except.min(self.message)
+                && (by_user || !is_firm(section, old));
+            let fit = if may { new.fits(old, &self.topics)? } else { return None };
+            Some((fit, item.order, section, id))
+        });
+        fits.max_by_key(|(fit, order, ..)| (*fit, *order)).map(|(_, _, section, id)| (section, id))
+    }
+
+    fn drop_untrue(&mut self, gone: &[(Section, u64)], new: &Statement, by_user: bool) {
+        let mut lost = Vec::new();
+        let mut untrue = Vec::new();
+        for (section, id) in gone {
+            let Some(item) = self.shelves[*section as usize].remove(*id) else { continue };
+            let Some(old) = item.statement.as_deref().filter(|_| *section != Section::Errors) else {
+                continue;
+            };
+            lost.extend(old.lost(new));
+            match item.without(new) {
+                Some((rest, gone)) => {
+                    lost.retain(|value| {
+                        !rest.statement.as_deref().is_some_and(|rest| rest.has_any(&[*value]))
+                    });
+                    untrue.push(Box::new(gone));
+                    self.insert(rest);
                 }
+                None => untrue.extend(item.statement),
             }
         }
         if !lost.is_empty() {
@@ -282,6 +383,29 @@ impl Pool {
         items.sort_by_key(|item| (item.section, item.order));
         items
     }
+}
+
+/// The parts of a sentence, each with the mark that ends it.
+fn clauses(text: &str) -> impl Iterator<Item = &str> {
+    let mut rest = text;
+    std::iter::from_fn(move || {
+        if rest.is_empty() {
+            return None;
+        }
+        let end = rest
+            .match_indices([',', ';', '、', '；'])
+            // Not in a number.
+            .find(|(at, mark)| mark.len() > 1 || rest[at + 1..].starts_with(' '))
+            .map_or(rest.len(), |(at, mark)| at + mark.len());
+        let (part, behind) = rest.split_at(end);
+        rest = behind;
+        Some(part)
+    })
+}
+
+/// Whether only the user can take it back.
+fn is_firm(section: Section, statement: &Statement) -> bool {
+    section == Section::Goal || section == Section::Constraints && statement.cues.any(Cues::RULE)
 }
 
 /// Drops what matters least until the rest has room.

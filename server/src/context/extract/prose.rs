@@ -23,6 +23,8 @@ pub(super) enum Voice {
 /// Characters of a sentence that are kept; of a user's words more.
 const LONGEST: usize = 400;
 const LONGEST_OF_USER: usize = 700;
+/// Characters of what it answers, if it is an answer.
+const LONGEST_QUESTION: usize = 160;
 /// Sentences of the first request that tell the goal.
 const GOAL_SENTENCES: usize = 3;
 
@@ -30,29 +32,55 @@ const GOAL_SENTENCES: usize = 3;
 pub(super) fn take(pool: &mut Pool, text: &str, voice: Voice, goal: bool) -> bool {
     let mut goals = if goal { GOAL_SENTENCES } else { 0 };
     let mut outputs = Outputs::default();
-    let mut announced = None;
+    let by_user = voice != Voice::Assistant;
+    let mut before: Option<(usize, Statement)> = None;
     units(text, |unit| match unit {
         Unit::Sentence(sentence) => {
-            let statement = Statement::of(sentence);
-            // A change is often announced in one sentence and made in the next.
+            let mut statement = Statement::of(sentence);
             let start = sentence.as_ptr().addr() - text.as_ptr().addr();
-            if let Some(before) = announced.take()
-                && !statement.announces()
-            {
-                let whole = Statement::of(&text[before..start + sentence.len()]);
-                pool.change(&whole, voice != Voice::Assistant);
+            let mut told = None;
+            match &before {
+                // A change is often announced in one sentence and made in the next.
+                Some((begin, first)) if first.leads_to(&statement, sentence) => {
+                    pool.change(&Statement::of(&text[*begin..start + sentence.len()]), by_user);
+                }
+                Some((begin, first)) if first.is_over_by(&statement) => {
+                    pool.settle(&Statement::of(&text[*begin..start + sentence.len()]));
+                }
+                Some(_) => {}
+                // And an answer is about what was asked.
+                None if voice == Voice::User && statement.is_terse(text.trim()) => {
+                    if let Some(asked) = pool.asked() {
+                        let mut whole = Statement::of(&format!("{asked}{sentence}"));
+                        let asked = asked
+                            .lines()
+                            .rfind(|line| is_question(line))
+                            .or(asked.lines().next())
+                            .unwrap_or_default();
+                        let asked = clean(asked, LONGEST_QUESTION, 0);
+                        whole.cues = whole.cues | Cues::CHANGE;
+                        whole.answers = true;
+                        told = Some(format!("{} [re: {asked}]", clean(sentence, LONGEST_OF_USER, 0)));
+                        pool.change(&whole, true);
+                        statement.cues = statement.cues | Cues::CHANGE;
+                    }
+                }
+                None => {}
             }
-            announced = statement.announces().then_some(start);
-            let text = sentence;
-            let Some((mut section, mut weight)) = judge(text, &statement, voice) else { return };
-            let is_rule = statement.cues.any(Cues::RULE) && goals < GOAL_SENTENCES;
-            if goals > 0 && !is_rule && section != Section::Pending {
-                (section, weight) = (Section::Goal, 900);
-                goals -= 1;
+            let judged = judge(sentence, &statement, voice);
+            if let Some((mut section, mut weight)) = judged {
+                let is_rule = statement.cues.any(Cues::RULE) && goals < GOAL_SENTENCES;
+                if goals > 0 && !is_rule && section != Section::Pending {
+                    (section, weight) = (Section::Goal, 900);
+                    goals -= 1;
+                }
+                let mut item = said(pool, section, sentence, weight, voice, &statement);
+                item.by_user = by_user;
+                item.text = told.unwrap_or(item.text);
+                pool.add(item.saying(statement.clone()));
             }
-            let mut item = said(pool, section, text, weight, voice, &statement);
-            item.by_user = voice != Voice::Assistant;
-            pool.add(item.saying(statement));
+            pool.ask(sentence);
+            before = Some((start, statement));
         }
         Unit::Code(line) => {
             let start = line.as_ptr().addr() - text.as_ptr().addr();

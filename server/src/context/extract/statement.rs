@@ -1,43 +1,49 @@
-//! What a sentence speaks about and what it says of it, and from that whether one sentence takes the place of another:
-//! the same subject with another value, a change that is announced, something open that is done.
+//! What a sentence speaks about and what it says of it: words, names, values with what they count.
 //!
-//! Words are compared by hashes of their first letters, which is stemming enough for English; kanji by pairs.
+//! Words are compared by hashes of their stems; kanji by pairs.
 
 use std::ops::Range;
 
 use super::cues::Cues;
 use super::scan::{Kind, tokens};
-use super::topics::Topics;
-use super::words::{is_small, is_small_run};
+use super::words::{is_small, is_small_run, stem};
 
 /// A sentence, taken apart. Words and values are hashes, sorted.
 #[derive(Debug, Clone, Default)]
 pub(super) struct Statement {
     pub(super) cues: Cues,
     /// What it speaks about.
-    words: Vec<u32>,
+    pub(super) words: Vec<u32>,
     /// Names of things: they are words too, but what is said rather than what it is said of.
-    proper: Vec<u32>,
+    pub(super) proper: Vec<u32>,
     /// Numbers, ids, paths and quotations.
-    values: Vec<u32>,
+    pub(super) values: Vec<u32>,
     /// Of the values those that are unlikely to mean something else elsewhere.
-    rare: Vec<u32>,
+    pub(super) rare: Vec<u32>,
     /// Of those the ids.
-    codes: Vec<u32>,
+    pub(super) codes: Vec<u32>,
     /// In Japanese, how many of the words stand before the first は: what it is about.
-    topic: usize,
+    pub(super) topic: usize,
+    /// Those words, if they are of more than one name: the port of a service, not only the service.
+    pub(super) subject: Vec<u32>,
+    /// It answers what was asked, so its numbers count what was spoken of.
+    pub(super) answers: bool,
     /// The words of the clauses that have values in them, and names; if none has, all of them.
-    core: Vec<u32>,
+    pub(super) core: Vec<u32>,
+    /// If several clauses have values, each of them by itself.
+    pub(super) facets: Vec<Facet>,
     /// What it says is no longer so: what follows "instead of", what stands before ではなく.
-    rejected: Vec<u32>,
+    pub(super) rejected: Vec<u32>,
     /// The words right after numbers: rows, seconds.
-    units: Vec<u32>,
+    pub(super) units: Vec<u32>,
     /// The words right before numbers: port, limit.
-    near: Vec<u32>,
+    pub(super) near: Vec<u32>,
+    /// What sort of value each of them is, and the value: numbers by what they count, ids by how they look.
+    pub(super) sorts: Vec<(u32, u32)>,
     /// The kinds of values there are, as bits.
-    kinds: u8,
+    pub(super) kinds: u8,
     /// One bit for each word, name and value, so that most pairs are told apart at once.
-    bits: u64,
+    pub(super) bits: u64,
     /// How many ids, names, paths and addresses there are.
     pub(super) names: u32,
     /// How many numbers.
@@ -48,13 +54,15 @@ pub(super) struct Statement {
 const NUMBER: u8 = 1;
 /// More of them say no more.
 const MOST: usize = 48;
-/// Letters of a word that count.
-const STEM: usize = 6;
+/// So many words are something to be said.
+const FEW_WORDS: usize = 3;
 
 impl Statement {
     pub(super) fn of(text: &str) -> Self {
         let mut found = Self { cues: Cues::of(text), ..Self::default() };
         let mut number = 0..0;
+        let mut after_month = false;
+        let mut first_clause = 0;
         let rejections = Rejections::of(text, found.cues);
         let mut clause = Clause::default();
         let mut end = 0;
@@ -68,8 +76,12 @@ impl Statement {
             // A date is one value.
             if kind == Kind::Number && number.end > 0 && is_date(&text[number.end..range.start]) {
                 found.values.pop();
+                found.sorts.pop();
                 number.end = range.end;
-                found.values.push(hash(&text[number.clone()]));
+                let date = hash(&text[number.clone()]);
+                found.values.push(date);
+                found.sorts.push((hash("month"), date));
+                end = range.end;
                 return;
             }
             if kind == Kind::Number {
@@ -77,11 +89,15 @@ impl Statement {
             }
             if found.topic == 0 && about.is_some_and(|about| range.start > about) {
                 found.topic = found.words.len();
+                if text[..about.unwrap_or_default()].contains('の') {
+                    found.subject = found.words.clone();
+                }
             }
             if text.get(end..range.start).is_some_and(|gap| gap.contains(CLAUSE_MARKS))
                 || kind == Kind::Word && is_joint(&text[range.clone()])
             {
                 clause.close(&mut found);
+                first_clause = if first_clause == 0 { found.words.len() } else { first_clause };
             }
             if number.end > 0 && number.end == end && matches!(kind, Kind::Word | Kind::Run) {
                 found.unit(&text[number.end..range.end]);
@@ -94,7 +110,13 @@ impl Statement {
             let is_name = foreign || capital.is_some_and(|at| range.start + at > 0);
             let before = (found.words.len(), found.proper.len(), found.values.len());
             let is_rejected = rejections.reject(&range);
-            found.take(kind, &text[range], is_name);
+            // Next Tuesday and April 4 are dates, whatever the month is.
+            let month = kind == Kind::Word && is_month(&text[range.clone()]);
+            found.take(kind, &text[range], is_name && !month);
+            if kind == Kind::Number && std::mem::take(&mut after_month) {
+                found.count(hash("month"));
+            }
+            after_month = month;
             if is_rejected {
                 let Self { words, proper, values, rejected, .. } = &mut found;
                 rejected
@@ -102,11 +124,19 @@ impl Statement {
             }
         });
         clause.close(&mut found);
-        if found.core.is_empty() {
-            found.core.clone_from(&found.words);
+        if found.core.len() == found.facets.first().map_or(0, |facet| facet.words.len()) {
+            found.facets.clear();
         }
-        let Self { words, proper, values, rare, codes, core, rejected, units, near, .. } = &mut found;
-        for list in [words, proper, values, rare, codes, core, rejected, units, near] {
+        if found.core.is_empty() {
+            // What follows a first clause that says something is only why.
+            let end = if first_clause >= FEW_WORDS { first_clause } else { found.words.len() };
+            found.core.extend_from_slice(&found.words[..end]);
+        }
+        found.sorts.sort_unstable();
+        found.sorts.dedup();
+        let Self { words, proper, values, rare, codes, core, rejected, units, near, subject, .. } =
+            &mut found;
+        for list in [words, proper, values, rare, codes, core, rejected, units, near, subject] {
             list.sort_unstable();
             list.dedup();
         }
@@ -130,6 +160,10 @@ impl Statement {
                 self.numbers += 1;
                 let digits = token.trim_end_matches(|c: char| c.is_ascii_alphabetic() || c == '%');
                 self.values.push(hash(digits));
+                self.sorts.push((NO_UNIT, hash(digits)));
+                if digits.len() < token.len() {
+                    self.count(hash(&token[digits.len()..]));
+                }
                 if digits.len() >= 4 {
                     self.rare.push(hash(digits));
                 }
@@ -142,12 +176,13 @@ impl Statement {
                 }
                 self.names += 1;
                 self.values.push(hash(token));
+                self.sorts.push((sort(kind, token), hash(token)));
                 self.rare.push(hash(token));
                 self.near.extend(self.words.last());
             }
             Kind::Name => {
                 self.names += 1;
-                self.proper.push(hash(token));
+                self.words.push(hash(token));
             }
             Kind::Quoted => {
                 self.values.push(hash(token));
@@ -163,24 +198,29 @@ impl Statement {
         let word = text.trim_start();
         let first = word.chars().next().unwrap_or_default();
         if first.is_ascii() {
-            let is_month = MONTHS.iter().any(|month| word.len() >= 3 && word.get(..3) == Some(*month));
-            let stem = &word[..word.floor_char_boundary(STEM)];
-            self.units.push(if is_month {
-                hash("month")
-            } else {
-                hash(&stem.trim_end_matches('s').to_lowercase())
-            });
+            if is_month(word) {
+                self.count(hash("month"));
+            } else if !is_small(word) {
+                self.count(stem(word));
+            }
         } else if text.len() == word.len() {
-            self.units.push(hash(&word[..first.len_utf8()]));
+            self.count(hash(&word[..first.len_utf8()]));
+        }
+    }
+
+    /// The last number counts these.
+    fn count(&mut self, unit: u32) {
+        self.units.push(unit);
+        if let Some(last) = self.sorts.last_mut().filter(|(sort, _)| *sort == NO_UNIT) {
+            last.0 = unit;
         }
     }
 
     fn word(&mut self, token: &str, proper: bool) {
         for part in token.split(['-', '/', '.', '_', ':']).filter(|part| part.len() >= 2) {
             if !is_small(part) {
-                let stem = &part[..part.floor_char_boundary(STEM)];
                 let list = if proper { &mut self.proper } else { &mut self.words };
-                list.push(hash(&stem.trim_end_matches('s').to_lowercase()));
+                list.push(stem(part));
             }
         }
     }
@@ -188,7 +228,14 @@ impl Statement {
     fn run(&mut self, run: &str) {
         let first = run.chars().next().unwrap_or_default();
         if !('\u{3400}'..='\u{9fff}').contains(&first) {
-            if run.chars().count() >= 2 {
+            // Long ones are often put together, and are spoken of by one half.
+            const LONG: usize = 6;
+            const HALF: usize = 4;
+            let count = run.chars().count();
+            if count >= LONG {
+                let end = run.char_indices().nth(HALF).map_or(run.len(), |(at, _)| at);
+                self.words.extend([hash(&run[..end]), hash(&run[end..])]);
+            } else if count >= 2 {
                 self.words.push(hash(run));
             }
             return;
@@ -211,166 +258,58 @@ impl Statement {
         u32::try_from(self.proper.len()).unwrap_or(u32::MAX)
     }
 
-    /// Whether it may say what the next sentence is about: it has no value of its own.
-    pub(super) fn announces(&self) -> bool {
-        self.values.is_empty() && self.weight() > 0
+    /// Whether it says what the next sentence of a message is about: it has no value of its own, or that one takes
+    /// something back, or has little to say by itself.
+    pub(super) fn leads_to(&self, next: &Self, text: &str) -> bool {
+        const BACK: [&str; 16] = [
+            "it ",
+            "it's",
+            "its ",
+            "that ",
+            "this ",
+            "they ",
+            "those ",
+            "these ",
+            "so ",
+            "then ",
+            "both ",
+            "それ",
+            "これ",
+            "そちら",
+            "そこ",
+            "今は",
+        ];
+        let refers = || {
+            BACK.iter()
+                .any(|word| text.get(..word.len()).is_some_and(|start| start.eq_ignore_ascii_case(word)))
+        };
+        let says = next.values.len() + next.proper.len() > 0;
+        let announces = self.values.is_empty() && self.weight() > 0;
+        let changes = next.cues.any(Cues::CHANGE) && next.words.len() <= 2 * FEW_WORDS;
+        announces && (says || changes) || says && next.words.len() <= 2 && refers()
+    }
+
+    /// Whether it names what the next sentence of a message says is over.
+    pub(super) fn is_over_by(&self, next: &Self) -> bool {
+        next.cues.any(Cues::DONE) && !self.codes.is_empty() && next.codes.is_empty()
+    }
+
+    /// Whether it is an answer that says nothing of what it answers.
+    pub(super) fn is_terse(&self, text: &str) -> bool {
+        const LONGEST: usize = 60;
+        const WORDS: usize = 2;
+        let says = self.values.len() + self.proper.len() > 0 || self.cues.any(Cues::WISH | Cues::CHANGE);
+        let words = self.words.len() - self.words.iter().filter(|word| self.units.contains(word)).count();
+        says && words <= WORDS
+            && self.topic == 0
+            && self.weight() > 0
+            && text.len() <= LONGEST
+            && self.names <= 1
     }
 
     /// How many words it has that say something.
     pub(super) fn weight(&self) -> usize {
         self.words.len() + self.proper.len() + self.values.len()
-    }
-
-    /// Whether an older statement no longer holds, now that this one was made. `firm` is a rule of the user's, which
-    /// goes only if this one is clearly about the same.
-    pub(super) fn replaces(&self, old: &Self, firm: bool) -> bool {
-        if self.bits & old.bits == 0 {
-            return false;
-        }
-        let shared = common(&old.words, &self.words);
-        // Nearly all pairs end here.
-        if shared == 0 && !self.cues.any(Cues::CHANGE) {
-            return false;
-        }
-        let same_values = common(&self.values, &old.values);
-        let same_names = common(&self.proper, &old.proper);
-        let gone = old.values.len() > same_values || old.proper.len() > same_names;
-        let come = self.values.len() > same_values || self.proper.len() > same_names;
-        // The words without the units, which say nothing of what they count.
-        let counted = |words: &[u32]| words.len() - common(words, &self.units);
-        let (least, about) = (
-            counted(&self.core).min(counted(&old.core)),
-            common(&old.core, &self.core) - both_units(self, old),
-        );
-        let same_unit = gone && come && common(&self.units, &old.units) > 0;
-        let counts_again = same_unit && about * 2 >= least && (about >= 2 || least <= 1 && about == 1);
-        if self.cues.any(Cues::CHANGE) {
-            let subject = old.core.len();
-            let core = common(&old.core, &self.words);
-            let alike = core * 10 >= subject * 7
-                && (core >= 2 || core == 1 && self.words.len() <= 3 && (gone || come));
-            let named = same_values + same_names > 0
-                && shared > 0
-                && shared * 10 >= old.words.len() * if firm { 6 } else { 4 };
-            let is_near = |near: &[u32], words: &[u32]| !near.is_empty() && common(near, words) == near.len();
-            let same_kind = self.kinds & old.kinds != 0;
-            let changed = gone
-                && come
-                && same_kind
-                && is_near(&self.near, &old.words)
-                && is_near(&old.near, &self.words);
-            // Another name in the place of a name: Dublin instead of Frankfurt.
-            let renamed = !old.proper.is_empty()
-                && self.proper.len() > same_names
-                && old.values.is_empty()
-                && about >= 2
-                && about * 10 >= least * if firm { 8 } else { 5 };
-            let bare = old.values.is_empty() && old.proper.is_empty();
-            // What is said of one value is not changed by a sentence that has none, unless it takes it back.
-            let alike = alike && (bare || come || self.cues.any(Cues::VOID | Cues::MOVED));
-            // 担当は…です: what is said of it is one word, and a change gives it another.
-            let one_word = bare
-                && old.topic > 0
-                && old.words.len() == old.topic + 1
-                && self.topic == old.topic
-                && shared == old.topic;
-            let whole = self.cues.any(Cues::VOID) || self.cues.any(Cues::MOVED) && self.words.is_empty();
-            let taken_back = whole && common(&self.rare, &old.rare) > 0;
-            let changed = changed && shared * 2 >= old.words.len().min(self.words.len());
-            let dropped = common(&self.rejected, &old.words);
-            let rejects = dropped + common(&self.rejected, &old.proper) + common(&self.rejected, &old.values)
-                > 0
-                && shared > dropped
-                && (!firm || shared * 10 >= old.core.len() * 4);
-            // The old value itself is named, and another of its kind.
-            let corrects = come && same_kind && common(&self.values, &old.rare) > 0;
-            return alike
-                || rejects
-                || corrects
-                || named
-                || one_word
-                || taken_back
-                || changed
-                || renamed
-                || counts_again;
-        }
-        // The same said of the same thing with another value. Two values that both differ are of another thing.
-        let one = |values: usize, names: usize| values + names == 1;
-        let one_each = one(self.values.len(), self.proper.len()) && one(old.values.len(), old.proper.len());
-        let all = self.words.len() + old.words.len() - shared;
-        let again = gone && come && (same_values > 0 || one_each) && shared > 0 && shared * 10 >= all * 8;
-        again || counts_again && (self.values.len() == 1 || same_values > 0)
-    }
-
-    /// Whether this one speaks about what an older one speaks about, and puts a value in the place of its value.
-    pub(super) fn revalues(&self, old: &Self, topics: &Topics) -> bool {
-        let different = |one: &[u32], other: &[u32]| {
-            let same = common(one, other);
-            one.len() > same && other.len() > same
-        };
-        let plain_numbers = |this: &Self| this.numbers as usize > this.units.len();
-        let numbers = common(&self.units, &old.units) > 0 || plain_numbers(self) && plain_numbers(old);
-        let kinds = self.kinds & old.kinds;
-        let values =
-            (kinds & NUMBER != 0 && numbers || kinds & !NUMBER != 0) && different(&self.values, &old.values);
-        if !values && !different(&self.proper, &old.proper) {
-            return false;
-        }
-        let tells = |words: &[u32]| -> u32 {
-            let words = words.iter().filter(|word| self.units.binary_search(word).is_err());
-            words.map(|word| topics.tenths(*word)).sum()
-        };
-        let shared: Vec<u32> =
-            old.core.iter().copied().filter(|word| self.words.binary_search(word).is_ok()).collect();
-        let shared = tells(&shared);
-        let least = tells(&self.core).min(tells(&old.core));
-        let enough = if self.cues.any(Cues::CHANGE) { (10, 4) } else { (20, 6) };
-        shared >= enough.0 && shared * 10 >= least * enough.1
-    }
-
-    /// What it is about.
-    pub(super) fn words(&self) -> &[u32] {
-        &self.words
-    }
-
-    /// Whether a third statement only repeats what this one said before a newer one took its place.
-    pub(super) fn is_echoed_by(&self, other: &Self, newer: &Self) -> bool {
-        let lost = |list: &[u32], new: &[u32], other: &[u32]| {
-            list.iter().any(|value| new.binary_search(value).is_err() && other.binary_search(value).is_ok())
-        };
-        let value = lost(&self.values, &newer.values, &other.values);
-        let name = lost(&self.proper, &newer.proper, &other.proper);
-        let shared = common(&self.words, &other.words);
-        (value || name) && shared >= 2 || value && shared >= 1 && common(&self.units, &other.units) > 0
-    }
-
-    /// Whether this one says that something open, or an error, is over.
-    pub(super) fn settles(&self, open: &Self) -> bool {
-        let done = self.cues.any(Cues::DONE);
-        if !(done || self.cues.any(Cues::MADE)) || self.cues.any(Cues::STILL) || self.bits & open.bits == 0 {
-            return false;
-        }
-        let shared = common(&self.words, &open.words);
-        let all = open.words.len();
-        if !done {
-            return shared > 0
-                && shared * 10 >= all * 7
-                && common(&self.values, &open.values) == open.values.len();
-        }
-        shared >= 2 && shared * 2 >= all
-            || shared >= 3 && shared * 10 >= all * 4
-            || shared == 1 && all == 1 && self.words.len() <= 3
-            || common(&self.codes, &open.codes) > 0
-    }
-
-    /// The values of this statement that another does not have, where they are unlikely to mean something else.
-    pub(super) fn lost(&self, newer: &Self) -> Vec<u32> {
-        self.rare.iter().copied().filter(|value| newer.values.binary_search(value).is_err()).collect()
-    }
-
-    /// Whether one of these values is in it.
-    pub(super) fn has_any(&self, values: &[u32]) -> bool {
-        values.iter().any(|value| self.values.binary_search(value).is_ok())
     }
 }
 
@@ -384,7 +323,9 @@ struct Rejections {
 
 impl Rejections {
     fn of(text: &str, cues: Cues) -> Self {
-        const BEHIND: [&str; 8] = [
+        const BEHIND: [&str; 10] = [
+            "Not ",
+            "from ",
             "instead of ",
             "rather than ",
             " not ",
@@ -412,12 +353,20 @@ impl Rejections {
     }
 }
 
+/// A clause with values: what it speaks about, and what sorts of values there are. Both are sorted.
+#[derive(Debug, Clone, Default)]
+pub(super) struct Facet {
+    pub(super) words: Vec<u32>,
+    pub(super) sorts: Vec<(u32, u32)>,
+}
+
 /// A part of a sentence.
 #[derive(Debug, Default)]
 struct Clause {
     /// How many words and values there were before it.
     words: usize,
     values: usize,
+    sorts: usize,
 }
 
 impl Clause {
@@ -425,9 +374,16 @@ impl Clause {
     fn close(&mut self, found: &mut Statement) {
         let values = found.values.len() + found.proper.len();
         if values > self.values {
-            found.core.extend_from_slice(&found.words[self.words..]);
+            let words = &found.words[self.words..];
+            found.core.extend_from_slice(words);
+            if let Some(sorts) = found.sorts.get(self.sorts..).filter(|sorts| !sorts.is_empty()) {
+                let mut facet = Facet { words: words.to_vec(), sorts: sorts.to_vec() };
+                facet.words.sort_unstable();
+                facet.sorts.sort_unstable();
+                found.facets.push(facet);
+            }
         }
-        *self = Self { words: found.words.len(), values };
+        *self = Self { words: found.words.len(), values, sorts: found.sorts.len() };
     }
 }
 
@@ -440,32 +396,42 @@ fn is_joint(word: &str) -> bool {
         .contains(&word)
 }
 
+/// Of numbers that count nothing.
+pub(super) const NO_UNIT: u32 = 0;
+
+/// What an id looks like: runs of letters and of digits are all the same, what stands between them is not.
+fn sort(kind: Kind, token: &str) -> u32 {
+    match kind {
+        Kind::Path => return 1,
+        Kind::Url => return 2,
+        _ => {}
+    }
+    let mut shape = 0x811c_9dc5_u32;
+    let mut last = 0;
+    for part in token.split_inclusive(|c: char| !c.is_ascii_alphanumeric()) {
+        let letters = part.bytes().any(|byte| byte.is_ascii_alphabetic());
+        let mark = part.bytes().last().filter(|byte| !byte.is_ascii_alphanumeric()).unwrap_or_default();
+        let class = u32::from(letters) << 8 | u32::from(mark);
+        if class != last || mark == 0 {
+            shape = (shape ^ class).wrapping_mul(0x0100_0193);
+        }
+        last = class;
+    }
+    shape
+}
+
+fn is_month(word: &str) -> bool {
+    MONTHS.iter().any(|month| word.get(..3) == Some(*month))
+        && (word.len() == 3 || LONG_MONTHS.contains(&&word[3..]))
+}
+
 const MONTHS: [&str; 12] =
     ["Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec"];
-
-/// How many units both count in.
-fn both_units(one: &Statement, other: &Statement) -> usize {
-    let in_both = one
-        .units
-        .iter()
-        .filter(|unit| one.core.binary_search(unit).is_ok() && other.core.binary_search(unit).is_ok());
-    in_both.count()
-}
+const LONG_MONTHS: [&str; 10] = ["uary", "ruary", "ch", "il", "e", "y", "ust", "tember", "ober", "ember"];
 
 /// Whether what stands between two numbers makes them one date.
 fn is_date(between: &str) -> bool {
     matches!(between, "年" | "月")
-}
-
-/// How many are in both; both are sorted.
-fn common(one: &[u32], other: &[u32]) -> usize {
-    let (mut at, mut behind, mut count) = (0, 0, 0);
-    while let (Some(first), Some(second)) = (one.get(at), other.get(behind)) {
-        count += usize::from(first == second);
-        at += usize::from(first <= second);
-        behind += usize::from(second <= first);
-    }
-    count
 }
 
 /// FNV-1a: the same in every run, so that the same history gives the same summary.

@@ -13,6 +13,46 @@ pub(super) fn is_small(word: &str) -> bool {
     SMALL.contains(&*lower)
 }
 
+/// The hash of what a word has in common with its other forms: log, logs, logging and logged are one.
+pub(super) fn stem(word: &str) -> u32 {
+    const LONGEST: usize = 24;
+    /// Letters that count.
+    const STEM: usize = 6;
+    let bytes = word.as_bytes();
+    let mut lower = [0; LONGEST];
+    let length = bytes.len().min(LONGEST);
+    lower[..length].copy_from_slice(&bytes[..length]);
+    lower.make_ascii_lowercase();
+    let mut stem = &lower[..length];
+    let cut = |stem: &mut &[u8], ending: &str, least: usize| {
+        let shorter = stem.strip_suffix(ending.as_bytes()).filter(|shorter| shorter.len() >= least);
+        if let Some(shorter) = shorter {
+            *stem = &stem[..shorter.len()];
+        }
+        shorter.is_some()
+    };
+    if bytes.len() <= LONGEST && word.is_ascii() {
+        let _ = cut(&mut stem, "'s", 2);
+        if !stem.ends_with(b"ss") {
+            let _ = cut(&mut stem, "s", 3);
+        }
+        let _ = cut(&mut stem, "ing", 3) || cut(&mut stem, "ed", 3) || cut(&mut stem, "ie", 3);
+        let vowel = stem.len() > 1 && b"aeiou".contains(&stem[stem.len() - 2]);
+        let _ = cut(&mut stem, "e", 3) || !vowel && cut(&mut stem, "y", 3) || cut(&mut stem, "i", 3);
+        if let [.., one, two] = stem
+            && one == two
+            && stem.len() > 3
+        {
+            stem = &stem[..stem.len() - 1];
+        }
+    }
+    let stem = &stem[..stem.len().min(STEM)];
+    let long = stem.iter().fold(0xcbf2_9ce4_8422_2325_u64, |hash, byte| {
+        (hash ^ u64::from(*byte)).wrapping_mul(0x0100_0000_01b3)
+    });
+    (long ^ long >> 32) as u32
+}
+
 /// The same of a kanji or a pair of them.
 pub(super) fn is_small_run(run: &str) -> bool {
     SMALL_RUNS.contains(run.as_bytes())
@@ -55,7 +95,7 @@ const SMALL_KANJI: &str = "\
     変更 必要 今後 以降 場合 使用 利用 対応 確認 修正 追加 設定 作業 実装 処理 以前 今回 \
     最初 最後 現在 決定 採用 方針 代替 絶対 必須 禁止 完了 お願 今 後 前 方 件 時 使 \
     行 出 見 変 新 旧 進 番 秒 分 日 月 年 回 私 事 者 中 上 下 内 外 間 残 作成 \
-    作 等 用 的";
+    作 等 用 的 願 致";
 
 /// Of files that agents work on.
 const FILE_ENDINGS: &str = "\
@@ -69,6 +109,25 @@ const FILE_ENDINGS: &str = "\
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn forms_of_a_word_have_one_stem() {
+        for (one, other) in [
+            ("log", "Logging"),
+            ("rotate", "rotated"),
+            ("rotate", "rotating"),
+            ("retry", "retries"),
+            ("deploy", "deployment"),
+            ("ship", "shipped"),
+            ("limit", "limits"),
+            ("bundle", "bundling"),
+        ] {
+            assert_eq!(stem(one), stem(other), "{one} {other}");
+        }
+        for (one, other) in [("port", "part"), ("row", "rows9"), ("test", "text"), ("class", "clas")] {
+            assert_ne!(stem(one), stem(other), "{one} {other}");
+        }
+    }
 
     #[test]
     fn words_are_found_in_any_case() {
