@@ -46,6 +46,10 @@ impl Cues {
     /// The assistant agrees to what it was told.
     pub(super) const AGREED: Self = Self(1 << 14);
 
+    /// Something is not what it was. It says so of much that nobody needs to know, so it makes nothing important.
+    pub(super) const SHIFT: Self = Self(1 << 19);
+    /// What says that something changed.
+    pub(super) const CHANGED: Self = Self(Self::CHANGE.0 | Self::SHIFT.0);
     /// Somebody takes back what was said.
     pub(super) const TURN: Self = Self(1 << 17);
     /// Something is allowed, or allowed again.
@@ -156,11 +160,7 @@ const WORDS: &[(Cues, &str)] = &[
          moved, got moved, was moved, became, becomes, take back, earlier i said, i said, previously, used to be, \
          no more, reversed, revised, revise, amend*, rotated, reassigned, swapped, swap, never mind, nevermind, no need, not needed, hold off, after all, new plan, turned out, \
          stop using, stopped using, retire*, retiring, sunset, i meant, i misspoke, my mistake, mistaken, mix-up, mixed up, typo, \
-         update on, update from, news, latest, from here on, these days, as of today, starting today, under the new, new terms, new \
-         policy, rebuilt, taken over, takes over, took over, gone on leave, out of date, misread, sorry, wrong about, wrong place, to \
-         answer your, off the table, so far as, go down to, go up to, goes from, went from, from then on, upgraded, is over, back up to, \
-         raise, lower, ^not, has cut, have cut, was cut, were cut, cut to, cut down, cut from, went up, went down, dropped to, rises to, rose to, \
-         grew to, shrank to, doubled, halved, tightened, loosened, shortened, slipped, slips to, trimmed to, capped at, just set, have set, i set, set it to, increase*, decrease*, reduce*, not what we, has gone, unmute*, unfreez*, resume*, fix to my, as of, effective, going forward, different, other than, overruled, pivot*, \
+         update on, update from, news, latest, as of, effective, going forward, different, other than, overruled, pivot*, \
          pushed back, moved up, brought forward, settled on, ended up, make it, make that, let's do, final, final:, \
          代わりに, かわりに, 替わりに, ではなく, じゃなく, でなく, やめて, やめま, やめる, やめた, 止めて, 止めま, 取りやめ, \
          に変更, へ変更, 変更になり, 変更となり, 変更します, 変更して, 変更しま, 変更があ, 変わりま, 変わった, 変えて, 変えま, \
@@ -168,9 +168,18 @@ const WORDS: &[(Cues, &str)] = &[
          修正します。, やはり, やっぱり, 改めて, 見直, 置き換え, 差し替え, 移行しま, に移行, へ移行, 移動しま, に移動, に移しま, \
          に移り, 無効, 古い, 旧, 前言, やっぱ, 今度は, 新たに, 最新, 最終, 改め, 却下, 見送, 差し替え, にしよう, 言い間違, 勘違い, 更新, 切り替わ, 変わり, 移す, \
          移し, 直近, さっきの, 先ほどの, 以前の, 間違い, 誤り, 中止, 延期, 延び, 延長, 早まり, 前倒し, 繰り上げ, 引き上げ, 引き下げ, 増や, 減ら, 上げて, 下げて, \
-         になりました, となりました, にします, 取り下げ, 取下げ, 今は, 今日から, 本日から, 次回から, になって, となって, でした, だったよう, \
+         になりました, となりました, にします",
+    ),
+    (
+        Cues::SHIFT,
+        "from here on, these days, as of today, starting today, under the new, new terms, new \
+         policy, rebuilt, taken over, takes over, took over, gone on leave, out of date, misread, sorry, wrong about, wrong place, to \
+         answer your, off the table, go down to, go up to, goes from, went from, from then on, upgraded, is over, back up to, \
+         raise, lower, ^not, has cut, have cut, was cut, were cut, cut to, cut down, cut from, went up, went down, dropped to, rises to, rose to, \
+         grew to, shrank to, doubled, halved, tightened, loosened, shortened, slipped, slips to, trimmed to, capped at, just set, have set, i set, set it to, increase*, decrease*, reduce*, not what we, has gone, unmute*, unfreez*, resume*, fix to my, \
+         取り下げ, 取下げ, 今は, 今日から, 本日から, 次回から, になって, となって, でした, だったよう, \
          実際には, 実際は, 正しくは, 作り直, 新しく, 続報, 撤去, 解除, 解禁, 再開, 緩和, 替わ, 代わって, 交代, 統一, 話し直, し直し, 終わったので, 済んだので, 改訂, 改定, にしておき, \
-         移設, 引っ越, 異動, から→",
+         移設, 引っ越, 異動",
     ),
     (
         Cues::TURN,

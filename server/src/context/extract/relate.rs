@@ -31,7 +31,7 @@ impl Statement {
         }
         let shared = common(&old.words, &self.words);
         // Nearly all pairs end here.
-        if shared == 0 && !self.cues.any(Cues::CHANGE) {
+        if shared == 0 && !self.cues.any(Cues::CHANGED) {
             return false;
         }
         let same_values = common(&self.values, &old.values);
@@ -52,10 +52,10 @@ impl Statement {
         // Each has a word of its own: the soft limit, the hard limit.
         let contrast = rest(&self.core, &old.words) > 0 && rest(&old.core, &self.words) > 0;
         let counts_again = same_unit
-            && (!contrast || self.cues.any(Cues::CHANGE))
+            && (!contrast || self.cues.any(Cues::CHANGED))
             && about * 2 >= least
             && (about >= 2 || least <= 1 && about == 1);
-        if self.cues.any(Cues::CHANGE) {
+        if self.cues.any(Cues::CHANGED) {
             let subject = old.core.len();
             let core = common(&old.core, &self.words);
             let alike = core * 10 >= subject * 7
@@ -125,7 +125,7 @@ impl Statement {
             return false;
         }
         let Overlap { shared, old_only, new_only } = self.overlap(old, topics);
-        if self.cues.any(Cues::CHANGE) {
+        if self.cues.any(Cues::CHANGED) {
             let covers = |rest: u32, least: u32| shared * 10 >= (shared + rest) * least;
             return shared >= 10
                 && if puts == Puts::Same {
@@ -159,9 +159,9 @@ impl Statement {
 
     /// Whether a rule is lifted by this one.
     pub(super) fn lifts(&self, rule: &Self, topics: &Topics) -> bool {
-        let allows = self.cues.any(Cues::ALLOW)
-            && !self.cues.any(Cues::RULE)
-            && rule.cues.any(Cues::RULE | Cues::WISH);
+        // "You can use at most 300 MB" allows nothing.
+        let allows =
+            self.cues.any(Cues::ALLOW) && self.numbers == 0 && rule.cues.any(Cues::RULE | Cues::WISH);
         if !allows && !self.cues.any(Cues::VOID) || self.bits & rule.bits == 0 {
             return false;
         }

@@ -285,7 +285,7 @@ impl Statement {
         };
         let says = next.values.len() + next.proper.len() > 0;
         let announces = self.values.is_empty() && self.weight() > 0;
-        let changes = next.cues.any(Cues::CHANGE) && next.words.len() <= 2 * FEW_WORDS;
+        let changes = next.cues.any(Cues::CHANGED) && next.words.len() <= 2 * FEW_WORDS;
         announces && (says || changes) || says && next.words.len() <= 2 && refers()
     }
 
@@ -298,7 +298,7 @@ impl Statement {
     pub(super) fn is_terse(&self, text: &str) -> bool {
         const LONGEST: usize = 60;
         const WORDS: usize = 2;
-        let says = self.values.len() + self.proper.len() > 0 || self.cues.any(Cues::WISH | Cues::CHANGE);
+        let says = self.values.len() + self.proper.len() > 0 || self.cues.any(Cues::WISH | Cues::CHANGED);
         let words = self.words.len() - self.words.iter().filter(|word| self.units.contains(word)).count();
         says && words <= WORDS
             && self.topic == 0
@@ -337,7 +337,7 @@ impl Rejections {
         ];
         const BEFORE: [&str; 9] =
             ["ではなく", "じゃなく", "でなく", "をやめ", "はやめ", "の代わり", "に代わ", "は廃止", "から"];
-        if !cues.any(Cues::CHANGE) {
+        if !cues.any(Cues::CHANGED) {
             return Self::default();
         }
         let ends = |word: &&str| text.find(*word).map(|at| at + word.len());

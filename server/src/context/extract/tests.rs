@@ -124,6 +124,34 @@ fn the_newer_statement_takes_the_place_of_the_older() {
     }
 }
 
+/// An answer is told with what it answers, and takes the place of what was said of that.
+#[test]
+fn short_answers_are_about_what_was_asked() {
+    let said = [
+        (Role::User, "Please look after the shop."),
+        (Role::Assistant, "For the gateway of the intake I'd take port 4310."),
+        (Role::Assistant, "Is there anything left to settle about the gateway port of the intake?"),
+        (Role::User, "make it 8443"),
+    ];
+    let text = summary(1000, &said).text;
+    assert!(!text.contains("4310") && text.contains("make it 8443 [re: Is there anything left"), "{text}");
+}
+
+/// Of a sentence that says several things only what changed goes.
+#[test]
+fn what_is_still_true_of_a_sentence_stays() {
+    let said = [
+        (Role::User, "Please look after the shop."),
+        (
+            Role::User,
+            "The relay keeps its state in table_v2, and every message is acknowledged after 577 seconds.",
+        ),
+        (Role::User, "I asked again: messages of the relay are acknowledged after 700 seconds now."),
+    ];
+    let text = summary(1000, &said).text;
+    assert!(!text.contains("577") && text.contains("table_v2") && text.contains("700 seconds"), "{text}");
+}
+
 #[test]
 fn other_statements_stay() {
     for (old, new) in KEPT {
@@ -340,6 +368,23 @@ const REPLACED: &[(&str, &str)] = &[
     ("リリース日は4月10日です。", "リリース日は4月24日に変更になりました。"),
     ("ログ形式はテキストでお願いします。", "ログ形式はJSONに変えてください。"),
     ("担当は佐藤さんです。", "担当は鈴木さんに変わりました。"),
+    // The value is of the same sort, whatever the verb is.
+    (
+        "Metrics of the intake are scraped from port 4310.",
+        "I was wrong, the intake has its metrics on port 4977.",
+    ),
+    ("The session lifetime is 45 minutes, not more.", "The session lifetime goes from 45 to 30 minutes."),
+    (
+        "The cut-over of the relay happens on March 4.",
+        "Not March 4 but April 9 for the cut-over of the relay.",
+    ),
+    ("切り替えは3月4日に実施します。", "切り替えは3月4日ではなく4月9日です。"),
+    // A rule is lifted.
+    (
+        "Don't deploy the relay before Juno has looked at it.",
+        "You can deploy the relay without waiting for Juno.",
+    ),
+    ("監査が終わるまで台帳のスキーマ変更は禁止です。", "台帳のスキーマ変更の禁止は撤回します。"),
 ];
 
 const KEPT: &[(&str, &str)] = &[
@@ -369,6 +414,9 @@ const KEPT: &[(&str, &str)] = &[
         "注文サービスのキャッシュはRedisからMemcachedに変更しました。",
     ),
     ("チケットPAY-1234で返金バグを追跡しています。", "チケットPAY-9876で請求バグを追跡しています。"),
+    ("The soft limit of the intake is 300 requests.", "The hard limit of the intake is 900 requests."),
+    ("Unit tests of the relay are in ops/a.py.", "Load tests of the relay are in ops/b.py."),
+    ("料金所の警告値は毎分384件です。", "料金所の遮断値は毎分780件です。"),
 ];
 
 /// Pieces of text that formats trip over.

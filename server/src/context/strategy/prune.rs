@@ -1,12 +1,10 @@
 //! `prune`: the best groups stay, by recency, speaker and content.
 
 use std::cmp::Reverse;
-use std::collections::BinaryHeap;
-use std::ops::Range;
+use std::collections::{BTreeMap, BinaryHeap};
 
 use aho_corasick::AhoCorasick;
 
-use super::tail::join;
 use super::{Choice, Choose, Gone, Group, Whole};
 use crate::context::{Policy, Scoring};
 use crate::model::Role;
@@ -67,10 +65,10 @@ impl Keywords {
     }
 }
 
-/// A group that may stay, ordered by how much it counts, and the newer one first among equals.
+/// A group that may stay, ordered by how much it counts for the room it takes, and the newer one first among equals.
 #[derive(Debug, PartialEq, Eq, PartialOrd, Ord)]
 struct Candidate {
-    score: u64,
+    rank: u64,
     places: (u64, u64),
     tokens: u64,
 }
@@ -81,7 +79,6 @@ pub(super) struct Prune {
     messages: u64,
     goal: u64,
     best: BinaryHeap<Reverse<Candidate>>,
-    tokens: u64,
 }
 
 impl Prune {
@@ -92,7 +89,6 @@ impl Prune {
             messages: whole.messages,
             goal: whole.goal,
             best: BinaryHeap::new(),
-            tokens: 0,
         }
     }
 
@@ -110,65 +106,68 @@ impl Prune {
             .clamp(0.0, 1.0)
     }
 
-    fn shrink(&mut self, most: u64) {
-        while self.tokens > most || self.best.len() > MOST_GROUPS {
-            if !self.drop_worst() {
-                break;
-            }
-        }
-    }
-
-    fn drop_worst(&mut self) -> bool {
-        let worst = self.best.pop();
-        if let Some(Reverse(worst)) = &worst {
-            self.tokens -= worst.tokens;
-        }
-        worst.is_some()
+    /// How much a group counts for the room it takes: of two that count the same, the shorter leaves room for others.
+    #[expect(
+        clippy::cast_possible_truncation,
+        clippy::cast_sign_loss,
+        clippy::cast_precision_loss,
+        reason = "a score is from 0 to 1, and tokens are far below 2^52"
+    )]
+    fn rank(&self, group: &Group) -> u64 {
+        (self.score(group) * 1e9 / ((group.tokens + NOTE) as f64).sqrt()) as u64
     }
 }
 
 impl Choose for Prune {
     fn look(&mut self, group: &Group) {
-        #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "a score is from 0 to 1")]
-        let score = (self.score(group) * 1e9) as u64;
         let places = group.places();
-        self.best.push(Reverse(Candidate {
-            score,
-            places: (places.start, places.end),
-            tokens: group.tokens,
-        }));
-        self.tokens = self.tokens.saturating_add(group.tokens);
-        self.shrink(self.goal);
+        if group.tokens > self.goal {
+            return;
+        }
+        let rank = self.rank(group);
+        self.best.push(Reverse(Candidate { rank, places: (places.start, places.end), tokens: group.tokens }));
+        if self.best.len() > MOST_GROUPS {
+            self.best.pop();
+        }
     }
 
-    fn choose(mut self: Box<Self>, fixed: u64) -> Choice {
+    /// The best first, and each that still has room.
+    fn choose(self: Box<Self>, fixed: u64) -> Choice {
         let room = self.goal.saturating_sub(fixed);
-        self.shrink(room);
-        loop {
-            let keep = in_order(&self.best);
-            // A note stands before, between and behind them.
-            let notes = NOTE * (keep.len() as u64 + 1);
-            let fits = self.tokens.saturating_add(notes) <= room && keep.len() <= MOST_RANGES;
-            if fits || keep.is_empty() {
-                return Choice { keep, gone: Gone::Gaps };
-            }
-            if keep.len() > MOST_RANGES {
-                // The worst tenth goes.
-                for _ in 0..self.best.len().div_ceil(10) {
-                    self.drop_worst();
-                }
-            }
-            self.shrink(room.saturating_sub(notes));
+        let mut kept = Ranges::default();
+        // Sorted by what is reversed: the best come first.
+        for Reverse(group) in self.best.into_sorted_vec() {
+            kept.add_within(&group, room);
         }
+        Choice { keep: kept.ranges.into_iter().map(|(from, to)| from..to).collect(), gone: Gone::Gaps }
     }
 }
 
-fn in_order(groups: &BinaryHeap<Reverse<Candidate>>) -> Vec<Range<u64>> {
-    let mut places: Vec<(u64, u64)> = groups.iter().map(|Reverse(group)| group.places).collect();
-    places.sort_unstable();
-    let mut ranges = Vec::new();
-    for (from, to) in places {
-        join(&mut ranges, from..to);
+/// What stays, with the notes that stand before, between and behind it.
+#[derive(Debug, Default)]
+struct Ranges {
+    ranges: BTreeMap<u64, u64>,
+    tokens: u64,
+}
+
+impl Ranges {
+    /// Adds a group if it has room.
+    fn add_within(&mut self, group: &Candidate, room: u64) {
+        let (mut from, mut to) = group.places;
+        let before =
+            self.ranges.range(..from).next_back().filter(|(_, end)| **end == from).map(|(start, _)| *start);
+        let behind = self.ranges.get(&to).copied();
+        let count = self.ranges.len() + 1 - usize::from(before.is_some()) - usize::from(behind.is_some());
+        let tokens = self.tokens.saturating_add(group.tokens);
+        if tokens.saturating_add(NOTE * (count as u64 + 1)) > room || count > MOST_RANGES {
+            return;
+        }
+        if let Some(end) = behind {
+            self.ranges.remove(&to);
+            to = end;
+        }
+        from = before.unwrap_or(from);
+        self.ranges.insert(from, to);
+        self.tokens = tokens;
     }
-    ranges
 }
