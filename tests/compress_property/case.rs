@@ -243,7 +243,11 @@ impl Case {
             let said =
                 after.iter().filter(|line| is_summary(line)).map(|line| line.len() as u64 / 2).sum::<u64>();
             let said = if done.summary_id == 0 { said } else { 0 };
-            let floor = self.floor(&strategy) + said + 200;
+            // The tools of the last request are sent beside it.
+            let request =
+                pb::GetContextUsageRequest { task_uuid: self.scene.work.uuid.clone(), ..Default::default() };
+            let tools = self.scene.api.get_context_usage(request).await.unwrap().into_inner().tools_tokens;
+            let floor = self.floor(&strategy) + said + tools + 200;
             let most = target.max(floor) + STAND_IN * groups(&after).len() as u64;
             assert!(done.tokens_after <= most, "{} of {target}, {floor}: {after:#?}", done.tokens_after);
         }
