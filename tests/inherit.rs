@@ -373,6 +373,10 @@ async fn what_is_too_long_is_cut() {
             assert_eq!(told.text.contains("plan 0:"), most == 1_000_000);
         }
     }
+    let few = pb::InheritanceConfig { max_summary_tokens: Some(199), ..Default::default() };
+    let few = pb::TaskConfig { inheritance: Some(few), ..Default::default() };
+    let refusal = refused(client.start_task(pb::StartTaskRequest { config: Some(few), ..issue("7") }).await);
+    assert_eq!(refusal.fields, ["config.inheritance.max_summary_tokens"]);
     let config = pb::InheritanceConfig { max_summary_tokens: Some(500), ..Default::default() };
     let config = pb::TaskConfig { inheritance: Some(config), ..Default::default() };
     let (next, started) =

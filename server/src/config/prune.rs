@@ -2,6 +2,7 @@
 
 use super::keys::Key;
 use super::kind::Kind;
+use crate::context::LEAST_INHERITED_TOKENS;
 use crate::context::limits::MAX_MESSAGES;
 
 const SINCE: &str = "0.1.0";
@@ -17,7 +18,7 @@ pub(super) const KEYS: [Key; 20] = [
         kind: Kind::Share { set: |c, value| c.context.prune.target = value },
         default: "none",
         since: SINCE,
-        about: "The share of the context limit that `prune` leaves. None: what `compression.preset` says, else 0.7. A task may say otherwise",
+        about: "The share of the context limit that `prune` leaves, and no more than seven eighths of what makes it due. None: what `compression.preset` says, else 0.7. A task may say otherwise",
     },
     Key {
         name: "prune.weights.recency",
@@ -164,7 +165,7 @@ pub(super) const KEYS: [Key; 20] = [
     Key {
         name: "inheritance.max_summary_tokens",
         kind: Kind::Count {
-            least: 1,
+            least: LEAST_INHERITED_TOKENS,
             most: MAX_MESSAGES,
             set: |c, value| c.context.inheritance.max_summary_tokens = Some(value),
         },

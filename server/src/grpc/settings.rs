@@ -9,8 +9,8 @@ use crate::context::limits::{
     MAX_DIRECTIVE_BYTES, MAX_DIRECTIVES, MAX_MESSAGES, MAX_PROMPT_BYTES, MAX_TURNS,
 };
 use crate::context::{
-    Complexity, CompressionSettings, InheritanceSettings, Preset, PruneSettings, Settings, Strategy,
-    Summarizer, WindowSettings,
+    Complexity, CompressionSettings, InheritanceSettings, LEAST_INHERITED_TOKENS, Preset, PruneSettings,
+    Settings, Strategy, Summarizer, WindowSettings,
 };
 use crate::model::{InvalidField, Provider, TaskConfig, plain_text};
 
@@ -107,6 +107,10 @@ fn window(wire: &pb::WindowConfig) -> Parsed<WindowSettings> {
 
 fn inheritance(wire: &pb::InheritanceConfig) -> Parsed<InheritanceSettings> {
     let most = tokens("max_summary_tokens", wire.max_summary_tokens)?;
+    if let Some(few) = most.filter(|most| *most < LEAST_INHERITED_TOKENS) {
+        let problem = format!("is {few}; it must be at least {LEAST_INHERITED_TOKENS}");
+        return Err(InvalidField::new("max_summary_tokens", problem));
+    }
     Ok(InheritanceSettings { enabled: wire.enabled, max_summary_tokens: most })
 }
 

@@ -348,7 +348,7 @@ class InheritanceConfig(_message.Message):
     enabled: _builtins.bool
     """Whether `inherit` AUTO looks for an earlier task."""
     max_summary_tokens: _builtins.int
-    """Most tokens of what is taken over."""
+    """Most tokens of what is taken over; at least 200."""
     def __init__(
         self,
         *,

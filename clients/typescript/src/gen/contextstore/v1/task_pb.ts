@@ -358,7 +358,7 @@ export type InheritanceConfig = Message<"contextstore.v1.InheritanceConfig"> & {
   enabled?: boolean | undefined;
 
   /**
-   * Most tokens of what is taken over.
+   * Most tokens of what is taken over; at least 200.
    *
    * @generated from field: optional uint64 max_summary_tokens = 2;
    */
