@@ -7,6 +7,7 @@
 mod first;
 #[path = "../benches/retention/second/mod.rs"]
 mod second;
+#[allow(dead_code, reason = "the benchmark uses more of it")]
 #[path = "../benches/retention/session.rs"]
 mod session;
 #[path = "../benches/retention/third/mod.rs"]
