@@ -55,7 +55,7 @@ async fn contents_that_grow_when_they_are_written_are_cut_all_the_same() {
 #[tokio::test(flavor = "multi_thread")]
 async fn pins_without_number_are_told() {
     let mut scene = Scene::new(1_000_000).await;
-    let message = |number: u64| (user(&format!("{number} of many")), number % 2 == 0);
+    let message = |number: u64| (user(&format!("{number} of many")), number.is_multiple_of(2));
     let messages: Vec<_> = (0..2 * 4090).map(message).collect();
     append_many(&mut scene, &messages).await;
     let (done, _) = scene.compress(scene.ask("summarize")).await.unwrap();

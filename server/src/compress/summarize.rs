@@ -80,7 +80,7 @@ impl Asker<'_> {
     ) -> Result<Summed, StoreError> {
         let fallback = match self.who(wanted) {
             Ok(Some(Who { provider, model, leave })) => {
-                match self.turn.aside(self.ask(wanted, provider, &model, progress)).await {
+                match self.turn.aside(Box::pin(self.ask(wanted, provider, &model, progress))).await {
                     Some(Ok(summed)) => {
                         leave.succeeded();
                         return Ok(summed);
@@ -122,7 +122,7 @@ impl Asker<'_> {
                 }
                 let heard = |tokens| progress(wanted.step(1, tokens));
                 let asking = ask::ask_gaps(self.gateway, self.store, wanted.id, &question, &asked, &heard);
-                match self.turn.aside(asking).await {
+                match self.turn.aside(Box::pin(asking)).await {
                     Some(Ok(summaries)) => {
                         leave.succeeded();
                         (summed.by, summed.model) = (provider.as_str().to_owned(), model);

@@ -254,12 +254,12 @@ async fn bring(serving: &Serving, id: TaskId, commit: &Commit) -> Result<Done, S
 
 /// Why nothing came of it. A view that cannot be written down is nothing that the caller has asked for.
 fn refused(error: StoreError) -> Status {
-    match error {
-        StoreError::Invalid(InvalidField { field, problem }) if field == "segments" => {
-            Refusal::Internal(format!("the parts of the new view {problem}")).into()
-        }
-        error => error.into(),
+    if let StoreError::Invalid(InvalidField { field, problem }) = &error
+        && field == "segments"
+    {
+        return Refusal::Internal(format!("the parts of the new view {problem}")).into();
     }
+    error.into()
 }
 
 pub(super) async fn abort(

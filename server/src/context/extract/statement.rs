@@ -404,7 +404,7 @@ fn sort(kind: Kind, token: &str) -> u32 {
     match kind {
         Kind::Path => return 1,
         Kind::Url => return 2,
-        _ => {}
+        Kind::Word | Kind::Run | Kind::Number | Kind::Id | Kind::Name | Kind::Quoted => {}
     }
     let mut shape = 0x811c_9dc5_u32;
     let mut last = 0;
