@@ -15,7 +15,10 @@ mod third;
 
 use session::{Session, plain, spaced};
 
-const GENERATORS: [(&str, fn() -> Vec<Session>); 3] =
+/// A generator: its name, and what makes its sessions.
+type Generator = (&'static str, fn() -> Vec<Session>);
+
+const GENERATORS: [Generator; 3] =
     [("first", first::sessions), ("second", second::sessions), ("third", third::sessions)];
 
 /// The number of a session, without what it says.
