@@ -138,23 +138,15 @@ impl Compressor {
         if has_begun { block_in_place(|| store.lease(id)).ok() } else { None }
     }
 
-    /// Forgets what agents did not bring in time, or cannot bring any more as the task is not theirs.
-    pub(crate) fn sweep(self: &Arc<Self>, store: &Store) {
-        let begun = |(id, what): (&TaskId, &UnderWay)| match what {
-            UnderWay::Begun(_) => Some(*id),
-            UnderWay::Queued | UnderWay::Running(_) | UnderWay::Committing(_) => None,
-        };
-        let ids: Vec<TaskId> = self.lock().iter().filter_map(begun).collect();
-        if ids.is_empty() {
+    /// Forgets what agents did not bring in time.
+    pub(crate) fn sweep(self: &Arc<Self>) {
+        let is_late = |(_, what): &(&TaskId, &UnderWay)| matches!(what, UnderWay::Begun(begun) if begun.gives_way(false, None));
+        let late: Vec<TaskId> = self.lock().iter().filter(is_late).map(|(id, _)| *id).collect();
+        if late.is_empty() {
             return;
         }
-        let (compressor, store) = (Arc::clone(self), store.clone());
-        tokio::task::spawn_blocking(move || {
-            for id in ids {
-                // Of a task that is gone nobody works on it.
-                compressor.give_up(id, Some(store.lease(id).unwrap_or_default()));
-            }
-        });
+        let compressor = Arc::clone(self);
+        tokio::task::spawn_blocking(move || late.into_iter().for_each(|id| compressor.give_up(id, None)));
     }
 
     /// Forgets what an agent was to bring that does not work on the task any more.

@@ -110,6 +110,9 @@ impl ContextStore for Service {
         let from = started.inherited_from;
         if started.created {
             self.serving.tell(Happened::Started, started.id).await;
+        } else {
+            // Whoever had it before has nothing to bring.
+            self.serving.compressor.left(&self.serving.store(), started.id);
         }
         Ok(Response::new(pb::StartTaskResponse {
             task: self.changed(started.id).await,

@@ -101,7 +101,7 @@ impl Upkeep {
             self.healed_at = Instant::now();
         }
         self.tell_health().await;
-        self.serving.compressor.sweep(&store);
+        self.serving.compressor.sweep();
         let open = self.serving.compressor.open_breakers();
         for provider in Provider::ALL {
             metrics::set_breaker(provider.as_str(), open.contains(&provider));

@@ -58,7 +58,7 @@ impl Turn {
     }
 
     async fn turn(&self, events: &mpsc::Sender<Item>) -> Result<(), Status> {
-        let fitting = self.serving.fit(self.id, Some(self.options.tools()));
+        let fitting = Box::pin(self.serving.fit(self.id, Some(self.options.tools())));
         self.serving.held(self.id, self.caller.lease_generation, fitting).await?;
         let request = self.render().await?;
         let started = pb::ChatStarted {
