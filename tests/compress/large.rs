@@ -5,7 +5,7 @@ use pb::ErrorReason;
 use serde_json::Value;
 use tokio_stream::wrappers::ReceiverStream;
 
-use crate::scene::{Scene, user, words};
+use crate::scene::{Scene, calls, result, user, words};
 use crate::wire::refused;
 
 /// Appends many messages, some of them pinned.
@@ -51,15 +51,26 @@ async fn contents_that_grow_when_they_are_written_are_cut_all_the_same() {
     assert!(done.tokens_after < 250_000, "{done:?}");
 }
 
-/// Pinned messages that lie apart are a part each. If there are too many, nothing can be done, which is told.
+/// Pinned messages that lie apart are a part each, and so are outputs that are trimmed. If there are too many, nothing is
+/// done, which is told before anybody summarises.
 #[tokio::test(flavor = "multi_thread")]
-async fn pins_without_number_are_told() {
+async fn more_parts_than_can_be_written_are_told() {
     let mut scene = Scene::new(1_000_000).await;
     let message = |number: u64| (user(&format!("{number} of many")), number.is_multiple_of(2));
-    let messages: Vec<_> = (0..2 * 4090).map(message).collect();
+    let mut messages: Vec<_> = (0..2 * 3000).map(message).collect();
+    for number in 0..1100 {
+        let id = format!("call-{number}");
+        messages.push((calls(&[&id]), false));
+        messages.push((result(&id, &words(number).repeat(2)), false));
+    }
     append_many(&mut scene, &messages).await;
-    let (done, _) = scene.compress(scene.ask("summarize")).await.unwrap();
+    let request = pb::CompressRequest { target_tokens: Some(65_000), ..scene.ask_keeping("summarize", 2200) };
+    let (done, _) = scene.compress(request.clone()).await.unwrap();
     assert_eq!((done.compressed, done.reason.as_str()), (false, "too_many_parts"), "{done:?}");
-    let why = refused(scene.begin(scene.agent("")).await);
+    let (overrides, target_tokens) = (request.overrides, request.target_tokens);
+    let agent = pb::BeginCompactionRequest { overrides, target_tokens, ..scene.agent("") };
+    let why = refused(scene.begin(agent).await);
     assert_eq!((why.reason, why.data["cause"].as_str()), (ErrorReason::NothingToSummarize, "too_many_parts"));
+    // With fewer of them it is no matter.
+    scene.compressed(scene.ask("summarize")).await;
 }

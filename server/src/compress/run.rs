@@ -18,8 +18,8 @@ use crate::context::{Gone, Policy, Strategy};
 use crate::model::{Rewrite, StoreError, TaskId};
 use crate::store::{Caller, Compressed, Store};
 
-/// Parts of a new view, beside summaries and what stands around them.
-const MOST_PARTS: usize = Rewrite::MAX_SEGMENTS - 16;
+/// Parts of a new view, beside a summary and what is retained.
+const MOST_PARTS: usize = Rewrite::MAX_SEGMENTS - 2;
 /// Why a view is left alone that would have more.
 pub(super) const TOO_MANY_PARTS: &str = "too_many_parts";
 /// How long to wait for another rewrite of the same view to end.

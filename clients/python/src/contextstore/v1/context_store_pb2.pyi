@@ -1802,8 +1802,8 @@ class CompressDone(_message.Message):
     """Whether the view was rewritten."""
     reason: _builtins.str
     """If not, why: `nothing` (too few messages that may go), `not_worth_it` (it would not get smaller), `over` (what may not
-    go is too large alone), `too_many_parts` (thousands of pinned messages that lie apart: the new view could not be
-    written down), `duplicate` (a repeated call; the first one was carried out).
+    go is too large alone), `too_many_parts` (thousands of pinned messages and trimmed outputs that lie apart: the new view
+    could not be written down), `duplicate` (a repeated call; the first one was carried out).
     """
     strategy: _builtins.str
     """The strategy."""

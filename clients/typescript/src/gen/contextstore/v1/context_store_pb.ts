@@ -2093,8 +2093,8 @@ export type CompressDone = Message<"contextstore.v1.CompressDone"> & {
 
   /**
    * If not, why: `nothing` (too few messages that may go), `not_worth_it` (it would not get smaller), `over` (what may not
-   * go is too large alone), `too_many_parts` (thousands of pinned messages that lie apart: the new view could not be
-   * written down), `duplicate` (a repeated call; the first one was carried out).
+   * go is too large alone), `too_many_parts` (thousands of pinned messages and trimmed outputs that lie apart: the new view
+   * could not be written down), `duplicate` (a repeated call; the first one was carried out).
    *
    * @generated from field: string reason = 2;
    */
