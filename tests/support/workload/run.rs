@@ -115,6 +115,7 @@ fn is_refusal(error: &StoreError) -> bool {
             | StoreError::TaskNotFound { .. }
             | StoreError::TaskExists { .. }
             | StoreError::MessageNotFound { .. }
+            | StoreError::NotInView { .. }
             | StoreError::WrongStatus { .. }
             | StoreError::StaleView { .. }
             | StoreError::RewriteInFlight { .. }
