@@ -56,7 +56,7 @@ fn config() -> pb::TaskConfig {
             content_weight: Some(0.25),
         }),
         window: Some(pb::WindowConfig { messages: Some(10), tokens: Some(11) }),
-        inheritance: Some(pb::InheritanceConfig { enabled: Some(false), max_summary_tokens: Some(12) }),
+        inheritance: Some(pb::InheritanceConfig { enabled: Some(false), max_summary_tokens: Some(1200) }),
         extra_json: r#"{"own":[1,2],"temperature":0.1}"#.to_owned(),
     }
 }

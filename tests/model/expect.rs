@@ -213,7 +213,7 @@ impl World {
                 );
                 let of_tools = if *tools > 0 { format!(",\"tools_tokens\":{tools}") } else { String::new() };
                 let counted = counted + tools;
-                event(What::Usage { input: tokens + 2, counted }, body + &of_tools, seq)
+                event(What::Usage { input: tokens + 2, counted, of_tools: *tools }, body + &of_tools, seq)
             }
             Call::Statistics { llm, tools, tokens, compressions } => {
                 let body = format!(

@@ -182,7 +182,7 @@ pub(crate) enum What {
     Config(Config),
     Rewrite(Rewrite),
     Status { status: Status, error: Option<String>, summary: Option<String> },
-    Usage { input: u64, counted: u64 },
+    Usage { input: u64, counted: u64, of_tools: u64 },
     Statistics { llm: u64, tools: u64, tokens: u64, compressions: u64 },
     Pin { seq: u64, pinned: bool },
     Forked,
@@ -276,6 +276,8 @@ pub(crate) struct State {
     compressions: u64,
     /// What counts are multiplied by, in millionths, less one million.
     calibration: i128,
+    /// Tokens of the tools that were sent with the last call that was reported.
+    sent: u64,
     /// Of the last message, if it is the assistant's and the view was not rewritten since.
     pub(crate) answer: u64,
     error: Option<String>,
@@ -334,9 +336,9 @@ impl State {
         }
     }
 
-    /// So many counted tokens as callers are told them.
+    /// So many counted tokens of a view as callers are told them: with the tools.
     pub(crate) fn calibrated(&self, counted: u64) -> u64 {
-        u64::try_from(i128::from(counted) * (1_000_000 + self.calibration) / 1_000_000).unwrap()
+        u64::try_from(i128::from(counted + self.sent) * (1_000_000 + self.calibration) / 1_000_000).unwrap()
     }
 
     /// The counter of messages that come now.
@@ -396,10 +398,11 @@ impl Task {
                         state.lease = None;
                     }
                 }
-                What::Usage { input, counted } => {
+                What::Usage { input, counted, of_tools } => {
                     state.llm += 1;
                     state.tokens += input + 1;
                     state.calibrate(*input, *counted);
+                    state.sent = *of_tools;
                 }
                 What::Statistics { llm, tools, tokens, compressions } => {
                     state.llm += llm;
