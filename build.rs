@@ -15,6 +15,7 @@ fn main() -> Result<(), Box<dyn Error>> {
             "contextstore/v1/error_reason.proto",
             "contextstore/v1/message.proto",
             "contextstore/v1/task.proto",
+            "contextstore/v1/tool_outputs.proto",
         ],
         ["proto"],
     )?;

@@ -25,6 +25,6 @@ rm -f "$out"/contextstore/v1/*_pb2*.py*
 cd "$root/proto"
 run() { "$protoc/python" -m grpc_tools.protoc --proto_path=. "$@"; }
 run --plugin=protoc-gen-mypy="$types/protoc-gen-mypy" --python_out="$out" --mypy_out=quiet:"$out" contextstore/v1/*.proto
-# Only this file has a service.
+# Only these files have a service.
 run --plugin=protoc-gen-mypy_grpc="$types/protoc-gen-mypy_grpc" --grpc_python_out="$out" \
-  --mypy_grpc_out=quiet:"$out" contextstore/v1/context_store.proto
+  --mypy_grpc_out=quiet:"$out" contextstore/v1/context_store.proto contextstore/v1/tool_outputs.proto

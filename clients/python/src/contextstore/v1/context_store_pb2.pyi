@@ -923,6 +923,7 @@ class AppendMessageResponse(_message.Message):
     TOKENS_FIELD_NUMBER: _builtins.int
     DUPLICATE_FIELD_NUMBER: _builtins.int
     PRESSURE_FIELD_NUMBER: _builtins.int
+    MASKED_FIELD_NUMBER: _builtins.int
     seq: _builtins.int
     """Its number."""
     tokens: _builtins.int
@@ -933,6 +934,10 @@ class AppendMessageResponse(_message.Message):
     def pressure(self) -> _message_pb2.Pressure:
         """How full the context is with it."""
 
+    @_builtins.property
+    def masked(self) -> _containers.RepeatedCompositeFieldContainer[_message_pb2.Masked]:
+        """What was masked in it before it was written."""
+
     def __init__(
         self,
         *,
@@ -940,10 +945,11 @@ class AppendMessageResponse(_message.Message):
         tokens: _builtins.int = ...,
         duplicate: _builtins.bool = ...,
         pressure: _message_pb2.Pressure | None = ...,
+        masked: _abc.Iterable[_message_pb2.Masked] | None = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _typing.Literal["pressure", b"pressure"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["duplicate", b"duplicate", "pressure", b"pressure", "seq", b"seq", "tokens", b"tokens"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["duplicate", b"duplicate", "masked", b"masked", "pressure", b"pressure", "seq", b"seq", "tokens", b"tokens"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
@@ -1064,6 +1070,7 @@ class AppendMessagesResponse(_message.Message):
     DUPLICATE_FIELD_NUMBER: _builtins.int
     PRESSURE_FIELD_NUMBER: _builtins.int
     MORE_FIELD_NUMBER: _builtins.int
+    MASKED_FIELD_NUMBER: _builtins.int
     seq: _builtins.int
     """Its number."""
     tokens: _builtins.int
@@ -1078,6 +1085,10 @@ class AppendMessagesResponse(_message.Message):
     def more(self) -> _containers.RepeatedCompositeFieldContainer[Global___AppendMessageResponse]:
         """The answers to `more` of the request, in order. Fewer, if one of them failed: then its error follows."""
 
+    @_builtins.property
+    def masked(self) -> _containers.RepeatedCompositeFieldContainer[_message_pb2.Masked]:
+        """What was masked in it before it was written."""
+
     def __init__(
         self,
         *,
@@ -1086,10 +1097,11 @@ class AppendMessagesResponse(_message.Message):
         duplicate: _builtins.bool = ...,
         pressure: _message_pb2.Pressure | None = ...,
         more: _abc.Iterable[Global___AppendMessageResponse] | None = ...,
+        masked: _abc.Iterable[_message_pb2.Masked] | None = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _typing.Literal["pressure", b"pressure"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["duplicate", b"duplicate", "more", b"more", "pressure", b"pressure", "seq", b"seq", "tokens", b"tokens"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["duplicate", b"duplicate", "masked", b"masked", "more", b"more", "pressure", b"pressure", "seq", b"seq", "tokens", b"tokens"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
@@ -2702,19 +2714,25 @@ class RecordToolCallResponse(_message.Message):
 
     SEQ_FIELD_NUMBER: _builtins.int
     DUPLICATE_FIELD_NUMBER: _builtins.int
+    MASKED_FIELD_NUMBER: _builtins.int
     seq: _builtins.int
     """Its number in tools.jsonl."""
     duplicate: _builtins.bool
     """Whether a call with the same request_id had recorded it before."""
+    @_builtins.property
+    def masked(self) -> _containers.RepeatedCompositeFieldContainer[_message_pb2.Masked]:
+        """What was masked in it before it was written."""
+
     def __init__(
         self,
         *,
         seq: _builtins.int = ...,
         duplicate: _builtins.bool = ...,
+        masked: _abc.Iterable[_message_pb2.Masked] | None = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["duplicate", b"duplicate", "seq", b"seq"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["duplicate", b"duplicate", "masked", b"masked", "seq", b"seq"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
@@ -2824,19 +2842,25 @@ class AppendPlanResponse(_message.Message):
 
     ID_FIELD_NUMBER: _builtins.int
     DUPLICATE_FIELD_NUMBER: _builtins.int
+    MASKED_FIELD_NUMBER: _builtins.int
     id: _builtins.int
     """Its number in planning.jsonl."""
     duplicate: _builtins.bool
     """Whether a call with the same request_id had appended it before."""
+    @_builtins.property
+    def masked(self) -> _containers.RepeatedCompositeFieldContainer[_message_pb2.Masked]:
+        """What was masked in it before it was written."""
+
     def __init__(
         self,
         *,
         id: _builtins.int = ...,
         duplicate: _builtins.bool = ...,
+        masked: _abc.Iterable[_message_pb2.Masked] | None = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["duplicate", b"duplicate", "id", b"id"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["duplicate", b"duplicate", "id", b"id", "masked", b"masked"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 

@@ -204,6 +204,19 @@ class _ErrorReasonEnumTypeWrapper(_enum_type_wrapper._EnumTypeWrapper[_ErrorReas
     """A message that is to be pinned is not in the view any more: a summary stands for it, or it was left out or rewound.
     Code: FAILED_PRECONDITION. Retry: no; after UndoCompaction, or append it again.
     """
+    ERROR_REASON_OUTPUT_NOT_FOUND: _ErrorReason.ValueType  # 43
+    """The task has no output with the ref.
+    Code: NOT_FOUND. Retry: no.
+    """
+    ERROR_REASON_OUTPUT_DAMAGED: _ErrorReason.ValueType  # 44
+    """The stored output is not what was put: its file was damaged. The ref is named.
+    Code: DATA_LOSS. Retry: no; `contextstore doctor` tells more.
+    """
+    ERROR_REASON_OUTPUT_MALFORMED: _ErrorReason.ValueType  # 45
+    """The parts of an output do not come in order: data before a header, a second header, no header at all, or data behind one
+    that carries the whole output.
+    Code: INVALID_ARGUMENT. Retry: no.
+    """
 
 class ErrorReason(_ErrorReason, metaclass=_ErrorReasonEnumTypeWrapper):
     """Why a call was refused: the `reason` of the `google.rpc.ErrorInfo` that comes with every error of this
@@ -395,5 +408,18 @@ Code: FAILED_PRECONDITION. Retry: no; once there are more messages, or with othe
 ERROR_REASON_NOT_IN_VIEW: ErrorReason.ValueType  # 42
 """A message that is to be pinned is not in the view any more: a summary stands for it, or it was left out or rewound.
 Code: FAILED_PRECONDITION. Retry: no; after UndoCompaction, or append it again.
+"""
+ERROR_REASON_OUTPUT_NOT_FOUND: ErrorReason.ValueType  # 43
+"""The task has no output with the ref.
+Code: NOT_FOUND. Retry: no.
+"""
+ERROR_REASON_OUTPUT_DAMAGED: ErrorReason.ValueType  # 44
+"""The stored output is not what was put: its file was damaged. The ref is named.
+Code: DATA_LOSS. Retry: no; `contextstore doctor` tells more.
+"""
+ERROR_REASON_OUTPUT_MALFORMED: ErrorReason.ValueType  # 45
+"""The parts of an output do not come in order: data before a header, a second header, no header at all, or data behind one
+that carries the whole output.
+Code: INVALID_ARGUMENT. Retry: no.
 """
 Global___ErrorReason: _TypeAlias = ErrorReason  # noqa: Y015

@@ -110,6 +110,32 @@ class Message(_message.Message):
 Global___Message: _TypeAlias = Message  # noqa: Y015
 
 @_typing.final
+class Masked(_message.Message):
+    """Secrets of one kind that were replaced before anything was written."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    RULE_FIELD_NUMBER: _builtins.int
+    COUNT_FIELD_NUMBER: _builtins.int
+    rule: _builtins.str
+    """The rule, as `masking.rules` names it: `openai_key`, `github_token`, …"""
+    count: _builtins.int
+    """How often."""
+    def __init__(
+        self,
+        *,
+        rule: _builtins.str = ...,
+        count: _builtins.int = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["count", b"count", "rule", b"rule"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___Masked: _TypeAlias = Masked  # noqa: Y015
+
+@_typing.final
 class Pressure(_message.Message):
     """How full the context is."""
 

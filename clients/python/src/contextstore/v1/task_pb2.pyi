@@ -371,6 +371,71 @@ class InheritanceConfig(_message.Message):
 Global___InheritanceConfig: _TypeAlias = InheritanceConfig  # noqa: Y015
 
 @_typing.final
+class OutputsConfig(_message.Message):
+    """How the outputs of tools are shown. What is unset is as the server is configured."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    ENABLED_FIELD_NUMBER: _builtins.int
+    BUDGET_TOKENS_FIELD_NUMBER: _builtins.int
+    MAX_MESSAGE_BYTES_FIELD_NUMBER: _builtins.int
+    MAX_LINE_LENGTH_FIELD_NUMBER: _builtins.int
+    TAIL_BYTES_FIELD_NUMBER: _builtins.int
+    PROTECTED_TOOLS_FIELD_NUMBER: _builtins.int
+    enabled: _builtins.bool
+    """Whether outputs in the view are trimmed when they pass their budget."""
+    budget_tokens: _builtins.int
+    """Tokens that outputs in the view may have together. Unset: a quarter of the limit, at least 20 000 and at most 60 000, but
+    never over half of the limit.
+    """
+    max_message_bytes: _builtins.int
+    """Largest view of one output, in bytes."""
+    max_line_length: _builtins.int
+    """Longest line of a view, in characters."""
+    tail_bytes: _builtins.int
+    """Bytes of a view that show the end of the output; at most half of it."""
+    @_builtins.property
+    def protected_tools(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]:
+        """Tools whose outputs are never trimmed."""
+
+    def __init__(
+        self,
+        *,
+        enabled: _builtins.bool | None = ...,
+        budget_tokens: _builtins.int | None = ...,
+        max_message_bytes: _builtins.int | None = ...,
+        max_line_length: _builtins.int | None = ...,
+        tail_bytes: _builtins.int | None = ...,
+        protected_tools: _abc.Iterable[_builtins.str] | None = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _typing.Literal["_budget_tokens", b"_budget_tokens", "_enabled", b"_enabled", "_max_line_length", b"_max_line_length", "_max_message_bytes", b"_max_message_bytes", "_tail_bytes", b"_tail_bytes", "budget_tokens", b"budget_tokens", "enabled", b"enabled", "max_line_length", b"max_line_length", "max_message_bytes", b"max_message_bytes", "tail_bytes", b"tail_bytes"]  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["_budget_tokens", b"_budget_tokens", "_enabled", b"_enabled", "_max_line_length", b"_max_line_length", "_max_message_bytes", b"_max_message_bytes", "_tail_bytes", b"_tail_bytes", "budget_tokens", b"budget_tokens", "enabled", b"enabled", "max_line_length", b"max_line_length", "max_message_bytes", b"max_message_bytes", "protected_tools", b"protected_tools", "tail_bytes", b"tail_bytes"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    _WhichOneofReturnType__budget_tokens: _TypeAlias = _typing.Literal["budget_tokens"]  # noqa: Y015
+    _WhichOneofArgType__budget_tokens: _TypeAlias = _typing.Literal["_budget_tokens", b"_budget_tokens"]  # noqa: Y015
+    _WhichOneofReturnType__enabled: _TypeAlias = _typing.Literal["enabled"]  # noqa: Y015
+    _WhichOneofArgType__enabled: _TypeAlias = _typing.Literal["_enabled", b"_enabled"]  # noqa: Y015
+    _WhichOneofReturnType__max_line_length: _TypeAlias = _typing.Literal["max_line_length"]  # noqa: Y015
+    _WhichOneofArgType__max_line_length: _TypeAlias = _typing.Literal["_max_line_length", b"_max_line_length"]  # noqa: Y015
+    _WhichOneofReturnType__max_message_bytes: _TypeAlias = _typing.Literal["max_message_bytes"]  # noqa: Y015
+    _WhichOneofArgType__max_message_bytes: _TypeAlias = _typing.Literal["_max_message_bytes", b"_max_message_bytes"]  # noqa: Y015
+    _WhichOneofReturnType__tail_bytes: _TypeAlias = _typing.Literal["tail_bytes"]  # noqa: Y015
+    _WhichOneofArgType__tail_bytes: _TypeAlias = _typing.Literal["_tail_bytes", b"_tail_bytes"]  # noqa: Y015
+    @_typing.overload
+    def WhichOneof(self, oneof_group: _WhichOneofArgType__budget_tokens) -> _WhichOneofReturnType__budget_tokens | None: ...
+    @_typing.overload
+    def WhichOneof(self, oneof_group: _WhichOneofArgType__enabled) -> _WhichOneofReturnType__enabled | None: ...
+    @_typing.overload
+    def WhichOneof(self, oneof_group: _WhichOneofArgType__max_line_length) -> _WhichOneofReturnType__max_line_length | None: ...
+    @_typing.overload
+    def WhichOneof(self, oneof_group: _WhichOneofArgType__max_message_bytes) -> _WhichOneofReturnType__max_message_bytes | None: ...
+    @_typing.overload
+    def WhichOneof(self, oneof_group: _WhichOneofArgType__tail_bytes) -> _WhichOneofReturnType__tail_bytes | None: ...
+
+Global___OutputsConfig: _TypeAlias = OutputsConfig  # noqa: Y015
+
+@_typing.final
 class TaskConfig(_message.Message):
     """The configuration of a task."""
 
@@ -386,6 +451,7 @@ class TaskConfig(_message.Message):
     PRUNE_FIELD_NUMBER: _builtins.int
     WINDOW_FIELD_NUMBER: _builtins.int
     INHERITANCE_FIELD_NUMBER: _builtins.int
+    OUTPUTS_FIELD_NUMBER: _builtins.int
     llm_provider: _builtins.str
     """The provider the agent talks to: `openai`, `openai_responses`, `anthropic`, `ollama`, `lmstudio`."""
     model: _builtins.str
@@ -421,6 +487,10 @@ class TaskConfig(_message.Message):
     def inheritance(self) -> Global___InheritanceConfig:
         """What it takes over from an earlier task."""
 
+    @_builtins.property
+    def outputs(self) -> Global___OutputsConfig:
+        """How the outputs of tools are shown."""
+
     def __init__(
         self,
         *,
@@ -434,10 +504,11 @@ class TaskConfig(_message.Message):
         prune: Global___PruneConfig | None = ...,
         window: Global___WindowConfig | None = ...,
         inheritance: Global___InheritanceConfig | None = ...,
+        outputs: Global___OutputsConfig | None = ...,
     ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _typing.Literal["_context_length", b"_context_length", "compression", b"compression", "context_length", b"context_length", "inheritance", b"inheritance", "prune", b"prune", "window", b"window"]  # noqa: Y015
+    _HasFieldArgType: _TypeAlias = _typing.Literal["_context_length", b"_context_length", "compression", b"compression", "context_length", b"context_length", "inheritance", b"inheritance", "outputs", b"outputs", "prune", b"prune", "window", b"window"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["_context_length", b"_context_length", "compression", b"compression", "context_length", b"context_length", "durability", b"durability", "extra_json", b"extra_json", "inheritance", b"inheritance", "llm_provider", b"llm_provider", "model", b"model", "prune", b"prune", "token_counter", b"token_counter", "window", b"window"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["_context_length", b"_context_length", "compression", b"compression", "context_length", b"context_length", "durability", b"durability", "extra_json", b"extra_json", "inheritance", b"inheritance", "llm_provider", b"llm_provider", "model", b"model", "outputs", b"outputs", "prune", b"prune", "token_counter", b"token_counter", "window", b"window"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     _WhichOneofReturnType__context_length: _TypeAlias = _typing.Literal["context_length"]  # noqa: Y015
     _WhichOneofArgType__context_length: _TypeAlias = _typing.Literal["_context_length", b"_context_length"]  # noqa: Y015

@@ -12,7 +12,7 @@ import type { Message as Message$1 } from "@bufbuild/protobuf";
  * Describes the file contextstore/v1/message.proto.
  */
 export const file_contextstore_v1_message: GenFile = /*@__PURE__*/
-  fileDesc("Ch1jb250ZXh0c3RvcmUvdjEvbWVzc2FnZS5wcm90bxIPY29udGV4dHN0b3JlLnYxIkUKCFRvb2xDYWxsEgoKAmlkGAEgASgJEgwKBHR5cGUYAiABKAkSDAoEbmFtZRgDIAEoCRIRCglhcmd1bWVudHMYBCABKAkiuAEKB01lc3NhZ2USDAoEcm9sZRgBIAEoCRIPCgdjb250ZW50GAIgASgJEhQKDGNvbnRlbnRfanNvbhgDIAEoCRIMCgRuYW1lGAQgASgJEi0KCnRvb2xfY2FsbHMYBSADKAsyGS5jb250ZXh0c3RvcmUudjEuVG9vbENhbGwSFAoMdG9vbF9jYWxsX2lkGAYgASgJEhEKCXRvb2xfbmFtZRgHIAEoCRISCgpleHRyYV9qc29uGAggASgJIpUBCghQcmVzc3VyZRIOCgZ0b2tlbnMYASABKAQSDQoFbGltaXQYAiABKAQSFAoMbGltaXRfc291cmNlGAMgASgJEg0KBXJhdGlvGAQgASgBEg0KBXN0YWdlGAUgASgJEhcKD3Nob3VsZF9jb21wcmVzcxgGIAEoCBIMCgRvdmVyGAcgASgIEg8KB2JyZWFrZXIYCCABKAkiqwIKB1N1bW1hcnkSCgoCaWQYASABKAQSEQoJc3RhcnRfc2VxGAIgASgEEg8KB2VuZF9zZXEYAyABKAQSDwoHc3VtbWFyeRgEIAEoCRIgChhjb21wcmVzc2VkX21lc3NhZ2VfY291bnQYBSABKAQSFwoPb3JpZ2luYWxfdG9rZW5zGAYgASgEEhYKDnN1bW1hcnlfdG9rZW5zGAcgASgEEhAKCHN0cmF0ZWd5GAggASgJEg0KBW1vZGVsGAkgASgJEi8KC2NyZWF0ZV90aW1lGAogASgLMhouZ29vZ2xlLnByb3RvYnVmLlRpbWVzdGFtcBIUCgx0b2tlbnNfc2F2ZWQYCyABKAQSDQoFcmF0aW8YDCABKAESFQoNc2VjdGlvbnNfanNvbhgNIAEoCWIGcHJvdG8z", [file_google_protobuf_timestamp]);
+  fileDesc("Ch1jb250ZXh0c3RvcmUvdjEvbWVzc2FnZS5wcm90bxIPY29udGV4dHN0b3JlLnYxIkUKCFRvb2xDYWxsEgoKAmlkGAEgASgJEgwKBHR5cGUYAiABKAkSDAoEbmFtZRgDIAEoCRIRCglhcmd1bWVudHMYBCABKAkiuAEKB01lc3NhZ2USDAoEcm9sZRgBIAEoCRIPCgdjb250ZW50GAIgASgJEhQKDGNvbnRlbnRfanNvbhgDIAEoCRIMCgRuYW1lGAQgASgJEi0KCnRvb2xfY2FsbHMYBSADKAsyGS5jb250ZXh0c3RvcmUudjEuVG9vbENhbGwSFAoMdG9vbF9jYWxsX2lkGAYgASgJEhEKCXRvb2xfbmFtZRgHIAEoCRISCgpleHRyYV9qc29uGAggASgJIiUKBk1hc2tlZBIMCgRydWxlGAEgASgJEg0KBWNvdW50GAIgASgEIpUBCghQcmVzc3VyZRIOCgZ0b2tlbnMYASABKAQSDQoFbGltaXQYAiABKAQSFAoMbGltaXRfc291cmNlGAMgASgJEg0KBXJhdGlvGAQgASgBEg0KBXN0YWdlGAUgASgJEhcKD3Nob3VsZF9jb21wcmVzcxgGIAEoCBIMCgRvdmVyGAcgASgIEg8KB2JyZWFrZXIYCCABKAkiqwIKB1N1bW1hcnkSCgoCaWQYASABKAQSEQoJc3RhcnRfc2VxGAIgASgEEg8KB2VuZF9zZXEYAyABKAQSDwoHc3VtbWFyeRgEIAEoCRIgChhjb21wcmVzc2VkX21lc3NhZ2VfY291bnQYBSABKAQSFwoPb3JpZ2luYWxfdG9rZW5zGAYgASgEEhYKDnN1bW1hcnlfdG9rZW5zGAcgASgEEhAKCHN0cmF0ZWd5GAggASgJEg0KBW1vZGVsGAkgASgJEi8KC2NyZWF0ZV90aW1lGAogASgLMhouZ29vZ2xlLnByb3RvYnVmLlRpbWVzdGFtcBIUCgx0b2tlbnNfc2F2ZWQYCyABKAQSDQoFcmF0aW8YDCABKAESFQoNc2VjdGlvbnNfanNvbhgNIAEoCWIGcHJvdG8z", [file_google_protobuf_timestamp]);
 
 /**
  * A tool call that the model asks for.
@@ -129,6 +129,34 @@ export const MessageSchema: GenMessage<Message> = /*@__PURE__*/
   messageDesc(file_contextstore_v1_message, 1);
 
 /**
+ * Secrets of one kind that were replaced before anything was written.
+ *
+ * @generated from message contextstore.v1.Masked
+ */
+export type Masked = Message$1<"contextstore.v1.Masked"> & {
+  /**
+   * The rule, as `masking.rules` names it: `openai_key`, `github_token`, …
+   *
+   * @generated from field: string rule = 1;
+   */
+  rule: string;
+
+  /**
+   * How often.
+   *
+   * @generated from field: uint64 count = 2;
+   */
+  count: bigint;
+};
+
+/**
+ * Describes the message contextstore.v1.Masked.
+ * Use `create(MaskedSchema)` to create a new message.
+ */
+export const MaskedSchema: GenMessage<Masked> = /*@__PURE__*/
+  messageDesc(file_contextstore_v1_message, 2);
+
+/**
  * How full the context is.
  *
  * @generated from message contextstore.v1.Pressure
@@ -200,7 +228,7 @@ export type Pressure = Message$1<"contextstore.v1.Pressure"> & {
  * Use `create(PressureSchema)` to create a new message.
  */
 export const PressureSchema: GenMessage<Pressure> = /*@__PURE__*/
-  messageDesc(file_contextstore_v1_message, 2);
+  messageDesc(file_contextstore_v1_message, 3);
 
 /**
  * A summary that stands in the view for the messages it covers.
@@ -306,5 +334,5 @@ export type Summary = Message$1<"contextstore.v1.Summary"> & {
  * Use `create(SummarySchema)` to create a new message.
  */
 export const SummarySchema: GenMessage<Summary> = /*@__PURE__*/
-  messageDesc(file_contextstore_v1_message, 3);
+  messageDesc(file_contextstore_v1_message, 4);
 

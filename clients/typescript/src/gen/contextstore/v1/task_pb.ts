@@ -12,7 +12,7 @@ import type { Message } from "@bufbuild/protobuf";
  * Describes the file contextstore/v1/task.proto.
  */
 export const file_contextstore_v1_task: GenFile = /*@__PURE__*/
-  fileDesc("Chpjb250ZXh0c3RvcmUvdjEvdGFzay5wcm90bxIPY29udGV4dHN0b3JlLnYxIl8KB1Rhc2tLZXkSEwoLdGFza19zb3VyY2UYASABKAkSDQoFb3duZXIYAiABKAkSDAoEcmVwbxgDIAEoCRIRCgl0YXNrX3R5cGUYBCABKAkSDwoHdGFza19pZBgFIAEoCSJDCgZIb2xkZXISEwoLaW5zdGFuY2VfaWQYASABKAkSEgoKcHJvY2Vzc19pZBgCIAEoDRIQCghob3N0bmFtZRgDIAEoCSLqBQoRQ29tcHJlc3Npb25Db25maWcSEQoEYXV0bxgBIAEoCEgAiAEBEhAKCHN0cmF0ZWd5GAIgASgJEhYKCXRocmVzaG9sZBgDIAEoAUgBiAEBEhwKD3Rva2VuX3RocmVzaG9sZBgEIAEoBEgCiAEBEh4KEW1heF9yZXF1ZXN0X2J5dGVzGAUgASgESAOIAQESFAoHZW5hYmxlZBgGIAEoCEgEiAEBEiEKFGtlZXBfcmVjZW50X21lc3NhZ2VzGAcgASgNSAWIAQESGQoMbWluX21lc3NhZ2VzGAggASgNSAaIAQESEgoKY29tcGxleGl0eRgJIAEoCRIOCgZwcmVzZXQYCiABKAkSEgoKc3VtbWFyaXplchgLIAEoCRIQCghwcm92aWRlchgMIAEoCRINCgVtb2RlbBgNIAEoCRIWCg5zdW1tYXJ5X3Byb21wdBgOIAEoCRIcChRmaW5hbF9zdW1tYXJ5X3Byb21wdBgPIAEoCRIaChJzdW1tYXJ5X2RpcmVjdGl2ZXMYECADKAkSFQoNcmV0YWluX3Byb21wdBgRIAEoCRIZChFyZXRhaW5fZGlyZWN0aXZlcxgSIAMoCRIeChFyZXRhaW5fbGFzdF90dXJucxgTIAEoDUgHiAEBEhcKCnN0cnVjdHVyZWQYFCABKAhICIgBARIWCglrZWVwX3BsYW4YFSABKAhICYgBARIbCg5zdW1tYXJ5X3Rva2VucxgWIAEoBEgKiAEBQgcKBV9hdXRvQgwKCl90aHJlc2hvbGRCEgoQX3Rva2VuX3RocmVzaG9sZEIUChJfbWF4X3JlcXVlc3RfYnl0ZXNCCgoIX2VuYWJsZWRCFwoVX2tlZXBfcmVjZW50X21lc3NhZ2VzQg8KDV9taW5fbWVzc2FnZXNCFAoSX3JldGFpbl9sYXN0X3R1cm5zQg0KC19zdHJ1Y3R1cmVkQgwKCl9rZWVwX3BsYW5CEQoPX3N1bW1hcnlfdG9rZW5zIrcBCgtQcnVuZUNvbmZpZxITCgZ0YXJnZXQYASABKAFIAIgBARIbCg5yZWNlbmN5X3dlaWdodBgCIAEoAUgBiAEBEhgKC3JvbGVfd2VpZ2h0GAMgASgBSAKIAQESGwoOY29udGVudF93ZWlnaHQYBCABKAFIA4gBAUIJCgdfdGFyZ2V0QhEKD19yZWNlbmN5X3dlaWdodEIOCgxfcm9sZV93ZWlnaHRCEQoPX2NvbnRlbnRfd2VpZ2h0IlIKDFdpbmRvd0NvbmZpZxIVCghtZXNzYWdlcxgBIAEoDUgAiAEBEhMKBnRva2VucxgCIAEoBEgBiAEBQgsKCV9tZXNzYWdlc0IJCgdfdG9rZW5zIm0KEUluaGVyaXRhbmNlQ29uZmlnEhQKB2VuYWJsZWQYASABKAhIAIgBARIfChJtYXhfc3VtbWFyeV90b2tlbnMYAiABKARIAYgBAUIKCghfZW5hYmxlZEIVChNfbWF4X3N1bW1hcnlfdG9rZW5zIu4CCgpUYXNrQ29uZmlnEhQKDGxsbV9wcm92aWRlchgBIAEoCRINCgVtb2RlbBgCIAEoCRIbCg5jb250ZXh0X2xlbmd0aBgDIAEoBEgAiAEBEhIKCmR1cmFiaWxpdHkYBCABKAkSNwoLY29tcHJlc3Npb24YBSABKAsyIi5jb250ZXh0c3RvcmUudjEuQ29tcHJlc3Npb25Db25maWcSEgoKZXh0cmFfanNvbhgGIAEoCRIVCg10b2tlbl9jb3VudGVyGAcgASgJEisKBXBydW5lGAggASgLMhwuY29udGV4dHN0b3JlLnYxLlBydW5lQ29uZmlnEi0KBndpbmRvdxgJIAEoCzIdLmNvbnRleHRzdG9yZS52MS5XaW5kb3dDb25maWcSNwoLaW5oZXJpdGFuY2UYCiABKAsyIi5jb250ZXh0c3RvcmUudjEuSW5oZXJpdGFuY2VDb25maWdCEQoPX2NvbnRleHRfbGVuZ3RoItoBCgVMZWFzZRISCgpnZW5lcmF0aW9uGAEgASgEEicKBmhvbGRlchgCIAEoCzIXLmNvbnRleHRzdG9yZS52MS5Ib2xkZXISMQoNYWNxdWlyZWRfdGltZRgDIAEoCzIaLmdvb2dsZS5wcm90b2J1Zi5UaW1lc3RhbXASMAoMcmVuZXdlZF90aW1lGAQgASgLMhouZ29vZ2xlLnByb3RvYnVmLlRpbWVzdGFtcBIvCgtleHBpcmVfdGltZRgFIAEoCzIaLmdvb2dsZS5wcm90b2J1Zi5UaW1lc3RhbXAi9gIKDlRhc2tTdGF0aXN0aWNzEhYKDnRvdGFsX21lc3NhZ2VzGAEgASgEEhYKDm1lc3NhZ2VfdG9rZW5zGAIgASgEEhUKDXZpZXdfbWVzc2FnZXMYAyABKAQSEwoLdmlld190b2tlbnMYBCABKAQSEgoKdmlld19ieXRlcxgFIAEoBBIWCg5sbG1fY2FsbF9jb3VudBgGIAEoBBIUCgx0b3RhbF90b2tlbnMYByABKAQSFwoPdG9vbF9jYWxsX2NvdW50GAggASgEEhgKEHRvdGFsX3Rvb2xfY2FsbHMYCSABKAQSGgoSdG9vbF9zdWNjZXNzX2NvdW50GAogASgEEhkKEWNvbXByZXNzaW9uX2NvdW50GAsgASgEEhcKD3RvdGFsX3N1bW1hcmllcxgMIAEoBBITCgt0b3RhbF9wbGFucxgNIAEoBBIXCg9waW5uZWRfbWVzc2FnZXMYDiABKAQSFQoNYnl0ZXNfb25fZGlzaxgPIAEoBCLdBAoEVGFzaxIMCgR1dWlkGAEgASgJEiUKA2tleRgCIAEoCzIYLmNvbnRleHRzdG9yZS52MS5UYXNrS2V5EgwKBHVzZXIYAyABKAkSDgoGc3RhdHVzGAQgASgJEg4KBmhlYWx0aBgFIAEoCRIVCg1lcnJvcl9tZXNzYWdlGAYgASgJEisKBmNvbmZpZxgHIAEoCzIbLmNvbnRleHRzdG9yZS52MS5UYXNrQ29uZmlnEi8KC2NyZWF0ZV90aW1lGAggASgLMhouZ29vZ2xlLnByb3RvYnVmLlRpbWVzdGFtcBIvCgt1cGRhdGVfdGltZRgJIAEoCzIaLmdvb2dsZS5wcm90b2J1Zi5UaW1lc3RhbXASMQoNY29tcGxldGVfdGltZRgKIAEoCzIaLmdvb2dsZS5wcm90b2J1Zi5UaW1lc3RhbXASJQoFbGVhc2UYCyABKAsyFi5jb250ZXh0c3RvcmUudjEuTGVhc2USGAoQbGVhc2VfZ2VuZXJhdGlvbhgMIAEoBBIzCgpzdGF0aXN0aWNzGA0gASgLMh8uY29udGV4dHN0b3JlLnYxLlRhc2tTdGF0aXN0aWNzEhAKCGhhc19wbGFuGA4gASgIEhEKCWRpcmVjdG9yeRgPIAEoCRIXCg92aWV3X2dlbmVyYXRpb24YECABKAQSEAoIbGFzdF9zZXEYESABKAQSFQoNZmluYWxfc3VtbWFyeRgSIAEoCRISCgpwcm9jZXNzX2lkGBMgASgNEhAKCGhvc3RuYW1lGBQgASgJEhYKDmluaGVyaXRlZF9mcm9tGBUgASgJYgZwcm90bzM", [file_google_protobuf_timestamp]);
+  fileDesc("Chpjb250ZXh0c3RvcmUvdjEvdGFzay5wcm90bxIPY29udGV4dHN0b3JlLnYxIl8KB1Rhc2tLZXkSEwoLdGFza19zb3VyY2UYASABKAkSDQoFb3duZXIYAiABKAkSDAoEcmVwbxgDIAEoCRIRCgl0YXNrX3R5cGUYBCABKAkSDwoHdGFza19pZBgFIAEoCSJDCgZIb2xkZXISEwoLaW5zdGFuY2VfaWQYASABKAkSEgoKcHJvY2Vzc19pZBgCIAEoDRIQCghob3N0bmFtZRgDIAEoCSLqBQoRQ29tcHJlc3Npb25Db25maWcSEQoEYXV0bxgBIAEoCEgAiAEBEhAKCHN0cmF0ZWd5GAIgASgJEhYKCXRocmVzaG9sZBgDIAEoAUgBiAEBEhwKD3Rva2VuX3RocmVzaG9sZBgEIAEoBEgCiAEBEh4KEW1heF9yZXF1ZXN0X2J5dGVzGAUgASgESAOIAQESFAoHZW5hYmxlZBgGIAEoCEgEiAEBEiEKFGtlZXBfcmVjZW50X21lc3NhZ2VzGAcgASgNSAWIAQESGQoMbWluX21lc3NhZ2VzGAggASgNSAaIAQESEgoKY29tcGxleGl0eRgJIAEoCRIOCgZwcmVzZXQYCiABKAkSEgoKc3VtbWFyaXplchgLIAEoCRIQCghwcm92aWRlchgMIAEoCRINCgVtb2RlbBgNIAEoCRIWCg5zdW1tYXJ5X3Byb21wdBgOIAEoCRIcChRmaW5hbF9zdW1tYXJ5X3Byb21wdBgPIAEoCRIaChJzdW1tYXJ5X2RpcmVjdGl2ZXMYECADKAkSFQoNcmV0YWluX3Byb21wdBgRIAEoCRIZChFyZXRhaW5fZGlyZWN0aXZlcxgSIAMoCRIeChFyZXRhaW5fbGFzdF90dXJucxgTIAEoDUgHiAEBEhcKCnN0cnVjdHVyZWQYFCABKAhICIgBARIWCglrZWVwX3BsYW4YFSABKAhICYgBARIbCg5zdW1tYXJ5X3Rva2VucxgWIAEoBEgKiAEBQgcKBV9hdXRvQgwKCl90aHJlc2hvbGRCEgoQX3Rva2VuX3RocmVzaG9sZEIUChJfbWF4X3JlcXVlc3RfYnl0ZXNCCgoIX2VuYWJsZWRCFwoVX2tlZXBfcmVjZW50X21lc3NhZ2VzQg8KDV9taW5fbWVzc2FnZXNCFAoSX3JldGFpbl9sYXN0X3R1cm5zQg0KC19zdHJ1Y3R1cmVkQgwKCl9rZWVwX3BsYW5CEQoPX3N1bW1hcnlfdG9rZW5zIrcBCgtQcnVuZUNvbmZpZxITCgZ0YXJnZXQYASABKAFIAIgBARIbCg5yZWNlbmN5X3dlaWdodBgCIAEoAUgBiAEBEhgKC3JvbGVfd2VpZ2h0GAMgASgBSAKIAQESGwoOY29udGVudF93ZWlnaHQYBCABKAFIA4gBAUIJCgdfdGFyZ2V0QhEKD19yZWNlbmN5X3dlaWdodEIOCgxfcm9sZV93ZWlnaHRCEQoPX2NvbnRlbnRfd2VpZ2h0IlIKDFdpbmRvd0NvbmZpZxIVCghtZXNzYWdlcxgBIAEoDUgAiAEBEhMKBnRva2VucxgCIAEoBEgBiAEBQgsKCV9tZXNzYWdlc0IJCgdfdG9rZW5zIm0KEUluaGVyaXRhbmNlQ29uZmlnEhQKB2VuYWJsZWQYASABKAhIAIgBARIfChJtYXhfc3VtbWFyeV90b2tlbnMYAiABKARIAYgBAUIKCghfZW5hYmxlZEIVChNfbWF4X3N1bW1hcnlfdG9rZW5zIogCCg1PdXRwdXRzQ29uZmlnEhQKB2VuYWJsZWQYASABKAhIAIgBARIaCg1idWRnZXRfdG9rZW5zGAIgASgESAGIAQESHgoRbWF4X21lc3NhZ2VfYnl0ZXMYAyABKARIAogBARIcCg9tYXhfbGluZV9sZW5ndGgYBCABKA1IA4gBARIXCgp0YWlsX2J5dGVzGAUgASgESASIAQESFwoPcHJvdGVjdGVkX3Rvb2xzGAYgAygJQgoKCF9lbmFibGVkQhAKDl9idWRnZXRfdG9rZW5zQhQKEl9tYXhfbWVzc2FnZV9ieXRlc0ISChBfbWF4X2xpbmVfbGVuZ3RoQg0KC190YWlsX2J5dGVzIp8DCgpUYXNrQ29uZmlnEhQKDGxsbV9wcm92aWRlchgBIAEoCRINCgVtb2RlbBgCIAEoCRIbCg5jb250ZXh0X2xlbmd0aBgDIAEoBEgAiAEBEhIKCmR1cmFiaWxpdHkYBCABKAkSNwoLY29tcHJlc3Npb24YBSABKAsyIi5jb250ZXh0c3RvcmUudjEuQ29tcHJlc3Npb25Db25maWcSEgoKZXh0cmFfanNvbhgGIAEoCRIVCg10b2tlbl9jb3VudGVyGAcgASgJEisKBXBydW5lGAggASgLMhwuY29udGV4dHN0b3JlLnYxLlBydW5lQ29uZmlnEi0KBndpbmRvdxgJIAEoCzIdLmNvbnRleHRzdG9yZS52MS5XaW5kb3dDb25maWcSNwoLaW5oZXJpdGFuY2UYCiABKAsyIi5jb250ZXh0c3RvcmUudjEuSW5oZXJpdGFuY2VDb25maWcSLwoHb3V0cHV0cxgLIAEoCzIeLmNvbnRleHRzdG9yZS52MS5PdXRwdXRzQ29uZmlnQhEKD19jb250ZXh0X2xlbmd0aCLaAQoFTGVhc2USEgoKZ2VuZXJhdGlvbhgBIAEoBBInCgZob2xkZXIYAiABKAsyFy5jb250ZXh0c3RvcmUudjEuSG9sZGVyEjEKDWFjcXVpcmVkX3RpbWUYAyABKAsyGi5nb29nbGUucHJvdG9idWYuVGltZXN0YW1wEjAKDHJlbmV3ZWRfdGltZRgEIAEoCzIaLmdvb2dsZS5wcm90b2J1Zi5UaW1lc3RhbXASLwoLZXhwaXJlX3RpbWUYBSABKAsyGi5nb29nbGUucHJvdG9idWYuVGltZXN0YW1wIvYCCg5UYXNrU3RhdGlzdGljcxIWCg50b3RhbF9tZXNzYWdlcxgBIAEoBBIWCg5tZXNzYWdlX3Rva2VucxgCIAEoBBIVCg12aWV3X21lc3NhZ2VzGAMgASgEEhMKC3ZpZXdfdG9rZW5zGAQgASgEEhIKCnZpZXdfYnl0ZXMYBSABKAQSFgoObGxtX2NhbGxfY291bnQYBiABKAQSFAoMdG90YWxfdG9rZW5zGAcgASgEEhcKD3Rvb2xfY2FsbF9jb3VudBgIIAEoBBIYChB0b3RhbF90b29sX2NhbGxzGAkgASgEEhoKEnRvb2xfc3VjY2Vzc19jb3VudBgKIAEoBBIZChFjb21wcmVzc2lvbl9jb3VudBgLIAEoBBIXCg90b3RhbF9zdW1tYXJpZXMYDCABKAQSEwoLdG90YWxfcGxhbnMYDSABKAQSFwoPcGlubmVkX21lc3NhZ2VzGA4gASgEEhUKDWJ5dGVzX29uX2Rpc2sYDyABKAQi3QQKBFRhc2sSDAoEdXVpZBgBIAEoCRIlCgNrZXkYAiABKAsyGC5jb250ZXh0c3RvcmUudjEuVGFza0tleRIMCgR1c2VyGAMgASgJEg4KBnN0YXR1cxgEIAEoCRIOCgZoZWFsdGgYBSABKAkSFQoNZXJyb3JfbWVzc2FnZRgGIAEoCRIrCgZjb25maWcYByABKAsyGy5jb250ZXh0c3RvcmUudjEuVGFza0NvbmZpZxIvCgtjcmVhdGVfdGltZRgIIAEoCzIaLmdvb2dsZS5wcm90b2J1Zi5UaW1lc3RhbXASLwoLdXBkYXRlX3RpbWUYCSABKAsyGi5nb29nbGUucHJvdG9idWYuVGltZXN0YW1wEjEKDWNvbXBsZXRlX3RpbWUYCiABKAsyGi5nb29nbGUucHJvdG9idWYuVGltZXN0YW1wEiUKBWxlYXNlGAsgASgLMhYuY29udGV4dHN0b3JlLnYxLkxlYXNlEhgKEGxlYXNlX2dlbmVyYXRpb24YDCABKAQSMwoKc3RhdGlzdGljcxgNIAEoCzIfLmNvbnRleHRzdG9yZS52MS5UYXNrU3RhdGlzdGljcxIQCghoYXNfcGxhbhgOIAEoCBIRCglkaXJlY3RvcnkYDyABKAkSFwoPdmlld19nZW5lcmF0aW9uGBAgASgEEhAKCGxhc3Rfc2VxGBEgASgEEhUKDWZpbmFsX3N1bW1hcnkYEiABKAkSEgoKcHJvY2Vzc19pZBgTIAEoDRIQCghob3N0bmFtZRgUIAEoCRIWCg5pbmhlcml0ZWRfZnJvbRgVIAEoCWIGcHJvdG8z", [file_google_protobuf_timestamp]);
 
 /**
  * Where a task comes from: the issue, pull request or ticket it works on. All parts are free text of at most
@@ -373,6 +373,63 @@ export const InheritanceConfigSchema: GenMessage<InheritanceConfig> = /*@__PURE_
   messageDesc(file_contextstore_v1_task, 5);
 
 /**
+ * How the outputs of tools are shown. What is unset is as the server is configured.
+ *
+ * @generated from message contextstore.v1.OutputsConfig
+ */
+export type OutputsConfig = Message<"contextstore.v1.OutputsConfig"> & {
+  /**
+   * Whether outputs in the view are trimmed when they pass their budget.
+   *
+   * @generated from field: optional bool enabled = 1;
+   */
+  enabled?: boolean | undefined;
+
+  /**
+   * Tokens that outputs in the view may have together. Unset: a quarter of the limit, at least 20 000 and at most 60 000, but
+   * never over half of the limit.
+   *
+   * @generated from field: optional uint64 budget_tokens = 2;
+   */
+  budgetTokens?: bigint | undefined;
+
+  /**
+   * Largest view of one output, in bytes.
+   *
+   * @generated from field: optional uint64 max_message_bytes = 3;
+   */
+  maxMessageBytes?: bigint | undefined;
+
+  /**
+   * Longest line of a view, in characters.
+   *
+   * @generated from field: optional uint32 max_line_length = 4;
+   */
+  maxLineLength?: number | undefined;
+
+  /**
+   * Bytes of a view that show the end of the output; at most half of it.
+   *
+   * @generated from field: optional uint64 tail_bytes = 5;
+   */
+  tailBytes?: bigint | undefined;
+
+  /**
+   * Tools whose outputs are never trimmed.
+   *
+   * @generated from field: repeated string protected_tools = 6;
+   */
+  protectedTools: string[];
+};
+
+/**
+ * Describes the message contextstore.v1.OutputsConfig.
+ * Use `create(OutputsConfigSchema)` to create a new message.
+ */
+export const OutputsConfigSchema: GenMessage<OutputsConfig> = /*@__PURE__*/
+  messageDesc(file_contextstore_v1_task, 6);
+
+/**
  * The configuration of a task.
  *
  * @generated from message contextstore.v1.TaskConfig
@@ -452,6 +509,13 @@ export type TaskConfig = Message<"contextstore.v1.TaskConfig"> & {
    * @generated from field: contextstore.v1.InheritanceConfig inheritance = 10;
    */
   inheritance?: InheritanceConfig | undefined;
+
+  /**
+   * How the outputs of tools are shown.
+   *
+   * @generated from field: contextstore.v1.OutputsConfig outputs = 11;
+   */
+  outputs?: OutputsConfig | undefined;
 };
 
 /**
@@ -459,7 +523,7 @@ export type TaskConfig = Message<"contextstore.v1.TaskConfig"> & {
  * Use `create(TaskConfigSchema)` to create a new message.
  */
 export const TaskConfigSchema: GenMessage<TaskConfig> = /*@__PURE__*/
-  messageDesc(file_contextstore_v1_task, 6);
+  messageDesc(file_contextstore_v1_task, 7);
 
 /**
  * Who holds a task, and since when.
@@ -508,7 +572,7 @@ export type Lease = Message<"contextstore.v1.Lease"> & {
  * Use `create(LeaseSchema)` to create a new message.
  */
 export const LeaseSchema: GenMessage<Lease> = /*@__PURE__*/
-  messageDesc(file_contextstore_v1_task, 7);
+  messageDesc(file_contextstore_v1_task, 8);
 
 /**
  * A task's counters. Those that `tasks.db` has too have its names.
@@ -627,7 +691,7 @@ export type TaskStatistics = Message<"contextstore.v1.TaskStatistics"> & {
  * Use `create(TaskStatisticsSchema)` to create a new message.
  */
 export const TaskStatisticsSchema: GenMessage<TaskStatistics> = /*@__PURE__*/
-  messageDesc(file_contextstore_v1_task, 8);
+  messageDesc(file_contextstore_v1_task, 9);
 
 /**
  * A task. ListTasks answers from the catalog and leaves out what only the task's own files know: `lease`,
@@ -792,5 +856,5 @@ export type Task = Message<"contextstore.v1.Task"> & {
  * Use `create(TaskSchema)` to create a new message.
  */
 export const TaskSchema: GenMessage<Task> = /*@__PURE__*/
-  messageDesc(file_contextstore_v1_task, 9);
+  messageDesc(file_contextstore_v1_task, 10);
 
