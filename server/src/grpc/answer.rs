@@ -51,6 +51,7 @@ pub(super) fn appended(outcome: &AppendOutcome) -> pb::AppendMessageResponse {
         tokens: outcome.tokens,
         duplicate: outcome.duplicate,
         pressure: Some(pressure(&outcome.pressure)),
+        masked: Vec::new(),
     }
 }
 

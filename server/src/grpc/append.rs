@@ -142,8 +142,8 @@ fn together(
     first: pb::AppendMessageResponse,
     more: Vec<pb::AppendMessageResponse>,
 ) -> pb::AppendMessagesResponse {
-    let pb::AppendMessageResponse { seq, tokens, duplicate, pressure } = first;
-    pb::AppendMessagesResponse { seq, tokens, duplicate, pressure, more }
+    let pb::AppendMessageResponse { seq, tokens, duplicate, pressure, masked } = first;
+    pb::AppendMessagesResponse { seq, tokens, duplicate, pressure, more, masked }
 }
 
 /// Writes what comes, until it ends or something fails.

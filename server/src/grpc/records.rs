@@ -17,7 +17,7 @@ pub(super) async fn record_tool_call(
     let (id, (seq, duplicate)) =
         service.change(who, |store, id, caller| store.record_tool_call(id, &call, caller)).await?;
     service.serving.keep_small(id, &service.serving.with(|store| store.pressure(id)).await?);
-    Ok(Response::new(pb::RecordToolCallResponse { seq, duplicate }))
+    Ok(Response::new(pb::RecordToolCallResponse { seq, duplicate, masked: Vec::new() }))
 }
 
 pub(super) async fn append_plan(
@@ -29,7 +29,7 @@ pub(super) async fn append_plan(
     let plan = Plan { plan_type: request.plan_type, plan_content };
     let (_, (id, duplicate)) =
         service.change(who, |store, id, caller| store.append_plan(id, &plan, caller)).await?;
-    Ok(Response::new(pb::AppendPlanResponse { id, duplicate }))
+    Ok(Response::new(pb::AppendPlanResponse { id, duplicate, masked: Vec::new() }))
 }
 
 pub(super) async fn get_latest_plan(
