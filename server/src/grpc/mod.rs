@@ -13,6 +13,7 @@ mod inherit;
 mod intake;
 mod metered;
 mod methods;
+mod outputs_trim;
 mod paced;
 mod peer;
 mod read;

@@ -46,9 +46,9 @@ pub use inherit::{Beginning, Inherit, InheritanceContext, Previous};
 pub use open::Ground;
 pub use recover::Recovered;
 pub use task::{
-    Append, AppendOutcome, Caller, Compressed, ContextUsage, CurrentReader, FilePart, LineReader, LogEnds,
-    NewRewrite, NewView, Outline, Part, Pending, RawLines, RequestFile, Subscription, TaskHandle, TaskInfo,
-    ViewLines, ViewSnapshot,
+    Append, AppendOutcome, Caller, Compressed, ContextUsage, CurrentReader, Due, FilePart, LineReader,
+    LogEnds, NewRewrite, NewView, Outline, Part, Pending, RawLines, RequestFile, Subscription, TaskHandle,
+    TaskInfo, TrimOutcome, ViewLines, ViewSnapshot,
 };
 
 use env::Env;
@@ -294,6 +294,21 @@ impl Store {
     /// rewrite, if there was one.
     pub fn shed_media(&self, id: TaskId, rendered: Option<u64>) -> Result<Option<u64>, StoreError> {
         self.task(id)?.shed_media(rendered)
+    }
+
+    /// Trims the oldest outputs of tools in a view, if they have passed their budget and it is worth a rewrite.
+    pub fn trim_if_due(&self, id: TaskId) -> Result<Option<TrimOutcome>, StoreError> {
+        self.task(id)?.trim_if_due()
+    }
+
+    /// Trims the oldest outputs of tools in a view until the rest has at most so many tokens; none: the task's own budget.
+    pub fn trim_outputs(
+        &self,
+        id: TaskId,
+        budget_tokens: Option<u64>,
+        caller: &Caller,
+    ) -> Result<TrimOutcome, StoreError> {
+        self.task(id)?.trim_outputs(budget_tokens, caller)
     }
 
     /// Takes back the newest compaction in force; answers the new ordinal.
