@@ -13,6 +13,7 @@
 //! - [`model`]: the nouns, and the one error type
 //! - [`infra`]: files, clocks, sockets, the log of the process and its metrics
 //! - [`store`]: tasks in a data directory
+//! - [`outputs`]: the outputs of tools
 //! - [`log`]: the logs of a task and the fold
 //! - [`catalog`]: `tasks.db`, a view that can be rebuilt
 
@@ -30,6 +31,7 @@ pub mod infra;
 pub mod llm;
 pub mod log;
 pub mod model;
+pub mod outputs;
 pub mod render;
 pub mod serve;
 pub mod store;

@@ -6,6 +6,8 @@ mod doctor;
 mod facts;
 mod fork;
 mod health;
+mod kept;
+mod output;
 mod reader;
 mod serve;
 mod show;
@@ -46,6 +48,8 @@ enum Command {
     Show(show::Show),
     /// List tasks
     Tasks(tasks::Tasks),
+    /// Read, search and list the outputs of tools
+    Output(output::Output),
     /// Compress the context of a task now
     Compress(compress::Compress),
     /// Take back the newest compaction of a task
@@ -73,6 +77,10 @@ impl Command {
             Self::Tasks(tasks) => {
                 telemetry::start_if_asked()?;
                 tasks.run(out)
+            }
+            Self::Output(output) => {
+                telemetry::start_if_asked()?;
+                output.run(out)
             }
             Self::Compress(compress) => {
                 telemetry::start_if_asked()?;

@@ -38,6 +38,7 @@ pub use listen::{BadListen, Listen, MAX_SOCKET_PATH, loopback};
 pub use llm::{Llm, ProviderConfig};
 pub use load::{Flags, Setting};
 pub use show::{json, markdown, yaml};
+pub(crate) use units::duration as parse_duration;
 pub use value::Shown;
 
 /// What a server is told. Immutable and valid.

@@ -65,6 +65,10 @@ const SUMMARIES: &str = "context_summaries_total";
 const COMPRESSION_DURATION: &str = "context_compression_duration_seconds";
 const COMPRESSION_FAILURES: &str = "context_compression_failures_total";
 const BREAKERS: &str = "contextstore_breaker_open";
+const OUTPUTS_PUT: &str = "contextstore_outputs_put_total";
+const OUTPUT_BYTES: &str = "contextstore_output_bytes_put_total";
+const OUTPUTS_REMOVED: &str = "contextstore_outputs_removed_total";
+const OUTPUTS_PACKED: &str = "contextstore_outputs_packed_total";
 const HOOKS: &str = "contextstore_hooks_total";
 const HOOKS_WAITING: &str = "contextstore_hooks_waiting";
 const CONNECTIONS: &str = "contextstore_connections";
@@ -130,6 +134,15 @@ pub const METRICS: &[Metric] = &[
         MetricKind::Counter,
         &["provider", "kind"],
         "Tokens that providers charged: input, output, cache_creation or cache_read",
+    ),
+    metric(OUTPUTS_PUT, MetricKind::Counter, &["kind"], "Outputs of tools put: text or binary"),
+    metric(OUTPUT_BYTES, MetricKind::Counter, &[], "Bytes of outputs of tools received"),
+    metric(OUTPUTS_REMOVED, MetricKind::Counter, &[], "Outputs of tools removed, as no log named them"),
+    metric(
+        OUTPUTS_PACKED,
+        MetricKind::Counter,
+        &[],
+        "Outputs of tools packed, as their task ended or they were old",
     ),
     metric(SUMMARIES, MetricKind::Counter, &["task_source"], "Summaries put in the place of messages"),
     metric(
@@ -262,6 +275,26 @@ pub fn append_took(took: Duration) {
 /// Bytes of a file were sent to a reader.
 pub fn bytes_streamed(method: &'static str, bytes: usize) {
     counter!(STREAM_BYTES, "method" => method).increment(bytes as u64);
+}
+
+/// An output of a tool was put.
+pub fn output_put(kind: &'static str) {
+    counter!(OUTPUTS_PUT, "kind" => kind).increment(1);
+}
+
+/// Bytes of an output have come.
+pub fn output_bytes_put(bytes: usize) {
+    counter!(OUTPUT_BYTES).increment(bytes as u64);
+}
+
+/// Outputs were removed.
+pub fn outputs_removed(count: u64) {
+    counter!(OUTPUTS_REMOVED).increment(count);
+}
+
+/// Outputs were packed.
+pub fn outputs_packed(count: u64) {
+    counter!(OUTPUTS_PACKED).increment(count);
 }
 
 /// A call or a connection was refused because of a limit.

@@ -5,6 +5,7 @@
 
 mod chat;
 mod checkpoint;
+mod collect;
 mod compress;
 pub mod doctor;
 mod ending;
@@ -17,6 +18,7 @@ pub mod layout;
 mod lease;
 mod notes;
 mod open;
+mod outputs;
 mod reads;
 mod recover;
 mod task;
@@ -38,17 +40,19 @@ pub(crate) use crate::log::MISSING_TOKENS;
 #[cfg(test)]
 pub(crate) use crate::log::Shown;
 pub use crate::log::{Head, Line, LogKind, Seen};
+pub use collect::Garbage;
 pub use compress::WorkFile;
 pub use ending::Ending;
 pub use env::StoreOptions;
 pub use fork::ForkTask;
 pub use inherit::{Beginning, Inherit, InheritanceContext, Previous};
 pub use open::Ground;
+pub use outputs::{NewOutput, Put, PutDone};
 pub use recover::Recovered;
 pub use task::{
-    Append, AppendOutcome, Caller, Compressed, ContextUsage, CurrentReader, FilePart, LineReader, LogEnds,
-    NewRewrite, NewView, Outline, Part, Pending, RawLines, RequestFile, Subscription, TaskHandle, TaskInfo,
-    ViewLines, ViewSnapshot,
+    Append, AppendOutcome, Caller, Collected, Compressed, ContextUsage, CurrentReader, FilePart, LineReader,
+    LogEnds, NewRewrite, NewView, Outline, Output, Part, Pending, RawLines, RequestFile, Subscription,
+    TaskHandle, TaskInfo, ViewLines, ViewSnapshot,
 };
 
 use env::Env;
