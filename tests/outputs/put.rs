@@ -115,7 +115,8 @@ async fn one_call_keeps_records_and_appends_and_a_retry_changes_nothing() {
         assert!(again.duplicate, "round {round}");
         assert_eq!((again.seq, again.tool_seq, again.tokens), (first.seq, first.tool_seq, first.tokens));
         assert_eq!((&again.view, &again.r#ref), (&first.view, &first.r#ref));
-        let files = crate::wire::files(&server.data_dir());
+        let folder = if round == 2 { "completed" } else { "running" };
+        let files = crate::wire::files(&server.data_dir().join(folder).join(&work.uuid));
         let ours = |name: &str| files.iter().find(|(path, _)| path.ends_with(name)).unwrap().1.clone();
         assert!(ours("messages.jsonl").starts_with(&messages) && ours("tools.jsonl") == tools);
         if round == 0 {
