@@ -15,6 +15,7 @@ mod llm;
 mod load;
 mod names;
 mod older;
+mod outputs;
 mod prune;
 mod show;
 #[cfg(test)]
