@@ -27,6 +27,7 @@ const LAYERS: &[(&str, &[&str])] = &[
     ("catalog", &["model", "infra"]),
     ("render", &["model"]),
     ("context", &["model"]),
+    ("mask", &["model"]),
     ("model", &[]),
     ("infra", &[]),
 ];
