@@ -65,6 +65,7 @@ const SUMMARIES: &str = "context_summaries_total";
 const COMPRESSION_DURATION: &str = "context_compression_duration_seconds";
 const COMPRESSION_FAILURES: &str = "context_compression_failures_total";
 const BREAKERS: &str = "contextstore_breaker_open";
+const MASKED: &str = "contextstore_masked_total";
 const HOOKS: &str = "contextstore_hooks_total";
 const HOOKS_WAITING: &str = "contextstore_hooks_waiting";
 const CONNECTIONS: &str = "contextstore_connections";
@@ -150,6 +151,7 @@ pub const METRICS: &[Metric] = &[
         &["provider"],
         "1 if a model is not asked for summaries, as it failed too often",
     ),
+    metric(MASKED, MetricKind::Counter, &["rule"], "Secrets that were replaced before anything was written"),
     metric(
         HOOKS,
         MetricKind::Counter,
@@ -308,6 +310,11 @@ pub fn compression_failed(reason: &'static str) {
 /// Whether a model is not asked for summaries.
 pub fn set_breaker(provider: &'static str, is_open: bool) {
     gauge!(BREAKERS, "provider" => provider).set(f64::from(u8::from(is_open)));
+}
+
+/// Secrets were replaced. The rules are those of the configuration, so their names are few.
+pub fn masked(rule: &str, times: u64) {
+    counter!(MASKED, "rule" => rule.to_owned()).increment(times);
 }
 
 /// A hook ended, with all its tries, or was never tried.

@@ -6,10 +6,11 @@
 
 use std::borrow::Cow;
 use std::collections::BTreeMap;
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 
 mod assigned;
 mod custom;
+mod json;
 mod personal;
 mod rule;
 mod scan;
@@ -22,6 +23,7 @@ mod token;
 mod window;
 
 pub use custom::{CustomRule, LONGEST_MATCH, PatternError, allowed_pattern, check_pattern};
+pub(crate) use json::Fields;
 pub use rule::Rule;
 pub use stream::MaskStream;
 
@@ -72,6 +74,12 @@ impl Masker {
         Ok(Self(Some(Arc::new(Rules { scanner, custom, allow }))))
     }
 
+    /// One with all rules but those about people.
+    pub fn standard() -> Self {
+        static STANDARD: OnceLock<Masker> = OnceLock::new();
+        STANDARD.get_or_init(|| Self::new(&RuleSet::default()).unwrap_or_else(|_| Self::off())).clone()
+    }
+
     /// Whether it leaves everything as it is.
     pub fn is_off(&self) -> bool {
         self.0.is_none()
@@ -93,6 +101,18 @@ impl Masker {
         }
         found.merge(&more);
         Cow::Owned(into_text(out))
+    }
+
+    /// A value with what is secret because of its name replaced, as in a field `password`; none if there is nothing.
+    fn assigned(&self, name: &str, value: &str, found: &mut Found) -> Option<String> {
+        let rules = self.rules()?;
+        let (rule, secret) = rules.scanner.assigned(name, value)?;
+        let (before, after) = (value.get(..secret.start)?, value.get(secret.end..)?);
+        if rules.allow.has(value.get(secret)?.as_bytes()) {
+            return None;
+        }
+        found.add(rule.name());
+        Some(format!("{before}{}{after}", rule.label()))
     }
 
     /// A text that arrives in pieces.

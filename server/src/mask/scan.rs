@@ -2,6 +2,7 @@
 //! each rule finds alone, so neither the order of the rules nor how the text arrives matters.
 
 use std::collections::BTreeMap;
+use std::ops::Range;
 
 use aho_corasick::{AhoCorasick, AhoCorasickKind, BuildError, Input, MatchKind};
 
@@ -13,6 +14,9 @@ use super::shape::{SHAPES, Shape};
 use super::tail::Tail;
 use super::token::{TOKENS, Token};
 use super::window::{Hit, Window};
+
+/// A longer value is not looked at for its name.
+const LONGEST_VALUE: usize = 4096;
 
 /// Something to mask, in offsets of the text.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -30,14 +34,14 @@ pub(super) struct Span {
 enum Check {
     Token(&'static Token),
     Shape(Shape),
-    Name(Rule, Expected),
+    Name(Rule, Expected, &'static str),
 }
 
 impl Check {
     fn rule(&self) -> Rule {
         match self {
             Self::Token(token) => token.rule,
-            Self::Shape((rule, ..)) | Self::Name(rule, _) => *rule,
+            Self::Shape((rule, ..)) | Self::Name(rule, ..) => *rule,
         }
     }
 
@@ -45,7 +49,7 @@ impl Check {
         match self {
             Self::Token(token) => token.check(window),
             Self::Shape((_, _, look)) => look(window),
-            Self::Name(_, expected) => expected.check(window),
+            Self::Name(_, expected, _) => expected.check(window),
         }
     }
 }
@@ -66,7 +70,7 @@ impl Scanner {
         let shapes = SHAPES.iter().copied().chain(personal::shapes());
         let shapes = shapes.map(|shape| (shape.1, Check::Shape(shape)));
         let names = NAMES.iter().flat_map(|(rule, expected, names)| {
-            names.iter().map(|name| (*name, Check::Name(*rule, *expected)))
+            names.iter().map(|name| (*name, Check::Name(*rule, *expected, name)))
         });
         let mut by_literal = BTreeMap::<&str, Vec<Check>>::new();
         for (literal, check) in tokens.chain(shapes).chain(names).filter(|(_, check)| is_on(check.rule())) {
@@ -85,6 +89,29 @@ impl Scanner {
             .build(by_literal.keys())?;
         let longest = by_literal.keys().map(|literal| literal.len()).max().unwrap_or(0);
         Ok(Self { literals, checks, longest })
+    }
+
+    /// Whether any rule would look.
+    pub(super) fn has_literal(&self, text: &[u8]) -> bool {
+        self.literals.is_match(text)
+    }
+
+    /// The part of a value that is secret because of the value's name, and the rule that says so.
+    pub(super) fn assigned(&self, name: &str, value: &str) -> Option<(Rule, Range<usize>)> {
+        if value.len() > LONGEST_VALUE || !self.literals.is_match(name) {
+            return None;
+        }
+        // As it would stand in a text. A quote would end it there.
+        let text = format!("{name}\": \"{}\"", value.replace(['"', '\\'], "'"));
+        let start = text.len() - value.len() - 1;
+        let window = Window { bytes: text.as_bytes(), at: 0, after: name.len(), goes_on: false };
+        self.checks.iter().flatten().find_map(|(_, check)| match check {
+            Check::Name(rule, expected, literal) if name.ends_with(literal) => {
+                let hit = expected.check(&window)?;
+                Some((*rule, hit.start.checked_sub(start)?..hit.end.min(text.len() - 1) - start))
+            }
+            Check::Name(..) | Check::Token(_) | Check::Shape(_) => None,
+        })
     }
 
     /// Adds what the rules find at literals that begin in `from..to`.

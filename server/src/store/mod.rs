@@ -15,6 +15,7 @@ mod handles;
 mod inherit;
 pub mod layout;
 mod lease;
+mod masking;
 mod notes;
 mod open;
 mod reads;
@@ -47,8 +48,8 @@ pub use open::Ground;
 pub use recover::Recovered;
 pub use task::{
     Append, AppendOutcome, Caller, Compressed, ContextUsage, CurrentReader, FilePart, LineReader, LogEnds,
-    NewRewrite, NewView, Outline, Part, Pending, RawLines, RequestFile, Subscription, TaskHandle, TaskInfo,
-    ViewLines, ViewSnapshot,
+    NewRewrite, NewView, Outline, Part, Pending, RawLines, Recorded, RequestFile, Subscription, TaskHandle,
+    TaskInfo, ViewLines, ViewSnapshot,
 };
 
 use env::Env;
@@ -130,6 +131,8 @@ impl Store {
         crate::model::plain_text("user", &start.user)?;
         crate::model::plain_text("holder.hostname", &start.holder.hostname)?;
         check_config(&start.config)?;
+        let start = self.masked_start(start);
+        let beginning = &self.masked_beginning(beginning);
         let id = start.id.unwrap_or_default();
         let asked = serde_json::to_string(&(&start.key, &start.user, &start.config)).unwrap_or_default();
         let begins = beginning.asked();
@@ -270,18 +273,18 @@ impl Store {
         }
     }
 
-    /// Records a tool call; answers its number and whether it was recorded before.
+    /// Records a tool call.
     pub fn record_tool_call(
         &self,
         id: TaskId,
         call: &ToolCall,
         caller: &Caller,
-    ) -> Result<(u64, bool), StoreError> {
+    ) -> Result<Recorded, StoreError> {
         self.task(id)?.record_tool_call(call, caller)
     }
 
-    /// Appends a plan; answers its number and whether it was appended before.
-    pub fn append_plan(&self, id: TaskId, plan: &Plan, caller: &Caller) -> Result<(u64, bool), StoreError> {
+    /// Appends a plan.
+    pub fn append_plan(&self, id: TaskId, plan: &Plan, caller: &Caller) -> Result<Recorded, StoreError> {
         self.task(id)?.append_plan(plan, caller)
     }
 

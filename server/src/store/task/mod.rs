@@ -39,6 +39,7 @@ use crate::model::{Durability, Event, Metadata, RequestId, StoreError, TaskConfi
 use super::checkpoint::{Checkpoint, RecordMark, ViewMark};
 use super::env::{Env, lock};
 use super::layout::{self, Folder};
+use super::masking;
 use compress::Tried;
 use counting::{Chosen, Sent};
 use records::Records;
@@ -55,6 +56,7 @@ pub(crate) use lifecycle::Lifecycle;
 pub(crate) use open::{Mode, read_metadata};
 pub use outline::{Outline, Part};
 pub use read::{CurrentReader, FilePart, LineReader, RawLines};
+pub use records::Recorded;
 pub use request::RequestFile;
 pub use rewrite::NewRewrite;
 pub use row::TaskInfo;
@@ -226,6 +228,8 @@ impl Task {
         request: Option<(&RequestId, Digest)>,
     ) -> Result<u64, StoreError> {
         let failed = |error: serde_json::Error| StoreError::io("writing an event", error.into());
+        // Whatever way it came: nothing is written that was not masked.
+        let event = &*self.env.masked(|masker, found| masking::event(masker, event, found));
         let mut body = event.body().map_err(failed)?;
         if let Some((request_id, digest)) = request {
             let digest = digest.to_hex();
