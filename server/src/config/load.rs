@@ -221,6 +221,9 @@ impl Layers {
         if breaker.longest < breaker.pause {
             self.wrong_together("compression.breaker.longest", "must be at least compression.breaker.pause");
         }
+        if let Some((key, problem)) = self.config.masking.check() {
+            self.wrong_together(key, &problem);
+        }
         if self.config.listen.is_empty() {
             for listen in self.config.listeners() {
                 if let Err(error) = listen.check() {

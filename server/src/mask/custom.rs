@@ -8,7 +8,7 @@ use regex_automata::meta::{BuildError, Regex};
 use regex_automata::util::syntax;
 use regex_automata::{Anchored, Input};
 
-use super::Found;
+use super::{Finding, Found};
 
 /// As much of a line as a pattern sees at once.
 const LONGEST_LINE: usize = 4096;
@@ -131,6 +131,24 @@ impl Custom {
         }
         let next = if cut { next.max(to) } else { end + usize::from(line_end.is_some()) };
         Some((matches, next, line_end.is_some()))
+    }
+}
+
+impl Custom {
+    /// Where the rules find something in a whole text.
+    pub(super) fn findings(&self, text: &[u8], allow: &Allow) -> Vec<Finding> {
+        let (mut findings, mut line, mut at) = (Vec::new(), 0, 0);
+        while at < text.len() {
+            let Some((matches, next, ended)) = self.look(text, line, at, true) else { break };
+            let matches = matches.into_iter().filter(|found| !allow.has(&text[found.start..found.end]));
+            findings.extend(
+                matches
+                    .map(|found| Finding { start: found.start, rule: self.rules[found.rule].0.to_string() }),
+            );
+            at = next;
+            line = if ended { next } else { line };
+        }
+        findings
     }
 }
 

@@ -103,6 +103,21 @@ impl Masker {
         Cow::Owned(into_text(out))
     }
 
+    /// What would be masked in a text, in order.
+    pub fn findings(&self, text: &str) -> Vec<Finding> {
+        let Some(rules) = self.rules() else { return Vec::new() };
+        let bytes = text.as_bytes();
+        let regions = rules.regions(bytes);
+        let is_masked = |at: usize| regions.iter().any(|region| (region.start..region.end).contains(&at));
+        let custom =
+            rules.custom.as_ref().map_or_else(Vec::new, |custom| custom.findings(bytes, &rules.allow));
+        let mut findings: Vec<Finding> = custom.into_iter().filter(|found| !is_masked(found.start)).collect();
+        let built_in = |region: &Span| Finding { start: region.start, rule: region.rule.name().to_owned() };
+        findings.extend(regions.iter().map(built_in));
+        findings.sort_by_key(|finding| finding.start);
+        findings
+    }
+
     /// A value with what is secret because of its name replaced, as in a field `password`; none if there is nothing.
     fn assigned(&self, name: &str, value: &str, found: &mut Found) -> Option<String> {
         let rules = self.rules()?;
@@ -121,31 +136,51 @@ impl Masker {
     }
 }
 
+/// A place in a text that would be masked.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Finding {
+    /// Where it begins, in bytes.
+    pub start: usize,
+    /// By which rule.
+    pub rule: String,
+}
+
 impl Rules {
     fn built_in<'a>(&self, text: &'a str, found: &mut Found) -> Cow<'a, str> {
         let bytes = text.as_bytes();
-        let mut spans = Vec::new();
-        self.scanner.find(bytes, 0, bytes.len(), &self.allow, &mut spans);
-        if spans.is_empty() {
+        let regions = self.regions(bytes);
+        if regions.is_empty() {
             return Cow::Borrowed(text);
         }
+        let (mut out, mut at) = (Vec::with_capacity(bytes.len()), 0);
+        for Span { start, end, rule, .. } in regions {
+            out.extend_from_slice(&bytes[at..start]);
+            out.extend_from_slice(rule.label().as_bytes());
+            found.add(rule.name());
+            at = end;
+        }
+        out.extend_from_slice(&bytes[at..]);
+        Cow::Owned(into_text(out))
+    }
+
+    /// What the built-in rules find, in order. What overlaps is one, and has the name of what begins first.
+    fn regions(&self, bytes: &[u8]) -> Vec<Span> {
+        let mut spans = Vec::new();
+        self.scanner.find(bytes, 0, bytes.len(), &self.allow, &mut spans);
         for span in &mut spans {
-            if let Some(tail) = span.tail {
+            if let Some(tail) = span.tail.take() {
                 span.end = tail.follow(bytes, span.end, true).0;
             }
         }
         spans.sort_unstable_by_key(|span| (span.start, span.rule));
-        let (mut out, mut at) = (Vec::with_capacity(bytes.len()), 0);
-        for Span { start, end, rule, .. } in spans {
-            if start >= at {
-                out.extend_from_slice(&bytes[at..start]);
-                out.extend_from_slice(rule.label().as_bytes());
-                found.add(rule.name());
+        let mut regions: Vec<Span> = Vec::new();
+        for span in spans {
+            match regions.last_mut() {
+                Some(last) if span.start < last.end => last.end = last.end.max(span.end),
+                _ => regions.push(span),
             }
-            at = at.max(end);
         }
-        out.extend_from_slice(&bytes[at..]);
-        Cow::Owned(into_text(out))
+        regions
     }
 }
 
