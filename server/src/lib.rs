@@ -10,6 +10,7 @@
 //! - [`config`]: the configuration of a server
 //! - [`context`]: pure policy: tokens, pressure
 //! - [`render`]: the view as the body of a request to a provider
+//! - [`mask`]: replaces secrets in texts
 //! - [`model`]: the nouns, and the one error type
 //! - [`infra`]: files, clocks, sockets, the log of the process and its metrics
 //! - [`store`]: tasks in a data directory
@@ -30,6 +31,7 @@ pub mod http;
 pub mod infra;
 pub mod llm;
 pub mod log;
+pub mod mask;
 pub mod model;
 pub mod outputs;
 pub mod render;

@@ -11,6 +11,7 @@ use super::convert::Parsed;
 use super::serving::Serving;
 use super::status::Refusal;
 use super::{answer, convert};
+use crate::context::OutputPolicy;
 use crate::infra::metrics;
 use crate::model::{InvalidField, StoreError, TaskId, ToolCall};
 use crate::outputs::{MediaKind, ViewLimits};
@@ -130,7 +131,8 @@ async fn parse(
         return Err(InvalidField::new("tool_call_id", "is missing, beside append").into());
     }
     let record = header.record.as_ref().map(|record| record_of(&header, record)).transpose()?;
-    let limits = limits(serving, &header)?;
+    let policy = serving.with(|store| store.policy(id)).await?;
+    let limits = limits(serving, &policy.outputs, &header)?;
     let part = |word| caller.request_id.as_ref().map(|id| convert::part_of(id, word));
     let new = NewOutput {
         record_id: part("record"),
@@ -186,11 +188,12 @@ fn check_media_type(text: &str) -> Parsed<()> {
 }
 
 /// How much is shown: as the call says, else as it is configured, and never more than fits into a message.
-fn limits(serving: &Serving, header: &pb::PutToolOutputHeader) -> Parsed<ViewLimits> {
+fn limits(serving: &Serving, policy: &OutputPolicy, header: &pb::PutToolOutputHeader) -> Parsed<ViewLimits> {
+    let size = |bytes: u64| usize::try_from(bytes).unwrap_or(usize::MAX);
     let most = MAX_VIEW.min(serving.limits.message_bytes / ESCAPED).max(ViewLimits::LEAST_BYTES);
     let least = ViewLimits::LEAST_BYTES;
-    let max_bytes = match usize::try_from(header.max_message_bytes).unwrap_or(usize::MAX) {
-        0 => DEFAULT_VIEW.min(most),
+    let max_bytes = match size(header.max_message_bytes) {
+        0 => size(policy.max_message_bytes).min(most),
         given if given < least || given > most => {
             let problem = format!("is {given}; {least} to {most} are allowed");
             return Err(InvalidField::new("max_message_bytes", problem));
@@ -198,15 +201,15 @@ fn limits(serving: &Serving, header: &pb::PutToolOutputHeader) -> Parsed<ViewLim
         given => given,
     };
     let max_line_length = match header.max_line_length {
-        0 => DEFAULT_LINE,
+        0 => size(policy.max_line_length),
         given if !(2..=MAX_LINE).contains(&given) => {
             let problem = format!("is {given}; 2 to {MAX_LINE} are allowed");
             return Err(InvalidField::new("max_line_length", problem));
         }
         given => given as usize,
     };
-    let tail_bytes = match header.tail_bytes.map(|given| usize::try_from(given).unwrap_or(usize::MAX)) {
-        None => 0,
+    let tail_bytes = match header.tail_bytes.map(size) {
+        None => size(policy.tail_bytes).min(max_bytes / 2),
         Some(given) if given > max_bytes / 2 => {
             let problem = format!("is {given}; at most half of the view, {}, is allowed", max_bytes / 2);
             return Err(InvalidField::new("tail_bytes", problem));
@@ -216,10 +219,6 @@ fn limits(serving: &Serving, header: &pb::PutToolOutputHeader) -> Parsed<ViewLim
     let limits = ViewLimits { max_line_length, max_bytes, tail_bytes, part_bytes: 0 };
     Ok(if header.as_parts { limits.with_parts(serving.limits.message_bytes) } else { limits })
 }
-
-/// What is shown where nothing else is said.
-const DEFAULT_VIEW: usize = 50 << 10;
-const DEFAULT_LINE: usize = 2000;
 
 fn told(done: PutDone) -> pb::PutToolOutputResponse {
     let view_json =
@@ -234,6 +233,6 @@ fn told(done: PutDone) -> pb::PutToolOutputResponse {
         tokens: done.tokens,
         duplicate: done.duplicate,
         pressure: done.pressure.as_ref().map(answer::pressure),
-        masked: Vec::new(),
+        masked: answer::masked(&done.masked),
     }
 }

@@ -69,6 +69,7 @@ const OUTPUTS_PUT: &str = "contextstore_outputs_put_total";
 const OUTPUT_BYTES: &str = "contextstore_output_bytes_put_total";
 const OUTPUTS_REMOVED: &str = "contextstore_outputs_removed_total";
 const OUTPUTS_PACKED: &str = "contextstore_outputs_packed_total";
+const MASKED: &str = "contextstore_masked_total";
 const HOOKS: &str = "contextstore_hooks_total";
 const HOOKS_WAITING: &str = "contextstore_hooks_waiting";
 const CONNECTIONS: &str = "contextstore_connections";
@@ -163,6 +164,7 @@ pub const METRICS: &[Metric] = &[
         &["provider"],
         "1 if a model is not asked for summaries, as it failed too often",
     ),
+    metric(MASKED, MetricKind::Counter, &["rule"], "Secrets that were replaced before anything was written"),
     metric(
         HOOKS,
         MetricKind::Counter,
@@ -341,6 +343,11 @@ pub fn compression_failed(reason: &'static str) {
 /// Whether a model is not asked for summaries.
 pub fn set_breaker(provider: &'static str, is_open: bool) {
     gauge!(BREAKERS, "provider" => provider).set(f64::from(u8::from(is_open)));
+}
+
+/// Secrets were replaced. The rules are those of the configuration, so their names are few.
+pub fn masked(rule: &str, times: u64) {
+    counter!(MASKED, "rule" => rule.to_owned()).increment(times);
 }
 
 /// A hook ended, with all its tries, or was never tried.

@@ -24,6 +24,7 @@ use crate::http::{self, AdminState};
 use crate::infra::clock::SystemClock;
 use crate::infra::{metrics, net};
 use crate::llm::Gateway;
+use crate::mask::Masker;
 use crate::model::{Provider, StoreError};
 use crate::store::{Store, StoreOptions};
 use listen::Socket;
@@ -274,6 +275,8 @@ fn options(config: &Config) -> StoreOptions {
         },
         breakers: Arc::new(Breakers::new(config.compression.breaker)),
         token_counter: config.tokens.counter,
+        // A configuration that was loaded has patterns that can be used.
+        masker: config.masking.masker().unwrap_or_else(|_| Masker::standard()),
         ..StoreOptions::default()
     }
 }

@@ -13,6 +13,7 @@ use crate::infra::clock::Clock;
 use crate::infra::fs::{Fs, Name, StorePath};
 use crate::infra::in_place::InPlace;
 use crate::log::Signal;
+use crate::mask::Masker;
 use crate::model::{Durability, StoreError, TaskId, TokenCounter};
 
 use super::layout::Folder;
@@ -47,6 +48,8 @@ pub struct StoreOptions {
     pub token_counter: TokenCounter,
     /// Models that summarise and fail.
     pub breakers: Arc<Breakers>,
+    /// Replaces secrets in all that is first written.
+    pub masker: Masker,
 }
 
 impl Default for StoreOptions {
@@ -65,6 +68,7 @@ impl Default for StoreOptions {
             compression: ServerPolicy::default(),
             token_counter: TokenCounter::default(),
             breakers: Arc::new(Breakers::new(BreakerConfig::default())),
+            masker: Masker::standard(),
         }
     }
 }

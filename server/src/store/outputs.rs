@@ -3,15 +3,21 @@
 use std::fmt;
 use std::sync::Arc;
 
-use super::task::{Append, Caller, Output, PutFiles, Task};
-use super::{Store, StoreError, task};
+use super::task::{Append, Caller, Output, PutFiles, Recorded, Task};
+use super::{Store, StoreError, masking, task};
 use crate::context::{Pressure, count_text};
+use crate::mask::{Found, MaskStream};
 use crate::model::json::field;
 use crate::model::{Json, JsonKind, NewMessage, OutputRef, RequestId, Role, TaskId, ToolCall};
-use crate::outputs::{Counted, Head, OutputId, Tally, View, ViewLimits, ViewMaker, Written};
+use crate::outputs::{
+    Counted, Head, MediaKind, OutputId, Tally, View, ViewLimits, ViewMaker, Written, looks_like_text,
+};
 
 /// Bytes of a line around what is in it, for quotas.
 const AROUND: usize = 512;
+
+/// Bytes by which it is told whether an output is text, where nobody says so.
+const LOOK: usize = 8 << 10;
 
 /// An output that is to be put, and what is to be done with it.
 #[derive(Debug, Clone)]
@@ -59,6 +65,8 @@ pub struct PutDone {
     pub shedding_due: bool,
     /// `task_source` of the task's key.
     pub source: Option<Arc<str>>,
+    /// What was masked in the output, and in the record.
+    pub masked: Found,
 }
 
 /// An output on its way to disk. What was written goes when this is dropped before its end.
@@ -71,6 +79,18 @@ pub struct Put {
     files: Option<PutFiles>,
     tally: Tally,
     view: ViewMaker,
+    secrets: Secrets,
+    /// What was masked in the output.
+    found: Found,
+}
+
+/// Whether secrets are looked for in an output: in texts.
+enum Secrets {
+    /// Its first bytes will tell.
+    Unknown,
+    Masked(MaskStream),
+    /// It is no text.
+    Left,
 }
 
 impl fmt::Debug for Put {
@@ -85,7 +105,13 @@ impl Store {
         let task = self.task(id)?;
         let files = if Self::was_put(&task, &new)? { None } else { Some(task.begin_put(&new.caller(None))?) };
         let view = ViewMaker::new(new.limits);
-        Ok(Put { store: self.clone(), id, new, files, tally: Tally::default(), view })
+        let secrets = match MediaKind::of(&new.media_type) {
+            _ if new.media_type.is_empty() => Secrets::Unknown,
+            MediaKind::Text => Secrets::Masked(self.shared.env.options.masker.stream()),
+            MediaKind::Image | MediaKind::Document | MediaKind::Binary => Secrets::Left,
+        };
+        let (tally, found) = (Tally::default(), Found::default());
+        Ok(Put { store: self.clone(), id, new, files, tally, view, secrets, found })
     }
 
     /// Whether a call with the same id has done all that is asked for. Then nobody needs a lease to be told so.
@@ -141,6 +167,23 @@ impl Put {
 
     /// Adds the next bytes.
     pub fn write(&mut self, bytes: &[u8]) -> Result<(), StoreError> {
+        if matches!(self.secrets, Secrets::Unknown) && !bytes.is_empty() {
+            let masker = &self.store.shared.env.options.masker;
+            let is_text = looks_like_text(&bytes[..bytes.len().min(LOOK)]);
+            self.secrets = if is_text { Secrets::Masked(masker.stream()) } else { Secrets::Left };
+        }
+        match &mut self.secrets {
+            Secrets::Unknown | Secrets::Left => self.keep(bytes),
+            Secrets::Masked(stream) => {
+                let mut masked = Vec::with_capacity(bytes.len());
+                stream.push(bytes, &mut masked);
+                self.keep(&masked)
+            }
+        }
+    }
+
+    /// Writes bytes in which there are no secrets.
+    fn keep(&mut self, bytes: &[u8]) -> Result<(), StoreError> {
         if let Some(files) = &self.files {
             let at = self.tally.bytes();
             self.store.task(self.id)?.check_put_room(at.saturating_add(bytes.len() as u64))?;
@@ -155,6 +198,11 @@ impl Put {
 
     /// There are no more: puts it in its place, records the call, appends the message, in this order.
     pub fn finish(mut self) -> Result<PutDone, StoreError> {
+        if let Secrets::Masked(stream) = std::mem::replace(&mut self.secrets, Secrets::Left) {
+            let mut rest = Vec::new();
+            self.found = stream.finish(&mut rest);
+            self.keep(&rest)?;
+        }
         let counted = std::mem::take(&mut self.tally).finish();
         let task = self.store.task(self.id)?;
         let media_type = match self.new.media_type.as_str() {
@@ -183,19 +231,25 @@ impl Put {
         };
         self.files = None;
         let output_ref = OutputRef::parse(&counted.id.to_string())?;
-        let (tool_seq, recorded) = self.record(&task, &output_ref)?;
+        if !known {
+            masking::count(&self.found);
+        }
+        let recorded = self.record(&task, &output_ref)?;
+        let mut masked = std::mem::take(&mut self.found);
+        masked.merge(&recorded.masked);
         let tokens = view.text.as_deref().map_or(0, |text| count_text(task.token_counter(), text));
         let mut done = PutDone {
             id: counted.id,
             head,
             view,
             seq: 0,
-            tool_seq,
+            tool_seq: recorded.number,
             tokens,
-            duplicate: recorded,
+            duplicate: recorded.duplicate,
             pressure: None,
             shedding_due: false,
             source: None,
+            masked,
         };
         if self.new.append {
             match known.then_some(self.new.message_id.as_ref()).flatten() {
@@ -206,8 +260,10 @@ impl Put {
         Ok(done)
     }
 
-    fn record(&self, task: &Task, output_ref: &OutputRef) -> Result<(u64, bool), StoreError> {
-        let Some(record) = &self.new.record else { return Ok((0, self.new.append)) };
+    fn record(&self, task: &Task, output_ref: &OutputRef) -> Result<Recorded, StoreError> {
+        let Some(record) = &self.new.record else {
+            return Ok(Recorded { number: 0, duplicate: self.new.append, masked: Found::default() });
+        };
         let call = ToolCall { output_ref: Some(output_ref.clone()), ..record.clone() };
         task.record_tool_call(&call, &self.new.caller(self.new.record_id.as_ref()))
     }

@@ -41,6 +41,7 @@ use crate::model::{Durability, Event, Metadata, RequestId, StoreError, TaskConfi
 use super::checkpoint::{Checkpoint, RecordMark, ViewMark};
 use super::env::{Env, lock};
 use super::layout::{self, Folder};
+use super::masking;
 use compress::Tried;
 use counting::{Chosen, Sent};
 use records::Records;
@@ -61,6 +62,7 @@ use outputs::Kept;
 pub use outputs::Output;
 pub(crate) use outputs::{PutFiles, bad_output};
 pub use read::{CurrentReader, FilePart, LineReader, RawLines};
+pub use records::Recorded;
 pub use request::RequestFile;
 pub use rewrite::NewRewrite;
 pub use row::TaskInfo;
@@ -233,6 +235,8 @@ impl Task {
         request: Option<(&RequestId, Digest)>,
     ) -> Result<u64, StoreError> {
         let failed = |error: serde_json::Error| StoreError::io("writing an event", error.into());
+        // Whatever way it came: nothing is written that was not masked.
+        let event = &*self.env.masked(|masker, found| masking::event(masker, event, found));
         let mut body = event.body().map_err(failed)?;
         if let Some((request_id, digest)) = request {
             let digest = digest.to_hex();
