@@ -226,6 +226,9 @@ impl Layers {
             let problem = "must be at most half of outputs.max_message_bytes";
             self.wrong_together("outputs.tail_bytes", problem);
         }
+        if let Some((key, problem)) = self.config.masking.check() {
+            self.wrong_together(key, &problem);
+        }
         if self.config.listen.is_empty() {
             for listen in self.config.listeners() {
                 if let Err(error) = listen.check() {
