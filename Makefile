@@ -37,6 +37,9 @@ GO := target/tools/go-$(GO_VERSION)/bin/go
 else
 GO := $(shell command -v go)
 endif
+# Never another Go than this one; gofmt stands where its own files are.
+GO_RUN := GOTOOLCHAIN=local $(abspath $(GO))
+GOFMT = $$($(GO_RUN) env GOROOT)/bin/gofmt
 # Everything that comes from npm, buf too: pinned and with its hashes in package-lock.json.
 NODE_MODULES := clients/typescript/node_modules/.package-lock.json
 NPM_BIN := clients/typescript/node_modules/.bin
@@ -87,10 +90,10 @@ run: build ## Starts a server on ./contexts, until Ctrl-C
 ##  Checks, each with a fix where a machine can make it
 
 .PHONY: check
-check: check-fmt check-python check-buf check-gen check-typescript check-deny check-clippy check-doc ## Runs every check; changes nothing
+check: check-fmt check-python check-buf check-gen check-typescript check-go check-deny check-clippy check-doc ## Runs every check; changes nothing
 
 .PHONY: fix
-fix: fix-clippy fix-fmt fix-python fix-buf fix-typescript gen ## Repairs all that can be repaired mechanically
+fix: fix-clippy fix-fmt fix-python fix-buf fix-typescript fix-go gen ## Repairs all that can be repaired mechanically
 
 .PHONY: check-fmt fix-fmt
 check-fmt: ## Rust is formatted
@@ -160,13 +163,21 @@ check-typescript: $(NODE_MODULES) ## TypeScript is formatted, without lint, and 
 fix-typescript: $(NODE_MODULES) ## Formats TypeScript and repairs lint
 	cd clients/typescript && node_modules/.bin/biome check --write . ../../examples
 
+.PHONY: check-go fix-go
+check-go: | $(GO) ## Go is formatted, without what vet finds, and its dependencies are those of go.sum
+	@cd clients/go && unformatted=$$($(GOFMT) -l .); \
+	  [[ -z "$$unformatted" ]] || { echo "not formatted: $$unformatted" >&2; exit 1; }
+	cd clients/go && $(GO_RUN) vet ./... && $(GO_RUN) mod verify
+fix-go: | $(GO) ## Formats the Go code, and lists what it depends on
+	cd clients/go && $(GOFMT) -w . && $(GO_RUN) mod tidy
+
 ##  Tests
 
 .PHONY: test
 test: setup check ## Runs every check, then every test; fails if they changed the work tree
 	$(PYTHON) tests/oracle/test_fold.py
 	$(CARGO) test --locked --workspace --all-features
-	$(MAKE) --no-print-directory test-python test-official test-typescript test-tools
+	$(MAKE) --no-print-directory test-python test-official test-typescript test-go test-tools
 	@[[ "$$($(WORKTREE))" == "$(WORKTREE_BEFORE)" ]] || \
 	  { echo "the checks or tests changed the work tree:"; git status --short; exit 1; } >&2
 
@@ -176,6 +187,11 @@ test-typescript: build-typescript ## The TypeScript client against the server, o
 	cd clients/typescript && rm -rf build && node_modules/.bin/tsc && \
 	  node_modules/.bin/tsc --project ../../examples/typescript && \
 	  node --test --test-reporter=spec build/test/*.test.js
+
+.PHONY: test-go
+test-go: | $(GO) ## The Go client against the server, on both transports
+	$(CARGO) build --locked --workspace --all-features
+	cd clients/go && $(GO_RUN) test -count=1 $(if $(RACE),-race) ./...
 
 .PHONY: build-typescript
 build-typescript: $(NODE_MODULES) ## Packs the TypeScript client: target/contextstore-client-*.tgz
