@@ -158,10 +158,10 @@ check-gen: check-gen-python gen-typescript gen-go ## The generated code is that 
 
 .PHONY: check-typescript fix-typescript
 check-typescript: $(NODE_MODULES) ## TypeScript is formatted, without lint, and its types are right
-	cd clients/typescript && node_modules/.bin/biome check --error-on-warnings . ../../examples && \
+	cd clients/typescript && node_modules/.bin/biome check --error-on-warnings . ../../examples ../npm ../../tests/packages && \
 	  node_modules/.bin/tsc --noEmit
 fix-typescript: $(NODE_MODULES) ## Formats TypeScript and repairs lint
-	cd clients/typescript && node_modules/.bin/biome check --write . ../../examples
+	cd clients/typescript && node_modules/.bin/biome check --write . ../../examples ../npm ../../tests/packages
 
 .PHONY: check-go fix-go
 check-go: | $(GO) ## Go is formatted, without what vet finds, and its dependencies are those of go.sum
@@ -177,7 +177,7 @@ fix-go: | $(GO) ## Formats the Go code, and lists what it depends on
 test: setup check ## Runs every check, then every test; fails if they changed the work tree
 	$(PYTHON) tests/oracle/test_fold.py
 	$(CARGO) test --locked --workspace --all-features
-	$(MAKE) --no-print-directory test-python test-official test-typescript test-go test-tools
+	$(MAKE) --no-print-directory test-python test-official test-typescript test-go test-packages test-tools
 	@[[ "$$($(WORKTREE))" == "$(WORKTREE_BEFORE)" ]] || \
 	  { echo "the checks or tests changed the work tree:"; git status --short; exit 1; } >&2
 
@@ -305,7 +305,40 @@ demo: setup build ## Shows an agent at work whose server is killed: builds it, n
 	@target/venv/demo/bin/pip install --quiet --disable-pip-version-check ./$(PYTHON_CLIENT)
 	@target/venv/demo/bin/python $(PYTHON_CLIENT)/examples/demo.py
 
+##  Packages with the server in them
+
+# What is built for a release; a test makes do with the build that is there already.
+PACKAGES := target/packages
+PROFILE ?= release
+BUILT := target/$(if $(filter dev,$(PROFILE)),debug,$(PROFILE))/contextstore
+PACKAGES_VENV := target/tools/packages-$(shell git hash-object tests/packages/requirements.txt | cut -c 1-12)
+
+.PHONY: build-wheel build-npm-server
+build-wheel: $(PACKAGES_VENV)/ready ## Builds the wheels of the Python client and of the server: target/packages
+	rm -f $(PACKAGES)/*.whl
+	$(PACKAGES_VENV)/bin/pip wheel --quiet --disable-pip-version-check --no-deps --no-build-isolation \
+	  --wheel-dir $(PACKAGES) ./$(PYTHON_CLIENT)
+	cd clients/python-bin && $(abspath $(PACKAGES_VENV))/bin/maturin build --locked --profile $(PROFILE) \
+	  $(if $(filter dev,$(PROFILE)),--all-features) --out $(abspath $(PACKAGES))
+build-npm-server: $(NODE_MODULES) ## Packs the TypeScript client and the server of this platform for npm: target/packages
+	$(CARGO) build --locked --profile $(PROFILE) --package contextstore $(if $(filter dev,$(PROFILE)),--all-features)
+	rm -f $(PACKAGES)/*.tgz
+	node clients/npm/pack.mjs $(BUILT) $(PACKAGES)
+	$(MAKE) --no-print-directory build-typescript
+	cp target/contextstore-client-*.tgz $(PACKAGES)
+
+.PHONY: test-packages
+test-packages: ## The packages, built as they are for users, installed where nothing else is, and used
+	$(MAKE) --no-print-directory build-wheel build-npm-server PROFILE=dev
+	PYTHON=$(PYTHON) bash tests/packages/run.sh
+
 ##  Tools
+
+$(PACKAGES_VENV)/ready:
+	@rm -rf $(@D)
+	$(PYTHON) -m venv $(@D)
+	$(@D)/bin/pip install --quiet --disable-pip-version-check --requirement tests/packages/requirements.txt
+	@touch $@
 
 # Optimising and link-time optimisation would take most of the build; it runs for half a second.
 $(CARGO_DENY):
