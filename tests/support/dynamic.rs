@@ -8,7 +8,8 @@ use std::time::Duration;
 
 use prost_reflect::prost::Message;
 use prost_reflect::{
-    DescriptorPool, DynamicMessage, MessageDescriptor, MethodDescriptor, SerializeOptions, Value as Field,
+    DescriptorPool, DynamicMessage, MessageDescriptor, MethodDescriptor, SerializeOptions, ServiceDescriptor,
+    Value as Field,
 };
 use serde_json::Value;
 use tonic::client::Grpc;
@@ -19,6 +20,12 @@ use tonic::{Request, Status};
 
 /// No call of a scenario takes that long.
 const DEADLINE: Duration = Duration::from_secs(60);
+
+/// The service of tasks, as its descriptors say.
+pub(crate) fn service() -> ServiceDescriptor {
+    let pool = DescriptorPool::decode(contextstore_proto::FILE_DESCRIPTOR_SET).unwrap();
+    pool.get_service_by_name("contextstore.v1.ContextStore").unwrap()
+}
 
 /// The methods of all services, as their descriptors say. No two have the same name.
 pub(crate) fn methods() -> Vec<MethodDescriptor> {
