@@ -17,7 +17,7 @@ from google.protobuf.message import Message
 from serving import REPOSITORY, Server
 
 from contextstore import Client
-from contextstore.errors import from_rpc_error
+from contextstore.errors import from_rpc_error, short_reason
 from contextstore.v1 import context_store_pb2 as pb
 
 FILES = sorted((REPOSITORY / "tests/scenarios").glob("*.json"))
@@ -144,6 +144,7 @@ class Runner:
             wanted = dict(expected["error"])
             if failure is None:
                 return f"no error; the answer is {responses}"
+            wanted["reason"] = short_reason(wanted["reason"])
             field = wanted.pop("field", None)
             if problem := differs(wanted, {"code": failure.code.name, "reason": failure.reason}, "error"):
                 return f"{problem}: {failure}"
