@@ -38,6 +38,8 @@ endif
 NODE_MODULES := clients/typescript/node_modules/.package-lock.json
 NPM_BIN := clients/typescript/node_modules/.bin
 BUF := $(NPM_BIN)/buf
+# By its path: TypeScript 7, with which the types of the package are tested too, has a program of the same name.
+TSC := node node_modules/typescript/bin/tsc
 
 # The command each test looks for, and the Debian package that brings it.
 NEEDED := cc:gcc git:git losetup:mount mkfs.ext4:e2fsprogs python3:python3 setsid:util-linux strace:strace \
@@ -151,7 +153,7 @@ check-gen: check-gen-python gen-typescript ## The generated code is that of the 
 .PHONY: check-typescript fix-typescript
 check-typescript: $(NODE_MODULES) ## TypeScript is formatted, without lint, and its types are right
 	cd clients/typescript && node_modules/.bin/biome check --error-on-warnings . ../../examples && \
-	  node_modules/.bin/tsc --noEmit
+	  $(TSC) --noEmit && node_modules/.bin/eslint --max-warnings 0 .
 fix-typescript: $(NODE_MODULES) ## Formats TypeScript and repairs lint
 	cd clients/typescript && node_modules/.bin/biome check --write . ../../examples
 
@@ -168,16 +170,16 @@ test: setup check ## Runs every check, then every test; fails if they changed th
 .PHONY: test-typescript
 test-typescript: build-typescript ## The TypeScript client against the server, on both transports
 	$(CARGO) build --locked --workspace --all-features
-	cd clients/typescript && rm -rf build && node_modules/.bin/tsc && \
-	  node_modules/.bin/tsc --project ../../examples/typescript && \
+	cd clients/typescript && rm -rf build && $(TSC) && $(TSC) --project ../../examples/typescript && \
 	  node --test --test-reporter=spec build/test/*.test.js
+	cd clients/typescript && bash test/package/run.sh ../../target/contextstore-client-*.tgz
 
 .PHONY: build-typescript
 build-typescript: $(NODE_MODULES) ## Packs the TypeScript client: target/contextstore-client-*.tgz
-	cd clients/typescript && rm -rf dist && node_modules/.bin/tsc --project tsconfig.dist.json && \
+	@rm -f target/contextstore-client-*.tgz
+	cd clients/typescript && rm -rf dist && $(TSC) --project tsconfig.dist.json && \
+	  $(TSC) --project tsconfig.cjs.json && echo '{ "type": "commonjs" }' >dist/cjs/package.json && \
 	  npm pack --silent --pack-destination ../../target
-	cd clients/typescript && node --input-type=module \
-	  --eval 'import "@contextstore/client"; import "@contextstore/client/proto";'
 
 .PHONY: test-tools
 test-tools: $(NODE_MODULES) $(GRPCURL) ## grpcurl and buf curl against the server, by reflection alone
