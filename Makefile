@@ -44,6 +44,8 @@ GOFMT = $$($(GO_RUN) env GOROOT)/bin/gofmt
 NODE_MODULES := clients/typescript/node_modules/.package-lock.json
 NPM_BIN := clients/typescript/node_modules/.bin
 BUF := $(NPM_BIN)/buf
+# By its path: TypeScript 7, with which the types of the package are tested too, has a program of the same name.
+TSC := node node_modules/typescript/bin/tsc
 
 # The command each test looks for, and the Debian package that brings it.
 NEEDED := cc:gcc git:git losetup:mount mkfs.ext4:e2fsprogs python3:python3 setsid:util-linux strace:strace \
@@ -158,8 +160,9 @@ check-gen: check-gen-python gen-typescript gen-go ## The generated code is that 
 
 .PHONY: check-typescript fix-typescript
 check-typescript: $(NODE_MODULES) ## TypeScript is formatted, without lint, and its types are right
-	cd clients/typescript && node_modules/.bin/biome check --error-on-warnings . ../../examples ../npm ../../tests/packages && \
-	  node_modules/.bin/tsc --noEmit
+	cd clients/typescript && \
+	  node_modules/.bin/biome check --error-on-warnings . ../../examples ../npm ../../tests/packages && \
+	  $(TSC) --noEmit && node_modules/.bin/eslint --max-warnings 0 .
 fix-typescript: $(NODE_MODULES) ## Formats TypeScript and repairs lint
 	cd clients/typescript && node_modules/.bin/biome check --write . ../../examples ../npm ../../tests/packages
 
@@ -184,9 +187,9 @@ test: setup check ## Runs every check, then every test; fails if they changed th
 .PHONY: test-typescript
 test-typescript: build-typescript ## The TypeScript client against the server, on both transports
 	$(CARGO) build --locked --workspace --all-features
-	cd clients/typescript && rm -rf build && node_modules/.bin/tsc && \
-	  node_modules/.bin/tsc --project ../../examples/typescript && \
+	cd clients/typescript && rm -rf build && $(TSC) && $(TSC) --project ../../examples/typescript && \
 	  node --test --test-reporter=spec build/test/*.test.js
+	cd clients/typescript && bash test/package/run.sh ../../target/contextstore-client-*.tgz
 
 .PHONY: test-go
 test-go: | $(GO) ## The Go client against the server, on both transports
@@ -195,10 +198,10 @@ test-go: | $(GO) ## The Go client against the server, on both transports
 
 .PHONY: build-typescript
 build-typescript: $(NODE_MODULES) ## Packs the TypeScript client: target/contextstore-client-*.tgz
-	cd clients/typescript && rm -rf dist && node_modules/.bin/tsc --project tsconfig.dist.json && \
+	@rm -f target/contextstore-client-*.tgz
+	cd clients/typescript && rm -rf dist && $(TSC) --project tsconfig.dist.json && \
+	  $(TSC) --project tsconfig.cjs.json && echo '{ "type": "commonjs" }' >dist/cjs/package.json && \
 	  npm pack --silent --pack-destination ../../target
-	cd clients/typescript && node --input-type=module \
-	  --eval 'import "@contextstore/client"; import "@contextstore/client/proto";'
 
 .PHONY: test-tools
 test-tools: $(NODE_MODULES) $(GRPCURL) ## grpcurl and buf curl against the server, by reflection alone
