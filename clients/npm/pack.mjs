@@ -2,7 +2,15 @@
 // depends on it, and puts both into the folder.
 
 import { execFileSync } from "node:child_process";
-import { chmodSync, copyFileSync, mkdirSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from "node:fs";
+import {
+  chmodSync,
+  copyFileSync,
+  mkdirSync,
+  mkdtempSync,
+  readFileSync,
+  rmSync,
+  writeFileSync,
+} from "node:fs";
 import { tmpdir } from "node:os";
 import { join, resolve } from "node:path";
 
@@ -11,7 +19,9 @@ if (!binary || !folder) {
   throw new Error("pack.mjs BINARY FOLDER");
 }
 const server = join(import.meta.dirname, "server");
-const { version, license, optionalDependencies } = JSON.parse(readFileSync(join(server, "package.json"), "utf8"));
+const { version, license, optionalDependencies } = JSON.parse(
+  readFileSync(join(server, "package.json"), "utf8"),
+);
 const name = `@contextstore/server-${process.platform}-${process.arch}`;
 if (optionalDependencies[name] !== version) {
   throw new Error(`@contextstore/server does not depend on ${name} ${version}`);
@@ -40,7 +50,10 @@ try {
   };
   writeFileSync(join(dir, "package.json"), JSON.stringify(manifest, null, 2));
   for (const from of [dir, server]) {
-    execFileSync("npm", ["pack", "--silent", "--pack-destination", resolve(folder)], { cwd: from, stdio: "inherit" });
+    execFileSync("npm", ["pack", "--silent", "--pack-destination", resolve(folder)], {
+      cwd: from,
+      stdio: "inherit",
+    });
   }
 } finally {
   rmSync(dir, { recursive: true });

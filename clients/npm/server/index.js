@@ -8,8 +8,11 @@ export function binary() {
   try {
     return createRequire(import.meta.url).resolve(`${name}/bin/contextstore`);
   } catch (cause) {
-    throw new Error(`${name} is not installed: there is none for this platform, or optional packages were left out`, {
-      cause,
-    });
+    throw new Error(
+      `${name} is not installed: there is none for this platform, or optional packages were left out`,
+      {
+        cause,
+      },
+    );
   }
 }
