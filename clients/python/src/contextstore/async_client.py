@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, TypeVar, cast
 import grpc
 
 from . import _outputs
+from ._async_stream import lost_status
 from ._base import ClientBase
 from ._calls import Call, as_uuid
 from ._channel import (
@@ -29,7 +30,7 @@ from ._reach import is_lost, look
 from ._retry import Attempts, StreamAttempts
 from ._upload import Upload
 from .async_task import AsyncTask
-from .errors import ContextStoreError, from_rpc_error
+from .errors import ContextStoreError, Unavailable, from_rpc_error
 from .types import (
     GarbageCollected,
     InheritanceContext,
@@ -313,6 +314,8 @@ class AsyncClient(ClientBase):
                 if upload.error is not None:
                     raise upload.error from None
                 error = await self._failed(raised)
+                if lost_status(error) and upload.ask_again():
+                    error = Unavailable(error.message, code=grpc.StatusCode.UNAVAILABLE)
             except asyncio.CancelledError:
                 if upload.error is not None:
                     raise upload.error from None
