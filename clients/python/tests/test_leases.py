@@ -62,14 +62,15 @@ def threads() -> int:
 def test_a_lease_is_renewed_until_the_task_is_put_aside() -> None:
     lender = Lender()  # type: ignore[abstract]
     with serve(scripted=lender) as (_, address), Client(address) as client:
-        first, second = client.start_task(), client.start_task()
-        eventually(lambda: lender.renewed.count(first.uuid) > 2 and lender.renewed.count(second.uuid) > 2)
-        first.pause()
+        tasks = [client.start_task(), client.start_task()]
+        first, second = (task.uuid for task in tasks)
+        eventually(lambda: lender.renewed.count(first) > 2 and lender.renewed.count(second) > 2)
+        tasks[0].pause()
         lender.renewed.clear()
-        eventually(lambda: lender.renewed.count(second.uuid) > 2)
-        assert lender.renewed.count(first.uuid) <= 1
+        eventually(lambda: lender.renewed.count(second) > 2)
+        assert lender.renewed.count(first) <= 1
         # A task that nobody has any more.
-        del second
+        tasks.clear()
         gc.collect()
         eventually(lambda: threads() == 0)
 
