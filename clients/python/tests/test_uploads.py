@@ -48,13 +48,12 @@ class Outputs(ToolOutputsServicer):
         self.headers.append(header)
         parts = [header.content]
         for number, request in enumerate(request_iterator):
+            if request.HasField("header"):
+                context.abort(grpc.StatusCode.INVALID_ARGUMENT, "a second header")
             parts.append(request.data)
             if number == 1 and not self.late:
                 self._fail(context)
         self._fail(context)
-        if not context.is_active():
-            # grpcio ends the iterator of a call that was cancelled as if all were well.
-            return pb.PutToolOutputResponse()
         self.content = b"".join(parts)
         response = pb.PutToolOutputResponse(view=f"{len(self.content)} bytes", seq=7 if header.append else 0)
         response.ref.id = "out-1"

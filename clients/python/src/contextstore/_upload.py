@@ -54,6 +54,11 @@ class Upload:
         """Whether all of it can be sent again."""
         return self.error is None and not (self._once and self._log.forgot)
 
+    def check(self) -> None:
+        """Raises what the caller's own iterator or file has raised."""
+        if self.error is not None:
+            raise self.error from None
+
     def ask_again(self) -> bool:
         """For an answer that was lost because something was being sent: whether to send it once more, and slowly."""
         self._asked += 1
@@ -69,7 +74,7 @@ class Upload:
                 yield pb.PutToolOutputRequest(data=piece)
         except Exception as error:
             self.error = error
-            raise
+            yield self._refused()
 
     async def async_requests(self) -> AsyncIterator[pb.PutToolOutputRequest]:
         """The same, also of pieces that come asynchronously."""
@@ -85,7 +90,7 @@ class Upload:
                 yield pb.PutToolOutputRequest(data=piece)
         except Exception as error:
             self.error = error
-            raise
+            yield self._refused()
 
     async def _listen(self, number: int) -> None:
         """Waits behind the header, if an answer was lost: what is refused is refused for what stands there."""
@@ -97,6 +102,11 @@ class Upload:
         if self.small and self._whole is not None:
             header.content = self._whole
         return pb.PutToolOutputRequest(header=header)
+
+    def _refused(self) -> pb.PutToolOutputRequest:
+        """A second header, which the server refuses, and all before it: a call that is only cancelled may look to it as
+        if it had come to its end."""
+        return pb.PutToolOutputRequest(header=self._header)
 
     def _again(self) -> Iterator[bytes]:
         """What was read before, then the rest. A try that was given up may still be at it, hence the lock."""

@@ -309,17 +309,13 @@ class AsyncClient(ClientBase):
             try:
                 response = await call
                 self._reached = True
+                upload.check()
                 return response
             except grpc.RpcError as raised:
-                if upload.error is not None:
-                    raise upload.error from None
+                upload.check()
                 error = await self._failed(raised)
                 if lost_status(error) and upload.ask_again():
                     error = Unavailable(error.message, code=grpc.StatusCode.UNAVAILABLE)
-            except asyncio.CancelledError:
-                if upload.error is not None:
-                    raise upload.error from None
-                raise
             await asyncio.sleep(attempts.pause_after(error, repeatable=upload.repeatable))
 
     async def _read(self, cursor: Cursor[T]) -> AsyncGenerator[T, None]:
