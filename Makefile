@@ -214,8 +214,12 @@ test-model: ## Random sequences against the model: SEED=n to repeat one, CASES=n
 	  $(CARGO_TEST) --release --test model -- --nocapture
 
 .PHONY: test-large
-test-large: ## Many tasks, long logs, views of 10 GB, requests of 1 GB, a minute under load: needs minutes and 25 GB of disk
+test-large: target/venv/python-high/installed ## Many tasks, long logs, views of 10 GB, requests of 1 GB, a minute under load, a Python agent with 100 000 messages: needs minutes and 25 GB of disk
 	$(CARGO) build --locked --release --package contextstore --all-features --example fake-llm
+	$(CARGO) build --locked --release --package contextstore
+	$(call install_python,python-high)
+	cd $(PYTHON_CLIENT) && CONTEXTSTORE_LARGE=1 CONTEXTSTORE_BIN=../../target/release/contextstore \
+	  ../../target/venv/python-high/bin/pytest --quiet -s tests/test_memory.py
 	CONTEXTSTORE_LARGE=1 $(CARGO_TEST) --release --test large --test chat_memory --test compress_memory --test service_memory --test service_soak -- \
 	  --nocapture --test-threads 1
 
@@ -254,6 +258,8 @@ bench-retention: ## Measures what compressed contexts still know (docs/RETENTION
 # Each end of the range of dependencies, and the middle, has a place of its own.
 PYTHON_CLIENT := clients/python
 PYTHON_VENVS := $(foreach range,low middle high,target/venv/python-$(range)/installed)
+# Its own place: it brings a Node of 60 MB.
+PYRIGHT := target/tools/pyright-$(shell git hash-object $(PYTHON_CLIENT)/requirements/pyright.txt | cut -c 1-12)/bin/pyright
 $(PYTHON_VENVS): target/venv/python-%/installed: $(PYTHON_CLIENT)/requirements/%.txt $(PYTHON_CLIENT)/requirements/test.txt
 	@rm -rf $(@D)
 	$(PYTHON) -m venv $(@D)
@@ -276,15 +282,35 @@ check-gen-python: ## The Python stubs are what the protos give
 	  $(PYTHON_CLIENT)/src/contextstore/v1
 
 .PHONY: test-python
-test-python: $(PYTHON_VENVS) ## Types and tests of the Python client, with the newest and the oldest grpcio
+test-python: $(PYTHON_VENVS) $(PYRIGHT) ## Types and tests of the Python client, with the newest and the oldest grpcio
 	$(CARGO) build --locked --workspace --all-features
 	$(call install_python,python-high)
 	cd $(PYTHON_CLIENT) && ../../target/venv/python-high/bin/mypy
+	PYRIGHT_PYTHON_CACHE_DIR=$(abspath $(dir $(PYRIGHT))/..)/cache $(PYRIGHT) --project $(PYTHON_CLIENT) \
+	  --pythonpath target/venv/python-high/bin/python
 	cd $(PYTHON_CLIENT) && ../../target/venv/python-high/bin/pytest --quiet
 	$(call install_python,python-low)
 	cd $(PYTHON_CLIENT) && ../../target/venv/python-low/bin/pytest --quiet -m quick
 	$(call install_python,python-middle)
 	cd $(PYTHON_CLIENT) && ../../target/venv/python-middle/bin/pytest --quiet -m quick
+	for python in $$(PYTHON=$(PYTHON) $(PYTHON_CLIENT)/pythons.sh); do \
+	  $(MAKE) --no-print-directory test-python-version PYTHON=$$python; done
+
+.PHONY: test-python-version
+test-python-version: ## The quick tests of the Python client under another Python: PYTHON=path
+	$(eval VERSION := python-$(shell $(PYTHON) -c 'import sys; print("%d.%d" % sys.version_info[:2])'))
+	@[[ -e target/venv/$(VERSION)/installed ]] || { $(PYTHON) -m venv --clear target/venv/$(VERSION) && \
+	  target/venv/$(VERSION)/bin/pip install --quiet --disable-pip-version-check \
+	    --requirement $(PYTHON_CLIENT)/requirements/high.txt pytest hatchling && touch target/venv/$(VERSION)/installed; }
+	$(call install_python,$(VERSION))
+	cd $(PYTHON_CLIENT) && ../../target/venv/$(VERSION)/bin/pytest --quiet -m quick
+
+.PHONY: bench-python-memory
+bench-python-memory: target/venv/python-high/installed ## Draws what memory a Python agent has, with contextstore and with a list: MESSAGES=n
+	$(CARGO) build --locked --release --package contextstore
+	$(call install_python,python-high)
+	CONTEXTSTORE_BINARY=target/release/contextstore target/venv/python-high/bin/python \
+	  $(PYTHON_CLIENT)/tests/agent_memory.py plot $(or $(MESSAGES),100000) docs/agent-memory.svg
 
 # The providers' own packages, and the client.
 OFFICIAL := tests/providers/python
@@ -360,6 +386,11 @@ $(RUFF):
 	@rm -rf $(@D:/bin=)
 	$(PYTHON) -m venv $(@D:/bin=)
 	$(@D)/pip install --quiet --disable-pip-version-check ruff==$(RUFF_VERSION)
+
+$(PYRIGHT):
+	@rm -rf $(@D:/bin=)
+	$(PYTHON) -m venv $(@D:/bin=)
+	$(@D)/pip install --quiet --disable-pip-version-check --requirement $(PYTHON_CLIENT)/requirements/pyright.txt
 
 $(NODE_MODULES): clients/typescript/package.json clients/typescript/package-lock.json | $(NODE)
 	cd clients/typescript && npm ci --loglevel=error --no-audit --no-fund

@@ -113,7 +113,7 @@ class TaskBase:
         """Whether `Client.task` has found it, rather than made it."""
         self.lease_lost: ContextStoreError | None = None
         """Why the lease could not be renewed in the background, if somebody took the task: changes are refused."""
-        self.inherited_from = ""
+        self.inherited_from = info.inherited_from
         """The task that this one took over from when it was started; empty if there was none."""
         self.inheritance_comment = ""
         """With it: a comment for people, as to post on the issue."""

@@ -36,7 +36,7 @@ class LeaseBook(Generic[T]):
 
     def add(self, task: T, now: float) -> None:
         """A lease that was just got or renewed."""
-        if task.lease_ttl is not None and task.lease_generation:
+        if task.lease_ttl and task.lease_generation:
             due = now + task.lease_ttl.total_seconds() / _OFTEN
             self._due[weakref.ref(task)] = (task.lease_generation, due)
 

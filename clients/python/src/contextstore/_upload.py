@@ -40,6 +40,7 @@ class Upload:
         self._source: Iterator[bytes] | None = None
         self._async_lock: asyncio.Lock | None = None
         self._async_source: AsyncIterator[bytes] | None = None
+        self._asked = 0
         self.error: BaseException | None = None
         """What the caller's own iterator or file raised."""
 
@@ -53,6 +54,16 @@ class Upload:
         """Whether all of it can be sent again."""
         return self.error is None and not (self._once and self._log.forgot)
 
+    def check(self) -> None:
+        """Raises what the caller's own iterator or file has raised."""
+        if self.error is not None:
+            raise self.error from None
+
+    def ask_again(self) -> bool:
+        """For an answer that was lost because something was being sent: whether to send it once more, and slowly."""
+        self._asked += 1
+        return self._asked <= 3
+
     def requests(self) -> Iterator[pb.PutToolOutputRequest]:
         """The header and the pieces, from the start."""
         yield self._first()
@@ -63,27 +74,39 @@ class Upload:
                 yield pb.PutToolOutputRequest(data=piece)
         except Exception as error:
             self.error = error
-            raise
+            yield self._refused()
 
     async def async_requests(self) -> AsyncIterator[pb.PutToolOutputRequest]:
         """The same, also of pieces that come asynchronously."""
         if not isinstance(self._content, AsyncIterable):
-            for request in self.requests():
+            for number, request in enumerate(self.requests()):
                 yield request
+                await self._listen(number)
             return
         yield self._first()
+        await self._listen(0)
         try:
             async for piece in self._async_again(self._content):
                 yield pb.PutToolOutputRequest(data=piece)
         except Exception as error:
             self.error = error
-            raise
+            yield self._refused()
+
+    async def _listen(self, number: int) -> None:
+        """Waits behind the header, if an answer was lost: what is refused is refused for what stands there."""
+        if number == 0 and self._asked:
+            await asyncio.sleep(0.2 * self._asked)
 
     def _first(self) -> pb.PutToolOutputRequest:
         header = deepcopy(self._header)
         if self.small and self._whole is not None:
             header.content = self._whole
         return pb.PutToolOutputRequest(header=header)
+
+    def _refused(self) -> pb.PutToolOutputRequest:
+        """A second header, which the server refuses, and all before it: a call that is only cancelled may look to it as
+        if it had come to its end."""
+        return pb.PutToolOutputRequest(header=self._header)
 
     def _again(self) -> Iterator[bytes]:
         """What was read before, then the rest. A try that was given up may still be at it, hence the lock."""

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, TypeVar, cast
 import grpc
 
 from . import _outputs
+from ._async_stream import lost_status
 from ._base import ClientBase
 from ._calls import Call, as_uuid
 from ._channel import (
@@ -29,7 +30,7 @@ from ._reach import is_lost, look
 from ._retry import Attempts, StreamAttempts
 from ._upload import Upload
 from .async_task import AsyncTask
-from .errors import ContextStoreError, from_rpc_error
+from .errors import ContextStoreError, Unavailable, from_rpc_error
 from .types import (
     GarbageCollected,
     InheritanceContext,
@@ -308,15 +309,13 @@ class AsyncClient(ClientBase):
             try:
                 response = await call
                 self._reached = True
+                upload.check()
                 return response
             except grpc.RpcError as raised:
-                if upload.error is not None:
-                    raise upload.error from None
+                upload.check()
                 error = await self._failed(raised)
-            except asyncio.CancelledError:
-                if upload.error is not None:
-                    raise upload.error from None
-                raise
+                if lost_status(error) and upload.ask_again():
+                    error = Unavailable(error.message, code=grpc.StatusCode.UNAVAILABLE)
             await asyncio.sleep(attempts.pause_after(error, repeatable=upload.repeatable))
 
     async def _read(self, cursor: Cursor[T]) -> AsyncGenerator[T, None]:

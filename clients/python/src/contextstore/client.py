@@ -301,10 +301,10 @@ class Client(ClientBase):
             try:
                 response = self.outputs_stub.PutToolOutput(upload.requests(), timeout=attempts.remaining())
                 self._reached = True
+                upload.check()
                 return response
             except grpc.RpcError as raised:
-                if upload.error is not None:
-                    raise upload.error from None
+                upload.check()
                 error = self._failed(raised)
             self._pause(attempts.pause_after(error, repeatable=upload.repeatable))
 
