@@ -7,7 +7,7 @@
 //	response, err := http.Post(url, "application/json", body)
 //
 // It is a thin layer over the generated stubs of the package contextstorev1 (pb above), whose messages it takes and
-// gives. Of a request, the task, the lease and the request id are filled in, unless they are there; nil stands for an
+// gives. Of a request, the task and the lease are filled in, and the request id unless there is one; nil stands for an
 // empty one. What a call does is said at its method in contextstorev1.
 //
 // # Deadlines and retries
