@@ -155,7 +155,7 @@ func TestManyMessagesAreAppendedOnceAcrossCuts(t *testing.T) {
 
 func TestReadsGoOnWhereTheyWereCut(t *testing.T) {
 	p := startProxy(t, startServer(t))
-	task := must(p.connect(t).StartTask(t.Context(), nil))(t)
+	task := must(p.connect(t).StartTask(t.Context(), uncompressed()))(t)
 	for range 40 {
 		must(task.Append(t.Context(), user("%s", strings.Repeat("words ", 4000))))(t)
 	}

@@ -15,6 +15,7 @@ import (
 	"time"
 
 	"google.golang.org/grpc/codes"
+	"google.golang.org/protobuf/proto"
 
 	"github.com/contextstore/contextstore/clients/go/contextstore"
 	pb "github.com/contextstore/contextstore/clients/go/contextstorev1"
@@ -22,6 +23,11 @@ import (
 
 func user(format string, values ...any) contextstore.Message {
 	return contextstore.Message{Role: "user", Content: fmt.Sprintf(format, values...)}
+}
+
+// uncompressed is a task whose view is only ever rewritten when that is asked for.
+func uncompressed() *pb.StartTaskRequest {
+	return &pb.StartTaskRequest{Config: &pb.TaskConfig{Compression: &pb.CompressionConfig{Auto: proto.Bool(false)}}}
 }
 
 // collected is everything a sequence gives.
@@ -179,7 +185,7 @@ func TestALeaseIsKeptAlive(t *testing.T) {
 func TestManyMessagesAndTheHistory(t *testing.T) {
 	overBoth(t, func(t *testing.T, _ *server, client *contextstore.Client) {
 		ctx := t.Context()
-		task := must(client.StartTask(ctx, nil))(t)
+		task := must(client.StartTask(ctx, uncompressed()))(t)
 		var messages []contextstore.Message
 		for n := range 2000 {
 			messages = append(messages, user("Message %d. %s", n+1, strings.Repeat("x", n)))
@@ -304,10 +310,9 @@ func TestWhatHappensIsTold(t *testing.T) {
 func TestAContextIsMadeSmallAndTakenBack(t *testing.T) {
 	overBoth(t, func(t *testing.T, _ *server, client *contextstore.Client) {
 		ctx := t.Context()
-		never := false
-		length := uint64(4000)
-		config := &pb.TaskConfig{ContextLength: &length, Compression: &pb.CompressionConfig{Auto: &never}}
-		task := must(client.StartTask(ctx, &pb.StartTaskRequest{Config: config, SystemMessage: "You keep a diary."}))(t)
+		start := uncompressed()
+		start.Config.ContextLength, start.SystemMessage = proto.Uint64(4000), "You keep a diary."
+		task := must(client.StartTask(ctx, start))(t)
 		var diary []contextstore.Message
 		for day := range 20 {
 			diary = append(diary, user("Day %d: see src/day_%d.rs. %s", day, day, strings.Repeat("It rained again. ", 12)),
