@@ -152,12 +152,12 @@ def both(address: str, sync: Callable[[Client], T], asynchronous: Callable[[Asyn
         return [sync(client), asyncio.run(run())]
 
 
-def sync_append(client: Client, **more: Any) -> int:
-    return client.start_task(task_uuid=UUID).append("{}", **more).seq
+def sync_append(client: Client, request_id: str | None = None) -> int:
+    return client.start_task(task_uuid=UUID).append("{}", request_id=request_id).seq
 
 
-async def async_append(client: AsyncClient, **more: Any) -> int:
-    return (await (await client.start_task(task_uuid=UUID)).append("{}", **more)).seq
+async def async_append(client: AsyncClient, request_id: str | None = None) -> int:
+    return (await (await client.start_task(task_uuid=UUID)).append("{}", request_id=request_id)).seq
 
 
 @pytest.mark.parametrize("failure", [OVERLOADED, UNAVAILABLE, READ_ONLY_FOR_NOW])
@@ -352,7 +352,7 @@ def sync_many(client: Client) -> list[int | str]:
         for ack in client.start_task().append_many(NUMBERED):
             acks.append(ack.seq)
     except errors.ContextStoreError as error:
-        acks.append(error.reason)
+        acks += [error.reason, error.index or 0]
     return acks
 
 
@@ -362,7 +362,7 @@ async def async_many(client: AsyncClient) -> list[int | str]:
         async for ack in (await client.start_task()).append_many(NUMBERED):
             acks.append(ack.seq)
     except errors.ContextStoreError as error:
-        acks.append(error.reason)
+        acks += [error.reason, error.index or 0]
     return acks
 
 
@@ -381,7 +381,7 @@ def test_a_broken_pipeline_sends_again_what_was_not_acknowledged() -> None:
 def test_a_refused_message_ends_the_pipeline() -> None:
     # A second one in case that grpcio loses the status and the client asks for it.
     with serve(GONE, GONE, GONE) as (_, address):
-        assert both(address, sync_many, async_many) == [[1, 2, "ERROR_REASON_TASK_NOT_FOUND"]] * 2
+        assert both(address, sync_many, async_many) == [[1, 2, "TASK_NOT_FOUND", 2]] * 2
 
 
 class Older(Scripted):
@@ -438,5 +438,5 @@ def test_an_error_of_the_callers_own_ends_the_pipeline() -> None:
         task = client.start_task()
         with pytest.raises(KeyError, match="mine"):
             list(task.append_many(messages()))
-        with pytest.raises(TypeError, match="^message: "):
+        with pytest.raises(TypeError, match=r"^messages\[0\]: message: "):
             list(task.append_many([None]))  # type: ignore[list-item]

@@ -14,7 +14,8 @@ import uuid
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from datetime import datetime, timedelta, timezone
-from typing import Any, Generic, TypeVar, cast
+from types import MappingProxyType
+from typing import Any, Generic, TypeAlias, TypeVar, Union, cast
 
 from google.protobuf.message import Message
 
@@ -42,11 +43,14 @@ from .types import (
     Tools,
 )
 from .v1 import context_store_pb2 as pb
-from .v1 import task_pb2
+from .v1 import message_pb2, task_pb2
 
 T = TypeVar("T")
+Key: TypeAlias = Union[TaskKey, Mapping[str, str], str]
+"""A key as callers give it; a string is a `task_id`."""
 
 _SUMMARISING = 300.0
+_NOTHING_MASKED: Mapping[str, int] = MappingProxyType({})
 
 
 @dataclass(frozen=True)
@@ -89,13 +93,19 @@ def dump(value: Any) -> str:
     return _ENCODER.encode(value)
 
 
-def message_json(message: ChatMessage) -> str:
-    """A chat message as it is sent."""
+def message_body(message: ChatMessage) -> dict[str, Any]:
+    """A chat message as it is sent: the field of a request, and its value."""
     if isinstance(message, str):
-        return message
+        return {"message_json": message}
     if isinstance(message, Mapping):
-        return dump(message if isinstance(message, dict) else dict(message))
-    raise TypeError(f"message: an OpenAI chat message as a mapping or as JSON, not {type(message).__name__}")
+        return {"message_json": dump(message if isinstance(message, dict) else dict(message))}
+    if isinstance(message, message_pb2.Message):
+        return {"message": message}
+    if hasattr(message, "model_dump"):
+        return {"message_json": dump(message.model_dump(mode="json", exclude_none=True))}
+    raise TypeError(
+        f"message: an OpenAI chat message as a mapping, as JSON or as a Message, not {type(message).__name__}"
+    )
 
 
 def tools_json(tools: Tools | None) -> str:
@@ -105,7 +115,19 @@ def tools_json(tools: Tools | None) -> str:
 
 def appended(response: pb.AppendMessageResponse | pb.AppendMessagesResponse) -> Appended:
     """What an acknowledgement says."""
-    return Appended(response.seq, response.tokens, response.duplicate, response.pressure)
+    return Appended(
+        response.seq, response.tokens, response.duplicate, response.pressure, masked(response.masked)
+    )
+
+
+def masked(told: Iterable[message_pb2.Masked]) -> Mapping[str, int]:
+    """How often each rule has masked something."""
+    return {each.rule: each.count for each in told} or _NOTHING_MASKED
+
+
+def append_alone(sent: pb.AppendMessageRequest) -> Call[pb.AppendMessageResponse]:
+    """A message of append_many as a call of its own, under the same request id."""
+    return Call("AppendMessage", sent, lambda response: response)
 
 
 def nothing(response: Message) -> None:
@@ -118,7 +140,17 @@ def _task(response: Any) -> TaskInfo:
     return task
 
 
-def _key(key: TaskKey | Mapping[str, str] | None) -> TaskKey | None:
+def as_uuid(text: str) -> str | None:
+    """The text, if it is a UUID in the usual form."""
+    try:
+        return text if len(text) == 36 and str(uuid.UUID(text)) == text.lower() else None
+    except ValueError:
+        return None
+
+
+def _key(key: Key | None) -> TaskKey | None:
+    if isinstance(key, str):
+        return TaskKey(task_id=key)
     return TaskKey(**key) if isinstance(key, Mapping) else key
 
 
@@ -146,7 +178,7 @@ class ClientCalls:
 
     def start_task(
         self,
-        key: TaskKey | Mapping[str, str] | None,
+        key: Key | None,
         user: str,
         config: TaskConfig | Mapping[str, Any] | None,
         task_uuid: str | None,
@@ -181,9 +213,7 @@ class ClientCalls:
         )
         return Call("ForkTask", request, lambda response: response)
 
-    def previous_contexts(
-        self, key: TaskKey | Mapping[str, str], user: str, limit: int
-    ) -> Call[list[PreviousContext]]:
+    def previous_contexts(self, key: Key, user: str, limit: int) -> Call[list[PreviousContext]]:
         request = pb.FindPreviousContextsRequest(key=_key(key), user=user, limit=limit)
         return Call("FindPreviousContexts", request, lambda response: list(response.contexts), reads=True)
 
@@ -209,7 +239,7 @@ class ClientCalls:
     def list_tasks(
         self,
         statuses: Iterable[str],
-        key: TaskKey | Mapping[str, str] | None,
+        key: Key | None,
         user: str,
         created_from: datetime | None,
         created_before: datetime | None,
@@ -217,14 +247,14 @@ class ClientCalls:
         page_size: int,
     ) -> Call[pb.ListTasksResponse]:
         """The first page."""
-        key = _key(key) or TaskKey()
+        wanted = _key(key) or TaskKey()
         task_filter = pb.TaskFilter(
             statuses=[statuses] if isinstance(statuses, str) else statuses,
-            task_source=key.task_source,
-            owner=key.owner,
-            repo=key.repo,
-            task_type=key.task_type,
-            task_id=key.task_id,
+            task_source=wanted.task_source,
+            owner=wanted.owner,
+            repo=wanted.repo,
+            task_type=wanted.task_type,
+            task_id=wanted.task_id,
             user=user,
         )
         if created_from is not None:
@@ -232,6 +262,10 @@ class ClientCalls:
         if created_before is not None:
             task_filter.created_before.FromDatetime(created_before)
         return self._page(pb.ListTasksRequest(filter=task_filter, order=order, page_size=page_size))
+
+    def is_of(self, found: TaskInfo, key: Key, user: str) -> bool:
+        """Whether a task that was listed has just this key and user: an empty part of a filter matches everything."""
+        return found.key == _key(key) and found.user == user
 
     def next_page(
         self, page: Call[pb.ListTasksResponse], answer: pb.ListTasksResponse
@@ -257,18 +291,21 @@ class TaskCalls:
     def append(self, new: NewMessage) -> Call[Appended]:
         return Call("AppendMessage", self._append(new, new.request_id), appended)
 
-    def append_in_stream(self, new: NewMessage | ChatMessage) -> pb.AppendMessageRequest:
+    def append_in_stream(
+        self, new: NewMessage | ChatMessage, index: int | None = None
+    ) -> pb.AppendMessageRequest:
         """One message of append_many; it always has a request id, as a broken stream is taken up again."""
         new = new if isinstance(new, NewMessage) else NewMessage(new)
-        return self._append(new, new.request_id or None)
-
-    def append_alone(self, sent: pb.AppendMessageRequest) -> Call[pb.AppendMessageResponse]:
-        """A message of append_many as a call of its own, under the same request id."""
-        return Call("AppendMessage", sent, lambda response: response)
+        try:
+            return self._append(new, new.request_id or None)
+        except (TypeError, ValueError) as error:
+            if index is None or type(error) not in (TypeError, ValueError):
+                raise
+            raise type(error)(f"messages[{index}]: {error}") from error
 
     def _append(self, new: NewMessage, request_id: str | None) -> pb.AppendMessageRequest:
         return pb.AppendMessageRequest(
-            message_json=message_json(new.message),
+            **message_body(new.message),
             pinned=new.pinned,
             output_ref=new.output_ref,
             **self.mutation(request_id),

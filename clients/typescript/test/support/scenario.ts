@@ -15,6 +15,7 @@ import {
 import type { Transport } from "@connectrpc/connect";
 import { type ContextStoreError, toError } from "../../src/errors.js";
 import { ContextStore } from "../../src/gen/contextstore/v1/context_store_pb.js";
+import { ToolOutputs } from "../../src/gen/contextstore/v1/tool_outputs_pb.js";
 import { eventually } from "./eventually.js";
 
 /** One call and what is expected of it. */
@@ -36,6 +37,9 @@ export interface Scenario {
   readonly about: string;
   readonly steps: readonly Step[];
 }
+
+/** The methods of both services; no two have the same name. */
+export const METHODS: readonly DescMethod[] = [...ContextStore.methods, ...ToolOutputs.methods];
 
 const STEP_KEYS = ["call", "request", "requests", "expect", "expect_stream", "expect_text", "expect_records"];
 
@@ -90,13 +94,13 @@ async function lookUntilRight(
 }
 
 function methodOf(step: Step): DescMethod {
-  const method = ContextStore.methods.find(({ name }) => name === step.call);
+  const method = METHODS.find(({ name }) => name === step.call);
   assert.ok(method, `there is no method ${step.call}`);
   return method;
 }
 
-function isStream(method: DescMethod): boolean {
-  return method.methodKind !== "unary";
+function isStream({ methodKind }: DescMethod): boolean {
+  return methodKind === "server_streaming" || methodKind === "bidi_streaming";
 }
 
 async function perform(step: Step, transport: Transport): Promise<Outcome> {
