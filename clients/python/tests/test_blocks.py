@@ -23,7 +23,8 @@ _numbers = itertools.count()
 
 
 def new_key() -> dict[str, str]:
-    return {"task_source": "tests", "task_id": f"{time.time_ns()}-{next(_numbers)}"}
+    number = f"{time.time_ns()}-{next(_numbers)}"
+    return {"task_source": "tests", "owner": "octo", "repo": "hello", "task_type": "issue", "task_id": number}
 
 
 @pytest.mark.quick
@@ -197,7 +198,7 @@ def test_the_same_for_asyncio(shared_server: Server, transport: str) -> None:
                     await asyncio.sleep(60)
 
             working = asyncio.create_task(work())
-            await started.wait()
+            await asyncio.wait_for(started.wait(), timeout=20)
             working.cancel()
             with pytest.raises(asyncio.CancelledError):
                 await working
@@ -211,4 +212,4 @@ def test_the_same_for_asyncio(shared_server: Server, transport: str) -> None:
             again = await client.task(key)
             assert again.resumed and again.uuid == first.uuid
 
-    asyncio.run(story())
+    asyncio.run(asyncio.wait_for(story(), timeout=60))

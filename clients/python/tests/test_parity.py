@@ -112,7 +112,9 @@ def test_everything_public_is_documented() -> None:
 
 @pytest.mark.parametrize("kind", [kind for pair in HALVES for kind in pair], ids=lambda kind: kind.__name__)
 def test_every_class_has_an_example(kind: type[Any]) -> None:
-    assert re.search(r"^ +(async |await |print|for |with |\w+ = |httpx)", kind.__doc__ or "", re.MULTILINE)
+    assert re.search(
+        r"^ *(async |await |print\(|for |with |\w+ = |httpx\.)", kind.__doc__ or "", re.MULTILINE
+    )
 
 
 def test_the_exports_are_those_that_are_listed() -> None:

@@ -5,9 +5,10 @@ use std::time::Instant;
 use contextstore_proto::v1 as pb;
 use contextstore_proto::v1::put_tool_output_request::Part;
 use tokio::task::spawn_blocking;
-use tonic::{Status, Streaming};
+use tonic::{Request, Status, Streaming};
 
 use super::convert::Parsed;
+use super::intake::Whole;
 use super::serving::Serving;
 use super::status::Refusal;
 use super::{answer, convert};
@@ -41,8 +42,10 @@ impl Drop for Begun {
 
 pub(super) async fn put(
     serving: &Serving,
-    mut requests: Streaming<pb::PutToolOutputRequest>,
+    request: Request<Streaming<pb::PutToolOutputRequest>>,
 ) -> Result<pb::PutToolOutputResponse, Status> {
+    let whole_request = request.extensions().get::<Whole>().cloned().unwrap_or_default();
+    let mut requests = request.into_inner();
     let out_of_order = |problem| Status::from(StoreError::OutputMalformed { problem });
     let header = match next(serving, &mut requests).await? {
         Some(Part::Header(header)) => header,
@@ -73,6 +76,10 @@ pub(super) async fn put(
             }
             Some(Part::Data(more)) => data = Some(more),
         }
+    }
+    if !whole_request.is_whole() {
+        // Half an output would pass for a whole one.
+        return Err(Refusal::Malformed("it was broken off").into());
     }
     let Some(put) = begun.0.take() else {
         return Err(Refusal::Internal("a put without a beginning".to_owned()).into());

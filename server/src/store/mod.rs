@@ -353,7 +353,9 @@ impl Store {
             }
             let Some(folder) = self.find(id)? else { return Err(StoreError::TaskNotFound { id }) };
             task::remove_views(&self.shared.env, id, folder)?;
-            self.open_task(id, folder)?.rebuild()
+            let task = self.open_task(id, folder)?;
+            task.rebuild()?;
+            task.mend_outputs()
         })
     }
 

@@ -159,7 +159,8 @@ class AsyncRenewer:
             await asyncio.gather(self._running, return_exceptions=True)
 
     async def _renew(self) -> None:
-        while (wait := self._book.wait(time.monotonic())) is not None:
+        # Before Python 3.12, wait_for loses a cancellation that comes with what it waits for.
+        while not self._closed and (wait := self._book.wait(time.monotonic())) is not None:
             self._changed.clear()
             try:
                 await asyncio.wait_for(self._changed.wait(), wait)

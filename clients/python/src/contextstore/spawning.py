@@ -165,7 +165,12 @@ class Spawned:
         with Client(self.address) as probe:
             while True:
                 try:
-                    return probe.wait_until_ready(timeout=0.2)
+                    probe.wait_until_ready(timeout=0.2)
+                    # Another one may be there, whose directory it is.
+                    if probe.server_info(timeout=5).process_id == self._process.pid:
+                        return
+                    time.sleep(0.02)
+                    raise Unavailable("another server is there")
                 except Unavailable as error:
                     ended = self._process.poll()
                     if ended is None and time.monotonic() < end:
