@@ -67,7 +67,8 @@ export class Caller {
     for (;;) {
       try {
         return await this.once(
-          { ...options, timeoutMs: Math.max(least, deadline - performance.now()) },
+          // In whole milliseconds: gRPC has no fractions, and a server would pass over them.
+          { ...options, timeoutMs: Math.ceil(Math.max(least, deadline - performance.now())) },
           call,
         );
       } catch (thrown) {
