@@ -14,19 +14,30 @@ use std::path::{Path, PathBuf};
 /// Which layer of `server/src` may name which. Everything not here is forbidden; a new layer gets a row.
 const LAYERS: &[(&str, &[&str])] = &[
     ("main", &["cli"]),
-    ("cli", &["serve", "compress", "config", "store", "model", "infra"]),
-    ("serve", &["grpc", "compress", "hooks", "http", "llm", "config", "store", "context", "model", "infra"]),
-    ("grpc", &["compress", "hooks", "llm", "config", "store", "render", "context", "model", "infra"]),
+    ("cli", &["mask", "serve", "compress", "config", "store", "outputs", "model", "infra"]),
+    (
+        "serve",
+        &["mask", "grpc", "compress", "hooks", "http", "llm", "config", "store", "context", "model", "infra"],
+    ),
+    (
+        "grpc",
+        &[
+            "mask", "compress", "hooks", "llm", "config", "store", "outputs", "render", "context", "model",
+            "infra",
+        ],
+    ),
     ("compress", &["hooks", "llm", "config", "store", "render", "context", "model", "infra"]),
     ("llm", &["config", "model", "infra"]),
     ("hooks", &["config", "model", "infra"]),
-    ("config", &["context", "model", "infra"]),
+    ("config", &["mask", "context", "model", "infra"]),
     ("http", &["infra"]),
-    ("store", &["log", "catalog", "render", "context", "model", "infra"]),
+    ("store", &["mask", "outputs", "log", "catalog", "render", "context", "model", "infra"]),
+    ("outputs", &["log", "model", "infra"]),
     ("log", &["model", "infra"]),
     ("catalog", &["model", "infra"]),
     ("render", &["model"]),
     ("context", &["model"]),
+    ("mask", &["model"]),
     ("model", &[]),
     ("infra", &[]),
 ];

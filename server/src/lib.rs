@@ -10,9 +10,11 @@
 //! - [`config`]: the configuration of a server
 //! - [`context`]: pure policy: tokens, pressure
 //! - [`render`]: the view as the body of a request to a provider
+//! - [`mask`]: replaces secrets in texts
 //! - [`model`]: the nouns, and the one error type
 //! - [`infra`]: files, clocks, sockets, the log of the process and its metrics
 //! - [`store`]: tasks in a data directory
+//! - [`outputs`]: the outputs of tools
 //! - [`log`]: the logs of a task and the fold
 //! - [`catalog`]: `tasks.db`, a view that can be rebuilt
 
@@ -29,7 +31,9 @@ pub mod http;
 pub mod infra;
 pub mod llm;
 pub mod log;
+pub mod mask;
 pub mod model;
+pub mod outputs;
 pub mod render;
 pub mod serve;
 pub mod store;

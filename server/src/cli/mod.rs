@@ -6,6 +6,9 @@ mod doctor;
 mod facts;
 mod fork;
 mod health;
+mod kept;
+mod mask;
+mod output;
 mod reader;
 mod serve;
 mod show;
@@ -21,6 +24,7 @@ use clap::{Parser, Subcommand};
 
 use crate::config::ConfigError;
 use crate::infra::telemetry::{self, TelemetryError};
+use crate::mask::{Found, Masker};
 use crate::model::in_full;
 use crate::serve::ServeError;
 
@@ -40,12 +44,16 @@ enum Command {
     Doctor(doctor::Doctor),
     /// Print the configuration in force, and where it comes from
     Config(config::Config),
+    /// Write a text with secrets replaced, or say where they are
+    Mask(mask::Mask),
     /// Ask whether a server takes calls
     Health(health::Health),
     /// Show a task and its last messages
     Show(show::Show),
     /// List tasks
     Tasks(tasks::Tasks),
+    /// Read, search and list the outputs of tools
+    Output(output::Output),
     /// Compress the context of a task now
     Compress(compress::Compress),
     /// Take back the newest compaction of a task
@@ -59,37 +67,47 @@ impl Command {
         match self {
             Self::Serve(serve) => serve.run(),
             Self::Doctor(doctor) => {
-                telemetry::start_if_asked()?;
+                telemetry::start_if_asked(masked)?;
                 doctor.run(out)
             }
             Self::Health(health) => {
-                telemetry::start_if_asked()?;
+                telemetry::start_if_asked(masked)?;
                 health.run(out)
             }
             Self::Show(show) => {
-                telemetry::start_if_asked()?;
+                telemetry::start_if_asked(masked)?;
                 show.run(out)
             }
             Self::Tasks(tasks) => {
-                telemetry::start_if_asked()?;
+                telemetry::start_if_asked(masked)?;
                 tasks.run(out)
             }
+            Self::Output(output) => {
+                telemetry::start_if_asked(masked)?;
+                output.run(out)
+            }
             Self::Compress(compress) => {
-                telemetry::start_if_asked()?;
+                telemetry::start_if_asked(masked)?;
                 compress.run(out)
             }
             Self::Undo(undo) => {
-                telemetry::start_if_asked()?;
+                telemetry::start_if_asked(masked)?;
                 undo.run(out)
             }
             Self::Fork(fork) => {
-                telemetry::start_if_asked()?;
+                telemetry::start_if_asked(masked)?;
                 fork.run(out)
             }
+            Self::Mask(mask) => mask.run(out),
             // A filter that cannot be read is one of the things it tells.
             Self::Config(config) => config.run(out),
         }
     }
+}
+
+/// A line of the log with secrets replaced, by the rules that need no configuration.
+fn masked(line: &str) -> String {
+    Masker::standard().text(line, &mut Found::default()).into_owned()
 }
 
 /// Runs what the arguments of this process ask for.

@@ -12,6 +12,7 @@ use super::Failure;
 use super::config::ConfigFlags;
 use crate::config::Config;
 use crate::infra::telemetry;
+use crate::mask::Found;
 use crate::serve;
 
 /// Serves a data directory over gRPC.
@@ -34,7 +35,9 @@ const SAME_SIGNAL: Duration = Duration::from_secs(1);
 impl Serve {
     pub(super) fn run(self) -> Result<ExitCode, Failure> {
         let config = Config::load(&self.flags.into())?;
-        telemetry::start(config.log.format, &config.log.level)?;
+        let masker = config.masking.masker().map_err(std::io::Error::other)?;
+        let mask = move |line: &str| masker.text(line, &mut Found::default()).into_owned();
+        telemetry::start(config.log.format, &config.log.level, mask)?;
         let mut runtime = tokio::runtime::Builder::new_multi_thread();
         if available_parallelism().is_ok_and(|processors| processors.get() < LEAST_WORKERS) {
             runtime.worker_threads(LEAST_WORKERS);

@@ -6,10 +6,11 @@ use std::time::Duration;
 
 use super::listen::{self, Listen};
 use super::value::{
-    Raw, Shown, addresses, called, count, none, optional, quoted, scalar, table, text, texts, url,
+    Raw, Shown, addresses, called, count, map, none, optional, quoted, scalar, table, text, texts, url,
 };
-use super::{Config, units};
+use super::{Config, masking, units};
 use crate::infra::telemetry;
+use crate::mask::{CustomRule, Rule};
 
 /// What a value can be, with the field that it goes to.
 #[derive(Clone, Copy)]
@@ -86,6 +87,14 @@ pub(super) enum Kind {
     /// Names with a number of tokens each.
     Table {
         set: fn(&mut Config, Vec<(String, u64)>),
+    },
+    /// Rules of the masking, each on or off.
+    Switches {
+        set: fn(&mut Config, Vec<(Rule, bool)>),
+    },
+    /// Names with a regular expression each.
+    Patterns {
+        set: fn(&mut Config, Vec<CustomRule>),
     },
     /// What is called over HTTP. It may hold a secret: what is refused is not repeated.
     Call {
@@ -248,6 +257,19 @@ impl Kind {
                 set(config, table);
                 Ok(shown)
             }
+            Self::Switches { set } => {
+                let switches = masking::switches(raw)?;
+                let words = switches.iter().map(|(rule, on)| (rule.name(), if *on { "on" } else { "off" }));
+                let shown = map(words);
+                set(config, switches);
+                Ok(shown)
+            }
+            Self::Patterns { set } => {
+                let rules = masking::patterns(raw)?;
+                let shown = map(rules.iter().map(|rule| (rule.name.as_str(), rule.pattern.as_str())));
+                set(config, rules);
+                Ok(shown)
+            }
             Self::Call { set } => {
                 let url = optional(text(raw)?, |text| {
                     called(text).ok_or_else(|| format!("must be {}", self.range()))
@@ -302,9 +324,16 @@ impl Kind {
                 format!("a list of at most {count} texts of at most {} each", units::show_bytes(*each as u64))
             }
             Self::Table { .. } => "a map of names to numbers from 1, or `none`".to_owned(),
+            Self::Switches { .. } => "a map of rules to `on` or `off`, or `none`".to_owned(),
+            Self::Patterns { .. } => "a map of names to regular expressions, or `none`".to_owned(),
             Self::Call { .. } => "`http://HOST` or `https://HOST`, with a path and a query, without a user, or `none`".to_owned(),
             Self::Url { .. } => "`http://HOST` or `https://HOST`, with a path, without a user or a query".to_owned(),
         }
+    }
+
+    /// Whether the file has a map for it.
+    pub(super) fn is_map(&self) -> bool {
+        matches!(self, Self::Table { .. } | Self::Switches { .. } | Self::Patterns { .. })
     }
 
     fn within(&self, is_within: bool) -> Result<(), String> {

@@ -13,8 +13,10 @@ mod kind;
 mod listen;
 mod llm;
 mod load;
+mod masking;
 mod names;
 mod older;
+mod outputs;
 mod prune;
 mod show;
 #[cfg(test)]
@@ -37,7 +39,9 @@ pub use hooks::{HookConfig, Hooks};
 pub use listen::{BadListen, Listen, MAX_SOCKET_PATH, loopback};
 pub use llm::{Llm, ProviderConfig};
 pub use load::{Flags, Setting};
+pub use masking::Masking;
 pub use show::{json, markdown, yaml};
+pub(crate) use units::duration as parse_duration;
 pub use value::Shown;
 
 /// What a server is told. Immutable and valid.
@@ -73,6 +77,8 @@ pub struct Config {
     pub tokens: Tokens,
     /// The log of the process.
     pub log: Log,
+    /// What is replaced before it is written.
+    pub masking: Masking,
     /// Who is told what happens to tasks.
     pub hooks: Hooks,
     /// Who is asked for an answer, and how.
@@ -232,6 +238,7 @@ impl Config {
             compression: Compression::blank(),
             tokens: Tokens { counter: TokenCounter::Fitted },
             log: Log { format: LogFormat::Text, level: String::new() },
+            masking: Masking::blank(),
             hooks: Hooks::blank(),
             llm: Llm::blank(),
         }

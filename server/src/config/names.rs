@@ -2,7 +2,6 @@
 
 use super::error::{Origin, Problem};
 use super::keys::{KEYS, Key, OTHER_VARIABLES};
-use super::kind::Kind;
 use super::older::{GONE, RENAMED};
 
 /// How the variables of the environment begin.
@@ -25,7 +24,7 @@ pub(super) fn find(name: &str) -> Option<usize> {
 
 /// The table that an entry of the file belongs to, and the name that it has there.
 pub(super) fn find_in_table(name: &str) -> Option<(usize, &str)> {
-    let tables = KEYS.iter().enumerate().filter(|(_, key)| matches!(key.kind, Kind::Table { .. }));
+    let tables = KEYS.iter().enumerate().filter(|(_, key)| key.kind.is_map());
     tables.filter_map(|(at, key)| Some((at, name.strip_prefix(key.name)?.strip_prefix('.')?))).next()
 }
 
@@ -66,7 +65,7 @@ pub(super) fn unknown_variable(name: &str) -> Problem {
 fn unknown(origin: Origin, written: &str, key: &str, spell: fn(&str) -> String, others: &[&str]) -> Problem {
     let last = key.rsplit('.').next().unwrap_or(key);
     let written = written.to_owned();
-    if let Some((_, now)) = RENAMED.iter().find(|(old, _)| *old == last) {
+    if let Some((_, now)) = RENAMED.iter().find(|(old, _)| *old == last || *old == key) {
         return Problem::Renamed { origin, key: written, now: spell(now) };
     }
     if let Some((_, why)) = GONE.iter().find(|(old, _)| *old == last) {

@@ -55,6 +55,17 @@ pub(super) fn none() -> Shown {
     Shown::plain("none", Value::Null)
 }
 
+/// A map of names to texts; none if it is empty.
+pub(super) fn map<'a>(entries: impl Iterator<Item = (&'a str, &'a str)>) -> Shown {
+    let (mut yaml, mut json) = (Vec::new(), serde_json::Map::new());
+    for (name, text) in entries {
+        yaml.push(format!("{name}: {}", quoted(text)));
+        json.insert(name.to_owned(), text.into());
+    }
+    let written = if yaml.is_empty() { "none".to_owned() } else { format!("{{{}}}", yaml.join(", ")) };
+    Shown::plain(written, json)
+}
+
 pub(super) fn optional<T>(text: &str, read: impl Fn(&str) -> Result<T, String>) -> Result<Option<T>, String> {
     if text == "none" { Ok(None) } else { read(text).map(Some) }
 }

@@ -7,7 +7,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use super::{Complexity, LimitSource, Preset, Settings, Strategy, Summarizer};
+use super::{Complexity, LimitSource, OutputPolicy, OutputsSettings, Preset, Settings, Strategy, Summarizer};
 use crate::model::{Provider, TaskConfig};
 
 /// How `prune` scores, as only the server says it.
@@ -96,6 +96,8 @@ pub struct Policy {
     pub max_request_bytes: u64,
     /// Tokens that the view is to have afterwards, if a call says so.
     pub target_tokens: Option<u64>,
+    /// How the outputs of tools are shown.
+    pub outputs: OutputPolicy,
 }
 
 /// What the server says, for tasks that say nothing else.
@@ -225,6 +227,7 @@ impl Policy {
             max_inherited_tokens: said.first(|said| said.inheritance.max_summary_tokens).unwrap_or(4000),
             max_request_bytes: said.first(|said| said.compression.max_request_bytes).unwrap_or(0),
             target_tokens: call.and_then(|(_, target)| target),
+            outputs: OutputPolicy::resolve(&said.outputs(), limit),
         }
     }
 
@@ -256,6 +259,10 @@ struct Said<'a> {
 impl Said<'_> {
     fn first<T>(&self, get: impl Fn(&Settings) -> Option<T>) -> Option<T> {
         self.sources.iter().find_map(|said| get(said))
+    }
+
+    fn outputs(&self) -> Vec<&OutputsSettings> {
+        self.sources.iter().map(|said| &said.outputs).collect()
     }
 
     fn threshold_tokens(&self, strategy: Strategy, limit: u64) -> u64 {

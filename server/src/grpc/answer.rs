@@ -9,6 +9,7 @@ use serde_json::Value;
 
 use super::settings;
 use crate::context::Pressure;
+use crate::mask::Found;
 use crate::model::{Durability, Holder, SummaryRecord, TaskConfig, TaskKey, TaskRow, TokenCounter};
 use crate::store::{AppendOutcome, ContextUsage, TaskInfo};
 
@@ -51,8 +52,12 @@ pub(super) fn appended(outcome: &AppendOutcome) -> pb::AppendMessageResponse {
         tokens: outcome.tokens,
         duplicate: outcome.duplicate,
         pressure: Some(pressure(&outcome.pressure)),
-        masked: Vec::new(),
+        masked: masked(&outcome.masked),
     }
+}
+
+pub(super) fn masked(found: &Found) -> Vec<pb::Masked> {
+    found.iter().map(|(rule, count)| pb::Masked { rule: rule.to_owned(), count }).collect()
 }
 
 pub(super) fn durability_word(durability: Durability) -> &'static str {

@@ -14,10 +14,14 @@ pub(super) async fn record_tool_call(
 ) -> Answer<pb::RecordToolCallResponse> {
     let who = (&*request.task_uuid.clone(), &*request.request_id.clone(), request.lease_generation);
     let call = convert::tool_call(request)?;
-    let (id, (seq, duplicate)) =
+    let (id, recorded) =
         service.change(who, |store, id, caller| store.record_tool_call(id, &call, caller)).await?;
     service.serving.keep_small(id, &service.serving.with(|store| store.pressure(id)).await?);
-    Ok(Response::new(pb::RecordToolCallResponse { seq, duplicate, masked: Vec::new() }))
+    Ok(Response::new(pb::RecordToolCallResponse {
+        seq: recorded.number,
+        duplicate: recorded.duplicate,
+        masked: answer::masked(&recorded.masked),
+    }))
 }
 
 pub(super) async fn append_plan(
@@ -27,9 +31,12 @@ pub(super) async fn append_plan(
     let who = (&*request.task_uuid, &*request.request_id, request.lease_generation);
     let plan_content = convert::required_json("plan_content_json", &request.plan_content_json)?;
     let plan = Plan { plan_type: request.plan_type, plan_content };
-    let (_, (id, duplicate)) =
-        service.change(who, |store, id, caller| store.append_plan(id, &plan, caller)).await?;
-    Ok(Response::new(pb::AppendPlanResponse { id, duplicate, masked: Vec::new() }))
+    let (_, recorded) = service.change(who, |store, id, caller| store.append_plan(id, &plan, caller)).await?;
+    Ok(Response::new(pb::AppendPlanResponse {
+        id: recorded.number,
+        duplicate: recorded.duplicate,
+        masked: answer::masked(&recorded.masked),
+    }))
 }
 
 pub(super) async fn get_latest_plan(

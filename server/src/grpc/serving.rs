@@ -25,6 +25,9 @@ use crate::store::{Store, TaskInfo};
 /// disk, as those of health, are served whatever the disk does.
 const AT_ONCE: usize = 256;
 
+/// Searches that run at once. More of them wait.
+const SEARCHES: usize = 64;
+
 /// Shared by all calls.
 pub(crate) struct Serving {
     store: RwLock<Store>,
@@ -37,6 +40,8 @@ pub(crate) struct Serving {
     pub(crate) chats: Chats,
     pub(crate) compressor: Arc<Compressor>,
     pub(crate) hooks: Arc<Hooks>,
+    /// Places for searches, each with a thread, whatever their readers do.
+    pub(super) searches: Arc<Semaphore>,
     /// Places for calls that are in the store at once.
     places: Semaphore,
     stopping: watch::Receiver<bool>,
@@ -73,6 +78,7 @@ impl Serving {
             chats,
             compressor,
             hooks,
+            searches: Arc::new(Semaphore::new(SEARCHES)),
             places,
             stopping,
         })

@@ -65,6 +65,11 @@ const SUMMARIES: &str = "context_summaries_total";
 const COMPRESSION_DURATION: &str = "context_compression_duration_seconds";
 const COMPRESSION_FAILURES: &str = "context_compression_failures_total";
 const BREAKERS: &str = "contextstore_breaker_open";
+const OUTPUTS_PUT: &str = "contextstore_outputs_put_total";
+const OUTPUT_BYTES: &str = "contextstore_output_bytes_put_total";
+const OUTPUTS_REMOVED: &str = "contextstore_outputs_removed_total";
+const OUTPUTS_PACKED: &str = "contextstore_outputs_packed_total";
+const MASKED: &str = "contextstore_masked_total";
 const HOOKS: &str = "contextstore_hooks_total";
 const HOOKS_WAITING: &str = "contextstore_hooks_waiting";
 const CONNECTIONS: &str = "contextstore_connections";
@@ -131,6 +136,15 @@ pub const METRICS: &[Metric] = &[
         &["provider", "kind"],
         "Tokens that providers charged: input, output, cache_creation or cache_read",
     ),
+    metric(OUTPUTS_PUT, MetricKind::Counter, &["kind"], "Outputs of tools put: text or binary"),
+    metric(OUTPUT_BYTES, MetricKind::Counter, &[], "Bytes of outputs of tools received"),
+    metric(OUTPUTS_REMOVED, MetricKind::Counter, &[], "Outputs of tools removed, as no log named them"),
+    metric(
+        OUTPUTS_PACKED,
+        MetricKind::Counter,
+        &[],
+        "Outputs of tools packed, as their task ended or they were old",
+    ),
     metric(SUMMARIES, MetricKind::Counter, &["task_source"], "Summaries put in the place of messages"),
     metric(
         COMPRESSION_DURATION,
@@ -150,6 +164,7 @@ pub const METRICS: &[Metric] = &[
         &["provider"],
         "1 if a model is not asked for summaries, as it failed too often",
     ),
+    metric(MASKED, MetricKind::Counter, &["rule"], "Secrets that were replaced before anything was written"),
     metric(
         HOOKS,
         MetricKind::Counter,
@@ -264,6 +279,26 @@ pub fn bytes_streamed(method: &'static str, bytes: usize) {
     counter!(STREAM_BYTES, "method" => method).increment(bytes as u64);
 }
 
+/// An output of a tool was put.
+pub fn output_put(kind: &'static str) {
+    counter!(OUTPUTS_PUT, "kind" => kind).increment(1);
+}
+
+/// Bytes of an output have come.
+pub fn output_bytes_put(bytes: usize) {
+    counter!(OUTPUT_BYTES).increment(bytes as u64);
+}
+
+/// Outputs were removed.
+pub fn outputs_removed(count: u64) {
+    counter!(OUTPUTS_REMOVED).increment(count);
+}
+
+/// Outputs were packed.
+pub fn outputs_packed(count: u64) {
+    counter!(OUTPUTS_PACKED).increment(count);
+}
+
 /// A call or a connection was refused because of a limit.
 pub fn rejected(reason: &'static str) {
     counter!(REJECTED, "reason" => reason).increment(1);
@@ -308,6 +343,11 @@ pub fn compression_failed(reason: &'static str) {
 /// Whether a model is not asked for summaries.
 pub fn set_breaker(provider: &'static str, is_open: bool) {
     gauge!(BREAKERS, "provider" => provider).set(f64::from(u8::from(is_open)));
+}
+
+/// Secrets were replaced. The rules are those of the configuration, so their names are few.
+pub fn masked(rule: &str, times: u64) {
+    counter!(MASKED, "rule" => rule.to_owned()).increment(times);
 }
 
 /// A hook ended, with all its tries, or was never tried.

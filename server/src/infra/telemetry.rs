@@ -4,7 +4,8 @@
 //! `warn,contextstore=debug`. Metrics are not here.
 
 use std::fmt;
-use std::io::{self, IsTerminal};
+use std::io::{self, IsTerminal, Write};
+use std::sync::Arc;
 
 use tracing_subscriber::EnvFilter;
 
@@ -68,10 +69,17 @@ fn read(filter: &str) -> Result<EnvFilter, BadFilter> {
     EnvFilter::try_new(parts.join(",")).map_err(|_| bad(filter))
 }
 
-/// Starts the log of a server.
-pub fn start(format: LogFormat, filter: &str) -> Result<(), TelemetryError> {
+/// Starts the log of a server. Every line goes through `mask` before it is written: what providers and programs say
+/// stands in some of them.
+pub fn start(
+    format: LogFormat,
+    filter: &str,
+    mask: impl Fn(&str) -> String + Send + Sync + 'static,
+) -> Result<(), TelemetryError> {
     let filter = read(filter).map_err(TelemetryError::Filter)?;
-    let log = tracing_subscriber::fmt().with_env_filter(filter).with_writer(io::stderr);
+    let mask: Mask = Arc::new(mask);
+    let writer = move || Masked { mask: Arc::clone(&mask) };
+    let log = tracing_subscriber::fmt().with_env_filter(filter).with_writer(writer);
     let started = match format {
         LogFormat::Text => log.with_ansi(wants_colour()).try_init(),
         LogFormat::Json => log.json().flatten_event(true).with_span_list(false).try_init(),
@@ -79,11 +87,30 @@ pub fn start(format: LogFormat, filter: &str) -> Result<(), TelemetryError> {
     started.map_err(|_| TelemetryError::Started)
 }
 
+type Mask = Arc<dyn Fn(&str) -> String + Send + Sync>;
+
+/// The error output behind a mask. A line comes in one piece.
+struct Masked {
+    mask: Mask,
+}
+
+impl Write for Masked {
+    fn write(&mut self, line: &[u8]) -> io::Result<usize> {
+        let text = String::from_utf8_lossy(line);
+        io::stderr().write_all((self.mask)(&text).as_bytes())?;
+        Ok(line.len())
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        io::stderr().flush()
+    }
+}
+
 /// Starts the log of any other command: what it finds it says itself, and the log is for those who ask.
-pub fn start_if_asked() -> Result<(), TelemetryError> {
+pub fn start_if_asked(mask: impl Fn(&str) -> String + Send + Sync + 'static) -> Result<(), TelemetryError> {
     match std::env::var_os(FILTER_VARIABLE) {
         None => Ok(()),
-        Some(filter) => start(LogFormat::Text, filter.to_str().ok_or(TelemetryError::NotText)?),
+        Some(filter) => start(LogFormat::Text, filter.to_str().ok_or(TelemetryError::NotText)?, mask),
     }
 }
 

@@ -24,6 +24,7 @@ use crate::http::{self, AdminState};
 use crate::infra::clock::SystemClock;
 use crate::infra::{metrics, net};
 use crate::llm::Gateway;
+use crate::mask::Masker;
 use crate::model::{Provider, StoreError};
 use crate::store::{Store, StoreOptions};
 use listen::Socket;
@@ -203,7 +204,7 @@ fn not_asked(provider: Provider) -> String {
 
 /// Says that the server does not serve any more. Whoever watches its health is told, and is then not waited for.
 async fn tell_health(mut health: HealthReporter) {
-    for service in ["", grpc::SERVICE] {
+    for service in [""].into_iter().chain(grpc::SERVICES) {
         health.set_service_status(service, ServingStatus::NotServing).await;
         // This ends the streams of the watchers; whoever asks from now on is told the same.
         health.clear_service_status(service).await;
@@ -274,6 +275,8 @@ fn options(config: &Config) -> StoreOptions {
         },
         breakers: Arc::new(Breakers::new(config.compression.breaker)),
         token_counter: config.tokens.counter,
+        // A configuration that was loaded has patterns that can be used.
+        masker: config.masking.masker().unwrap_or_else(|_| Masker::standard()),
         ..StoreOptions::default()
     }
 }

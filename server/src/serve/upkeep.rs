@@ -155,7 +155,9 @@ impl Upkeep {
         }
         let status = if serves { ServingStatus::Serving } else { ServingStatus::NotServing };
         self.health.set_service_status("", status).await;
-        self.health.set_service_status(grpc::SERVICE, status).await;
+        for service in grpc::SERVICES {
+            self.health.set_service_status(service, status).await;
+        }
     }
 
     async fn measure(&self) {

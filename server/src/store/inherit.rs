@@ -2,6 +2,7 @@
 
 use super::Store;
 use super::layout::{self, Folder};
+use super::masking;
 use super::task::First;
 use crate::context::{Inheritance, Legacy, Policy};
 use crate::infra::fs::Kind;
@@ -79,6 +80,22 @@ impl Beginning {
 }
 
 impl Store {
+    /// What is asked for, with secrets replaced.
+    pub(super) fn masked_beginning(&self, beginning: &Beginning) -> Beginning {
+        let mask =
+            |text: &String| self.shared.env.masked(|masker, found| masker.text(text, found).into_owned());
+        Beginning { system_message: beginning.system_message.as_ref().map(mask), ..beginning.clone() }
+    }
+
+    /// A task to start with secrets replaced in what is free text of it.
+    pub(super) fn masked_start(&self, start: super::StartTask) -> super::StartTask {
+        let config = self
+            .shared
+            .env
+            .masked(|masker, found| masking::config(masker, &start.config, found).into_owned());
+        super::StartTask { config, ..start }
+    }
+
     /// Tasks that ended and that one with this key and user would go on with, newest first. A key without a type or an
     /// id is nobody's.
     pub fn previous_contexts(

@@ -5,6 +5,7 @@
 
 mod chat;
 mod checkpoint;
+mod collect;
 mod compress;
 pub mod doctor;
 mod ending;
@@ -15,8 +16,10 @@ mod handles;
 mod inherit;
 pub mod layout;
 mod lease;
+mod masking;
 mod notes;
 mod open;
+mod outputs;
 mod reads;
 mod recover;
 mod task;
@@ -38,17 +41,19 @@ pub(crate) use crate::log::MISSING_TOKENS;
 #[cfg(test)]
 pub(crate) use crate::log::Shown;
 pub use crate::log::{Head, Line, LogKind, Seen};
+pub use collect::Garbage;
 pub use compress::WorkFile;
 pub use ending::Ending;
 pub use env::StoreOptions;
 pub use fork::ForkTask;
 pub use inherit::{Beginning, Inherit, InheritanceContext, Previous};
 pub use open::Ground;
+pub use outputs::{NewOutput, Put, PutDone};
 pub use recover::Recovered;
 pub use task::{
-    Append, AppendOutcome, Caller, Compressed, ContextUsage, CurrentReader, FilePart, LineReader, LogEnds,
-    NewRewrite, NewView, Outline, Part, Pending, RawLines, RequestFile, Subscription, TaskHandle, TaskInfo,
-    ViewLines, ViewSnapshot,
+    Append, AppendOutcome, Caller, Collected, Compressed, ContextUsage, CurrentReader, FilePart, LineReader,
+    LogEnds, NewRewrite, NewView, Outline, Output, Part, Pending, RawLines, Recorded, RequestFile,
+    Subscription, TaskHandle, TaskInfo, ViewLines, ViewSnapshot,
 };
 
 use env::Env;
@@ -130,6 +135,8 @@ impl Store {
         crate::model::plain_text("user", &start.user)?;
         crate::model::plain_text("holder.hostname", &start.holder.hostname)?;
         check_config(&start.config)?;
+        let start = self.masked_start(start);
+        let beginning = &self.masked_beginning(beginning);
         let id = start.id.unwrap_or_default();
         let asked = serde_json::to_string(&(&start.key, &start.user, &start.config)).unwrap_or_default();
         let begins = beginning.asked();
@@ -270,18 +277,18 @@ impl Store {
         }
     }
 
-    /// Records a tool call; answers its number and whether it was recorded before.
+    /// Records a tool call.
     pub fn record_tool_call(
         &self,
         id: TaskId,
         call: &ToolCall,
         caller: &Caller,
-    ) -> Result<(u64, bool), StoreError> {
+    ) -> Result<Recorded, StoreError> {
         self.task(id)?.record_tool_call(call, caller)
     }
 
-    /// Appends a plan; answers its number and whether it was appended before.
-    pub fn append_plan(&self, id: TaskId, plan: &Plan, caller: &Caller) -> Result<(u64, bool), StoreError> {
+    /// Appends a plan.
+    pub fn append_plan(&self, id: TaskId, plan: &Plan, caller: &Caller) -> Result<Recorded, StoreError> {
         self.task(id)?.append_plan(plan, caller)
     }
 

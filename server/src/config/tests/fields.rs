@@ -3,8 +3,8 @@
 use super::super::keys::KEYS;
 use super::*;
 use crate::context::{
-    BreakerConfig, CompressionSettings, InheritanceSettings, Policy, PruneSettings, ServerPolicy,
-    WindowSettings,
+    BreakerConfig, CompressionSettings, InheritanceSettings, OutputsSettings, Policy, PruneSettings,
+    ServerPolicy, WindowSettings,
 };
 use crate::model::{Provider, TaskConfig};
 
@@ -88,6 +88,13 @@ window:
 inheritance:
   enabled: false
   max_summary_tokens: 4001
+outputs:
+  enabled: false
+  budget_tokens: 30000
+  max_message_bytes: 20KiB
+  max_line_length: 500
+  tail_bytes: 4KiB
+  protected_tools: [plan, "read file"]
 tokens:
   counter: cl100k
 log:
@@ -279,6 +286,14 @@ fn context() -> Settings {
         },
         window: WindowSettings { messages: Some(11), tokens: Some(12) },
         inheritance: InheritanceSettings { enabled: Some(false), max_summary_tokens: Some(4001) },
+        outputs: OutputsSettings {
+            enabled: Some(false),
+            budget_tokens: Some(30_000),
+            max_message_bytes: Some(20 << 10),
+            max_line_length: Some(500),
+            tail_bytes: Some(4 << 10),
+            protected_tools: Some(vec!["plan".to_owned(), "read file".to_owned()]),
+        },
     }
 }
 

@@ -1,10 +1,12 @@
 //! Appending: messages and events, written under the lock, acknowledged when durable.
 
+use std::borrow::Cow;
 use std::io;
 use std::sync::Arc;
 
 use crate::context::{Pressure, count_tokens};
 use crate::log::{Appended, Digest, Head, Line, LogKind, Row};
+use crate::mask::Found;
 use crate::model::{Durability, Event, NewMessage, RequestId, Status, StoreError, TaskConfig};
 
 use super::policy::resolved;
@@ -12,6 +14,7 @@ use super::shown::Before;
 use super::ticket::{Pending, Ticket};
 use super::{Caller, Frozen, Inner, Task};
 use crate::log::message_body;
+use crate::store::masking;
 
 /// A message to append.
 #[derive(Debug, Clone)]
@@ -37,12 +40,17 @@ pub struct AppendOutcome {
     pub view_generation: u64,
     /// `task_source` of the task's key.
     pub source: Arc<str>,
+    /// What was masked in it.
+    pub masked: Found,
 }
 
 /// An append with all that can be done before the task's lock is taken.
 #[derive(Debug)]
 pub(crate) struct Prepared<'a> {
-    append: &'a Append,
+    caller: &'a Caller,
+    /// With secrets replaced.
+    message: Cow<'a, NewMessage>,
+    masked: Found,
     /// As the task's counter counts them.
     tokens: u64,
     body: String,
@@ -50,16 +58,19 @@ pub(crate) struct Prepared<'a> {
 }
 
 impl Task {
-    /// Makes the body of a message, checks its size and counts its tokens.
+    /// Masks a message, makes its body, checks its size and counts its tokens.
     pub(crate) fn prepare<'a>(&self, append: &'a Append) -> Result<Prepared<'a>, StoreError> {
-        let body = message_body(&append.message, append.caller.request_id.as_ref());
+        let Append { message, caller } = append;
+        let mut masked = Found::default();
+        let message = masking::message(&self.env.options.masker, message, &mut masked);
+        let body = message_body(&message, caller.request_id.as_ref());
         let limit = self.env.options.max_message_bytes;
         if body.len() > limit {
             return Err(StoreError::TooLarge { size: body.len(), limit });
         }
-        let digest = Digest::of(&[append.message.role.as_str(), &body]);
-        let tokens = count_tokens(self.counter.get(), &append.message);
-        Ok(Prepared { append, tokens, body, digest })
+        let digest = Digest::of(&[message.role.as_str(), &body]);
+        let tokens = count_tokens(self.counter.get(), &message);
+        Ok(Prepared { caller, message, masked, tokens, body, digest })
     }
 
     /// Writes a message; it is acknowledged when it is durable.
@@ -81,8 +92,8 @@ impl Task {
             self.admit(&inner, caller.lease_generation)?;
         }
         // One that was used for something else refuses all of them.
-        for Prepared { append, digest, .. } in all {
-            self.seen_before(&inner, append.caller.request_id.as_ref(), *digest)?;
+        for Prepared { caller, digest, .. } in all {
+            self.seen_before(&inner, caller.request_id.as_ref(), *digest)?;
         }
         all.iter().map(|prepared| self.append_locked(&mut inner, prepared)).collect()
     }
@@ -115,8 +126,8 @@ impl Task {
         inner: &mut Inner,
         prepared: &Prepared<'_>,
     ) -> Result<Pending, StoreError> {
-        let Prepared { append, tokens, body, digest } = prepared;
-        let (caller, tokens) = (&append.caller, *tokens);
+        let Prepared { caller, message, tokens, body, digest, .. } = prepared;
+        let tokens = *tokens;
         if let Some((seq, end)) = self.seen_before(inner, caller.request_id.as_ref(), *digest)? {
             self.ensure_view(inner);
             return self.pending(inner, prepared, seq, end, true);
@@ -124,7 +135,7 @@ impl Task {
         self.check_writable(inner)?;
         self.check_running(inner, "append to it")?;
         self.admit(inner, caller.lease_generation)?;
-        if append.message.pinned {
+        if message.pinned {
             self.check_pin(inner, "pinned", tokens)?;
         }
         self.put_in_front(inner)?;
@@ -134,9 +145,9 @@ impl Task {
         self.check_quota(inner, 2 * body.len())?;
         // Without a view they are counted on from here.
         inner.view_tokens();
-        let (seq, role) = (inner.state.last_seq + 1, append.message.role);
+        let (seq, role) = (inner.state.last_seq + 1, message.role);
         let mut end = inner.write_line(self, Head::Message { seq, role, tokens }, body)?;
-        if append.message.pinned {
+        if message.pinned {
             inner.note_before(end, Some(Before::Pin { seq, pinned: false }));
         }
         match self.put_in_front(inner) {
@@ -169,7 +180,11 @@ impl Task {
             pressure: self.pressure(inner),
             view_generation: inner.state.view_generation(),
             source: Arc::clone(&self.source),
+            masked: prepared.masked.clone(),
         };
+        if !duplicate {
+            masking::count(&prepared.masked);
+        }
         let ticket = Ticket {
             task: Arc::clone(self),
             commit: Arc::clone(inner.log.commit()),
@@ -179,7 +194,7 @@ impl Task {
             checkpoint: self.is_checkpoint_due(inner),
             settled: false,
         };
-        let shedding_due = !duplicate && self.is_shedding_due(inner, &prepared.append.message);
+        let shedding_due = !duplicate && self.is_shedding_due(inner, &prepared.message);
         Ok(Pending::new(outcome, ticket, shedding_due))
     }
 
@@ -196,6 +211,7 @@ impl Task {
     /// Appends an event; without a caller it is the server's own, which needs no lease and renews none.
     fn append_event_of(&self, event: &Event, caller: Option<&Caller>) -> Result<(), StoreError> {
         let request_id = caller.and_then(|caller| caller.request_id.as_ref());
+        let event = &*self.env.masked(|masker, found| masking::event(masker, event, found));
         let body = event.body().map_err(|error| StoreError::io("writing an event", error.into()))?;
         let digest = Digest::of(&[event.name(), &body]);
         let mut inner = self.lock();

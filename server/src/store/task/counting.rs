@@ -30,6 +30,13 @@ impl Chosen {
     }
 }
 
+impl Task {
+    /// What counts the tokens of the task.
+    pub(crate) fn token_counter(&self) -> TokenCounter {
+        self.counter.get()
+    }
+}
+
 /// The counter that a configuration asks for, or the server's.
 pub(super) fn chosen(env: &Env, config: &TaskConfig) -> TokenCounter {
     TokenCounter::of(config).unwrap_or(env.options.token_counter)

@@ -97,6 +97,7 @@ pub(super) fn assemble(env: &Arc<Env>, metadata: Metadata, begun: Begun, signal:
         source: metadata.task_key.task_source.as_str().into(),
         metadata,
         signal: Arc::clone(signal),
+        outputs: super::Kept::default(),
         inner: Mutex::new(Inner {
             folder: Folder::Running,
             log,

@@ -9,6 +9,7 @@ use crate::model::{Durability, Event, Holder, LeaseReason, Status, StoreError};
 use super::{Caller, Inner, Task};
 use crate::store::files::{self, Sync};
 use crate::store::layout::{self, Folder};
+use crate::store::masking;
 
 /// A change of a task's status.
 #[derive(Debug, Clone)]
@@ -63,6 +64,7 @@ impl Lifecycle {
 impl Task {
     /// Changes the status. A resume answers the lease generation it was given, also when it is repeated.
     pub(crate) fn change_status(&self, change: &Lifecycle, caller: &Caller) -> Result<u64, StoreError> {
+        let change = &self.env.masked(|masker, found| masking::change(masker, change, found));
         let digest = change.digest();
         let mut inner = self.lock();
         if let Some((outcome, end)) = self.seen_before(&inner, caller.request_id.as_ref(), digest)? {
@@ -94,6 +96,7 @@ impl Task {
 
     /// Whether a call with the same id was carried out. If not, it is refused if it could not be now.
     pub(crate) fn changed_before(&self, change: &Lifecycle, caller: &Caller) -> Result<bool, StoreError> {
+        let change = &self.env.masked(|masker, found| masking::change(masker, change, found));
         let inner = self.lock();
         let Some((_, end)) = self.seen_before(&inner, caller.request_id.as_ref(), change.digest())? else {
             return self.check_change(&inner, change, caller).map(|()| false);
@@ -284,6 +287,7 @@ impl Task {
             Ok(())
         });
         listed.map_err(|error| StoreError::io(format!("listing {dir}"), error))?;
+        self.sweep_puts(&inner, &mut found)?;
         for path in &found {
             let removed = self.env.fs.remove_file(path);
             removed.map_err(|error| StoreError::io(format!("removing {path}"), error))?;

@@ -5,6 +5,7 @@
 //! that is made again.
 
 mod append;
+mod collect;
 mod compress;
 mod counting;
 mod create;
@@ -15,6 +16,7 @@ mod lifecycle;
 mod media;
 mod open;
 mod outline;
+mod outputs;
 mod pins;
 mod policy;
 mod read;
@@ -39,6 +41,7 @@ use crate::model::{Durability, Event, Metadata, RequestId, StoreError, TaskConfi
 use super::checkpoint::{Checkpoint, RecordMark, ViewMark};
 use super::env::{Env, lock};
 use super::layout::{self, Folder};
+use super::masking;
 use compress::Tried;
 use counting::{Chosen, Sent};
 use records::Records;
@@ -46,6 +49,7 @@ use shown::Mark;
 use view::View;
 
 pub use append::{Append, AppendOutcome};
+pub use collect::Collected;
 pub use compress::{Compressed, NewView};
 pub use counting::ContextUsage;
 pub(crate) use create::{First, create};
@@ -54,7 +58,11 @@ pub(crate) use fork::Fork;
 pub(crate) use lifecycle::Lifecycle;
 pub(crate) use open::{Mode, read_metadata};
 pub use outline::{Outline, Part};
+use outputs::Kept;
+pub use outputs::Output;
+pub(crate) use outputs::{PutFiles, bad_output};
 pub use read::{CurrentReader, FilePart, LineReader, RawLines};
+pub use records::Recorded;
 pub use request::RequestFile;
 pub use rewrite::NewRewrite;
 pub use row::TaskInfo;
@@ -82,6 +90,7 @@ pub(crate) struct Task {
     source: Arc<str>,
     signal: Arc<Signal>,
     counter: Chosen,
+    outputs: Kept,
     inner: Mutex<Inner>,
 }
 
@@ -226,6 +235,8 @@ impl Task {
         request: Option<(&RequestId, Digest)>,
     ) -> Result<u64, StoreError> {
         let failed = |error: serde_json::Error| StoreError::io("writing an event", error.into());
+        // Whatever way it came: nothing is written that was not masked.
+        let event = &*self.env.masked(|masker, found| masking::event(masker, event, found));
         let mut body = event.body().map_err(failed)?;
         if let Some((request_id, digest)) = request {
             let digest = digest.to_hex();
@@ -312,14 +323,23 @@ impl Task {
 
     /// Refuses what would make the task or the store larger than it may be. What is in the view is there twice.
     fn check_quota(&self, inner: &Inner, more: usize) -> Result<(), StoreError> {
-        let more = more as u64;
+        self.check_task_room(inner, more as u64)?;
+        self.env.check_quota(more as u64)
+    }
+
+    /// Refuses what would make the task larger than it may be.
+    fn check_task_room(&self, inner: &Inner, more: u64) -> Result<(), StoreError> {
         let limit = self.env.options.max_task_bytes;
+        if limit == 0 {
+            return Ok(());
+        }
         let view = inner.view.as_ref().map_or(0, |view| view.state().len + view.state().extra_len);
         let used = inner.log.len() + inner.tools.len() + inner.plans.len() + view;
-        if limit > 0 && used.saturating_add(more) > limit {
+        let used = used.saturating_add(self.outputs_bytes(inner)?);
+        if used.saturating_add(more) > limit {
             return Err(StoreError::QuotaExceeded { quota: "limits.task_bytes", used, limit });
         }
-        self.env.check_quota(more)
+        Ok(())
     }
 
     /// Whether the log has grown enough since the last checkpoint.

@@ -111,6 +111,7 @@ impl Task {
             source: metadata.task_key.task_source.as_str().into(),
             metadata,
             signal: Arc::clone(&signal),
+            outputs: super::Kept::default(),
             inner: Mutex::new(inner),
         })
     }

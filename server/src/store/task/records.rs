@@ -8,11 +8,23 @@ use chrono::{DateTime, Utc};
 
 use crate::infra::fs::{Fs, Open, StorePath};
 use crate::log::{Digest, Head, Line, LogKind, LogWriter, RecordState, Signal};
+use crate::mask::Found;
 use crate::model::{Durability, InvalidField, Plan, RequestId, StoreError, ToolCall};
 
 use super::shown::{RecordsMark, take_visible};
 use super::{Caller, Inner, Task};
-use crate::store::layout;
+use crate::store::{layout, masking};
+
+/// What recording something is told.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Recorded {
+    /// Its number.
+    pub number: u64,
+    /// Whether a call with the same id had recorded it before.
+    pub duplicate: bool,
+    /// What was masked in it.
+    pub masked: Found,
+}
 
 /// One of the two logs.
 #[derive(Debug)]
@@ -92,24 +104,30 @@ impl Records {
 }
 
 impl Task {
-    /// Records a tool call; answers its number and whether it was recorded before.
-    pub(crate) fn record_tool_call(
-        &self,
-        call: &ToolCall,
-        caller: &Caller,
-    ) -> Result<(u64, bool), StoreError> {
+    /// Records a tool call.
+    pub(crate) fn record_tool_call(&self, call: &ToolCall, caller: &Caller) -> Result<Recorded, StoreError> {
         call.validate()?;
+        let mut masked = Found::default();
+        let call = masking::tool_call(&self.env.options.masker, call, &mut masked);
         let body = call.body().map_err(|error| StoreError::io("recording a tool call", error.into()))?;
         self.check_size(call.largest_field(), &body)?;
-        self.record(LogKind::Tools, &body, caller)
+        self.record(LogKind::Tools, &body, caller, masked)
     }
 
-    /// Appends a plan; answers its number and whether it was appended before.
-    pub(crate) fn append_plan(&self, plan: &Plan, caller: &Caller) -> Result<(u64, bool), StoreError> {
+    /// Appends a plan.
+    pub(crate) fn append_plan(&self, plan: &Plan, caller: &Caller) -> Result<Recorded, StoreError> {
         plan.validate()?;
+        let mut masked = Found::default();
+        let plan = masking::plan(&self.env.options.masker, plan, &mut masked);
         let body = plan.body().map_err(|error| StoreError::io("appending a plan", error.into()))?;
         self.check_size("plan_content_json", &body)?;
-        self.record(LogKind::Plans, &body, caller)
+        self.record(LogKind::Plans, &body, caller, masked)
+    }
+
+    /// Whether a call with this id was recorded.
+    pub(crate) fn has_recorded(&self, request_id: &RequestId) -> bool {
+        let inner = self.lock();
+        inner.tools.state.requests.get(request_id).is_some_and(|seen| seen.end <= inner.tools.len())
     }
 
     fn check_size(&self, field: &'static str, body: &str) -> Result<(), InvalidField> {
@@ -121,7 +139,13 @@ impl Task {
         Err(InvalidField::new(field, problem))
     }
 
-    fn record(&self, kind: LogKind, body: &str, caller: &Caller) -> Result<(u64, bool), StoreError> {
+    fn record(
+        &self,
+        kind: LogKind,
+        body: &str,
+        caller: &Caller,
+        masked: Found,
+    ) -> Result<Recorded, StoreError> {
         let body = with_request_id(body, caller.request_id.as_ref());
         let digest = Digest::of(&[&body]);
         let mut inner = self.lock();
@@ -146,7 +170,11 @@ impl Task {
                 (number, end, false)
             }
         };
-        let Some(writer) = &mut inner.records(kind).writer else { return Ok((number, duplicate)) };
+        if !duplicate {
+            masking::count(&masked);
+        }
+        let recorded = Recorded { number, duplicate, masked };
+        let Some(writer) = &mut inner.records(kind).writer else { return Ok(recorded) };
         if durability == Durability::Process {
             let kept = writer.keep(end);
             kept.map_err(|error| self.give_up(&mut inner, error))?;
@@ -156,7 +184,7 @@ impl Task {
             let synced = commit.wait(end, durability, file.as_ref());
             synced.map_err(|error| self.give_up(&mut self.lock(), error))?;
         }
-        Ok((number, duplicate))
+        Ok(recorded)
     }
 
     /// Writes a record of some time; answers its number and where it ends.

@@ -1,19 +1,23 @@
 //! Rewrites of the view: built beside the old one while appends go on, committed by an event in the log.
 
+use std::borrow::Cow;
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
+use crate::context::count_tokens;
 use crate::infra::fs::Open;
 use crate::log::{Digest, Fold, Forward, LogKind};
 use crate::model::json::Json;
 use crate::model::{
-    Durability, Event, InvalidField, LiteralKind, Rewrite, Role, Segment, StoreError, SummaryRecord,
+    Durability, Event, InvalidField, LiteralKind, NewMessage, Rewrite, Role, Segment, StoreError,
+    SummaryRecord,
 };
 
 use super::view::{ViewWriter, crc_of};
 use super::{Caller, Inner, Task};
 use crate::store::files;
 use crate::store::layout::{self, NEXT};
+use crate::store::masking;
 
 /// A rewrite that somebody has worked out.
 #[derive(Debug, Clone)]
@@ -143,13 +147,32 @@ impl Task {
             if inner.view.is_none() {
                 self.restore_view(&mut inner)?;
             }
-            let rewrite = plan(self, &inner)?;
+            let rewrite = self.masked_rewrite(plan(self, &inner)?);
             let planned = self.begin(&mut inner, rewrite, pins)?;
             inner.rewriting = true;
             planned
         };
         let _in_flight = InFlight(self);
         self.build(begun).and_then(|plan| self.publish(plan, caller, digest))
+    }
+
+    /// A rewrite with secrets replaced, and what was replaced counted anew.
+    fn masked_rewrite(&self, rewrite: Rewrite) -> Rewrite {
+        let Cow::Owned(mut masked) =
+            self.env.masked(|masker, found| masking::rewrite(masker, &rewrite, found))
+        else {
+            return rewrite;
+        };
+        for (now, before) in masked.segments.iter_mut().zip(&rewrite.segments) {
+            if let (Segment::Literal(now), Segment::Literal(before)) = (now, before)
+                && now.content != before.content
+            {
+                let message =
+                    NewMessage { content: Some(now.content.clone()), ..NewMessage::text(now.role, "") };
+                now.tokens = count_tokens(self.counter.get(), &message);
+            }
+        }
+        masked
     }
 
     /// Completes and checks a rewrite that somebody worked out.

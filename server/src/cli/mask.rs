@@ -1,0 +1,84 @@
+//! `contextstore mask`: what the rules of a configuration make of a text.
+
+use std::io::{self, Read, Write};
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+
+use clap::Args;
+
+use super::Failure;
+use super::config::ConfigFlags;
+use crate::config::Config;
+use crate::mask::{Finding, Masker};
+
+/// Writes a text with secrets replaced, as the store would keep it.
+///
+/// With --check it says where secrets are, never what they are, and exits with 1 if there are any.
+#[derive(Debug, Args)]
+pub(super) struct Mask {
+    /// The text; - is the standard input
+    #[arg(value_name = "FILE")]
+    file: PathBuf,
+    /// Only say what would be masked: FILE:LINE: RULE
+    #[arg(long)]
+    check: bool,
+    #[command(flatten)]
+    flags: ConfigFlags,
+}
+
+/// Bytes that are read at once.
+const CHUNK: usize = 64 << 10;
+
+impl Mask {
+    pub(super) fn run(self, out: &mut dyn Write) -> Result<ExitCode, Failure> {
+        let config = Config::load(&self.flags.into())?;
+        let masker = config.masking.masker().map_err(io::Error::other)?;
+        let is_stdin = self.file.as_os_str() == "-";
+        let name = if is_stdin { "-".to_owned() } else { self.file.display().to_string() };
+        let input: Box<dyn Read> =
+            if is_stdin { Box::new(io::stdin().lock()) } else { Box::new(open(&self.file)?) };
+        if self.check { check(&masker, &name, input, out) } else { write(&masker, input, out) }
+    }
+}
+
+#[expect(clippy::disallowed_methods, reason = "a file that somebody names; nothing of the data directory")]
+fn open(path: &Path) -> Result<std::fs::File, Failure> {
+    let named = |error: io::Error| io::Error::new(error.kind(), format!("{}: {error}", path.display()));
+    Ok(std::fs::File::open(path).map_err(named)?)
+}
+
+fn write(masker: &Masker, mut input: Box<dyn Read>, out: &mut dyn Write) -> Result<ExitCode, Failure> {
+    let (mut stream, mut chunk, mut masked) = (masker.stream(), vec![0; CHUNK], Vec::new());
+    loop {
+        let read = input.read(&mut chunk)?;
+        if read == 0 {
+            break;
+        }
+        stream.push(&chunk[..read], &mut masked);
+        out.write_all(&masked)?;
+        masked.clear();
+    }
+    stream.finish(&mut masked);
+    out.write_all(&masked)?;
+    Ok(ExitCode::SUCCESS)
+}
+
+/// The whole text is read, since what spans lines is told at the first of them.
+fn check(
+    masker: &Masker,
+    name: &str,
+    mut input: Box<dyn Read>,
+    out: &mut dyn Write,
+) -> Result<ExitCode, Failure> {
+    let mut bytes = Vec::new();
+    input.read_to_end(&mut bytes)?;
+    let text = String::from_utf8_lossy(&bytes);
+    let (mut line, mut at) = (1, 0);
+    let findings = masker.findings(&text);
+    for Finding { start, rule } in &findings {
+        line += text.as_bytes()[at..*start].iter().filter(|byte| **byte == b'\n').count();
+        at = *start;
+        writeln!(out, "{name}:{line}: {rule}")?;
+    }
+    Ok(if findings.is_empty() { ExitCode::SUCCESS } else { ExitCode::from(1) })
+}

@@ -1,0 +1,171 @@
+//! Masking of JSON: texts are looked at as they read, not as they are escaped, and only a text with something in it is written
+//! anew. What is opaque stays: ids, signatures, encrypted content, base64.
+
+use std::collections::HashSet;
+
+use serde::de::IgnoredAny;
+
+use super::{Found, Masker, Rules};
+use crate::model::json::{JsonKind, compact, fields, items};
+
+/// What the fields of a value mean.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Fields {
+    /// Anything: all texts are looked at.
+    Any,
+    /// They are a message's, or of a part of one: some are opaque.
+    Message,
+}
+
+/// A text of this length with nothing but base64 in it is data.
+const LONG_BASE64: usize = 512;
+
+impl Masker {
+    /// The JSON with secrets replaced; none if there are none. The text must be compact.
+    pub(crate) fn json(&self, json: &str, fields: Fields, found: &mut Found) -> Option<String> {
+        let rules = self.rules()?;
+        if !rules.may_find(json) {
+            return None;
+        }
+        let mut out = String::new();
+        Walk { masker: self, found }.value(json, fields, "", &mut out).then_some(out)
+    }
+}
+
+impl Rules {
+    /// Whether there can be anything in JSON: a literal, or an escape that hides one.
+    fn may_find(&self, json: &str) -> bool {
+        let has = |text: &str| memchr::memmem::find(json.as_bytes(), text.as_bytes()).is_some();
+        self.custom.is_some() || self.scanner.has_literal(json.as_bytes()) || has("\\u00") || has("\\/")
+    }
+}
+
+struct Walk<'a> {
+    masker: &'a Masker,
+    found: &'a mut Found,
+}
+
+impl Walk<'_> {
+    /// Writes a value that stands under a key; answers whether anything in it was replaced.
+    fn value(&mut self, json: &str, fields: Fields, key: &str, out: &mut String) -> bool {
+        match JsonKind::of(json) {
+            JsonKind::Text => self.text(json, fields, key, out),
+            JsonKind::Array => {
+                let mut changed = false;
+                out.push('[');
+                for (at, item) in items(json).into_iter().enumerate() {
+                    if at > 0 {
+                        out.push(',');
+                    }
+                    changed |= self.value(item, fields, key, out);
+                }
+                out.push(']');
+                changed
+            }
+            JsonKind::Object => self.object(json, fields, out),
+            JsonKind::Null | JsonKind::Other => {
+                out.push_str(json);
+                false
+            }
+        }
+    }
+
+    fn object(&mut self, json: &str, kind: Fields, out: &mut String) -> bool {
+        let all = fields(json);
+        let mut changed = false;
+        // Keys that were replaced may be the same now, which JSON must not have.
+        let mut taken = HashSet::new();
+        out.push('{');
+        for (at, (raw_key, value)) in all.iter().enumerate() {
+            if at > 0 {
+                out.push(',');
+            }
+            let key = decoded(raw_key);
+            let masked = self.masker.text(&key, self.found);
+            if masked == key {
+                out.push_str(raw_key);
+            } else {
+                changed = true;
+                let mut name = masked.clone().into_owned();
+                let is_other = |name: &str| all.iter().any(|(other, _)| decoded(other) == name);
+                while is_other(&name) || !taken.insert(name.clone()) {
+                    name.push('_');
+                }
+                out.push_str(&encoded(&name));
+            }
+            out.push(':');
+            let within = match (kind, key.as_str()) {
+                // What a tool is called with is the caller's own.
+                (Fields::Message, "input" | "arguments") => Fields::Any,
+                _ => kind,
+            };
+            changed |= self.value(value, within, &key, out);
+        }
+        out.push('}');
+        changed
+    }
+
+    fn text(&mut self, raw: &str, fields: Fields, key: &str, out: &mut String) -> bool {
+        let masked = if fields == Fields::Message && is_opaque(key) {
+            None
+        } else {
+            self.decoded_text(&decoded(raw), fields, key)
+        };
+        out.push_str(masked.as_deref().map(encoded).as_deref().unwrap_or(raw));
+        masked.is_some()
+    }
+
+    /// A text with secrets replaced, if there are any. One that is itself JSON stays JSON.
+    fn decoded_text(&mut self, text: &str, fields: Fields, key: &str) -> Option<String> {
+        if is_data(text) {
+            return None;
+        }
+        if let Some(masked) = self.masker.assigned(key, text, self.found) {
+            return Some(self.masker.text(&masked, self.found).into_owned());
+        }
+        if text.trim_start().starts_with(['{', '[']) && serde_json::from_str::<IgnoredAny>(text).is_ok() {
+            return self.masker.json(&compact(text), fields, self.found);
+        }
+        let masked = self.masker.text(text, self.found);
+        (masked != text).then(|| masked.into_owned())
+    }
+}
+
+fn decoded(raw: &str) -> String {
+    match raw.contains('\\') {
+        true => serde_json::from_str(raw).unwrap_or_default(),
+        false => raw.get(1..raw.len().saturating_sub(1)).unwrap_or_default().to_owned(),
+    }
+}
+
+fn encoded(text: &str) -> String {
+    serde_json::Value::from(text).to_string()
+}
+
+/// Fields of messages that nobody reads as text: whoever made them compares them byte by byte.
+fn is_opaque(key: &str) -> bool {
+    const OPAQUE: &[&str] = &[
+        "id",
+        "type",
+        "role",
+        "name",
+        "data",
+        "file_data",
+        "b64_json",
+        "signature",
+        "thought_signature",
+        "thoughtSignature",
+        "encrypted_content",
+        "media_type",
+        "format",
+    ];
+    key.ends_with("_id") || OPAQUE.contains(&key)
+}
+
+/// Whether a text is data that is only written as text: an image in an address, or base64 alone.
+fn is_data(text: &str) -> bool {
+    let start = text.get(..text.floor_char_boundary(128)).unwrap_or_default();
+    let in_address = start.starts_with("data:") && start.contains(";base64,");
+    let base64 = |byte: u8| byte.is_ascii_alphanumeric() || matches!(byte, b'+' | b'/' | b'=');
+    in_address || (text.len() >= LONG_BASE64 && text.bytes().all(base64))
+}

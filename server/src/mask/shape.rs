@@ -1,0 +1,131 @@
+//! Secrets that are known by their shape rather than by a prefix: JSON web tokens, private keys, passwords in addresses, and
+//! keys of Azure that have their mark in the middle.
+
+use super::rule::Rule;
+use super::tail::{Tail, key_follows};
+use super::window::{Class, Hit, Window, looks_random};
+
+/// What makes a rule look, and how it looks then.
+pub(super) type Shape = (Rule, &'static str, fn(&Window<'_>) -> Option<Hit>);
+
+/// The shapes that are known.
+pub(super) static SHAPES: &[Shape] = &[
+    (Rule::Jwt, "eyJ", jwt),
+    (Rule::PrivateKey, "-----BEGIN ", private_key),
+    (Rule::PrivateKey, "---- BEGIN ", private_key),
+    (Rule::PrivateKey, "Private-Lines: ", putty_key),
+    (Rule::UrlPassword, "://", url_password),
+    (Rule::AzureKey, "Q~", azure_client_secret),
+    (Rule::AzureKey, "JQQJ99", azure_marked_key),
+];
+
+/// Header, payload and signature (or the five parts of an encrypted one), joined by dots. The header is JSON, so it begins
+/// with `{"`.
+fn jwt(window: &Window<'_>) -> Option<Hit> {
+    const HEADER: usize = 12;
+    if !window.begins_word(window.at) {
+        return None;
+    }
+    let header = window.run(window.at, Class::Url);
+    if header - window.at < HEADER || window.bytes.get(header) != Some(&b'.') {
+        return None;
+    }
+    let payload = window.run(header + 1, Class::Url);
+    let is_json = window.bytes[header + 1..].starts_with(b"eyJ") && payload - header > HEADER;
+    // What is encrypted does not show what it is, and its key may be left out.
+    let is_encrypted = || {
+        let third = window.bytes.get(payload) == Some(&b'.');
+        third && window.run(payload + 1, Class::Url) - payload > HEADER
+    };
+    if !is_json && !is_encrypted() {
+        return None;
+    }
+    let end = window.run(window.at, Class::Dotted);
+    Some(window.hit(window.at, end, Class::Dotted))
+}
+
+/// A line that announces a private key, with a piece of the key behind it.
+fn private_key(window: &Window<'_>) -> Option<Hit> {
+    const LONGEST: usize = 64;
+    let rest = window.rest();
+    let words = rest.iter().take(LONGEST).take_while(|byte| matches!(byte, b'A'..=b'Z' | b'0'..=b'9' | b' '));
+    let words = words.count();
+    let is_private = memchr::memmem::find(&rest[..words], b"PRIVATE KEY").is_some();
+    let dashes = rest[words..].iter().take(5).take_while(|byte| **byte == b'-').count();
+    let end = window.after + words + dashes;
+    let found = is_private && dashes >= 4 && key_follows(window.bytes, end);
+    found.then_some(Hit { start: window.at, end, tail: Some(Tail::Key) })
+}
+
+/// The private part of a key of PuTTY: so many lines of base64.
+fn putty_key(window: &Window<'_>) -> Option<Hit> {
+    let end = window.after + window.rest().iter().take(3).take_while(|byte| byte.is_ascii_digit()).count();
+    let found = end > window.after && key_follows(window.bytes, end);
+    found.then_some(Hit { start: window.after, end, tail: Some(Tail::Key) })
+}
+
+/// The password of `scheme://user:password@host`; the user and the host stay readable.
+fn url_password(window: &Window<'_>) -> Option<Hit> {
+    const LONGEST: usize = 512;
+    let scheme = window.bytes[..window.at].last();
+    if !scheme.is_some_and(u8::is_ascii_alphanumeric) {
+        return None;
+    }
+    let ends = |byte: &u8| {
+        !byte.is_ascii_graphic()
+            || matches!(byte, b'/' | b'?' | b'#' | b'"' | b'\'' | b'<' | b'>' | b'`' | b'\\')
+    };
+    let rest = window.rest();
+    let authority = rest.iter().take(LONGEST).position(ends).unwrap_or_else(|| rest.len().min(LONGEST));
+    let authority = &rest[..authority];
+    let host = memchr::memrchr(b'@', authority)?;
+    let user = memchr::memchr(b':', &authority[..host])?;
+    let (password, host) = (&authority[user + 1..host], &authority[host + 1..]);
+    let host_begins = host.first().is_some_and(|byte| byte.is_ascii_alphanumeric() || *byte == b'[');
+    if password.is_empty() || !host_begins || is_blank(password) {
+        return None;
+    }
+    let start = window.after + user + 1;
+    Some(Hit { start, end: start + password.len(), tail: None })
+}
+
+/// Whether a value only says that one goes there: a variable, a name in brackets, stars.
+pub(super) fn is_blank(value: &[u8]) -> bool {
+    let (Some(first), Some(last)) = (value.first(), value.last()) else { return true };
+    let is_name = |name: &[u8]| !name.is_empty() && name.iter().all(|byte| Class::Word.has(*byte));
+    let brackets = matches!((first, last), (b'<', b'>') | (b'[', b']') | (b'{', b'}') | (b'(', b')'));
+    let filled =
+        value.iter().all(|byte| matches!(byte, b'*' | b'.' | b'x' | b'X' | b'-' | b'_' | b'#' | b'?'));
+    let variable = match (first, &value[1..]) {
+        (b'$', [b'{' | b'(', ..]) => true,
+        (b'$', name) => is_name(name) && !name[0].is_ascii_digit(),
+        (b'%', name) => name.starts_with(b"(") || is_name(name.strip_suffix(b"%").unwrap_or(name)),
+        (b'#' | b'@' | b'{', [b'{', ..]) => true,
+        _ => false,
+    };
+    brackets || filled || variable
+}
+
+/// Three characters, a digit, `Q~` and 31 to 34 more.
+fn azure_client_secret(window: &Window<'_>) -> Option<Hit> {
+    const BEFORE: usize = 4;
+    let has = |byte: &u8| Class::Dotted.has(*byte) || *byte == b'~';
+    let start = window.at.checked_sub(BEFORE)?;
+    let before = &window.bytes[start..window.at];
+    let behind = window.rest().iter().take_while(|byte| has(byte)).count();
+    let fits = before.iter().all(has) && before[BEFORE - 1].is_ascii_digit() && (31..=34).contains(&behind);
+    if !fits || !looks_random(&window.rest()[..behind], Class::Any) || !window.begins_word(start) {
+        return None;
+    }
+    Some(Hit { start, end: window.after + behind, tail: None })
+}
+
+/// 84 letters and digits with the mark in front of the last 26.
+fn azure_marked_key(window: &Window<'_>) -> Option<Hit> {
+    const BEFORE: usize = 52;
+    let start = window.at.checked_sub(BEFORE)?;
+    let end = window.run(window.after, Class::Alnum);
+    let fits = window.bytes[start..window.at].iter().all(|byte| Class::Alnum.has(*byte));
+    let found = fits && (20..=32).contains(&(end - window.after)) && window.begins_word(start);
+    found.then_some(Hit { start, end, tail: None })
+}

@@ -1,0 +1,111 @@
+//! How a secret goes on behind what a rule could see: a run of characters to its end, or a private key to its last line.
+
+use super::window::Class;
+
+/// How far a private key is looked ahead in, from where it is known to reach.
+const LOOK: usize = 256;
+
+/// Bytes between two pieces of a private key: ends of lines, line numbers, quotes, headers.
+const GAP: usize = 160;
+
+/// Characters in a row that are a piece of a key wherever they stand.
+const PIECE: usize = 16;
+
+/// Longest line that ends a key.
+const FOOTER: usize = 64;
+
+/// What goes on.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Tail {
+    /// All characters of a class that follow.
+    Run(Class),
+    /// Lines of base64, up to the line that ends them or to where there are no more.
+    Key,
+}
+
+/// What is known about a tail.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Step {
+    /// It reaches at least to here.
+    To(usize),
+    /// It ends here.
+    Ends(usize),
+    /// More of the text has to be seen.
+    More,
+}
+
+impl Tail {
+    /// Where something that is known to reach to `end` goes on to. With `whole`, nothing follows `text`.
+    pub(super) fn step(self, text: &[u8], end: usize, whole: bool) -> Step {
+        match self {
+            Self::Run(class) => {
+                let len = text[end..].iter().take_while(|byte| class.has(**byte)).count();
+                match end + len {
+                    to if to < text.len() || whole => Step::Ends(to),
+                    to if to > end => Step::To(to),
+                    _ => Step::More,
+                }
+            }
+            Self::Key => key(text, end, whole),
+        }
+    }
+
+    /// Follows it as far as the text goes: where it reaches to, and whether that is its end.
+    pub(super) fn follow(self, text: &[u8], mut end: usize, whole: bool) -> (usize, bool) {
+        loop {
+            match self.step(text, end, whole) {
+                Step::To(to) => end = to,
+                Step::Ends(to) => return (to, true),
+                Step::More => return (end, false),
+            }
+        }
+    }
+}
+
+/// Every decision is made on [`LOOK`] bytes, or on all that are left, so it does not matter how many are there already.
+fn key(text: &[u8], end: usize, whole: bool) -> Step {
+    let ahead = &text[end..text.len().min(end + LOOK)];
+    if ahead.len() < LOOK && !whole {
+        return Step::More;
+    }
+    let run = |from: usize| ahead[from..].iter().take_while(|byte| Class::Base64.has(**byte)).count();
+    if end > 0 && Class::Base64.has(text[end - 1]) && run(0) > 0 {
+        return Step::To(end + run(0));
+    }
+    let mut at = 0;
+    while at < ahead.len().min(GAP) {
+        if ahead[at..].starts_with(b"-----END") || ahead[at..].starts_with(b"---- END") {
+            return Step::Ends(end + at + footer(&ahead[at..]));
+        }
+        let len = run(at);
+        if len == 0 {
+            at += 1;
+            continue;
+        }
+        let before = if at == 0 { text[..end].last() } else { ahead.get(at - 1) };
+        let is_line = before == Some(&b'\n')
+            && match ahead.get(at + len) {
+                Some(next) => matches!(next, b'\n' | b'\r'),
+                None => whole,
+            };
+        if len >= PIECE || is_line {
+            return Step::To(end + at + len);
+        }
+        at += len;
+    }
+    Step::Ends(end)
+}
+
+/// The length of the line that ends a key: to the dashes behind its words.
+fn footer(line: &[u8]) -> usize {
+    const MARK: usize = 8;
+    let words = &line[MARK..line.len().min(FOOTER)];
+    let dashes = words.iter().position(|byte| *byte == b'-').unwrap_or(0);
+    let more = words[dashes..].iter().take(5).take_while(|byte| **byte == b'-').count();
+    MARK + if more > 0 { dashes + more } else { 0 }
+}
+
+/// Whether a key begins at `end`, behind the line that announces one: there is a piece of it.
+pub(super) fn key_follows(text: &[u8], end: usize) -> bool {
+    matches!(key(text, end, true), Step::To(_))
+}
