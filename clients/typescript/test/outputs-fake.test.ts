@@ -114,11 +114,38 @@ test("what the content throws is what the caller gets, and nothing is put", asyn
     throw new RangeError("the disk is gone");
   }
   await assert.rejects(task.output.put(broken()), new RangeError("the disk is gone"));
-  await assert.rejects(
-    task.output.put(() => broken()),
-    RangeError,
+  for (let n = 0; n < 20; n += 1) {
+    await assert.rejects(
+      task.output.put(() => broken()),
+      RangeError,
+    );
+  }
+  // What the server would have taken for the whole.
+  await task.output.put("after it");
+  assert.deepEqual(
+    fake.puts.map(({ data }) => data.length),
+    ["after it".length],
   );
-  assert.equal(fake.puts.length, 0);
+});
+
+test("a put that is cancelled is not taken for a whole one", async () => {
+  for (let n = 0; n < 20; n += 1) {
+    const stop = new AbortController();
+    async function* endless() {
+      for (let sent = 0; ; sent += 1) {
+        yield Buffer.alloc(64 << 10);
+        if (sent === n) {
+          stop.abort();
+        }
+      }
+    }
+    await assert.rejects(
+      task.output.put(() => endless(), { signal: stop.signal }),
+      { name: "CancelledError" },
+    );
+  }
+  await task.output.put("after it");
+  assert.equal(fake.puts.length, 1);
 });
 
 test("a content may be slow, a server may not", async () => {

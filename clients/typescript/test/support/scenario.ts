@@ -14,8 +14,11 @@ import {
 } from "@bufbuild/protobuf";
 import type { Transport } from "@connectrpc/connect";
 import { type ContextStoreError, toError } from "../../src/errors.js";
-import { ContextStore } from "../../src/gen/contextstore/v1/context_store_pb.js";
+import { ContextStore, ToolOutputs } from "../../src/proto.js";
 import { eventually } from "./eventually.js";
+
+/** The methods of both services; no two have the same name. */
+export const METHODS: readonly DescMethod[] = [...ContextStore.methods, ...ToolOutputs.methods];
 
 /** One call and what is expected of it. */
 interface Step {
@@ -90,7 +93,7 @@ async function lookUntilRight(
 }
 
 function methodOf(step: Step): DescMethod {
-  const method = ContextStore.methods.find(({ name }) => name === step.call);
+  const method = METHODS.find(({ name }) => name === step.call);
   assert.ok(method, `there is no method ${step.call}`);
   return method;
 }
