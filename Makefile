@@ -49,7 +49,7 @@ TSC := node node_modules/typescript/bin/tsc
 
 # The command each test looks for, and the Debian package that brings it.
 NEEDED := cc:gcc git:git losetup:mount mkfs.ext4:e2fsprogs python3:python3 setsid:util-linux strace:strace \
-          xfs_io:xfsprogs
+          xfs_io:xfsprogs openssl:openssl
 
 # What the work tree holds beyond the last commit, as one line that can be compared; `test` takes it before
 # and after.

@@ -78,7 +78,8 @@ export class Caller {
 
   /** Makes a unary call once. */
   async once<T>(options: CallOptions, call: (attempt: Attempt) => Promise<T>): Promise<T> {
-    const timeoutMs = checkedTimeout("timeoutMs", options.timeoutMs ?? this.#timeoutMs);
+    // In whole milliseconds: gRPC has no fractions, and a server would pass over the deadline.
+    const timeoutMs = Math.ceil(checkedTimeout("timeoutMs", options.timeoutMs ?? this.#timeoutMs));
     const link = new LinkedAbort(options.signal, this.#closing.signal);
     try {
       return await call({ signal: link.signal, ...(Number.isFinite(timeoutMs) && { timeoutMs }) });

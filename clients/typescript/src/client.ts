@@ -221,6 +221,10 @@ export class Client {
 
   /** Makes a task, or takes up one that is running, and keeps its lease alive. */
   async startTask(options: StartOptions = {}): Promise<Task> {
+    return await this.#start(options, false);
+  }
+
+  async #start(options: StartOptions, resumed: boolean): Promise<Task> {
     const request = {
       taskUuid: options.uuid ?? newTaskUuid(),
       ...(options.key && { key: options.key }),
@@ -235,7 +239,7 @@ export class Client {
     const started = await this.#caller.unary(options, (attempt) => this.rpc.startTask(request, attempt));
     const { task: { uuid = request.taskUuid } = {}, leaseGeneration, leaseTtl } = started;
     const { created: isNew, inheritedFrom, inheritanceComment } = started;
-    const task = new Task(uuid, this.#wire, { isNew, inheritedFrom, inheritanceComment });
+    const task = new Task(uuid, this.#wire, { isNew, resumed, inheritedFrom, inheritanceComment });
     task.lease.take(leaseGeneration, leaseTtl ? durationMs(leaseTtl) : 0);
     return task;
   }
@@ -279,7 +283,7 @@ export class Client {
   task(uuid: string): Task;
   /**
    * The task of a key: goes on with the newest one of this key and user that is running or paused, and starts one if there
-   * is none. Its lease is kept alive. A task that was started less than a second ago may not be found yet; and one that
+   * is none; `resumed` of it tells. Its lease is kept alive. A task that was started less than a second ago may not be found yet; and one that
    * somebody else works on is refused with `LEASE_HELD`. `startTask` starts one in any case.
    */
   task(key: TaskKey, options?: TakeUpOptions): Promise<Task>;
@@ -294,12 +298,19 @@ export class Client {
     for await (const found of this.listTasks({ ...call, filter })) {
       // A field that is left open is no wildcard here.
       if (isSameKey(found.key, key) && found.user === user) {
-        return found.status === "paused"
-          ? await this.resumeTask(found.uuid, call)
-          : await this.startTask({ ...options, uuid: found.uuid });
+        return await this.#takeUp(found, call);
       }
     }
     return await this.startTask({ ...options, key });
+  }
+
+  async #takeUp({ uuid, status }: TaskMessage, call: CallOptions): Promise<Task> {
+    if (status === "running") {
+      return await this.#start({ ...call, uuid }, true);
+    }
+    const task = new Task(uuid, this.#wire, { resumed: true });
+    await task.resume(call);
+    return task;
   }
 
   /** Removes outputs of tools that no log names and that are not new. Can be repeated. */

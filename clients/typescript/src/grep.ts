@@ -86,7 +86,25 @@ export class Matches implements AsyncIterable<GrepLine> {
     return { lines, ...totals };
   }
 
-  /** As ripgrep prints it: `12:` before a match, `13-` before a line near one, `--` where lines are left out. */
+  /** @internal The first of them, until their texts have so many characters. */
+  async first(chars: number): Promise<Found & { readonly isCut: boolean }> {
+    const lines: GrepLine[] = [];
+    const totals = { matches: 0n, limited: false };
+    let left = chars;
+    for await (const line of this.#core.reading(this.#options, () => this.#lines(totals))) {
+      lines.push(line);
+      left -= line.text.length;
+      if (left < 0) {
+        break;
+      }
+    }
+    return { lines, ...totals, isCut: left < 0 };
+  }
+
+  /**
+   * As ripgrep prints it: `12:` before a match, `13-` before a line near one, `--` where lines are left out,
+   * and the ref on a line of its own where all outputs are searched.
+   */
   async text(): Promise<string> {
     return textOf((await this.all()).lines, this.#request.refId === "");
   }
@@ -118,12 +136,19 @@ export class Matches implements AsyncIterable<GrepLine> {
   }
 }
 
-/** Lines as ripgrep prints them. */
+/** Lines as ripgrep prints them; `withRefs`: the ref before the first line of each output. */
 export function textOf(lines: readonly GrepLine[], withRefs: boolean): string {
   let text = "";
+  let last = "";
   for (const { refId, lineNumber, text: line, isMatch, gapBefore } of lines) {
-    const place = withRefs ? `${refId}${isMatch ? ":" : "-"}` : "";
-    text += `${gapBefore && text !== "" ? "--\n" : ""}${place}${lineNumber}${isMatch ? ":" : "-"}${line}\n`;
+    if (gapBefore && text !== "" && refId === last) {
+      text += "--\n";
+    }
+    if (withRefs && refId !== last) {
+      text += `${refId}:\n`;
+    }
+    last = refId;
+    text += `${lineNumber}${isMatch ? ":" : "-"}${line}\n`;
   }
   return text;
 }

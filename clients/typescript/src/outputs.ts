@@ -117,12 +117,12 @@ export class Outputs {
     // A stream takes as long as what it comes from; only the server may not be silent.
     const call = upload.whole ? options : { ...options, timeoutMs: Number.POSITIVE_INFINITY };
     const put = core.change(call, async (target, { signal, ...attempt }) => {
-      const watched = { ...attempt, signal: AbortSignal.any([signal, source.late]) };
+      const watched = { ...attempt, signal: AbortSignal.any([signal, source.ended]) };
       try {
         return await core.wire.outputs.putToolOutput(source.requests({ ...target, ...fields }), watched);
       } catch (thrown) {
-        if (source.late.aborted) {
-          throw source.late.reason;
+        if (source.late) {
+          throw source.late;
         }
         // What broke behind the point of no return is not tried again.
         throw upload.isRepeatable && !source.failure ? thrown : cannotRepeat(thrown);
@@ -238,7 +238,8 @@ class Source {
   failure: { readonly thrown: unknown } | undefined;
   readonly #upload: Upload;
   readonly #silenceMs: number;
-  readonly #late = new AbortController();
+  readonly #ended = new AbortController();
+  #late: DeadlineError | undefined;
   #timer: NodeJS.Timeout | undefined;
 
   constructor(upload: Upload, silenceMs: number) {
@@ -246,9 +247,14 @@ class Source {
     this.#silenceMs = silenceMs;
   }
 
-  /** Fires when the server has taken nothing, or has not answered, for too long. */
-  get late(): AbortSignal {
-    return this.#late.signal;
+  /** Fires when there is no more to be sent although it is not the end. */
+  get ended(): AbortSignal {
+    return this.#ended.signal;
+  }
+
+  /** The server has taken nothing, or has not answered, for too long. */
+  get late(): DeadlineError | undefined {
+    return this.#late;
   }
 
   async *requests(
@@ -280,6 +286,8 @@ class Source {
       return await data.next();
     } catch (thrown) {
       this.failure = { thrown };
+      // Cancelled before the transport sees an end: to the server, that would be the end of a whole output.
+      this.#ended.abort(thrown);
       throw thrown;
     }
   }
@@ -291,7 +299,8 @@ class Source {
       const message = `PutToolOutput: the server took nothing for ${this.#silenceMs} ms`;
       const late = new DeadlineError(message, { code: "DEADLINE_EXCEEDED", method: "PutToolOutput" });
       this.#timer = setTimeout(() => {
-        this.#late.abort(late);
+        this.#late = late;
+        this.#ended.abort(late);
       }, this.#silenceMs);
     }
   }

@@ -3,6 +3,7 @@
 import { type ChildProcess, spawn as spawnProcess } from "node:child_process";
 import { accessSync, constants, existsSync, statSync } from "node:fs";
 import { mkdir, mkdtemp, rm } from "node:fs/promises";
+import type { Socket } from "node:net";
 import { tmpdir } from "node:os";
 import { delimiter, join } from "node:path";
 import type { ConnectOptions } from "./address.js";
@@ -38,6 +39,8 @@ const NOT_FOR_SERVER = [
 ];
 /** What is kept of the log. */
 const LOG_CHARS = 16 << 10;
+/** Waits for the end of its input, which is that of this process. */
+const WATCHER = 'read _; kill -TERM "$1" 2>/dev/null';
 /** How long a server may take to stop in order. */
 const STOP_MS = 15_000;
 
@@ -153,8 +156,28 @@ class Supervised {
         resolve(`${binary} ended with ${signal ?? `status ${code ?? "unknown"}`}`);
       });
     });
+    this.#outlived();
+  }
+
+  /** Ends the child with this process, also if that is killed: then the input of the watcher ends. */
+  #outlived(): void {
     process.once("exit", this.#kill);
-    void this.#exited.then(() => process.off("exit", this.#kill));
+    const watcher = spawnProcess(
+      "/bin/sh",
+      ["-c", WATCHER, "contextstore-watcher", String(this.#child.pid)],
+      {
+        stdio: ["pipe", "ignore", "ignore"],
+      },
+    );
+    // Without it the server only outlives a process that is killed.
+    watcher.once("error", () => undefined);
+    watcher.stdin.on("error", () => undefined);
+    watcher.unref();
+    (watcher.stdin as Socket).unref();
+    void this.#exited.then(() => {
+      process.off("exit", this.#kill);
+      watcher.kill("SIGKILL");
+    });
   }
 
   get pid(): number | undefined {

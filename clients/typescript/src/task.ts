@@ -41,6 +41,7 @@ import {
 /** How a task came to be. */
 export interface Origin {
   readonly isNew?: boolean;
+  readonly resumed?: boolean;
   readonly inheritedFrom?: string;
   readonly inheritanceComment?: string;
 }
@@ -70,6 +71,8 @@ export class Task extends TaskRecords {
   readonly lease: Lease;
   /** Whether it was made, rather than taken up or looked at. */
   readonly isNew: boolean;
+  /** Whether `client.task(key)` found it, running or paused, rather than starting it. */
+  readonly resumed: boolean;
   /** The task that it took over from when it was started; empty if there was none. */
   readonly inheritedFrom: string;
   /** With it: a comment for people, as to post on the issue. */
@@ -85,6 +88,7 @@ export class Task extends TaskRecords {
     super(new TaskCore(uuid, wire));
     this.lease = this.core.lease;
     this.isNew = origin.isNew ?? false;
+    this.resumed = origin.resumed ?? false;
     this.inheritedFrom = origin.inheritedFrom ?? "";
     this.inheritanceComment = origin.inheritanceComment ?? "";
   }

@@ -1,5 +1,6 @@
 // The connection: gRPC over HTTP/2, on a Unix socket or on TCP with the token, in clear text or by TLS.
 
+import { constants } from "node:http2";
 import { connect as connectSocket } from "node:net";
 import { Code, ConnectError, type Interceptor, type Transport } from "@connectrpc/connect";
 import { createGrpcTransport, Http2SessionManager } from "@connectrpc/connect-node";
@@ -38,12 +39,34 @@ export function openConnection(options: ConnectOptions): Connection {
       ? { settings: SETTINGS, createConnection: () => connectSocket(address.path) }
       : { settings: SETTINGS, ...secured(options.tls) },
   );
+  cancelForReal(sessionManager);
   const interceptors = [naming(options.address), ...(token.exists ? [authorize(token)] : [])];
   return {
     transport: createGrpcTransport({ baseUrl, sessionManager, interceptors }),
     close: () => {
       sessionManager.abort();
     },
+  };
+}
+
+/**
+ * Has a call that is cancelled never look like one that was ended. Node closes its side of a stream in order before it resets
+ * it: a server then takes the half of an output for the whole. Without its last step, only the reset is sent.
+ */
+function cancelForReal(manager: Http2SessionManager): void {
+  const request = manager.request.bind(manager);
+  manager.request = async (...args) => {
+    const stream = await request(...args);
+    const close = stream.close.bind(stream);
+    stream.close = (code, onClosed) => {
+      if (code !== undefined && code !== constants.NGHTTP2_NO_ERROR && !stream.writableEnded) {
+        stream._final = (done) => {
+          done();
+        };
+      }
+      close(code, onClosed);
+    };
+    return stream;
   };
 }
 

@@ -24,6 +24,7 @@ node cjs.cjs
 echo "without a server, and a binary that comes with a package"
 node without.cjs
 
+# Connect's own types name HeadersInit, which only the DOM has: so its declarations are checked with the DOM alone.
 mkdir -p node_modules/@types
 ln -s "$client/node_modules/@types/node" node_modules/@types/node
 ln -s "$client/node_modules/undici-types" node_modules/undici-types

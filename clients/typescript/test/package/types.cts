@@ -45,8 +45,8 @@ export async function check(): Promise<void> {
   await fetch("http://localhost", {
     method: "POST",
     body: task.requestBody("openai", { model: "gpt-5" }),
-    // @ts-expect-error: that of the DOM does not know it yet
-    duplex: "half",
+    // The types of the DOM do not know it yet.
+    ...({ duplex: "half" } as object),
   });
 
   for await (const event of task.chat([{ role: "user", content: "x" }], { tools: openaiTools() })) {
@@ -76,7 +76,8 @@ export async function check(): Promise<void> {
   for await (const { ref, toolName } of task.output.list()) {
     void [ref?.byteSize, toolName];
   }
-  const answer: string = await dispatch(task, "tool_output_cache", { ref_id: "out-" });
+  const use = { type: "tool_use", id: "t1", name: "tool_output_cache", input: {} } as const;
+  const answer: { type: "tool_result" } | undefined = await dispatch(task, use);
   try {
     await task.complete();
   } catch (error) {

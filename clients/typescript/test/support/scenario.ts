@@ -14,9 +14,11 @@ import {
 } from "@bufbuild/protobuf";
 import type { Transport } from "@connectrpc/connect";
 import { type ContextStoreError, toError } from "../../src/errors.js";
-import { ContextStore } from "../../src/gen/contextstore/v1/context_store_pb.js";
-import { ToolOutputs } from "../../src/gen/contextstore/v1/tool_outputs_pb.js";
+import { ContextStore, ToolOutputs } from "../../src/proto.js";
 import { eventually } from "./eventually.js";
+
+/** The methods of both services; no two have the same name. */
+export const METHODS: readonly DescMethod[] = [...ContextStore.methods, ...ToolOutputs.methods];
 
 /** One call and what is expected of it. */
 interface Step {

@@ -11,7 +11,8 @@ import { eventually } from "./eventually.js";
 
 // From build/test/support, where the compiled tests are.
 const BUILT = fileURLToPath(new URL("../../../../../target/debug/contextstore", import.meta.url));
-const BINARY = process.env.CONTEXTSTORE_BIN || BUILT;
+/** The server to run. */
+export const BINARY = process.env.CONTEXTSTORE_BIN || BUILT;
 
 /** How to start one. */
 interface ServerOptions {
