@@ -4,9 +4,10 @@
 use std::collections::{BTreeMap, HashMap};
 
 use super::cues::Cues;
+use super::outputs::WEIGHT_OF_MORE;
 use super::sections::Section;
 use super::statement::{Statement, long_hash, short};
-use super::topics::Topics;
+use super::topics::{Shown, Topics};
 
 /// One line of a summary, perhaps.
 #[derive(Debug)]
@@ -25,6 +26,8 @@ pub(super) struct Item {
     pub(super) source: u64,
     /// It supersedes nothing.
     quiet: bool,
+    /// It is a line of what a tool put out.
+    of_output: bool,
     /// The user says so, who may take back rules.
     pub(super) by_user: bool,
     /// How often it was found.
@@ -46,6 +49,7 @@ impl Item {
             statement: None,
             source: 0,
             quiet: false,
+            of_output: false,
             by_user: false,
             hits: 1,
             size: 0,
@@ -68,6 +72,11 @@ impl Item {
     pub(super) fn showing(mut self, statement: Statement) -> Self {
         self.quiet = true;
         self.saying(statement)
+    }
+
+    pub(super) fn of_output(mut self) -> Self {
+        self.of_output = true;
+        self
     }
 
     pub(super) fn from(mut self, source: u64) -> Self {
@@ -126,6 +135,8 @@ impl Shelf {
 
 /// What is around the text of an item, in bytes.
 const AROUND: usize = 200;
+/// What is left of the weight of a line of an output in which all words are common, in percent.
+const LEAST_OF_COMMON: u32 = 50;
 /// What an error weighs whose command has succeeded since.
 const WEIGHT_OF_OLD_ERROR: u32 = 140;
 
@@ -136,6 +147,8 @@ pub(super) struct Pool {
     /// Bytes that a section may have after it was thinned out.
     room: usize,
     topics: Topics,
+    /// The words of what tools put out.
+    pub(super) shown: Shown,
     /// Counts what was said.
     pub(super) now: u64,
     message: u64,
@@ -152,6 +165,7 @@ impl Pool {
             shelves: Default::default(),
             room,
             topics: Topics::default(),
+            shown: Shown::default(),
             now: 0,
             message: 0,
             next: 0,
@@ -380,6 +394,10 @@ impl Pool {
     pub(super) fn into_items(self) -> Vec<Item> {
         let items = self.shelves.into_iter().flat_map(|shelf| shelf.items.into_values());
         let mut items: Vec<Item> = items.collect();
+        for item in items.iter_mut().filter(|item| item.of_output) {
+            let share = LEAST_OF_COMMON + self.shown.rare(&item.text);
+            item.weight = (item.weight * share / 100).max(item.weight.min(WEIGHT_OF_MORE));
+        }
         items.sort_by_key(|item| (item.section, item.order));
         items
     }
