@@ -48,6 +48,8 @@ impl Cues {
 
     /// Something is not what it was. It says so of much that nobody needs to know, so it makes nothing important.
     pub(super) const SHIFT: Self = Self(1 << 19);
+    /// Something is spoken of that was so before.
+    pub(super) const FORMER: Self = Self(1 << 20);
     /// What says that something changed.
     pub(super) const CHANGED: Self = Self(Self::CHANGE.0 | Self::SHIFT.0);
     /// Somebody takes back what was said.
@@ -179,11 +181,11 @@ const WORDS: &[(Cues, &str)] = &[
          grew to, shrank to, doubled, halved, tightened, loosened, shortened, slipped, slips to, trimmed to, capped at, just set, have set, i set, set it to, increase*, decrease*, reduce*, not what we, has gone, unmute*, unfreez*, resume*, fix to my, \
          取り下げ, 取下げ, 今は, 今日から, 本日から, 次回から, になって, となって, でした, だったよう, \
          実際には, 実際は, 正しくは, 作り直, 新しく, 続報, 撤去, 解除, 解禁, 再開, 緩和, 替わ, 代わって, 交代, 統一, 話し直, し直し, 終わったので, 済んだので, 改訂, 改定, にしておき, \
-         移設, 引っ越, 異動",
+         移設, 引っ越, 異動, 乗り換え, 乗換, 一本化, 後ろ倒し, ずれま, ずれた, ずらし, 白紙, 撤廃, 変えましょう, shorten*, struck, strike",
     ),
     (
         Cues::TURN,
-        "actually, correction, corrected, scratch that, scratch the, forget what, forget the, forget about, was wrong, were wrong, \
+        "actually, correction, scratch that, scratch the, forget what, forget the, forget about, was wrong, were wrong, \
          is wrong, wrong about, my mistake, my bad, mistaken, misread, misspoke, mixed up, mix-up, changed my mind, on second \
          thought, second thoughts, change of plan, change of plans, sorry, apologies, i meant, overrul*, revers*, revert*, turns \
          out, turned out, take that back, take it back, ignore what, ignore my, disregard, never mind, nevermind, out of date, \
@@ -191,6 +193,13 @@ const WORDS: &[(Cues, &str)] = &[
          withdrawn, supersede*, \
          やっぱり, やはり, やっぱ, 訂正, 撤回, 取り消, 取り下げ, 取下げ, 勘違い, 間違え, 間違い, 誤り, 言い間違, 読み違, 見間違, すみません, ごめん, 前言, 前に言, \
          さっきの, 先ほどの, 先の, 忘れてください, 忘れて, ではなく, じゃなく, でなく, 正しくは, 実際には, 実際は, 話し直, ご質問の件, メモを直",
+    ),
+    (
+        Cues::FORMER,
+        "the former, former one, formerly, the previous one, previous one, previous value, old one, old ones, earlier one, the prior, \
+         told you earlier, told you before, said earlier, said before, mentioned earlier, mentioned before, what i said, what i told, \
+         is history, out of the picture, \
+         ^前の, 。前の, 、前の, 以前の, 元の案, 元の指定, 元の値, これまでの, 今までの, 従来の, 当初の, 前回の, の件, の話ですが",
     ),
     (
         Cues::ALLOW,

@@ -2,6 +2,7 @@
 //! what was superseded.
 
 use std::collections::{BTreeMap, HashMap};
+use std::sync::Arc;
 
 use super::cues::Cues;
 use super::outputs::WEIGHT_OF_MORE;
@@ -22,12 +23,14 @@ pub(super) struct Item {
     pub(super) message: u64,
     /// What a sentence says; lines of outputs and files have none.
     pub(super) statement: Option<Box<Statement>>,
+    /// What its message speaks about.
+    pub(super) context: Option<Arc<[u32]>>,
     /// Of which command it is the result; 0: of none.
     pub(super) source: u64,
     /// It supersedes nothing.
     quiet: bool,
     /// It is a line of what a tool put out.
-    of_output: bool,
+    pub(super) of_output: bool,
     /// The user says so, who may take back rules.
     pub(super) by_user: bool,
     /// How often it was found.
@@ -47,6 +50,7 @@ impl Item {
             order: 0,
             message: 0,
             statement: None,
+            context: None,
             source: 0,
             quiet: false,
             of_output: false,
@@ -100,6 +104,7 @@ impl Item {
         let tells = statement.names > 0 || statement.cues.any(Cues::RULE);
         let mut rest = Self::new(self.section, text.to_owned(), self.weight).saying(statement);
         (rest.order, rest.message, rest.by_user) = (self.order, self.message, self.by_user);
+        rest.context.clone_from(&self.context);
         tells.then(|| (rest, Statement::of(&gone.concat())))
     }
 
@@ -146,13 +151,16 @@ pub(super) struct Pool {
     shelves: [Shelf; Section::COUNT],
     /// Bytes that a section may have after it was thinned out.
     room: usize,
-    topics: Topics,
+    pub(super) topics: Topics,
     /// The words of what tools put out.
     pub(super) shown: Shown,
     /// Counts what was said.
     pub(super) now: u64,
     message: u64,
     next: u64,
+    /// The newest item before this message, and whether this one has made anything untrue.
+    before: u64,
+    pub(super) has_changed: bool,
     /// What was said last in this message, and in the one before.
     asking: String,
     asked: (u64, String),
@@ -169,6 +177,8 @@ impl Pool {
             now: 0,
             message: 0,
             next: 0,
+            before: 0,
+            has_changed: false,
             asking: String::new(),
             asked: (0, String::new()),
         }
@@ -177,6 +187,7 @@ impl Pool {
     /// What follows is from another message.
     pub(super) fn next_message(&mut self) {
         self.message += 1;
+        (self.before, self.has_changed) = (self.next, false);
         if !self.asking.is_empty() {
             self.asked = (self.message, std::mem::take(&mut self.asking));
         }
@@ -322,7 +333,21 @@ impl Pool {
         fits.max_by_key(|(fit, order, ..)| (*fit, *order)).map(|(_, _, section, id)| (section, id))
     }
 
-    fn drop_untrue(&mut self, gone: &[(Section, u64)], new: &Statement, by_user: bool) {
+    /// What was said in messages before this one.
+    pub(super) fn items_before(&self, section: Section) -> impl Iterator<Item = (u64, &Item)> {
+        self.shelves[section as usize].items.range(..=self.before).map(|(id, item)| (*id, item))
+    }
+
+    /// Remembers what the message speaks about.
+    pub(super) fn set_context(&mut self, context: &Arc<[u32]>) {
+        for section in Section::SAID {
+            for (_, item) in self.shelves[section as usize].items.range_mut(self.before + 1..) {
+                item.context = Some(Arc::clone(context));
+            }
+        }
+    }
+
+    pub(super) fn drop_untrue(&mut self, gone: &[(Section, u64)], new: &Statement, by_user: bool) {
         let mut lost = Vec::new();
         let mut untrue = Vec::new();
         for (section, id) in gone {
@@ -330,6 +355,7 @@ impl Pool {
             let Some(old) = item.statement.as_deref().filter(|_| *section != Section::Errors) else {
                 continue;
             };
+            self.has_changed |= item.message < self.message;
             lost.extend(old.lost(new));
             match item.without(new) {
                 Some((rest, gone)) => {

@@ -95,6 +95,7 @@ pub(super) fn take(pool: &mut Pool, text: &str, voice: Voice, goal: bool) -> boo
         }
     });
     outputs.tell_kept(pool, text, &Source::default());
+    pool.said_all(text, by_user);
     goal && goals < GOAL_SENTENCES
 }
 

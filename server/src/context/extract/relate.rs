@@ -1,12 +1,13 @@
 //! How two sentences relate: whether the newer one takes the place of the older, settles it, or only repeats it.
 
 use super::cues::Cues;
-use super::statement::{NO_UNIT, Statement};
+use super::statement::Statement;
 use super::topics::Topics;
+use super::values::NO_UNIT;
 
 /// What a statement puts in the place of the values of an older one.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Puts {
+pub(super) enum Puts {
     Nothing,
     /// Values, but perhaps of something else.
     Other,
@@ -172,7 +173,7 @@ impl Statement {
     }
 
     /// What this one puts in the place of the values of an older one.
-    fn puts(&self, old: &Self) -> Puts {
+    pub(super) fn puts(&self, old: &Self) -> Puts {
         let mut puts = Puts::Nothing;
         if self.answers
             && self.numbers > 0
