@@ -30,6 +30,9 @@ impl Statement {
         if self.bits & old.bits == 0 {
             return false;
         }
+        if self.sets(old) {
+            return true;
+        }
         let shared = common(&old.words, &self.words);
         // Nearly all pairs end here.
         if shared == 0 && !self.cues.any(Cues::CHANGED) {
@@ -117,6 +120,14 @@ impl Statement {
         let all = self.words.len() + old.words.len() - shared;
         let again = gone && come && (same_values > 0 || one_each) && shared > 0 && shared * 10 >= all * 8;
         again || counts_again && (self.values.len() == 1 || same_values > 0)
+    }
+
+    /// Whether a setting has another value now.
+    fn sets(&self, old: &Self) -> bool {
+        let set = |(name, value): &(u32, u32)| {
+            old.settings.iter().any(|(other, before)| other == name && before != value)
+        };
+        self.settings.iter().any(set)
     }
 
     /// Whether this one speaks about what an older one speaks about, and puts a value in the place of its value.

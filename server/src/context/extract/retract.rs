@@ -21,6 +21,8 @@ const MEANT: u32 = 15;
 /// What it adds to that if a value of the same sort is put in the place of the old one, or another.
 const SAME_SORT: u32 = 8;
 const OTHER: u32 = 3;
+/// A message of so few words speaks of one thing.
+const FEW: usize = 14;
 
 impl Pool {
     /// A message was taken, of which this is all.
@@ -29,7 +31,9 @@ impl Pool {
             return;
         }
         let whole = Statement::of(text);
-        if !self.has_changed && whole.cues.any(Cues::TURN | Cues::VOID | Cues::FORMER | Cues::CHANGED) {
+        if !self.has_changed
+            && whole.cues.any(Cues::TURN | Cues::VOID | Cues::FORMER | Cues::CHANGED | Cues::HINT)
+        {
             self.take_back(text, &whole, by_user);
         }
         let mut context: Vec<u32> = whole.words.iter().chain(&whole.proper).copied().collect();
@@ -67,12 +71,17 @@ impl Statement {
     fn takes_back(&self, old: &Self, context: &[u32], by_user: bool, topics: &Topics) -> Option<u32> {
         let over = self.cues.any(Cues::TURN | Cues::VOID | Cues::FORMER);
         let puts = self.puts(old);
-        if !(by_user || over) || puts != Puts::Same && !(over && by_user) {
+        let may = match puts {
+            Puts::Same => by_user || over,
+            Puts::Other => by_user && (over || self.cues.any(Cues::SWAP)),
+            Puts::Nothing => by_user && over,
+        };
+        if !may {
             return None;
         }
         let has = |list: &[u32], word: &u32| list.binary_search(word).is_ok();
         // What is counted says little, unless it is counted again.
-        let counts = over && puts == Puts::Same;
+        let counts = puts == Puts::Same;
         let spoken = |word: &&u32| {
             (has(&self.words, word) || has(&self.proper, word))
                 && (counts || !has(&self.units, word) && !has(&old.units, word))
@@ -81,13 +90,14 @@ impl Statement {
             |words: &mut dyn Iterator<Item = &u32>| -> u32 { words.map(|word| topics.tenths(*word)).sum() };
         let own = tell(&mut old.words.iter().chain(&old.proper).filter(spoken));
         let around = |word: &&u32| !has(&old.words, word) && !has(&old.proper, word);
-        let around = tell(&mut context.iter().filter(around).filter(spoken)) / 2;
+        let around = tell(&mut context.iter().filter(around).filter(spoken));
+        let around = if context.len() <= FEW { around } else { around / 2 };
         let value = match puts {
             Puts::Same => SAME_SORT,
             Puts::Other => OTHER,
             Puts::Nothing => 0,
         };
-        let least = if self.cues.any(Cues::FORMER) { NAMED } else { MEANT };
+        let least = if self.cues.any(Cues::FORMER | Cues::SWAP) { NAMED } else { MEANT };
         let fit = own + around + value;
         (own + around > 0 && fit >= least).then_some(fit)
     }

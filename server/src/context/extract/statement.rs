@@ -41,6 +41,8 @@ pub(super) struct Statement {
     pub(super) near: Vec<u32>,
     /// What sort of value each of them is, and the value: numbers by what they count, ids by how they look.
     pub(super) sorts: Vec<(u32, u32)>,
+    /// Settings by their names, and their values.
+    pub(super) settings: Vec<(u32, u32)>,
     /// The kinds of values there are, as bits.
     pub(super) kinds: u8,
     /// One bit for each word, name and value, so that most pairs are told apart at once.
@@ -67,6 +69,8 @@ impl Statement {
         let rejections = Rejections::of(text, found.cues);
         let mut clause = Clause::default();
         let mut end = 0;
+        let mut unit_end = 0;
+        let mut last = 0..0;
         let about = text.find('は');
         // Latin letters among others are names.
         let foreign = text.bytes().filter(|byte| *byte >= 0x80).count() * 3 > text.len();
@@ -113,7 +117,14 @@ impl Statement {
             }
             if number.end > 0 && number.end == end && matches!(kind, Kind::Word | Kind::Run) {
                 found.unit(&text[number.end..range.end]);
+                unit_end = range.end;
+            } else if unit_end > 0 && unit_end == end && kind == Kind::Word {
+                // 300 paying customers: what is counted may be the second word.
+                found.unit_behind(&text[range.clone()]);
             }
+            let is_set = found.assigns(&text[..range.start], end, kind);
+            let name = last.clone();
+            last = range.clone();
             if kind != Kind::Quoted {
                 end = range.end;
             }
@@ -131,6 +142,9 @@ impl Statement {
                     found.sorts.push((NO_UNIT, hash(digits)));
                 }
                 None => found.take(kind, &text[range], is_name && !month),
+            }
+            if let Some(value) = found.values.last().copied().filter(|_| is_set) {
+                found.settings.push((hash(&text[name]), value));
             }
             if kind == Kind::Number && std::mem::take(&mut after_month) {
                 found.count(hash("month"));
@@ -181,7 +195,9 @@ impl Statement {
                 self.values.push(hash(digits));
                 self.sorts.push((NO_UNIT, hash(digits)));
                 if digits.len() < token.len() {
-                    self.count(hash(&token[digits.len()..]));
+                    let unit = &token[digits.len()..];
+                    let is_day = ["st", "nd", "rd", "th"].contains(&unit);
+                    self.count(hash(if is_day { "month" } else { unit }));
                 }
                 if digits.len() >= 4 {
                     self.rare.push(hash(digits));
@@ -225,6 +241,21 @@ impl Statement {
         } else if text.len() == word.len() {
             self.count(hash(&word[..first.len_utf8()]));
         }
+    }
+
+    /// The word behind the one that follows a number.
+    fn unit_behind(&mut self, word: &str) {
+        if let Some((_, value)) = self.sorts.last().copied().filter(|_| !is_small(word)) {
+            self.sorts.push((stem(word), value));
+        }
+    }
+
+    /// Whether what follows is the value of a setting: `name=`, and the name right before.
+    fn assigns(&self, before: &str, end: usize, kind: Kind) -> bool {
+        matches!(kind, Kind::Number | Kind::Id | Kind::Word)
+            && before.len() == end + 1
+            && end > 0
+            && before.ends_with('=')
     }
 
     /// The last number counts these.
