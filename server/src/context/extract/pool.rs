@@ -1,7 +1,7 @@
 //! What has been found so far and may go into the summary: bounded by the budget, without repetitions, and without
 //! what was superseded.
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::{BTreeMap, HashMap, HashSet};
 use std::sync::Arc;
 
 use super::cues::Cues;
@@ -29,8 +29,9 @@ pub(super) struct Item {
     pub(super) source: u64,
     /// It supersedes nothing.
     quiet: bool,
-    /// It is a line of what a tool put out.
+    /// It is a line of what a tool put out, and of what it was asked.
     pub(super) of_output: bool,
+    call: u64,
     /// The user says so, who may take back rules.
     pub(super) by_user: bool,
     /// How often it was found.
@@ -54,6 +55,7 @@ impl Item {
             source: 0,
             quiet: false,
             of_output: false,
+            call: 0,
             by_user: false,
             hits: 1,
             size: 0,
@@ -78,8 +80,8 @@ impl Item {
         self.saying(statement)
     }
 
-    pub(super) fn of_output(mut self) -> Self {
-        self.of_output = true;
+    pub(super) fn of_output(mut self, call: u64) -> Self {
+        (self.of_output, self.call) = (true, call);
         self
     }
 
@@ -154,6 +156,8 @@ pub(super) struct Pool {
     pub(super) topics: Topics,
     /// The words of what tools put out.
     pub(super) shown: Shown,
+    /// Calls whose results were seen.
+    calls: HashSet<u64>,
     /// Counts what was said.
     pub(super) now: u64,
     message: u64,
@@ -174,6 +178,7 @@ impl Pool {
             room,
             topics: Topics::default(),
             shown: Shown::default(),
+            calls: HashSet::new(),
             now: 0,
             message: 0,
             next: 0,
@@ -259,6 +264,23 @@ impl Pool {
     pub(super) fn remove(&mut self, section: Section, name: &str) {
         let shelf = &mut self.shelves[section as usize];
         if let Some(id) = shelf.keys.get(&long_hash(name)).copied() {
+            shelf.remove(id);
+        }
+    }
+
+    /// What a call shows now takes the place of what it showed before.
+    pub(super) fn shows_again(&mut self, call: u64) {
+        const MOST: usize = 1 << 16;
+        if self.calls.len() >= MOST {
+            self.calls.clear();
+        }
+        if call == 0 || self.calls.insert(call) {
+            return;
+        }
+        let shelf = &mut self.shelves[Section::Facts as usize];
+        let gone: Vec<u64> =
+            shelf.items.iter().filter(|(_, item)| item.call == call).map(|(id, _)| *id).collect();
+        for id in gone {
             shelf.remove(id);
         }
     }
