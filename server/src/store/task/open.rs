@@ -80,7 +80,7 @@ impl Task {
         let mut inner = Inner {
             folder,
             log,
-            policy: resolved(env, state.config.as_ref().unwrap_or(&metadata.config)),
+            policy: resolved(env, state.config.as_ref().unwrap_or(&metadata.config), &super::Asked::default()),
             state,
             index,
             tools,
@@ -92,6 +92,7 @@ impl Task {
             shown: Mark::default(),
             rewriting: false,
             shed_at: 0,
+            asked: super::Asked::default(),
             tried: super::Tried::default(),
             sent: super::Sent::default(),
             pinned_tokens: None,
