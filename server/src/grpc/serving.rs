@@ -129,14 +129,16 @@ impl Serving {
     }
 
     /// Sees to it that a view can be sent: one that is over the limit is compressed first, as it would be refused.
-    /// The tools that are sent with it count, and are remembered.
-    pub(super) async fn fit(&self, id: TaskId, tools: Option<&Json>) -> Result<(), Status> {
+    /// The tools that are sent with it count, and are remembered; the answer, of so many tokens, needs room too.
+    pub(super) async fn fit(&self, id: TaskId, tools: Option<&Json>, answer: u64) -> Result<(), Status> {
         let look = |store: &Store| {
             tools.map(|tools| store.note_tools(id, tools)).transpose()?;
             store.pressure(id)
         };
         let pressure = self.with(look).await?;
-        if pressure.due && pressure.stage == Stage::Emergency {
+        // Many models take so much with their answer. One that asks for most of it is not worth the context.
+        let answer = answer.min(pressure.limit / 4);
+        if pressure.due && (pressure.stage == Stage::Emergency || pressure.tokens + answer > pressure.limit) {
             self.compressor.if_due(&self.store(), id, true).await;
         } else {
             self.keep_small(id, &pressure);

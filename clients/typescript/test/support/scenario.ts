@@ -17,9 +17,6 @@ import { type ContextStoreError, toError } from "../../src/errors.js";
 import { ContextStore, ToolOutputs } from "../../src/proto.js";
 import { eventually } from "./eventually.js";
 
-/** The methods of both services; no two have the same name. */
-export const METHODS: readonly DescMethod[] = [...ContextStore.methods, ...ToolOutputs.methods];
-
 /** One call and what is expected of it. */
 interface Step {
   readonly call: string;

@@ -285,7 +285,7 @@ impl Task {
             return Ok(());
         }
         self.check_in_view(inner, *seq)?;
-        let tokens = inner.tokens_of(*seq)?;
+        let tokens = inner.group_tokens(*seq)?;
         self.check_pin(inner, "seq", tokens)
     }
 
@@ -341,8 +341,8 @@ impl Inner {
         }
         if matches!(head, Head::Event { name: "config", .. }) {
             task.counter.set(task.counter_of(task.config(self)));
-            self.policy = resolved(&task.env, task.config(self));
             self.outputs.look_again();
+            self.policy = resolved(&task.env, task.config(self), &self.asked);
         }
         let is_rewrite = matches!(head, Head::Event { name: "rewrite", .. });
         if let Some(index) = &mut self.index {

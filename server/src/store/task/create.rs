@@ -4,7 +4,7 @@ use std::collections::VecDeque;
 use std::io;
 use std::sync::{Arc, Mutex};
 
-use crate::context::{Inheritance, count_tokens};
+use crate::context::{Asked, Inheritance, count_tokens};
 use crate::infra::fs::{Open, StorePath};
 use crate::log::{FORMAT_VERSION, Head, Index, LogKind, LogState, LogWriter, Signal, message_body};
 use crate::model::{
@@ -88,7 +88,7 @@ pub(super) fn begin(env: &Env, metadata: &Metadata) -> Result<StorePath, StoreEr
 pub(super) fn assemble(env: &Arc<Env>, metadata: Metadata, begun: Begun, signal: &Arc<Signal>) -> Task {
     let Begun { log, state, index } = begun;
     let config = state.config.as_ref().unwrap_or(&metadata.config);
-    let (counter, policy) = (Chosen::new(chosen(env, config)), resolved(env, config));
+    let (counter, policy) = (Chosen::new(chosen(env, config)), resolved(env, config, &Asked::default()));
     let may_lead = metadata.inherited_from.is_some();
     Task {
         id: metadata.uuid,
@@ -114,6 +114,7 @@ pub(super) fn assemble(env: &Arc<Env>, metadata: Metadata, begun: Begun, signal:
             rewriting: false,
             shed_at: 0,
             outputs: Outputs::default(),
+            asked: Asked::default(),
             tried: super::Tried::default(),
             sent: super::Sent::default(),
             pinned_tokens: None,

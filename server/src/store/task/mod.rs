@@ -34,7 +34,7 @@ use std::collections::VecDeque;
 use std::io;
 use std::sync::{Arc, Mutex, MutexGuard};
 
-use crate::context::{Policy, Pressure};
+use crate::context::{Asked, Policy, Pressure};
 use crate::infra::fs::StorePath;
 use crate::log::{Digest, Index, LogState, LogWriter, Signal, Source};
 use crate::model::{Durability, Event, Metadata, RequestId, StoreError, TaskConfig, TaskId};
@@ -123,6 +123,8 @@ struct Inner {
     shed_at: u64,
     /// What the last look at its outputs has found.
     outputs: Outputs,
+    /// Who was asked last. It is not kept: a task that is opened again knows it with the next request.
+    asked: Asked,
     /// What the last try to compress has found.
     tried: Tried,
     /// What is known of the tools that are sent beside the view.

@@ -80,7 +80,7 @@ impl Task {
         let mut inner = Inner {
             folder,
             log,
-            policy: resolved(env, state.config.as_ref().unwrap_or(&metadata.config)),
+            policy: resolved(env, state.config.as_ref().unwrap_or(&metadata.config), &super::Asked::default()),
             state,
             index,
             tools,
@@ -93,6 +93,7 @@ impl Task {
             rewriting: false,
             shed_at: 0,
             outputs: Outputs::default(),
+            asked: super::Asked::default(),
             tried: super::Tried::default(),
             sent: super::Sent::default(),
             pinned_tokens: None,

@@ -92,7 +92,7 @@ impl Task {
             })
         })?;
         // What was taken back is not made again at once, whatever the last try did not know of.
-        self.note_try(None, false);
+        self.note_undo();
         Ok(generation)
     }
 
