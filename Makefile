@@ -220,7 +220,7 @@ test-large: target/venv/python-high/installed ## Many tasks, long logs, views of
 	$(call install_python,python-high)
 	cd $(PYTHON_CLIENT) && CONTEXTSTORE_LARGE=1 CONTEXTSTORE_BIN=../../target/release/contextstore \
 	  ../../target/venv/python-high/bin/pytest --quiet -s tests/test_memory.py
-	CONTEXTSTORE_LARGE=1 $(CARGO_TEST) --release --test large --test chat_memory --test compress_memory --test service_memory --test service_soak -- \
+	CONTEXTSTORE_LARGE=1 $(CARGO_TEST) --release --test large --test chat_memory --test compress_memory --test outputs_memory --test service_memory --test service_soak -- \
 	  --nocapture --test-threads 1
 
 .PHONY: power-test

@@ -52,7 +52,10 @@ pub(super) async fn put(
         Some(Part::Data(_)) => return Err(out_of_order("there are data before the header")),
         None => return Err(out_of_order("there is no header")),
     };
-    let (id, new, content) = parse(serving, header).await?;
+    let within = |invalid: InvalidField| invalid.within("header");
+    let id = TaskId::parse(&header.task_uuid).map_err(within)?;
+    let policy = serving.with(|store| store.policy(id)).await?;
+    let (new, content) = parse(serving, header, &policy.outputs).map_err(within)?;
     let put = serving.with(|store| store.begin_put(id, new)).await?;
     let mut begun = Begun(Some(put));
     let whole = content.is_some();
@@ -120,24 +123,24 @@ fn count(done: &PutDone) {
     }
 }
 
-async fn parse(
+/// What a header asks for; how much is shown is for the task to say where the call does not.
+fn parse(
     serving: &Serving,
     header: pb::PutToolOutputHeader,
-) -> Result<(TaskId, NewOutput, Option<bytes::Bytes>), Status> {
-    let id = TaskId::parse(&header.task_uuid)?;
+    policy: &OutputPolicy,
+) -> Parsed<(NewOutput, Option<bytes::Bytes>)> {
     let caller = convert::caller(&header.request_id, header.lease_generation)?;
     check_name("tool_name", &header.tool_name)?;
     check_name("tool_call_id", &header.tool_call_id)?;
     check_media_type(&header.media_type)?;
     if (header.append || header.record.is_some()) && header.tool_name.is_empty() {
-        return Err(InvalidField::new("tool_name", "is missing, beside append or record").into());
+        return Err(InvalidField::new("tool_name", "is missing, beside append or record"));
     }
     if header.append && header.tool_call_id.is_empty() {
-        return Err(InvalidField::new("tool_call_id", "is missing, beside append").into());
+        return Err(InvalidField::new("tool_call_id", "is missing, beside append"));
     }
     let record = header.record.as_ref().map(|record| record_of(&header, record)).transpose()?;
-    let policy = serving.with(|store| store.policy(id)).await?;
-    let limits = limits(serving, &policy.outputs, &header)?;
+    let limits = limits(serving, policy, &header)?;
     let part = |word| caller.request_id.as_ref().map(|id| convert::part_of(id, word));
     let new = NewOutput {
         record_id: part("record"),
@@ -150,7 +153,7 @@ async fn parse(
         record,
         limits,
     };
-    Ok((id, new, header.content))
+    Ok((new, header.content))
 }
 
 fn record_of(header: &pb::PutToolOutputHeader, record: &pb::OutputRecord) -> Parsed<ToolCall> {
