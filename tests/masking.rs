@@ -32,21 +32,22 @@ const LEAST: usize = 8;
 
 /// Looks for pieces of secrets in bytes.
 pub(crate) struct Hound {
-    pieces: HashSet<Vec<u8>>,
+    pieces: HashSet<[u8; LEAST]>,
+}
+
+fn pieces(bytes: &[u8]) -> impl Iterator<Item = [u8; LEAST]> {
+    bytes.windows(LEAST).filter_map(|window| window.try_into().ok())
 }
 
 impl Hound {
     pub(crate) fn new<'a>(secrets: impl IntoIterator<Item = &'a str>) -> Self {
-        let pieces = secrets.into_iter().flat_map(|secret| {
-            let lines = secret.lines().flat_map(|line| line.as_bytes().windows(LEAST).map(<[u8]>::to_vec));
-            lines.collect::<Vec<_>>()
-        });
-        Self { pieces: pieces.collect() }
+        let lines = secrets.into_iter().flat_map(str::lines);
+        Self { pieces: lines.flat_map(|line| pieces(line.as_bytes())).collect() }
     }
 
     /// The first piece that is there.
     pub(crate) fn finds(&self, bytes: &[u8]) -> Option<String> {
-        let found = bytes.windows(LEAST).find(|window| self.pieces.contains(*window))?;
-        Some(String::from_utf8_lossy(found).into_owned())
+        let found = pieces(bytes).find(|piece| self.pieces.contains(piece))?;
+        Some(String::from_utf8_lossy(&found).into_owned())
     }
 }

@@ -32,7 +32,7 @@ impl Scene {
         fs::set_permissions(&key, std::os::unix::fs::PermissionsExt::from_mode(0o600)).unwrap();
         let (url, key) = (format!("{}/v1", fake.url()), key.display().to_string());
         let server = TestServer::start_configured(&[
-            ("log.level", "trace"),
+            ("log.level", "debug"),
             ("durability", "process"),
             ("llm.retries", "0"),
             ("llm.providers.openai.base_url", &url),
@@ -109,7 +109,7 @@ async fn messages() {
     assert_eq!(told.iter().filter(|told| !told.masked.is_empty()).count(), sent);
     // In parts, in what is not known, in calls of tools with arguments that are JSON or only meant to be, and escaped.
     let arguments = |line: &str| json!({"command": ["echo", line], "password": "hunter2hunter2"}).to_string();
-    for line in scene.lines().into_iter().step_by(3) {
+    for line in scene.lines().into_iter().step_by(6) {
         let broken = format!("{{\"command\": \"{line}");
         let call = |id: &str, arguments: &str| json!({"id": id, "type": "function", "function": {"name": "sh", "arguments": arguments}});
         let hidden = format!("{{\"command\":{}}}", escaped(line));
@@ -127,8 +127,11 @@ async fn messages() {
         let text = format!("{{\"role\":\"user\",\"content\":{}}}", escaped(line));
         assert!(!task.append(NewMessage::json(text)).await.unwrap().masked.is_empty());
     }
-    let body = task
-        .request(contextstore_client::RenderRequest { provider: "openai".to_owned(), ..Default::default() });
+    let body = task.request(contextstore_client::RenderRequest {
+        provider: "openai".to_owned(),
+        model: "fake".to_owned(),
+        ..Default::default()
+    });
     let body: Vec<_> = body.try_collect().await.unwrap();
     let hound = Hound::new(scene.corpus.iter().map(|positive| positive.secret.as_str()));
     assert_eq!(hound.finds(&body.concat()), None);
@@ -196,8 +199,8 @@ async fn summaries_and_answers_of_models() {
     let how = Compress { strategy: "compact".to_owned(), ..Default::default() };
     let mut compaction = task.begin_compaction(how).await.unwrap();
     while compaction.next_message().await.unwrap().is_some() {}
-    let some = scene.lines().into_iter().step_by(4).collect::<Vec<_>>().join("\n");
-    let rest = scene.lines().into_iter().skip(1).step_by(4).collect::<Vec<_>>().join("\n");
+    let some = scene.lines().into_iter().step_by(24).collect::<Vec<_>>().join("\n");
+    let rest = scene.lines().into_iter().skip(1).step_by(24).collect::<Vec<_>>().join("\n");
     let commit = Commit { summary: format!("It rained.\n{some}"), retain: rest, ..Default::default() };
     let done = compaction.commit(commit).await.unwrap();
     assert!(done.compressed, "{done:?}");

