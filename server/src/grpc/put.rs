@@ -78,9 +78,7 @@ pub(super) async fn put(
         return Err(Refusal::Internal("a put without a beginning".to_owned()).into());
     };
     let done = serving.with(|_| put.finish()).await?;
-    if done.shedding_due {
-        serving.shed(id);
-    }
+    serving.tidy(id, done.due);
     if let Some(pressure) = &done.pressure {
         serving.keep_small(id, pressure);
     }
