@@ -173,12 +173,24 @@ def main() -> None:
         key = {"task_source": "example", "repo": str(folder), "task_type": "fix", "task_id": "1"}
         if who:
             print(f"[asks {who}]")
-            run(env, {"compression": {"auto": False}}, None, folder, key, options)
+            # Of a long output the end is shown, too: tests tell there what failed.
+            run(
+                env,
+                {"compression": {"auto": False}, "outputs": {"tail_bytes": 4000}},
+                None,
+                folder,
+                key,
+                options,
+            )
             return
         print("[asks nobody: the model is a script]")
         with offline.Model() as model:
             # So small that a few outputs fill it.
-            config = {"context_length": 4000, "compression": {"auto": False, "threshold": 0.5}}
+            config = {
+                "context_length": 4000,
+                "compression": {"auto": False, "threshold": 0.5},
+                "outputs": {"max_message_bytes": 4000, "tail_bytes": 200},
+            }
             run(model.environment(), config, model.before, folder, key, options)
 
 

@@ -10,8 +10,10 @@ from collections.abc import Callable
 from datetime import timedelta
 from typing import Any
 
+import grpc
 import pytest
-from test_retries import Scripted, serve
+from test_retries import UNAVAILABLE, Scripted, serve
+from wire import error_info, status
 
 from contextstore import AsyncClient, Client, StaleLease
 from contextstore._base import TaskBase
@@ -76,8 +78,6 @@ def test_a_lease_is_renewed_until_the_task_is_put_aside() -> None:
 
 
 def test_a_server_that_is_away_for_a_moment_does_not_matter() -> None:
-    from test_retries import UNAVAILABLE
-
     lender = Lender()  # type: ignore[abstract]
     with serve(scripted=lender) as (_, address), Client(address) as client:
         task = client.start_task()
@@ -87,9 +87,6 @@ def test_a_server_that_is_away_for_a_moment_does_not_matter() -> None:
 
 
 def test_a_lease_that_is_gone_is_told(caplog: pytest.LogCaptureFixture) -> None:
-    import grpc
-    from wire import error_info, status
-
     stale = (grpc.StatusCode.ABORTED, status(error_info("ERROR_REASON_STALE_LEASE", {})))
     lender = Lender()  # type: ignore[abstract]
     lender.failures = [stale]
@@ -100,6 +97,17 @@ def test_a_lease_that_is_gone_is_told(caplog: pytest.LogCaptureFixture) -> None:
         assert "could not be renewed" in caplog.text
         eventually(lambda: threads() == 0)
         assert lender.renewed == []
+
+
+def test_a_task_that_is_being_ended_is_no_loss(caplog: pytest.LogCaptureFixture) -> None:
+    lender = Lender()  # type: ignore[abstract]
+    lender.failures = [
+        (grpc.StatusCode.FAILED_PRECONDITION, status(error_info("ERROR_REASON_WRONG_STATUS", {})))
+    ]
+    with serve(scripted=lender) as (_, address), Client(address) as client:
+        task = client.start_task()
+        eventually(lambda: threads() == 0)
+        assert task.lease_lost is None and caplog.text == "" and lender.failures == []
 
 
 def test_who_does_not_want_it_renews_by_himself() -> None:

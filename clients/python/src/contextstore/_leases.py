@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Generic, TypeVar
 
 from ._base import TaskBase
 from ._retry import passes
-from .errors import ContextStoreError, DeadlineExceeded
+from .errors import ContextStoreError, DeadlineExceeded, NotFound, WrongStatus
 
 if TYPE_CHECKING:
     from .async_client import AsyncClient
@@ -67,6 +67,9 @@ def _failed(task: TaskBase, generation: int, error: ContextStoreError) -> bool:
         return False
     if passes(error) or isinstance(error, DeadlineExceeded):
         return True
+    if isinstance(error, (WrongStatus, NotFound)):
+        # It has ended: most likely by a call of this client that is not answered yet.
+        return False
     task.lease_lost = error
     _log.warning("task %s: its lease could not be renewed: %s", task.uuid, error)
     return False

@@ -116,7 +116,7 @@ class RequestBody:
     def __iter__(self) -> Generator[bytes, None, None]:
         return self._make()
 
-    def read(self) -> bytes:
+    def to_bytes(self) -> bytes:
         """The whole body at once."""
         return b"".join(self)
 
@@ -239,6 +239,6 @@ class AsyncRequestBody:
     def __aiter__(self) -> AsyncGenerator[bytes, None]:
         return self._make()
 
-    async def read(self) -> bytes:
+    async def to_bytes(self) -> bytes:
         """The whole body at once."""
         return b"".join([chunk async for chunk in self])
