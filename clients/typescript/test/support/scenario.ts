@@ -165,7 +165,7 @@ function compare(place: string, step: Step, { responses, error }: Outcome): void
     assert.deepEqual(seen, [code, reason], `${place}: ${error.message}`);
     if (field !== undefined) {
       const fields = error.fields.map((violation) => violation.field);
-      assert.ok(fields.includes(field), `${place}: ${field} is not among ${fields}`);
+      assert.ok(fields.includes(field), `${place}: ${field} is not among ${fields.join(", ")}`);
     }
   } else if (error) {
     throw new Error(`${place}: ${error.code} ${error.reason}: ${error.message}`);
