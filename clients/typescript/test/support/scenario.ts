@@ -98,8 +98,9 @@ function methodOf(step: Step): DescMethod {
   return method;
 }
 
+/** Whether it answers a stream. */
 function isStream(method: DescMethod): boolean {
-  return method.methodKind !== "unary";
+  return method.methodKind === "server_streaming" || method.methodKind === "bidi_streaming";
 }
 
 async function perform(step: Step, transport: Transport): Promise<Outcome> {
