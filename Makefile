@@ -194,7 +194,7 @@ test-model: ## Random sequences against the model: SEED=n to repeat one, CASES=n
 .PHONY: test-large
 test-large: ## Many tasks, long logs, views of 10 GB, requests of 1 GB, a minute under load: needs minutes and 25 GB of disk
 	$(CARGO) build --locked --release --package contextstore --all-features --example fake-llm
-	CONTEXTSTORE_LARGE=1 $(CARGO_TEST) --release --test large --test chat_memory --test compress_memory --test service_memory --test service_soak -- \
+	CONTEXTSTORE_LARGE=1 $(CARGO_TEST) --release --test large --test chat_memory --test compress_memory --test outputs_memory --test service_memory --test service_soak -- \
 	  --nocapture --test-threads 1
 
 .PHONY: power-test

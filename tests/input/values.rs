@@ -72,7 +72,8 @@ impl Case {
 }
 
 /// Fields that take a few words only.
-const VOCABULARIES: [&str; 20] = [
+const VOCABULARIES: [&str; 21] = [
+    "header.record.status",
     "message.role",
     "message.tool_calls.type",
     "config.durability",
@@ -95,7 +96,7 @@ const VOCABULARIES: [&str; 20] = [
     "provider",
 ];
 /// Fields that name something on disk, or could.
-const IDS: [&str; 2] = ["task_uuid", "page_token"];
+const IDS: [&str; 4] = ["task_uuid", "page_token", "header.task_uuid", "ref_id"];
 
 /// Every field of a message with those within it.
 pub(crate) fn paths(message: &MessageDescriptor) -> Vec<Path> {

@@ -1,13 +1,16 @@
 //! The keys `outputs.*`: how the outputs of tools are shown, and how many of them.
 
+use std::time::Duration;
+
 use super::keys::Key;
 use super::kind::Kind;
 use crate::context::limits::{LINE_LENGTH, MAX_TOOL_BYTES, MAX_TOOLS, VIEW_BYTES};
 
 const SINCE: &str = "0.1.0";
+const YEAR: Duration = Duration::from_secs(365 * 24 * 3600);
 
 /// In the order of the table.
-pub(super) const KEYS: [Key; 6] = [
+pub(super) const KEYS: [Key; 7] = [
     Key {
         name: "outputs.enabled",
         kind: Kind::Truth { set: |c, value| c.context.outputs.enabled = Some(value) },
@@ -65,5 +68,12 @@ pub(super) const KEYS: [Key; 6] = [
         default: "",
         since: SINCE,
         about: "Tools whose outputs are never trimmed, by name. A task may say otherwise",
+    },
+    Key {
+        name: "outputs.pack_after",
+        kind: Kind::Time { least: Duration::ZERO, most: YEAR, set: |c, time| c.outputs.pack_after = time },
+        default: "24h",
+        since: SINCE,
+        about: "How long after it was put last an output of a task that goes on is stored packed (zstd); those of tasks that ended are packed soon. 0s: none is",
     },
 ];

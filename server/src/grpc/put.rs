@@ -5,9 +5,10 @@ use std::time::Instant;
 use contextstore_proto::v1 as pb;
 use contextstore_proto::v1::put_tool_output_request::Part;
 use tokio::task::spawn_blocking;
-use tonic::{Status, Streaming};
+use tonic::{Request, Status, Streaming};
 
 use super::convert::Parsed;
+use super::intake::Whole;
 use super::serving::Serving;
 use super::status::Refusal;
 use super::{answer, convert};
@@ -41,15 +42,20 @@ impl Drop for Begun {
 
 pub(super) async fn put(
     serving: &Serving,
-    mut requests: Streaming<pb::PutToolOutputRequest>,
+    request: Request<Streaming<pb::PutToolOutputRequest>>,
 ) -> Result<pb::PutToolOutputResponse, Status> {
+    let whole_request = request.extensions().get::<Whole>().cloned().unwrap_or_default();
+    let mut requests = request.into_inner();
     let out_of_order = |problem| Status::from(StoreError::OutputMalformed { problem });
     let header = match next(serving, &mut requests).await? {
         Some(Part::Header(header)) => header,
         Some(Part::Data(_)) => return Err(out_of_order("there are data before the header")),
         None => return Err(out_of_order("there is no header")),
     };
-    let (id, new, content) = parse(serving, header).await?;
+    let within = |invalid: InvalidField| invalid.within("header");
+    let id = TaskId::parse(&header.task_uuid).map_err(within)?;
+    let policy = serving.with(|store| store.policy(id)).await?;
+    let (new, content) = parse(serving, header, &policy.outputs).map_err(within)?;
     let put = serving.with(|store| store.begin_put(id, new)).await?;
     let mut begun = Begun(Some(put));
     let whole = content.is_some();
@@ -74,13 +80,15 @@ pub(super) async fn put(
             Some(Part::Data(more)) => data = Some(more),
         }
     }
+    if !whole_request.is_whole() {
+        // Half an output would pass for a whole one.
+        return Err(Refusal::Malformed("it was broken off").into());
+    }
     let Some(put) = begun.0.take() else {
         return Err(Refusal::Internal("a put without a beginning".to_owned()).into());
     };
     let done = serving.with(|_| put.finish()).await?;
-    if done.shedding_due {
-        serving.shed(id);
-    }
+    serving.tidy(id, done.due);
     if let Some(pressure) = &done.pressure {
         serving.keep_small(id, pressure);
     }
@@ -115,24 +123,24 @@ fn count(done: &PutDone) {
     }
 }
 
-async fn parse(
+/// What a header asks for; how much is shown is for the task to say where the call does not.
+fn parse(
     serving: &Serving,
     header: pb::PutToolOutputHeader,
-) -> Result<(TaskId, NewOutput, Option<bytes::Bytes>), Status> {
-    let id = TaskId::parse(&header.task_uuid)?;
+    policy: &OutputPolicy,
+) -> Parsed<(NewOutput, Option<bytes::Bytes>)> {
     let caller = convert::caller(&header.request_id, header.lease_generation)?;
     check_name("tool_name", &header.tool_name)?;
     check_name("tool_call_id", &header.tool_call_id)?;
     check_media_type(&header.media_type)?;
     if (header.append || header.record.is_some()) && header.tool_name.is_empty() {
-        return Err(InvalidField::new("tool_name", "is missing, beside append or record").into());
+        return Err(InvalidField::new("tool_name", "is missing, beside append or record"));
     }
     if header.append && header.tool_call_id.is_empty() {
-        return Err(InvalidField::new("tool_call_id", "is missing, beside append").into());
+        return Err(InvalidField::new("tool_call_id", "is missing, beside append"));
     }
     let record = header.record.as_ref().map(|record| record_of(&header, record)).transpose()?;
-    let policy = serving.with(|store| store.policy(id)).await?;
-    let limits = limits(serving, &policy.outputs, &header)?;
+    let limits = limits(serving, policy, &header)?;
     let part = |word| caller.request_id.as_ref().map(|id| convert::part_of(id, word));
     let new = NewOutput {
         record_id: part("record"),
@@ -145,7 +153,7 @@ async fn parse(
         record,
         limits,
     };
-    Ok((id, new, header.content))
+    Ok((new, header.content))
 }
 
 fn record_of(header: &pb::PutToolOutputHeader, record: &pb::OutputRecord) -> Parsed<ToolCall> {

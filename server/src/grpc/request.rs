@@ -9,9 +9,9 @@ use futures_util::Stream;
 use tokio::task::block_in_place;
 use tonic::Status;
 
-use super::convert;
 use super::read::CHUNK_BYTES;
 use super::serving::Serving;
+use super::{convert, outputs_trim};
 use crate::context::Settings;
 use crate::infra::metrics;
 use crate::model::{InvalidField, StoreError, TaskId};
@@ -49,6 +49,7 @@ pub(super) async fn pieces(serving: &Serving, asked: &pb::StreamRequestRequest) 
         .with(|store| {
             // A view that grew too large just now is not waited for by anybody else.
             shed(store, id, None);
+            outputs_trim::if_due(store, id);
             match begin(store) {
                 Err(StoreError::RequestTooLarge { .. }) if asked.max_bytes == 0 => {
                     make_room(store, id, &options_for(&store.view_snapshot(id)?)?)?;

@@ -14,7 +14,7 @@ impl ToolOutputs for Service {
         &self,
         request: Request<Streaming<pb::PutToolOutputRequest>>,
     ) -> Answer<pb::PutToolOutputResponse> {
-        put::put(&self.serving, request.into_inner()).await.map(Response::new)
+        put::put(&self.serving, request).await.map(Response::new)
     }
 
     type ReadToolOutputStream = Items<pb::ReadToolOutputResponse>;

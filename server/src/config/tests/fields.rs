@@ -95,6 +95,7 @@ outputs:
   max_line_length: 500
   tail_bytes: 4KiB
   protected_tools: [plan, "read file"]
+  pack_after: 2h
 tokens:
   counter: cl100k
 log:
@@ -189,6 +190,7 @@ fn otherwise() -> Config {
             keepalive_interval: Duration::from_secs(21),
             keepalive_timeout: Duration::from_secs(11),
         },
+        outputs: Outputs { pack_after: Duration::from_secs(7200) },
         models: vec![("gpt-4.1".to_owned(), 5000), ("own-model".to_owned(), 4096), ("x*".to_owned(), 6)],
         context: context(),
         scoring: Scoring {

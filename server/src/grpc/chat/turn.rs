@@ -14,7 +14,7 @@ use uuid::Uuid;
 
 use super::super::serving::Serving;
 use super::super::status::Refusal;
-use super::super::{answer, convert, request};
+use super::super::{answer, convert, outputs_trim, request};
 use super::{ANSWER, Item, message_of};
 use crate::infra::metrics;
 use crate::llm::{Answer, CallPiece, Event, LlmError, Payload, Request, Said, Usage};
@@ -102,6 +102,7 @@ impl Turn {
     async fn render(&self) -> Result<RequestFile, Status> {
         let shed = |store: &crate::store::Store| {
             request::shed(store, self.id, None);
+            outputs_trim::if_due(store, self.id);
             Ok(())
         };
         self.serving.with(shed).await?;

@@ -129,10 +129,33 @@ impl Task {
             None => {
                 // What cannot be mended is for `doctor` to tell.
                 match self.mend_output(id) {
-                    Err(StoreError::OutputDamaged { .. } | StoreError::OutputNotFound { .. }) | Ok(_) => {
+                    Err(StoreError::OutputDamaged { .. } | StoreError::OutputNotFound { .. }) | Ok(()) => {
                         Ok(false)
                     }
                     Err(error) => Err(error),
+                }
+            }
+        }
+    }
+
+    /// Makes the indexes of outputs anew that are not what the outputs give, and removes what puts have left.
+    pub(crate) fn mend_outputs(&self) -> Result<(), StoreError> {
+        self.remove_remains()?;
+        let mut after = None;
+        loop {
+            let batch = self.outputs_after(after, BATCH)?;
+            let Some(last) = batch.last() else { return Ok(()) };
+            after = Some(*last);
+            for id in batch {
+                let mended = self.output(id).and_then(|mut output| {
+                    let counted = output.content.count().map_err(|error| self.bad_output(id, error))?;
+                    let agrees = output.meta.len > 0 && output.meta.agrees(&counted).unwrap_or(false);
+                    if agrees { Ok(()) } else { self.mend_output(id) }
+                });
+                match mended {
+                    // What is damaged is for a person to look at.
+                    Err(StoreError::OutputDamaged { .. } | StoreError::OutputNotFound { .. }) | Ok(()) => {}
+                    Err(error) => return Err(error),
                 }
             }
         }

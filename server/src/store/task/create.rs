@@ -15,7 +15,7 @@ use crate::model::{
 use super::counting::{Chosen, chosen};
 use super::policy::resolved;
 use super::records::Records;
-use super::{Digest, Inner, Mark, Task};
+use super::{Digest, Inner, Mark, Outputs, Task};
 use crate::store::env::Env;
 use crate::store::files::{self, Sync};
 use crate::store::layout::{self, Folder};
@@ -113,6 +113,7 @@ pub(super) fn assemble(env: &Arc<Env>, metadata: Metadata, begun: Begun, signal:
             shown: Mark::default(),
             rewriting: false,
             shed_at: 0,
+            outputs: Outputs::default(),
             tried: super::Tried::default(),
             sent: super::Sent::default(),
             pinned_tokens: None,
