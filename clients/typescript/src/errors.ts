@@ -53,7 +53,7 @@ export interface ErrorDetails {
  * try {
  *   await task.append(message);
  * } catch (error) {
- *   if (error instanceof LeaseError) console.error(`held by ${error.metadata.holder_hostname}`);
+ *   if (error instanceof LeaseError) console.error(`held by ${error.metadata.hostname}`);
  *   else if (error instanceof ContextStoreError && error.reason === "WRONG_STATUS") await task.resume();
  *   else throw error;
  * }
