@@ -145,7 +145,7 @@ export class Client {
   close(): void {
     const lost = [...this.#pending].reduce((sum, outbox) => sum + outbox.size, 0);
     if (lost > 0) {
-      const message = `the client was closed while ${lost} messages were under way; await client.flush() before`;
+      const message = `the client was closed while ${lost} messages were not known to be appended; await client.flush() before`;
       process.emitWarning(message, { type: "ContextStoreClosed", code: "CONTEXTSTORE_CLOSED" });
     }
     this.#caller.close();

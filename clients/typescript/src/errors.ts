@@ -53,7 +53,7 @@ export interface ErrorDetails {
  * try {
  *   await task.append(message);
  * } catch (error) {
- *   if (error instanceof LeaseError) console.error(`held by ${error.metadata.holder_hostname}`);
+ *   if (error instanceof LeaseError) console.error(`held by ${error.metadata.hostname}`);
  *   else if (error instanceof ContextStoreError && error.reason === "WRONG_STATUS") await task.resume();
  *   else throw error;
  * }
@@ -115,6 +115,16 @@ export class CancelledError extends ContextStoreError {}
  * A message that was appended with `wait: false` was refused, or its acknowledgement never came; the error itself is the
  * `cause`, and its code, reason and fields stand here too. Nothing behind the first such message was appended. What is in
  * `unacknowledged` can be appended again as it is: it carries its request ids, so nothing is appended twice.
+ *
+ * @example
+ * ```ts
+ * try {
+ *   await task.flush();
+ * } catch (error) {
+ *   if (!(error instanceof PipelineError && error.code === "UNAVAILABLE")) throw error;
+ *   for await (const _ of task.appendMany(error.unacknowledged)); // the server is there again
+ * }
+ * ```
  */
 export class PipelineError extends ContextStoreError {
   /** What is not known to be appended, in order, with the message that failed first. */

@@ -40,9 +40,9 @@ export class Outbox {
     this.#lease = lease;
   }
 
-  /** How many messages are not acknowledged yet. */
+  /** How many messages are not acknowledged, or were refused and nobody was told. */
   get size(): number {
-    return this.#waiting.length;
+    return this.#waiting.length + (this.#failure?.unacknowledged.length ?? 0);
   }
 
   /** Takes a message, which has a request id. Waits only while too many wait already; throws what failed before. */
@@ -73,6 +73,7 @@ export class Outbox {
     const failure = this.#failure;
     if (failure) {
       this.#failure = undefined;
+      this.#wire.pending.delete(this);
       throw failure;
     }
   }
@@ -97,7 +98,9 @@ export class Outbox {
       this.#chars = 0;
     }
     this.#running = undefined;
-    this.#wire.pending.delete(this);
+    if (!this.#failure) {
+      this.#wire.pending.delete(this);
+    }
     this.#wake();
   }
 

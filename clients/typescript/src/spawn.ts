@@ -80,7 +80,16 @@ export async function spawn(options: SpawnOptions = {}): Promise<Server> {
   }
 }
 
-/** A server that `spawn` has started. */
+/**
+ * A server that `spawn` has started.
+ *
+ * @example
+ * ```ts
+ * const server = await spawn({ env: { CONTEXTSTORE_LLM__PROVIDER: "openai" }, onLog: (text) => process.stderr.write(text) });
+ * console.log(server.address, server.pid, server.dataDir);
+ * await server.stop();
+ * ```
+ */
 export class Server {
   /** A client of it; it is closed when the server is stopped. */
   readonly client: Client;

@@ -5,6 +5,12 @@ import { type JsonObject, lines, parseLine } from "./records.js";
 /**
  * Bytes that the server sends, as often as they are asked for: each way of reading is a read of its own, and nothing is
  * asked for before. Read it with `for await`, as one text, or as a web stream.
+ *
+ * @example
+ * ```ts
+ * const lines = task.output.read(refId, { offset: 100, limit: 20 });
+ * console.log(await lines.text());
+ * ```
  */
 export class ByteStream implements AsyncIterable<Uint8Array> {
   readonly #open: () => AsyncGenerator<Uint8Array, void, undefined>;

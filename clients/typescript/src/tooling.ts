@@ -153,8 +153,7 @@ function contentOf(result: unknown): OutputContent {
 function jsonOf(result: unknown): string {
   const plain = (_: string, value: unknown) => (typeof value === "bigint" ? String(value) : value);
   // What JSON has no word for, such as a function, becomes null.
-  const json: string | undefined = JSON.stringify(result, plain);
-  return json ?? "null";
+  return JSON.stringify([result], plain).slice(1, -1);
 }
 
 function textOf(result: unknown, json: string): string {

@@ -214,7 +214,7 @@ test("a large result of a tool is kept as an output", async () => {
   const big = task.tool("big", (_: string) => text);
   assert.equal(await big("a"), text);
   assert.equal(fake.puts[0]?.data.toString(), text);
-  assert.equal(fake.puts[0]?.header.record?.argumentsJson, '"a"');
+  assert.equal(fake.puts[0].header.record?.argumentsJson, '"a"');
   await task.tool("bytes", () => Buffer.from([1, 2]))();
   assert.deepEqual([...(fake.puts[1]?.data ?? [])], [1, 2]);
 });

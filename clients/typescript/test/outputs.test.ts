@@ -51,7 +51,7 @@ for (const transport of ["unix", "tcp"] as const) {
       assert.ok(typeof stored.view === "string" && stored.view.includes(stored.refId), String(stored.view));
       const view = await task.current().toArray();
       assert.equal(view[1]?.content, stored.view);
-      assert.equal(view[1]?.tool_call_id, "c1");
+      assert.equal(view[1].tool_call_id, "c1");
       const [record] = await collect(task.toolCalls());
       assert.deepEqual([record?.json.output_ref, record?.json.duration_ms], [stored.refId, 12]);
 

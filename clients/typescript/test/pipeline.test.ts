@@ -2,6 +2,7 @@
 
 import assert from "node:assert/strict";
 import { after, before, describe, test } from "node:test";
+import { setTimeout as delay } from "node:timers/promises";
 import { type Client, connect, PipelineError, PreconditionError, type Task } from "../src/index.js";
 import { collect, thrownBy } from "./support/eventually.js";
 import { BadProxy } from "./support/proxy.js";
@@ -140,7 +141,7 @@ test("a client that is disposed of waits for them, and one that is closed says w
   await task.append(message(1), { wait: false });
   const warned = new Promise<Error>((resolve) => process.once("warning", resolve));
   client.close();
-  assert.match((await warned).message, /closed while 1 messages were under way/);
+  assert.match((await warned).message, /closed while 1 messages were not known to be appended/);
   await assert.rejects(task.flush(), PipelineError);
 });
 
@@ -151,4 +152,11 @@ test("client.flush throws what failed in any task", async () => {
   await two.append({ role: "nobody" }, { wait: false });
   await assert.rejects(client.flush(), { name: "AggregateError" });
   await client.flush();
+  await one.append({ role: "nobody" }, { wait: false });
+  await two.append(message(1), { wait: false });
+  await two.get();
+  // It has failed long ago, and nobody was told.
+  await delay(200);
+  await assert.rejects(client.flush(), PipelineError);
+  await one.flush();
 });

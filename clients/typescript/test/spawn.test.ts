@@ -34,7 +34,7 @@ test("a private server serves, and is gone with all it kept when it is stopped",
     assert.match(server.log, /listen|serving|start/i);
   }
   assert.ok(!existsSync(server.dataDir));
-  assert.ok(!isAlive(server.pid ?? 0));
+  assert.ok(!isAlive(server.pid));
   await server.stop();
 });
 

@@ -98,8 +98,9 @@ function methodOf(step: Step): DescMethod {
   return method;
 }
 
-function isStream({ methodKind }: DescMethod): boolean {
-  return methodKind === "server_streaming" || methodKind === "bidi_streaming";
+/** Whether it answers a stream. */
+function isStream(method: DescMethod): boolean {
+  return method.methodKind === "server_streaming" || method.methodKind === "bidi_streaming";
 }
 
 async function perform(step: Step, transport: Transport): Promise<Outcome> {
@@ -165,7 +166,7 @@ function compare(place: string, step: Step, { responses, error }: Outcome): void
     assert.deepEqual(seen, [code, reason], `${place}: ${error.message}`);
     if (field !== undefined) {
       const fields = error.fields.map((violation) => violation.field);
-      assert.ok(fields.includes(field), `${place}: ${field} is not among ${fields}`);
+      assert.ok(fields.includes(field), `${place}: ${field} is not among ${fields.join(", ")}`);
     }
   } else if (error) {
     throw new Error(`${place}: ${error.code} ${error.reason}: ${error.message}`);

@@ -72,8 +72,8 @@ export class TestServer {
       stdio: ["ignore", "ignore", "pipe"],
     });
     this.#process = child;
-    child.stderr.on("data", (data) => {
-      this.#said += data;
+    child.stderr.on("data", (data: Buffer) => {
+      this.#said += data.toString();
     });
     await once(child, "spawn");
     this.#port = await eventually(`the server listens: ${BINARY}`, () => {
