@@ -72,9 +72,9 @@ test("coding-agent, offline and with a server of its own", async () => {
   const expected = [
     /^task (\S+)$/m,
     /^\[run_check: 4001 lines, \d+ bytes, cut: out-[0-9a-f]{32}\]$/m,
+    /^compressed: \d+ → \d+ tokens$/m,
     /^\[tool_output_cache_grep /m,
     /^paused\nresumed$/m,
-    /^compressed: \d+ → \d+ tokens$/m,
     /^the last plan: \{"steps":\[.*\],"done":3\}$/m,
     /^task \S+, inherits from (\S+)$/m,
     /It subtracted when a was over 2000\. That is mended\.\n$/,
