@@ -13,7 +13,7 @@ import grpc
 from . import _outputs
 from ._async_stream import lost_status
 from ._base import ClientBase
-from ._calls import Call, as_uuid
+from ._calls import Call
 from ._channel import (
     HEALTH_CHECK,
     HEALTH_CHECK_REQUEST,
@@ -29,6 +29,7 @@ from ._opening import opening
 from ._reach import is_lost, look
 from ._retry import Attempts, StreamAttempts
 from ._upload import Upload
+from ._values import as_uuid
 from .async_task import AsyncTask
 from .errors import ContextStoreError, Unavailable, from_rpc_error
 from .types import (

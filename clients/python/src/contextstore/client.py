@@ -13,7 +13,7 @@ import grpc
 
 from . import _outputs
 from ._base import ClientBase
-from ._calls import Call, as_uuid
+from ._calls import Call
 from ._channel import (
     HEALTH_CHECK,
     HEALTH_CHECK_REQUEST,
@@ -28,6 +28,7 @@ from ._leases import Renewer
 from ._reach import is_lost, look
 from ._retry import Attempts, StreamAttempts
 from ._upload import Upload
+from ._values import as_uuid
 from .errors import ContextStoreError, from_rpc_error
 from .task import Task
 from .types import (
