@@ -19,6 +19,7 @@ from ._channel import (
     HEALTH_CHECK_REQUEST,
     WithToken,
     credentials,
+    not_yet,
     options,
     require_serving,
 )
@@ -108,7 +109,7 @@ class AsyncClient(ClientBase):
                 self._reached = True
                 return
             except grpc.RpcError as raised:
-                error = await self._failed(raised, waiting=True)
+                error = not_yet(await self._failed(raised, waiting=True))
             except ContextStoreError as not_ready:
                 error = not_ready
             await asyncio.sleep(attempts.pause_after(error, repeatable=True))

@@ -19,6 +19,7 @@ from ._channel import (
     HEALTH_CHECK_REQUEST,
     WithToken,
     credentials,
+    not_yet,
     options,
     require_serving,
 )
@@ -105,7 +106,7 @@ class Client(ClientBase):
                 self._reached = True
                 return
             except grpc.RpcError as raised:
-                error = self._failed(raised, waiting=True)
+                error = not_yet(self._failed(raised, waiting=True))
             except ContextStoreError as not_ready:
                 error = not_ready
             self._pause(attempts.pause_after(error, repeatable=True))
