@@ -45,7 +45,7 @@ class Scripted(ContextStoreServicer):
     def __init__(self, *failures: tuple[grpc.StatusCode, bytes]) -> None:
         self.failures = list(failures)
         self.requests: list[Any] = []
-        self.healths = [b"", b"\x08\x02"]
+        self.healths: list[bytes | str] = [b"", b"\x08\x02"]
         self.begun = threading.Event()
 
     def _take(self, request: Any, context: Any) -> None:
@@ -78,7 +78,10 @@ class Scripted(ContextStoreServicer):
 
     def check(self, request: bytes, context: Any) -> bytes:
         """First UNKNOWN, then NOT_SERVING, then SERVING."""
-        return self.healths.pop(0) if self.healths else b"\x08\x01"
+        answer = self.healths.pop(0) if self.healths else b"\x08\x01"
+        while answer == "hang" and context.is_active():
+            time.sleep(0.01)
+        return answer if isinstance(answer, bytes) else b""
 
     def WatchTask(self, request: Any, context: Any) -> Any:
         """Begins, then fails as it is told, once the client knows that it has begun."""
@@ -323,6 +326,10 @@ def test_a_server_is_ready_when_it_says_so() -> None:
                 client.wait_until_ready(timeout=1)
             scripted.healths = [b"", b"\x08\x02"]
             client.wait_until_ready(timeout=10)
+            # One that says nothing at all is not ready either.
+            scripted.healths = ["hang"]
+            with pytest.raises(errors.Unavailable, match="not answered in time"):
+                client.wait_until_ready(timeout=0.3)
         scripted.healths = [b"", b"\x08\x02"]
         both(address, lambda client: None, lambda client: client.wait_until_ready(timeout=10))
         assert scripted.healths == []

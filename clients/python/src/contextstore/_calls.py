@@ -9,16 +9,14 @@ import copy
 import json
 import os
 import socket
-import time
-import uuid
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from datetime import datetime, timedelta, timezone
-from types import MappingProxyType
-from typing import Any, Generic, TypeAlias, TypeVar, Union, cast
+from typing import Any, Generic, TypeVar, cast
 
 from google.protobuf.message import Message
 
+from ._values import Key, dump, masked, message_body, new_request_id, new_task_uuid, task_key, tools_json
 from .errors import ContextStoreError, PlanNotFound, SummaryNotFound, TaskNotFound
 from .types import (
     Appended,
@@ -43,14 +41,11 @@ from .types import (
     Tools,
 )
 from .v1 import context_store_pb2 as pb
-from .v1 import message_pb2, task_pb2
+from .v1 import task_pb2
 
 T = TypeVar("T")
-Key: TypeAlias = Union[TaskKey, Mapping[str, str], str]
-"""A key as callers give it; a string is a `task_id`."""
 
 _SUMMARISING = 300.0
-_NOTHING_MASKED: Mapping[str, int] = MappingProxyType({})
 
 
 @dataclass(frozen=True)
@@ -72,57 +67,11 @@ class Call(Generic[T]):
         return self.reads or bool(getattr(self.request, "request_id", ""))
 
 
-def new_request_id() -> str:
-    """A name for a call."""
-    return os.urandom(16).hex()
-
-
-def new_task_uuid() -> str:
-    """A UUIDv7, as the server makes them: ids rise with time."""
-    value = time.time_ns() // 1_000_000 << 80 | 7 << 76 | 2 << 62
-    value |= int.from_bytes(os.urandom(10), "big") & ((0xFFF << 64) | ((1 << 62) - 1))
-    return str(uuid.UUID(int=value))
-
-
-# Made once: it is a good part of what an append costs on this side.
-_ENCODER = json.JSONEncoder(ensure_ascii=False, allow_nan=False, separators=(",", ":"))
-
-
-def dump(value: Any) -> str:
-    """JSON as short as it can be; NaN and infinities have none."""
-    return _ENCODER.encode(value)
-
-
-def message_body(message: ChatMessage) -> dict[str, Any]:
-    """A chat message as it is sent: the field of a request, and its value."""
-    if isinstance(message, str):
-        return {"message_json": message}
-    if isinstance(message, Mapping):
-        return {"message_json": dump(message if isinstance(message, dict) else dict(message))}
-    if isinstance(message, message_pb2.Message):
-        return {"message": message}
-    if hasattr(message, "model_dump"):
-        return {"message_json": dump(message.model_dump(mode="json", exclude_none=True))}
-    raise TypeError(
-        f"message: an OpenAI chat message as a mapping, as JSON or as a Message, not {type(message).__name__}"
-    )
-
-
-def tools_json(tools: Tools | None) -> str:
-    """Tools as they are sent."""
-    return "" if tools is None else dump(list(tools))
-
-
 def appended(response: pb.AppendMessageResponse | pb.AppendMessagesResponse) -> Appended:
     """What an acknowledgement says."""
     return Appended(
         response.seq, response.tokens, response.duplicate, response.pressure, masked(response.masked)
     )
-
-
-def masked(told: Iterable[message_pb2.Masked]) -> Mapping[str, int]:
-    """How often each rule has masked something."""
-    return {each.rule: each.count for each in told} or _NOTHING_MASKED
 
 
 def append_alone(sent: pb.AppendMessageRequest) -> Call[pb.AppendMessageResponse]:
@@ -138,20 +87,6 @@ def nothing(response: Message) -> None:
 def _task(response: Any) -> TaskInfo:
     task: TaskInfo = response.task
     return task
-
-
-def as_uuid(text: str) -> str | None:
-    """The text, if it is a UUID in the usual form."""
-    try:
-        return text if len(text) == 36 and str(uuid.UUID(text)) == text.lower() else None
-    except ValueError:
-        return None
-
-
-def _key(key: Key | None) -> TaskKey | None:
-    if isinstance(key, str):
-        return TaskKey(task_id=key)
-    return TaskKey(**key) if isinstance(key, Mapping) else key
 
 
 def _config(config: TaskConfig | Mapping[str, Any] | None) -> TaskConfig | None:
@@ -189,7 +124,7 @@ class ClientCalls:
         """The id is made here, so that a repeated call cannot make a second task."""
         request = pb.StartTaskRequest(
             task_uuid=new_task_uuid() if task_uuid is None else task_uuid,
-            key=_key(key),
+            key=task_key(key),
             user=user,
             config=_config(config),
             holder=self.holder,
@@ -214,7 +149,7 @@ class ClientCalls:
         return Call("ForkTask", request, lambda response: response)
 
     def previous_contexts(self, key: Key, user: str, limit: int) -> Call[list[PreviousContext]]:
-        request = pb.FindPreviousContextsRequest(key=_key(key), user=user, limit=limit)
+        request = pb.FindPreviousContextsRequest(key=task_key(key), user=user, limit=limit)
         return Call("FindPreviousContexts", request, lambda response: list(response.contexts), reads=True)
 
     def inheritance_context(self, task_uuid: str, max_summary_tokens: int) -> Call[InheritanceContext]:
@@ -247,7 +182,7 @@ class ClientCalls:
         page_size: int,
     ) -> Call[pb.ListTasksResponse]:
         """The first page."""
-        wanted = _key(key) or TaskKey()
+        wanted = task_key(key) or TaskKey()
         task_filter = pb.TaskFilter(
             statuses=[statuses] if isinstance(statuses, str) else statuses,
             task_source=wanted.task_source,
@@ -265,7 +200,7 @@ class ClientCalls:
 
     def is_of(self, found: TaskInfo, key: Key, user: str) -> bool:
         """Whether a task that was listed has just this key and user: an empty part of a filter matches everything."""
-        return found.key == _key(key) and found.user == user
+        return found.key == task_key(key) and found.user == user
 
     def next_page(
         self, page: Call[pb.ListTasksResponse], answer: pb.ListTasksResponse

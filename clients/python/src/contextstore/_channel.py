@@ -8,7 +8,7 @@ from typing import Any
 import grpc
 
 from ._address import Address, TlsConfig
-from .errors import Unavailable
+from .errors import ContextStoreError, DeadlineExceeded, Unavailable
 
 MAX_MESSAGE_BYTES = 32 << 20
 
@@ -60,6 +60,13 @@ def require_serving(response: bytes) -> None:
     """Raises Unavailable unless a HealthCheckResponse says that the server takes calls."""
     if response != _SERVING:
         raise Unavailable("the server is not ready yet", code=grpc.StatusCode.UNAVAILABLE)
+
+
+def not_yet(error: ContextStoreError) -> ContextStoreError:
+    """What the question whether a server is ready failed with; one that has not answered in time is not."""
+    if isinstance(error, DeadlineExceeded):
+        return Unavailable("the server has not answered in time", code=grpc.StatusCode.UNAVAILABLE)
+    return error
 
 
 class WithToken:

@@ -12,7 +12,8 @@ from typing import Any, Generic, TypeVar, cast
 
 from google.protobuf.message import Message
 
-from ._calls import TaskCalls, dump, message_body, new_request_id, tools_json
+from ._calls import TaskCalls
+from ._values import dump, message_body, new_request_id, tools_json
 from .types import (
     ChatDone,
     ChatEvent,

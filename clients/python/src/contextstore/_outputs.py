@@ -9,9 +9,10 @@ from dataclasses import dataclass, field
 from datetime import timedelta
 from typing import Any
 
-from ._calls import Call, TaskCalls, dump, masked
+from ._calls import Call, TaskCalls
 from ._chat import Streamed
 from ._cursors import Cursor
+from ._values import dump, masked
 from .types import GarbageCollected, OutputInfo, OutputRef, Pressure, Record, Trimmed
 from .v1 import tool_outputs_pb2 as pb
 

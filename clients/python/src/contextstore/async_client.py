@@ -13,12 +13,13 @@ import grpc
 from . import _outputs
 from ._async_stream import lost_status
 from ._base import ClientBase
-from ._calls import Call, as_uuid
+from ._calls import Call
 from ._channel import (
     HEALTH_CHECK,
     HEALTH_CHECK_REQUEST,
     WithToken,
     credentials,
+    not_yet,
     options,
     require_serving,
 )
@@ -29,6 +30,7 @@ from ._opening import opening
 from ._reach import is_lost, look
 from ._retry import Attempts, StreamAttempts
 from ._upload import Upload
+from ._values import as_uuid
 from .async_task import AsyncTask
 from .errors import ContextStoreError, Unavailable, from_rpc_error
 from .types import (
@@ -107,7 +109,7 @@ class AsyncClient(ClientBase):
                 self._reached = True
                 return
             except grpc.RpcError as raised:
-                error = await self._failed(raised, waiting=True)
+                error = not_yet(await self._failed(raised, waiting=True))
             except ContextStoreError as not_ready:
                 error = not_ready
             await asyncio.sleep(attempts.pause_after(error, repeatable=True))

@@ -13,12 +13,13 @@ import grpc
 
 from . import _outputs
 from ._base import ClientBase
-from ._calls import Call, as_uuid
+from ._calls import Call
 from ._channel import (
     HEALTH_CHECK,
     HEALTH_CHECK_REQUEST,
     WithToken,
     credentials,
+    not_yet,
     options,
     require_serving,
 )
@@ -28,6 +29,7 @@ from ._leases import Renewer
 from ._reach import is_lost, look
 from ._retry import Attempts, StreamAttempts
 from ._upload import Upload
+from ._values import as_uuid
 from .errors import ContextStoreError, from_rpc_error
 from .task import Task
 from .types import (
@@ -104,7 +106,7 @@ class Client(ClientBase):
                 self._reached = True
                 return
             except grpc.RpcError as raised:
-                error = self._failed(raised, waiting=True)
+                error = not_yet(self._failed(raised, waiting=True))
             except ContextStoreError as not_ready:
                 error = not_ready
             self._pause(attempts.pause_after(error, repeatable=True))

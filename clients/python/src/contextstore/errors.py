@@ -356,8 +356,9 @@ def from_rpc_error(error: grpc.RpcError) -> ContextStoreError:
     packed = trailing.get("grpc-status-details-bin", b"")
     details = _details.parse(packed if isinstance(packed, bytes) else packed.encode())
     kind = BY_REASON.get(short_reason(details.reason)) or BY_CODE.get(code, ContextStoreError)
+    words = "the server does not know this call: it is older than this client"
     failure = kind(
-        error.details() or code.name,
+        error.details() or (words if kind is NotSupported else code.name),
         code=code,
         reason=details.reason,
         fields=details.fields,

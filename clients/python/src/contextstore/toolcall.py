@@ -8,9 +8,9 @@ from types import TracebackType
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 from ._base import ended_by
-from ._calls import dump
 from ._outputs import StoredOutput
 from ._upload import AsyncOutputContent, OutputContent
+from ._values import dump
 from .errors import ContextStoreError
 from .types import Record
 
