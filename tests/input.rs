@@ -129,6 +129,11 @@ fn fits(status: &Status, path: &Path, case: &Case) -> Result<(), String> {
             }
             // Of a list, by its place in it.
             let named = why.fields.first().map_or("", String::as_str).replace("[0]", "");
+            // What is not of the protocol is named by the choice that it is one of.
+            let named = match named.strip_prefix("part") {
+                Some(rest) if field != "data" => format!("header{rest}"),
+                _ => named,
+            };
             let named = named.as_str();
             // A message is named as a whole, and in JSON the key that is wrong.
             let above =
@@ -226,6 +231,8 @@ async fn a_request_that_was_cut_off_is_refused_or_is_another_request() {
                         ErrorReason::StaleLease,
                         ErrorReason::MessageNotFound,
                         ErrorReason::ProviderNotConfigured,
+                        ErrorReason::OutputMalformed,
+                        ErrorReason::OutputNotFound,
                     ];
                     assert!(allowed.contains(&reason), "{} cut at {end}: {status:?}", method.name());
                     assert!(

@@ -82,7 +82,7 @@ pub(crate) fn documented(field: &str) -> &'static [ErrorReason] {
         "task_uuid" | "header.task_uuid" => &[R::TaskNotFound],
         "ref_id" => &[R::OutputNotFound],
         // Without a header there is none, and with data there are some before it.
-        "header" | "data" => &[R::OutputMalformed],
+        "header" | "data" | "part" => &[R::OutputMalformed],
         "lease_generation" | "header.lease_generation" => &[R::StaleLease, R::LeaseHeld, R::TaskNotFound],
         "seq" | "as_of_seq" | "at_seq" => &[R::MessageNotFound],
         "generation" => &[R::StaleView],
@@ -108,6 +108,8 @@ pub(crate) fn beside(field: &str) -> &'static [&'static str] {
         "from_id" => &["to_id"],
         "follow" => &["to_seq"],
         "holder" => &["holder.instance_id"],
+        "header" => &["header.task_uuid"],
+        "data" => &["part"],
         "more" | "messages" => &["message"],
         // As a whole it is known only as the choice that it is one of.
         "message" => &["message.role", "body"],

@@ -29,6 +29,9 @@ const MAX_LINE: u32 = 1 << 20;
 /// How much text may grow when it is written as JSON, with room for the rest of the message.
 const ESCAPED: usize = 8;
 
+/// What a record has beside what the call says: its ref, and the id of the call.
+const AROUND_RECORD: usize = 256;
+
 /// A put whose file goes where nobody waits for it, if the call ends before it does.
 struct Begun(Option<Put>);
 
@@ -139,7 +142,11 @@ fn parse(
     if header.append && header.tool_call_id.is_empty() {
         return Err(InvalidField::new("tool_call_id", "is missing, beside append"));
     }
-    let record = header.record.as_ref().map(|record| record_of(&header, record)).transpose()?;
+    let record = header
+        .record
+        .as_ref()
+        .map(|record| record_of(&header, record, serving.limits.message_bytes))
+        .transpose()?;
     let limits = limits(serving, policy, &header)?;
     let part = |word| caller.request_id.as_ref().map(|id| convert::part_of(id, word));
     let new = NewOutput {
@@ -156,7 +163,8 @@ fn parse(
     Ok((new, header.content))
 }
 
-fn record_of(header: &pb::PutToolOutputHeader, record: &pb::OutputRecord) -> Parsed<ToolCall> {
+/// The tool call that is to be recorded. What is too large for its log is refused before anything is written.
+fn record_of(header: &pb::PutToolOutputHeader, record: &pb::OutputRecord, most: usize) -> Parsed<ToolCall> {
     let call = convert::tool_call(pb::RecordToolCallRequest {
         tool_name: header.tool_name.clone(),
         arguments_json: record.arguments_json.clone(),
@@ -165,8 +173,16 @@ fn record_of(header: &pb::PutToolOutputHeader, record: &pb::OutputRecord) -> Par
         duration_ms: record.duration_ms,
         ..pb::RecordToolCallRequest::default()
     });
-    let call = call.and_then(|call| call.validate().map(|()| call));
-    call.map_err(|invalid| if invalid.field == "tool_name" { invalid } else { invalid.within("record") })
+    let checked = call.and_then(|call| {
+        call.validate()?;
+        let size = call.body().map_or(usize::MAX, |body| body.len().saturating_add(AROUND_RECORD));
+        if size > most {
+            let problem = format!("makes a record of {size} bytes; at most {most} are allowed");
+            return Err(InvalidField::new(call.largest_field(), problem));
+        }
+        Ok(call)
+    });
+    checked.map_err(|invalid| if invalid.field == "tool_name" { invalid } else { invalid.within("record") })
 }
 
 fn check_name(field: &'static str, text: &str) -> Parsed<()> {
