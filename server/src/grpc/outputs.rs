@@ -121,7 +121,7 @@ pub(super) async fn read(serving: &Serving, asked: &pb::ReadToolOutputRequest) -
         .with(|store| {
             let Output { content, meta, .. } = store.output(id, output)?;
             let reader = if asked.raw {
-                Raw::new(content, &meta, skip, limit).map(|raw| Reader::Raw(Box::new(raw)))
+                Raw::new(content, &meta, skip, limit).map(Reader::Raw)
             } else {
                 Lines::new(content, &meta, skip, limit, most).map(Reader::Lines)
             };
@@ -156,7 +156,7 @@ pub(super) async fn collect(
 #[derive(Debug)]
 enum Reader {
     Lines(Lines),
-    Raw(Box<Raw>),
+    Raw(Raw),
 }
 
 /// An output, chunk by chunk.

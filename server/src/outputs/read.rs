@@ -210,7 +210,7 @@ pub struct Raw {
     at: u64,
     end: u64,
     /// Of one who reads all of it, to tell that it is what was put.
-    whole: Option<(blake3::Hasher, String)>,
+    whole: Option<Box<(blake3::Hasher, String)>>,
 }
 
 impl Raw {
@@ -219,7 +219,8 @@ impl Raw {
         check_size(&content, meta)?;
         let len = content.len();
         let end = if limit == 0 { len } else { skip.saturating_add(limit).min(len) };
-        let whole = (skip == 0 && end == len).then(|| (blake3::Hasher::new(), meta.head.blake3.clone()));
+        let whole =
+            (skip == 0 && end == len).then(|| Box::new((blake3::Hasher::new(), meta.head.blake3.clone())));
         Ok(Self { content, at: skip.min(end), end, whole })
     }
 
@@ -238,7 +239,7 @@ impl Raw {
             }
         }
         let more = self.at < self.end;
-        if let Some((hasher, expected)) = &mut self.whole {
+        if let Some((hasher, expected)) = self.whole.as_deref_mut() {
             hasher.update(out);
             if !more && hasher.finalize().to_hex().as_str() != expected {
                 return Err(damaged("its hash is another than it was"));

@@ -6,6 +6,7 @@ use crate::context::{
     BreakerConfig, CompressionSettings, InheritanceSettings, OutputsSettings, Policy, PruneSettings,
     ServerPolicy, WindowSettings,
 };
+use crate::mask::{CustomRule, Rule};
 use crate::model::{Provider, TaskConfig};
 
 /// A file with another value than the default for every key.
@@ -98,6 +99,12 @@ outputs:
   pack_after: 2h
 tokens:
   counter: cl100k
+masking:
+  enabled: false
+  rules: {aws_access_key: off}
+  custom: {acme_key: "acme-[0-9]{8}"}
+  allow: [example]
+  personal: true
 log:
   format: json
   level: warn,contextstore=debug
@@ -191,6 +198,17 @@ fn otherwise() -> Config {
             keepalive_timeout: Duration::from_secs(11),
         },
         outputs: Outputs { pack_after: Duration::from_secs(7200) },
+        masking: Masking {
+            enabled: false,
+            rules: vec![(Rule::AwsAccessKey, false)],
+            custom: vec![CustomRule {
+                name: "acme_key".to_owned(),
+                pattern: "acme-[0-9]{8}".to_owned(),
+                label: "[ACME_KEY]".to_owned(),
+            }],
+            allow: vec!["example".to_owned()],
+            personal: true,
+        },
         models: vec![("gpt-4.1".to_owned(), 5000), ("own-model".to_owned(), 4096), ("x*".to_owned(), 6)],
         context: context(),
         scoring: Scoring {
@@ -370,7 +388,7 @@ fn every_key_of_the_environment_reaches_its_field() {
     let plain = |Setting { value, .. }: &Setting| {
         let text = |json: &serde_json::Value| json.as_str().map_or_else(|| json.to_string(), str::to_owned);
         let list = value.json.as_array().map(|items| items.iter().map(text).collect::<Vec<_>>().join(", "));
-        let pair = |(name, value): (&String, &serde_json::Value)| format!("{name}={value}");
+        let pair = |(name, value): (&String, &serde_json::Value)| format!("{name}={}", text(value));
         let map = value.json.as_object().map(|map| map.iter().map(pair).collect::<Vec<_>>().join(","));
         list.or(map).unwrap_or_else(|| text(&value.json))
     };
