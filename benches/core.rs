@@ -1,5 +1,5 @@
 //! Appends beside what they cannot beat and what they compete with: bare `fdatasync`, SQLite in WAL mode with full
-//! syncs, a task of a million messages beside an empty one, and what counting tokens takes of an append.
+//! syncs, a task of a million messages beside an empty one, and what counting tokens and masking take of an append.
 //!
 //! Everything is measured in every round, in turns, and compared within the round: the machine may be busy, but it
 //! is as busy for all. `ROUNDS=n` sets how many. The table goes to the screen and to `target/bench/core.md`.
@@ -22,6 +22,7 @@ use std::sync::{Barrier, Mutex};
 use std::time::{Duration, Instant};
 
 use contextstore::context::count_tokens;
+use contextstore::mask::{Found, Masker};
 use contextstore::model::{
     Durability, Holder, InstanceId, NewMessage, Role, StoreError, TaskConfig, TaskId, TaskKey, TokenCounter,
 };
@@ -53,7 +54,9 @@ fn main() {
     );
     appends(place.path(), rounds, &mut report);
     counting(place.path(), rounds, &mut report);
+    masking(place.path(), rounds, &mut report);
     growth(place.path(), rounds, &mut report);
+    scanning(rounds, &mut report);
     println!("{report}");
     fs::write(out.join("core.md"), report).unwrap();
 }
@@ -244,6 +247,69 @@ fn counting(place: &Path, rounds: usize, report: &mut String) {
         let what =
             format!("counting by `{}`, {:.2} µs ÷ p50 of an append", counter.as_str(), quartiles(taken).1);
         row(report, &what, shares, true, if counter == TokenCounter::Fitted { "≤ 0.1" } else { "" });
+    }
+}
+
+/// What masking takes of a durable append of text without secrets.
+fn masking(place: &Path, rounds: usize, report: &mut String) {
+    const TIMES: u32 = 500;
+    let (store, _) = Store::open(&place.join("masking"), options()).unwrap();
+    let task = start(&store, Durability::Group);
+    let masker = Masker::standard();
+    let text = &ENGLISH[..ENGLISH.floor_char_boundary(CONTENT)];
+    let append = append_of(text);
+    let (mut shares, mut taken) = (Vec::new(), Vec::new());
+    for _ in 0..rounds {
+        let rate = measure(1, |_| drop(store.append(task, &append).unwrap()));
+        let began = Instant::now();
+        for _ in 0..TIMES {
+            black_box(masker.text(black_box(text), &mut Found::default()));
+        }
+        let mask = began.elapsed() / TIMES;
+        shares.push(mask.as_secs_f64() / rate.median.as_secs_f64());
+        taken.push(mask.as_secs_f64() * 1e6);
+    }
+    let what = format!("masking 1 KiB, {:.2} µs ÷ p50 of an append", quartiles(taken).1);
+    row(report, &what, shares, true, "≤ 0.1");
+}
+
+const ENGLISH: &str = include_str!("../ARCHITECTURE.md");
+
+/// How fast text without secrets is looked through on one core, whole and in pieces.
+fn scanning(rounds: usize, report: &mut String) {
+    const BYTES: usize = 4 << 20;
+    const PIECE: usize = 64 << 10;
+    let json = r#"{"name":"left-pad","version":"1.3.0","resolved":"https://registry.npmjs.org/left-pad/-/left-pad-1.3.0.tgz","integrity":"sha512-XI5MPzVNApjAyhQzphX8BkmKsKUxD4LdyK24iZeQGinBN9yTQT3bFlCBy/aVx2HrNcqQGsdot8ghrjyrvMCoEA==","engines":{"node":">=0.10.0"},"deprecated":"use String.prototype.padStart()"},"#;
+    let japanese = "エージェントの文脈はすべてディスクに置かれ、要約されても元の記録は失われません。タスクを再開すると、最後のメッセージから続きます。";
+    let masker = Masker::standard();
+    report.push_str("\n| masking text without secrets, one core | MB/s, median (quartiles) | in pieces of 64 KiB | target |\n|---|---|---|---|\n");
+    let texts = [
+        ("English", ENGLISH),
+        ("code", include_str!("../server/src/store/task/append.rs")),
+        ("Japanese", japanese),
+        ("JSON", json),
+    ];
+    for (name, part) in texts {
+        let text = part.repeat(BYTES / part.len() + 1);
+        let (mut whole, mut pieces) = (Vec::new(), Vec::new());
+        for _ in 0..rounds {
+            let rate = |began: Instant| text.len() as f64 / 1e6 / began.elapsed().as_secs_f64();
+            let began = Instant::now();
+            let mut found = Found::default();
+            black_box(masker.text(black_box(&text), &mut found));
+            whole.push(rate(began));
+            assert!(found.is_empty(), "{name}: {found:?}");
+            let (mut stream, mut out, began) =
+                (masker.stream(), Vec::with_capacity(2 * PIECE), Instant::now());
+            for piece in text.as_bytes().chunks(PIECE) {
+                out.clear();
+                stream.push(black_box(piece), &mut out);
+            }
+            stream.finish(&mut out);
+            pieces.push(rate(began));
+        }
+        let ((low, middle, high), pieces) = (quartiles(whole), quartiles(pieces).1);
+        let _ = writeln!(report, "| {name} | {middle:.0} ({low:.0}–{high:.0}) | {pieces:.0} | ≥ 200 |");
     }
 }
 

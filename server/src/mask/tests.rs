@@ -258,3 +258,61 @@ fn patterns_are_checked() {
     assert!(check_pattern(&"a".repeat(2000)).is_err());
     assert_eq!(check_pattern("ACME-[0-9]{6}"), Ok(()));
 }
+
+fn masked_json(json: &str, fields: Fields) -> Option<String> {
+    masker().json(json, fields, &mut Found::default())
+}
+
+#[test]
+fn json_is_read_as_it_reads() {
+    let token = format!("ghp_{}", random(36));
+    let hidden = format!("\\u0067hp\\u005f{}", random(36));
+    for (json, expected) in [
+        (format!(r#""{token}""#), r#""[GITHUB_TOKEN]""#),
+        (format!(r#"{{"a":1.0e5,"b":["x\/","{token}"]}}"#), r#"{"a":1.0e5,"b":["x\/","[GITHUB_TOKEN]"]}"#),
+        (format!(r#"["caf\u00e9","{hidden}"]"#), r#"["caf\u00e9","[GITHUB_TOKEN]"]"#),
+        (
+            r#"{"password":"hunter2","pass":"hunter2"}"#.to_owned(),
+            r#"{"password":"[PASSWORD]","pass":"hunter2"}"#,
+        ),
+        (
+            r#"{"Authorization":"Bearer abcdefgh12345678"}"#.to_owned(),
+            r#"{"Authorization":"Bearer [AUTHORIZATION]"}"#,
+        ),
+        // Text that is JSON stays JSON, with what it hides.
+        (
+            format!(r#"{{"arguments":"{{\"c\": \"\\u0067hp_{}\"}}"}}"#, random(36)),
+            r#"{"arguments":"{\"c\":\"[GITHUB_TOKEN]\"}"}"#,
+        ),
+        // Keys are texts, too, and stay different.
+        (
+            format!(r#"{{"{token}":1,"{hidden}2":2,"[GITHUB_TOKEN]":3}}"#),
+            r#"{"[GITHUB_TOKEN]_":1,"[GITHUB_TOKEN]__":2,"[GITHUB_TOKEN]":3}"#,
+        ),
+    ] {
+        assert_eq!(masked_json(&json, Fields::Any).as_deref(), Some(expected), "{json}");
+        assert_eq!(masked_json(expected, Fields::Any), None, "{expected}");
+    }
+    for clean in [r#"{"a":"caf\u00e9 https:\/\/x\/ task-force"}"#, r#""password: \"string\"""#, "null", "[]"]
+    {
+        assert_eq!(masked_json(clean, Fields::Any), None, "{clean}");
+    }
+}
+
+#[test]
+fn what_is_opaque_in_a_message_stays() {
+    let token = format!("ghp_{}", random(36));
+    for key in ["id", "call_id", "signature", "encrypted_content", "data", "name"] {
+        let json = format!(r#"[{{"type":"x","{key}":"{token}"}}]"#);
+        assert_eq!(masked_json(&json, Fields::Message), None, "{json}");
+        assert!(masked_json(&json, Fields::Any).is_some(), "{json}");
+    }
+    // What a tool is called with is not a message's.
+    let input = format!(r#"[{{"type":"tool_use","id":"{token}","input":{{"id":"{token}"}}}}]"#);
+    let expected = format!(r#"[{{"type":"tool_use","id":"{token}","input":{{"id":"[GITHUB_TOKEN]"}}}}]"#);
+    assert_eq!(masked_json(&input, Fields::Message), Some(expected));
+    let image = format!(r#"{{"url":"data:image/png;base64,{token}"}}"#);
+    assert_eq!(masked_json(&image, Fields::Any), None);
+    let base64 = format!(r#"{{"x":"{}/AKIAIOSFODNN7ABCDEFG=="}}"#, random(600));
+    assert_eq!(masked_json(&base64, Fields::Any), None);
+}
