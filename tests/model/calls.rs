@@ -195,13 +195,13 @@ impl Op {
                     duration_ms: Some(3),
                     message_seq: None,
                 };
-                let (number, again) = store.record_tool_call(id, &call, &caller)?;
-                Ok(vec![number, u64::from(again)])
+                let told = store.record_tool_call(id, &call, &caller)?;
+                Ok(vec![told.number, u64::from(told.duplicate)])
             }
             Call::Plan { kind, content } => {
                 let plan = Plan { plan_type: kind.clone(), plan_content: Json::parse(content).unwrap() };
-                let (number, again) = store.append_plan(id, &plan, &caller)?;
-                Ok(vec![number, u64::from(again)])
+                let told = store.append_plan(id, &plan, &caller)?;
+                Ok(vec![told.number, u64::from(told.duplicate)])
             }
             Call::Rewrite { rewrite, summaries } => {
                 let new = NewRewrite {

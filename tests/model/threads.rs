@@ -99,8 +99,8 @@ impl Crowd {
                     duration_ms: None,
                     message_seq: None,
                 };
-                let (number, _) = self.store.record_tool_call(task.id, &tool, &caller)?;
-                self.tell(task.id, "tools", number, words);
+                let told = self.store.record_tool_call(task.id, &tool, &caller)?;
+                self.tell(task.id, "tools", told.number, words);
             }
             1 => {
                 let usage = Event::Statistics { llm_calls: 1, tool_calls: 0, tokens: 0, compressions: 0 };

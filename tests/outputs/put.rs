@@ -197,7 +197,7 @@ async fn a_put_needs_a_task_a_lease_and_fields_that_are_right() {
         ("tail_bytes", pb::PutToolOutputHeader { tail_bytes: Some(1 << 40), ..header(&work) }),
     ] {
         let why = refused(put(&mut outputs, bad, b"").await);
-        assert_eq!((why.reason, why.fields), (ErrorReason::InvalidField, vec![field.to_owned()]));
+        assert_eq!((why.reason, why.fields), (ErrorReason::InvalidField, vec![format!("header.{field}")]));
     }
     for id in ["", "out-1", "../../token", "out-0123456789ABCDEF0123456789abcdef"] {
         let why = refused(read(&mut outputs, reading(&work, id)).await);

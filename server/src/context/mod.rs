@@ -20,7 +20,7 @@ pub use breaker::{BreakerConfig, Breakers, Leave};
 pub use exact::is_ready;
 pub use inherit::{Inheritance, LEAST_INHERITED_TOKENS, Legacy};
 pub use outputs::OutputPolicy;
-pub use policy::{Policy, Scoring, ServerPolicy};
+pub use policy::{Asked, Policy, Scoring, ServerPolicy};
 pub use pressure::{LimitSource, Pressure, Stage, Strategy};
 pub use settings::{
     CompressionSettings, InheritanceSettings, OutputsSettings, PruneSettings, Settings, WindowSettings,

@@ -15,6 +15,7 @@ mod intake;
 mod metered;
 mod methods;
 mod outputs;
+mod outputs_trim;
 mod paced;
 mod peer;
 mod put;

@@ -121,7 +121,7 @@ pub(super) async fn read(serving: &Serving, asked: &pb::ReadToolOutputRequest) -
         .with(|store| {
             let Output { content, meta, .. } = store.output(id, output)?;
             let reader = if asked.raw {
-                Raw::new(content, &meta, skip, limit).map(Reader::Raw)
+                Raw::new(content, &meta, skip, limit).map(|raw| Reader::Raw(Box::new(raw)))
             } else {
                 Lines::new(content, &meta, skip, limit, most).map(Reader::Lines)
             };
@@ -136,12 +136,7 @@ pub(super) async fn collect(
     asked: &pb::CollectGarbageRequest,
 ) -> Result<pb::CollectGarbageResponse, Status> {
     let task = convert::some_id("task_uuid", &asked.task_uuid)?;
-    let min_age = match &asked.min_age {
-        None => MIN_AGE,
-        Some(age) => {
-            Duration::try_from(*age).map_err(|_| InvalidField::new("min_age", "is less than nothing"))?
-        }
-    };
+    let min_age = asked.min_age.as_ref().map_or(Ok(MIN_AGE), |age| convert::time_span("min_age", age))?;
     let dry_run = asked.dry_run;
     let garbage = serving.with(|store| store.collect_garbage(task, min_age, dry_run)).await?;
     let found = garbage.collected;
@@ -161,7 +156,7 @@ pub(super) async fn collect(
 #[derive(Debug)]
 enum Reader {
     Lines(Lines),
-    Raw(Raw),
+    Raw(Box<Raw>),
 }
 
 /// An output, chunk by chunk.

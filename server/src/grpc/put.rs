@@ -29,6 +29,9 @@ const MAX_LINE: u32 = 1 << 20;
 /// How much text may grow when it is written as JSON, with room for the rest of the message.
 const ESCAPED: usize = 8;
 
+/// What a record has beside what the call says: its ref, and the id of the call.
+const AROUND_RECORD: usize = 256;
+
 /// A put whose file goes where nobody waits for it, if the call ends before it does.
 struct Begun(Option<Put>);
 
@@ -52,7 +55,10 @@ pub(super) async fn put(
         Some(Part::Data(_)) => return Err(out_of_order("there are data before the header")),
         None => return Err(out_of_order("there is no header")),
     };
-    let (id, new, content) = parse(serving, header).await?;
+    let within = |invalid: InvalidField| invalid.within("header");
+    let id = TaskId::parse(&header.task_uuid).map_err(within)?;
+    let policy = serving.with(|store| store.policy(id)).await?;
+    let (new, content) = parse(serving, header, &policy.outputs).map_err(within)?;
     let put = serving.with(|store| store.begin_put(id, new)).await?;
     let mut begun = Begun(Some(put));
     let whole = content.is_some();
@@ -85,9 +91,7 @@ pub(super) async fn put(
         return Err(Refusal::Internal("a put without a beginning".to_owned()).into());
     };
     let done = serving.with(|_| put.finish()).await?;
-    if done.shedding_due {
-        serving.shed(id);
-    }
+    serving.tidy(id, done.due);
     if let Some(pressure) = &done.pressure {
         serving.keep_small(id, pressure);
     }
@@ -122,24 +126,28 @@ fn count(done: &PutDone) {
     }
 }
 
-async fn parse(
+/// What a header asks for; how much is shown is for the task to say where the call does not.
+fn parse(
     serving: &Serving,
     header: pb::PutToolOutputHeader,
-) -> Result<(TaskId, NewOutput, Option<bytes::Bytes>), Status> {
-    let id = TaskId::parse(&header.task_uuid)?;
+    policy: &OutputPolicy,
+) -> Parsed<(NewOutput, Option<bytes::Bytes>)> {
     let caller = convert::caller(&header.request_id, header.lease_generation)?;
     check_name("tool_name", &header.tool_name)?;
     check_name("tool_call_id", &header.tool_call_id)?;
     check_media_type(&header.media_type)?;
     if (header.append || header.record.is_some()) && header.tool_name.is_empty() {
-        return Err(InvalidField::new("tool_name", "is missing, beside append or record").into());
+        return Err(InvalidField::new("tool_name", "is missing, beside append or record"));
     }
     if header.append && header.tool_call_id.is_empty() {
-        return Err(InvalidField::new("tool_call_id", "is missing, beside append").into());
+        return Err(InvalidField::new("tool_call_id", "is missing, beside append"));
     }
-    let record = header.record.as_ref().map(|record| record_of(&header, record)).transpose()?;
-    let policy = serving.with(|store| store.policy(id)).await?;
-    let limits = limits(serving, &policy.outputs, &header)?;
+    let record = header
+        .record
+        .as_ref()
+        .map(|record| record_of(&header, record, serving.limits.message_bytes))
+        .transpose()?;
+    let limits = limits(serving, policy, &header)?;
     let part = |word| caller.request_id.as_ref().map(|id| convert::part_of(id, word));
     let new = NewOutput {
         record_id: part("record"),
@@ -152,10 +160,11 @@ async fn parse(
         record,
         limits,
     };
-    Ok((id, new, header.content))
+    Ok((new, header.content))
 }
 
-fn record_of(header: &pb::PutToolOutputHeader, record: &pb::OutputRecord) -> Parsed<ToolCall> {
+/// The tool call that is to be recorded. What is too large for its log is refused before anything is written.
+fn record_of(header: &pb::PutToolOutputHeader, record: &pb::OutputRecord, most: usize) -> Parsed<ToolCall> {
     let call = convert::tool_call(pb::RecordToolCallRequest {
         tool_name: header.tool_name.clone(),
         arguments_json: record.arguments_json.clone(),
@@ -164,8 +173,16 @@ fn record_of(header: &pb::PutToolOutputHeader, record: &pb::OutputRecord) -> Par
         duration_ms: record.duration_ms,
         ..pb::RecordToolCallRequest::default()
     });
-    let call = call.and_then(|call| call.validate().map(|()| call));
-    call.map_err(|invalid| if invalid.field == "tool_name" { invalid } else { invalid.within("record") })
+    let checked = call.and_then(|call| {
+        call.validate()?;
+        let size = call.body().map_or(usize::MAX, |body| body.len().saturating_add(AROUND_RECORD));
+        if size > most {
+            let problem = format!("makes a record of {size} bytes; at most {most} are allowed");
+            return Err(InvalidField::new(call.largest_field(), problem));
+        }
+        Ok(call)
+    });
+    checked.map_err(|invalid| if invalid.field == "tool_name" { invalid } else { invalid.within("record") })
 }
 
 fn check_name(field: &'static str, text: &str) -> Parsed<()> {

@@ -64,6 +64,8 @@ const LLM_TOKENS: &str = "contextstore_llm_tokens_total";
 const SUMMARIES: &str = "context_summaries_total";
 const COMPRESSION_DURATION: &str = "context_compression_duration_seconds";
 const COMPRESSION_FAILURES: &str = "context_compression_failures_total";
+const TRIMS: &str = "context_trims_total";
+const TRIMMED_OUTPUTS: &str = "context_trimmed_outputs_total";
 const BREAKERS: &str = "contextstore_breaker_open";
 const OUTPUTS_PUT: &str = "contextstore_outputs_put_total";
 const OUTPUT_BYTES: &str = "contextstore_output_bytes_put_total";
@@ -158,6 +160,8 @@ pub const METRICS: &[Metric] = &[
         &["reason"],
         "Compressions that failed (store), and those in which the built-in summariser had to step in (summarizer)",
     ),
+    metric(TRIMS, MetricKind::Counter, &[], "Rewrites that trimmed outputs of tools in a view"),
+    metric(TRIMMED_OUTPUTS, MetricKind::Counter, &[], "Outputs of tools that became notes in a view"),
     metric(
         BREAKERS,
         MetricKind::Gauge,
@@ -338,6 +342,12 @@ pub fn summary_made(task_source: &str) {
 /// A compression failed, wholly or in part.
 pub fn compression_failed(reason: &'static str) {
     counter!(COMPRESSION_FAILURES, "reason" => reason).increment(1);
+}
+
+/// Outputs of tools became notes, by one rewrite.
+pub fn outputs_trimmed(outputs: u64) {
+    counter!(TRIMS).increment(1);
+    counter!(TRIMMED_OUTPUTS).increment(outputs);
 }
 
 /// Whether a model is not asked for summaries.

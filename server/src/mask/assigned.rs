@@ -134,7 +134,12 @@ impl Expected {
             }
             Self::Random => {
                 let end = window.run(value.start, Class::Any);
-                is_drawn(&window.bytes[value.start..end]).then(|| window.hit(value.start, end, Class::Any))
+                // The full stop of a sentence is not the value's.
+                let bytes = &window.bytes[value.start..end];
+                let bytes = bytes.strip_suffix(b".").unwrap_or(bytes);
+                let hit = window.hit(value.start, end, Class::Any);
+                let end = if hit.tail.is_none() { value.start + bytes.len() } else { end };
+                is_drawn(bytes).then_some(Hit { end, ..hit })
             }
             Self::Credentials => credentials(window, value.start),
         }

@@ -113,6 +113,8 @@ fn azure_client_secret(window: &Window<'_>) -> Option<Hit> {
     let start = window.at.checked_sub(BEFORE)?;
     let before = &window.bytes[start..window.at];
     let behind = window.rest().iter().take_while(|byte| has(byte)).count();
+    // The full stop of a sentence is not the secret's.
+    let behind = behind - usize::from(behind > 31 && window.rest()[behind - 1] == b'.');
     let fits = before.iter().all(has) && before[BEFORE - 1].is_ascii_digit() && (31..=34).contains(&behind);
     if !fits || !looks_random(&window.rest()[..behind], Class::Any) || !window.begins_word(start) {
         return None;

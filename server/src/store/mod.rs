@@ -51,9 +51,9 @@ pub use open::Ground;
 pub use outputs::{NewOutput, Put, PutDone};
 pub use recover::Recovered;
 pub use task::{
-    Append, AppendOutcome, Caller, Collected, Compressed, ContextUsage, CurrentReader, FilePart, LineReader,
-    LogEnds, NewRewrite, NewView, Outline, Output, Part, Pending, RawLines, Recorded, RequestFile,
-    Subscription, TaskHandle, TaskInfo, ViewLines, ViewSnapshot,
+    Append, AppendOutcome, Caller, Collected, Compressed, ContextUsage, CurrentReader, Due, FilePart,
+    LineReader, LogEnds, NewRewrite, NewView, Outline, Output, Part, Pending, RawLines, Recorded,
+    RequestFile, Subscription, TaskHandle, TaskInfo, TrimOutcome, ViewLines, ViewSnapshot,
 };
 
 use env::Env;
@@ -301,6 +301,21 @@ impl Store {
     /// rewrite, if there was one.
     pub fn shed_media(&self, id: TaskId, rendered: Option<u64>) -> Result<Option<u64>, StoreError> {
         self.task(id)?.shed_media(rendered)
+    }
+
+    /// Trims the oldest outputs of tools in a view, if they have passed their budget and it is worth a rewrite.
+    pub fn trim_if_due(&self, id: TaskId) -> Result<Option<TrimOutcome>, StoreError> {
+        self.task(id)?.trim_if_due()
+    }
+
+    /// Trims the oldest outputs of tools in a view until the rest has at most so many tokens; none: the task's own budget.
+    pub fn trim_outputs(
+        &self,
+        id: TaskId,
+        budget_tokens: Option<u64>,
+        caller: &Caller,
+    ) -> Result<TrimOutcome, StoreError> {
+        self.task(id)?.trim_outputs(budget_tokens, caller)
     }
 
     /// Takes back the newest compaction in force; answers the new ordinal.

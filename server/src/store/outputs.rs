@@ -3,7 +3,7 @@
 use std::fmt;
 use std::sync::Arc;
 
-use super::task::{Append, Caller, Output, PutFiles, Recorded, Task};
+use super::task::{Append, Caller, Due, Output, PutFiles, Recorded, Task};
 use super::{Store, StoreError, masking, task};
 use crate::context::{Pressure, count_text};
 use crate::mask::{Found, MaskStream};
@@ -61,8 +61,8 @@ pub struct PutDone {
     pub duplicate: bool,
     /// How full the context is with the message.
     pub pressure: Option<Pressure>,
-    /// Whether images and files of the view should become notes.
-    pub shedding_due: bool,
+    /// What is worth a try now.
+    pub due: Due,
     /// `task_source` of the task's key.
     pub source: Option<Arc<str>>,
     /// What was masked in the output, and in the record.
@@ -247,7 +247,7 @@ impl Put {
             tokens,
             duplicate: recorded.duplicate,
             pressure: None,
-            shedding_due: false,
+            due: Due::default(),
             source: None,
             masked,
         };
@@ -278,7 +278,7 @@ impl Put {
         };
         let append = Append { message, caller: self.new.caller(self.new.message_id.as_ref()) };
         let pending = task.append(&task.prepare(&append)?)?;
-        done.shedding_due = pending.shedding_due;
+        done.due = pending.due;
         let outcome = pending.wait()?;
         (done.seq, done.tokens, done.source) = (outcome.seq, outcome.tokens, Some(outcome.source));
         done.duplicate &= outcome.duplicate;

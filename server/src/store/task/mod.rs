@@ -27,13 +27,14 @@ mod row;
 mod shown;
 mod snapshot;
 mod ticket;
+mod trim;
 mod view;
 
 use std::collections::VecDeque;
 use std::io;
 use std::sync::{Arc, Mutex, MutexGuard};
 
-use crate::context::{Policy, Pressure};
+use crate::context::{Asked, Policy, Pressure};
 use crate::infra::fs::StorePath;
 use crate::log::{Digest, Index, LogState, LogWriter, Signal, Source};
 use crate::model::{Durability, Event, Metadata, RequestId, StoreError, TaskConfig, TaskId};
@@ -46,6 +47,7 @@ use compress::Tried;
 use counting::{Chosen, Sent};
 use records::Records;
 use shown::Mark;
+use trim::Outputs;
 use view::View;
 
 pub use append::{Append, AppendOutcome};
@@ -68,7 +70,8 @@ pub use rewrite::NewRewrite;
 pub use row::TaskInfo;
 pub(crate) use row::build_row;
 pub use snapshot::{ViewLines, ViewSnapshot};
-pub use ticket::{Pending, TaskHandle};
+pub use ticket::{Due, Pending, TaskHandle};
+pub use trim::TrimOutcome;
 pub(crate) use view::{crc_of, remove_views};
 
 /// Who makes a change, and which of their calls it is.
@@ -118,6 +121,10 @@ struct Inner {
     rewriting: bool,
     /// Bytes of the view when its media were last looked through.
     shed_at: u64,
+    /// What the last look at its outputs has found.
+    outputs: Outputs,
+    /// Who was asked last. It is not kept: a task that is opened again knows it with the next request.
+    asked: Asked,
     /// What the last try to compress has found.
     tried: Tried,
     /// What is known of the tools that are sent beside the view.

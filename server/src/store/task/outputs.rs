@@ -222,10 +222,11 @@ impl Task {
 
     /// A sync that failed is told as one of a log is.
     pub(crate) fn not_synced(&self, error: io::Error) -> StoreError {
-        match StoreError::io("syncing an output", error) {
-            StoreError::Io { source, .. } => StoreError::WriteFailed { id: self.id, source },
-            full => full,
+        let told = StoreError::io("syncing an output", error);
+        if let StoreError::Io { source, .. } = told {
+            return StoreError::WriteFailed { id: self.id, source };
         }
+        told
     }
 
     /// An output in a directory, and what is known of it, if that can be read.

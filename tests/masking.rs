@@ -1,0 +1,53 @@
+//! No secret reaches the disk, whatever way it came, and nothing else is changed: a generated corpus through the rules, through
+//! streams, and through every door of a real server.
+
+#![allow(
+    clippy::disallowed_methods,
+    clippy::unwrap_used,
+    clippy::wildcard_enum_match_arm,
+    reason = "tests look at the disk as it is, and match what matters to them"
+)]
+
+#[path = "masking/command.rs"]
+mod command;
+#[path = "masking/corpus.rs"]
+mod corpus;
+#[path = "support/fake_llm.rs"]
+mod fake_llm;
+#[path = "masking/patterns.rs"]
+mod patterns;
+#[path = "masking/places.rs"]
+mod places;
+#[path = "masking/rules.rs"]
+mod rules;
+#[path = "support/server.rs"]
+mod server;
+#[path = "support/wire.rs"]
+mod wire;
+
+use std::collections::HashSet;
+
+/// As many characters of a secret are nowhere to be found.
+const LEAST: usize = 8;
+
+/// Looks for pieces of secrets in bytes.
+pub(crate) struct Hound {
+    pieces: HashSet<[u8; LEAST]>,
+}
+
+fn pieces(bytes: &[u8]) -> impl Iterator<Item = [u8; LEAST]> {
+    bytes.windows(LEAST).filter_map(|window| window.try_into().ok())
+}
+
+impl Hound {
+    pub(crate) fn new<'a>(secrets: impl IntoIterator<Item = &'a str>) -> Self {
+        let lines = secrets.into_iter().flat_map(str::lines);
+        Self { pieces: lines.flat_map(|line| pieces(line.as_bytes())).collect() }
+    }
+
+    /// The first piece that is there.
+    pub(crate) fn finds(&self, bytes: &[u8]) -> Option<String> {
+        let found = pieces(bytes).find(|piece| self.pieces.contains(piece))?;
+        Some(String::from_utf8_lossy(&found).into_owned())
+    }
+}
