@@ -62,12 +62,14 @@ pub(super) fn take(pool: &mut Pool, text: &str, voice: Voice, goal: bool) -> boo
                         let asked = asked
                             .lines()
                             .rfind(|line| is_question(line))
-                            .or(asked.lines().next())
+                            // What is put right is not told again.
+                            .or(asked.lines().next().filter(|line| !statement.sets(&Statement::of(line))))
                             .unwrap_or_default();
                         let asked = clean(asked, LONGEST_QUESTION, 0);
                         whole.cues = whole.cues | Cues::CHANGE;
                         whole.answers = true;
-                        told = Some(format!("{} [re: {asked}]", clean(sentence, LONGEST_OF_USER, 0)));
+                        let answer = clean(sentence, LONGEST_OF_USER, 0);
+                        told = (!asked.is_empty()).then(|| format!("{answer} [re: {asked}]"));
                         pool.change(&whole, true);
                         statement.cues = statement.cues | Cues::CHANGE;
                     }
@@ -244,7 +246,8 @@ fn of_user(text: &str, statement: &Statement) -> Option<(Section, u32)> {
         weight /= 2;
     }
     if is_question(text) && !cues.any(Cues::RULE) {
-        weight = weight * 3 / 5;
+        // What is asked is answered, and matters less then; most of all if it names nothing.
+        weight = weight * if named { 3 } else { 2 } / 5;
     }
     let section = if cues.any(Cues::RULE) {
         Section::Constraints

@@ -123,7 +123,7 @@ impl Statement {
     }
 
     /// Whether a setting has another value now.
-    fn sets(&self, old: &Self) -> bool {
+    pub(super) fn sets(&self, old: &Self) -> bool {
         let set = |(name, value): &(u32, u32)| {
             old.settings.iter().any(|(other, before)| other == name && before != value)
         };

@@ -34,7 +34,7 @@ impl Pool {
         if !self.has_changed
             && whole.cues.any(Cues::TURN | Cues::VOID | Cues::FORMER | Cues::CHANGED | Cues::HINT)
         {
-            self.take_back(text, &whole, by_user);
+            self.take_back(&whole, by_user);
         }
         let mut context: Vec<u32> = whole.words.iter().chain(&whole.proper).copied().collect();
         context.sort_unstable();
@@ -43,7 +43,7 @@ impl Pool {
     }
 
     /// Drops what a message most likely takes back: people change what they have said themselves.
-    fn take_back(&mut self, text: &str, whole: &Statement, by_user: bool) {
+    fn take_back(&mut self, whole: &Statement, by_user: bool) {
         let mut best: Option<(u32, u64, Section, u64)> = None;
         for section in Section::SAID {
             for (id, item) in self.items_before(section) {
@@ -60,7 +60,7 @@ impl Pool {
                 }
             }
         }
-        if let Some((_fit, _, section, id)) = best {
+        if let Some((_, _, section, id)) = best {
             self.drop_untrue(&[(section, id)], whole, by_user);
         }
     }
@@ -100,5 +100,63 @@ impl Statement {
         let least = if self.cues.any(Cues::FORMER | Cues::SWAP) { NAMED } else { MEANT };
         let fit = own + around + value;
         (own + around > 0 && fit >= least).then_some(fit)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::{Extractor, Piece};
+    use crate::model::{Role, TokenCounter};
+
+    /// What is left of what a user says, message by message.
+    fn told(said: &[&str]) -> String {
+        let mut extractor = Extractor::new(2000, TokenCounter::Fitted);
+        for (seq, text) in (1..).zip(said) {
+            extractor.take(&Piece {
+                seq,
+                role: Role::User,
+                text,
+                calls: &[],
+                tool_name: None,
+                output_ref: None,
+            });
+        }
+        extractor.finish().text
+    }
+
+    #[test]
+    fn what_a_message_takes_back_is_gone() {
+        for (old, new, gone, stays) in [
+            (
+                "Next topic, the greenhouse sensors. They report over Zigbee.",
+                "I looked into the greenhouse sensors. LoRa it is, the former one is too weak in there.",
+                "Zigbee",
+                "LoRa",
+            ),
+            (
+                "What about the harvest figures? I noted 310 crates.",
+                "Correction from the barn. It is 275 crates, what I said before was a guess.",
+                "310",
+                "275",
+            ),
+            (
+                "温室の暖房は灯油ボイラーで考えています。",
+                "温室の暖房の件、見積もりが出ました。ヒートポンプにします。",
+                "灯油",
+                "ヒートポンプ",
+            ),
+            ("Run it with POOL_SIZE=12 for now.", "It crashed, so run it with POOL_SIZE=40.", "12", "40"),
+        ] {
+            let text = told(&["Help me plan the farm.", old, new]);
+            assert!(!text.contains(gone) && text.contains(stays), "{text}");
+        }
+    }
+
+    #[test]
+    fn what_is_only_added_takes_nothing_back() {
+        let (old, new) =
+            ("The greenhouse sensors report over Zigbee.", "The greenhouse doors stay shut at night.");
+        let text = told(&["Help me plan the farm.", old, "Great, keep going please.", new]);
+        assert!(text.contains("Zigbee") && text.contains("shut at night"), "{text}");
     }
 }

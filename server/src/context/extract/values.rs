@@ -94,3 +94,28 @@ pub(super) fn is_thousands(between: &str, token: &str) -> bool {
     let digits = token.bytes().take_while(u8::is_ascii_digit).count();
     between == "," && digits == 3
 }
+
+#[cfg(test)]
+mod tests {
+    use super::super::statement::Statement;
+    use super::*;
+
+    #[test]
+    fn values_are_known_in_words_too() {
+        assert_eq!((digits("Twelve"), digits("one"), digits("tent")), (Some("12"), None, None));
+        assert_eq!(
+            (weekday("Tuesday"), weekday("Tuesdays"), weekday("Tuesdayish")),
+            (Some(1), Some(1), None)
+        );
+        assert_eq!((weekday_in("来週水曜日"), weekday_in("水道")), (Some(2), None));
+        assert!(is_thousands(",", "200") && !is_thousands(", ", "200") && !is_thousands(",", "20"));
+    }
+
+    #[test]
+    fn a_number_with_a_comma_is_one_value() {
+        let whole = Statement::of("about 12,345 pallets");
+        assert_eq!((whole.values.len(), whole.numbers), (1, 1));
+        let set = Statement::of("with RETRY_MAX=7 it is fine");
+        assert_eq!(set.settings.len(), 1);
+    }
+}
