@@ -180,7 +180,7 @@ fix-go: | $(GO) ## Formats the Go code, and lists what it depends on
 test: setup check ## Runs every check, then every test; fails if they changed the work tree
 	$(PYTHON) tests/oracle/test_fold.py
 	$(CARGO) test --locked --workspace --all-features
-	$(MAKE) --no-print-directory test-python test-official test-typescript test-go test-packages test-tools
+	$(MAKE) --no-print-directory test-python test-official test-mcp test-typescript test-go test-packages test-tools
 	@[[ "$$($(WORKTREE))" == "$(WORKTREE_BEFORE)" ]] || \
 	  { echo "the checks or tests changed the work tree:"; git status --short; exit 1; } >&2
 
@@ -326,6 +326,19 @@ test-official: target/venv/official/installed ## The types of openai, anthropic 
 	$(call install_python,official)
 	cd $(OFFICIAL) && $(if $(SEED),SEED=$(SEED)) $(if $(HISTORIES),HISTORIES=$(HISTORIES)) \
 	  ../../../target/venv/official/bin/pytest --quiet -p no:cacheprovider
+
+# The official client of the Model Context Protocol, and the client.
+target/venv/mcp/installed: tests/mcp/requirements.txt
+	@rm -rf $(@D)
+	$(PYTHON) -m venv $(@D)
+	$(@D)/bin/pip install --quiet --disable-pip-version-check --requirement $<
+	@touch $@
+
+.PHONY: test-mcp
+test-mcp: target/venv/mcp/installed ## The official MCP client lists and calls the tools of `contextstore mcp`
+	$(CARGO) build --locked --workspace --all-features
+	$(call install_python,mcp)
+	cd tests/mcp && ../../target/venv/mcp/bin/pytest --quiet -p no:cacheprovider
 
 .PHONY: demo
 demo: NEEDED := cc:gcc python3:python3

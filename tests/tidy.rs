@@ -52,6 +52,7 @@ const KEPT: &[(&str, &[&str])] = &[
     ("axum", &["server/src/http/"]),
     ("bpe_openai", &["server/src/context/"]),
     ("reqwest", &["server/src/llm/", "server/src/hooks/"]),
+    ("rmcp", &["server/src/cli/mcp.rs", "server/src/cli/mcp/"]),
     ("rustls", &["server/src/llm/", "server/src/hooks/"]),
 ];
 

@@ -8,6 +8,8 @@
     reason = "tests look at the disk as it is, and match what matters to them"
 )]
 
+#[path = "trim/asked.rs"]
+mod asked;
 #[path = "trim/auto.rs"]
 mod auto;
 #[path = "trim/race.rs"]

@@ -8,6 +8,7 @@ mod fork;
 mod health;
 mod kept;
 mod mask;
+mod mcp;
 mod output;
 mod reader;
 mod serve;
@@ -15,6 +16,7 @@ mod show;
 mod target;
 mod tasks;
 mod text;
+mod trim;
 mod undo;
 
 use std::io::{self, Write};
@@ -60,6 +62,8 @@ enum Command {
     Undo(undo::Undo),
     /// Make another task out of the first messages of one
     Fork(fork::Fork),
+    /// Offer what is kept of a task to its model, as an MCP server on standard input and output
+    Mcp(mcp::Mcp),
 }
 
 impl Command {
@@ -98,6 +102,10 @@ impl Command {
                 telemetry::start_if_asked(masked)?;
                 fork.run(out)
             }
+            Self::Mcp(mcp) => {
+                telemetry::start_if_asked(masked)?;
+                mcp.run()
+            }
             Self::Mask(mask) => mask.run(out),
             // A filter that cannot be read is one of the things it tells.
             Self::Config(config) => config.run(out),
@@ -113,7 +121,8 @@ fn masked(line: &str) -> String {
 /// Runs what the arguments of this process ask for.
 pub fn run() -> ExitCode {
     let arguments = Arguments::parse();
-    let mut out = io::stdout().lock();
+    // Not locked: a command may hand it to somebody else.
+    let mut out = io::stdout();
     let done = arguments.command.run(&mut out);
     let flushed = out.flush();
     match done.and_then(|code| flushed.map(|()| code).map_err(Failure::from)) {

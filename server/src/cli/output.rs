@@ -14,6 +14,7 @@ use super::kept::{Kept, Listed};
 use super::reader::{Reader, runtime};
 use super::target::{Access, Target};
 use super::text::{bytes, safe};
+use super::trim::Trim;
 use crate::config::parse_duration;
 use crate::model::{InvalidField, TaskId};
 use crate::outputs::OutputId;
@@ -35,6 +36,8 @@ enum Action {
     Stat(Stat),
     /// List the outputs of a task
     Ls(Ls),
+    /// Make the oldest outputs in the view of a task that runs placeholders
+    Trim(Trim),
     /// Remove outputs that no log names
     Gc(Gc),
 }
@@ -169,6 +172,7 @@ impl Output {
                 kept.list(ls.id, &mut |listed| write_listed(&listed, ls.form, out))?;
                 Ok(ExitCode::SUCCESS)
             }),
+            Action::Trim(trim) => trim.run(out),
             Action::Gc(gc) => gc.run(out),
         }
     }

@@ -2,11 +2,11 @@
 
 use contextstore_proto::v1 as pb;
 use contextstore_proto::v1::tool_outputs_server::ToolOutputs;
-use tonic::{Request, Response, Status, Streaming};
+use tonic::{Request, Response, Streaming};
 
 use super::paced::Items;
 use super::service::{Answer, Service};
-use super::{grep, outputs, put};
+use super::{grep, outputs, outputs_trim, put};
 
 #[tonic::async_trait]
 impl ToolOutputs for Service {
@@ -51,9 +51,9 @@ impl ToolOutputs for Service {
 
     async fn trim_tool_outputs(
         &self,
-        _: Request<pb::TrimToolOutputsRequest>,
+        request: Request<pb::TrimToolOutputsRequest>,
     ) -> Answer<pb::TrimToolOutputsResponse> {
-        Err(Status::unimplemented("trimming is a change of its own"))
+        outputs_trim::trim(self, request.into_inner()).await
     }
 
     async fn collect_garbage(
