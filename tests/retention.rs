@@ -5,8 +5,8 @@
 
 #[path = "../benches/retention/first/mod.rs"]
 mod first;
-// #[path = "../benches/retention/fourth/mod.rs"]
-// mod fourth;
+#[path = "../benches/retention/fourth/mod.rs"]
+mod fourth;
 #[path = "../benches/retention/second/mod.rs"]
 mod second;
 #[allow(dead_code, reason = "the benchmark uses more of it")]
@@ -24,7 +24,7 @@ const GENERATORS: &[Generator] = &[
     ("first", first::sessions),
     ("second", second::sessions),
     ("third", third::sessions),
-    // ("fourth", fourth::sessions),
+    ("fourth", fourth::sessions),
 ];
 
 /// The number of a session, without what it says.

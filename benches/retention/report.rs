@@ -18,7 +18,7 @@ pub(crate) const GENERATORS: &[(&str, &str)] = &[
     ("first", TUNING),
     ("second", TUNING),
     ("third", TUNING),
-    // ("fourth", "the judge"),
+    ("fourth", "the judge"),
 ];
 
 /// A table for each generator.
