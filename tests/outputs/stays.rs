@@ -120,3 +120,44 @@ async fn refs_stay_whatever_becomes_of_the_view_and_the_task() {
     assert_eq!(reason(bytes_of(&mut outs, &work, &ids[0]).await), ErrorReason::TaskNotFound);
     all_there(&mut outs, &branch, &ids[..2]).await;
 }
+
+#[tokio::test(flavor = "multi_thread")]
+async fn doctor_finds_what_is_wrong_with_outputs_and_mends_what_can_be() {
+    let mut server = TestServer::start().await;
+    let (mut api, mut outs) = (api(&server).await, outputs(&server).await);
+    let work = start(&mut api).await;
+    let ids = [0, 1, 2].map(|n| format!("out-{}", &blake3::hash(text(n).as_bytes()).to_hex().as_str()[..32]));
+    for n in 0..3 {
+        assert_eq!(call(&mut api, &mut outs, &work, n).await, ids[n]);
+    }
+    server.terminate().await;
+    let data = server.data_dir();
+    let doctor = |more: &[&str]| {
+        TestServer::run(&[&["doctor", "--data-dir", data.to_str().unwrap()], more].concat(), &[])
+    };
+    let (_, said, _) = doctor(&[]);
+    assert!(!said.contains("outputs/"), "{said}");
+    // A lost index and what a crash has left are mended, a damaged output and a lost one are told.
+    let dir = server.running(&work.uuid).join("outputs");
+    std::fs::remove_file(dir.join(format!("{}.meta", ids[0]))).unwrap();
+    std::fs::write(dir.join("put-1"), b"left").unwrap();
+    let mut bytes = text(1).into_bytes();
+    bytes[100] ^= 1;
+    std::fs::write(dir.join(&ids[1]), &bytes).unwrap();
+    std::fs::remove_file(dir.join(&ids[2])).unwrap();
+    let (code, said, _) = doctor(&[]);
+    assert_ne!(code, 0);
+    for words in ["is missing, or is not what the output gives", "was left by a crash", "not what was put"] {
+        assert!(said.contains(words), "{words}: {said}");
+    }
+    assert!(said.contains("is named by a log, and is not there"), "{said}");
+    let (_, said, _) = doctor(&["--repair"]);
+    assert!(dir.join(format!("{}.meta", ids[0])).exists() && !dir.join("put-1").exists(), "{said}");
+    let (code, said, _) = doctor(&[]);
+    assert_ne!(code, 0);
+    assert!(!said.contains("is missing, or is not") && said.contains("not what was put"), "{said}");
+    server.restart().await;
+    let mut outs = outputs(&server).await;
+    assert_eq!(bytes_of(&mut outs, &work, &ids[0]).await.unwrap(), text(0).as_bytes());
+    assert_eq!(reason(bytes_of(&mut outs, &work, &ids[1]).await), ErrorReason::OutputDamaged);
+}
