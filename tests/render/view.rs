@@ -40,6 +40,7 @@ impl View {
             tool_call_id: tool_call_id.as_deref(),
             name: name.as_deref(),
             extra: extra.as_deref(),
+            trimmed: false,
         };
         self.state.push(&shown, &mut self.lines, &mut self.extra);
     }

@@ -299,5 +299,6 @@ pub(super) const OTHER_VARIABLES: &[(&str, &str)] = &[
     ("CONTEXTSTORE_ADDRESS", "Clients and commands: where the server is"),
     ("CONTEXTSTORE_TOKEN", "Clients and commands: the token for TCP"),
     ("CONTEXTSTORE_TOKEN_FILE", "Clients and commands: the file that holds the token"),
+    ("CONTEXTSTORE_BINARY", "Clients: the server that `spawn` starts"),
     ("CONTEXTSTORE_BIN", "Tests of the clients: the server to run"),
 ];
