@@ -7,7 +7,11 @@ pub(super) fn minutes(ja: bool) -> Form {
     if ja {
         form("# 定例会議 議事録 (第$2回)\n出席: $p、$p、$p\n", JA, "\n次回: 未定 / 記録: $p")
     } else {
-        form("# Weekly notes, no. $2\nPresent: $p, $p, $p\n", EN, "\nNext meeting: to be announced. Notes by $p.")
+        form(
+            "# Weekly notes, no. $2\nPresent: $p, $p, $p\n",
+            EN,
+            "\nNext meeting: to be announced. Notes by $p.",
+        )
     }
 }
 

@@ -33,11 +33,13 @@ pub(super) struct Call {
 }
 
 const VERBS: [&str; 14] = [
-    "load", "build", "merge", "resolve", "check", "apply", "collect", "render", "parse", "select", "update", "flush",
-    "attach", "split",
+    "load", "build", "merge", "resolve", "check", "apply", "collect", "render", "parse", "select", "update",
+    "flush", "attach", "split",
 ];
-const PEOPLE_EN: [&str; 8] = ["ajones", "mkowalski", "tbrandt", "s.osei", "lfern", "dvega", "rpatel", "nhansen"];
-const PEOPLE_JA: [&str; 8] = ["h-tanaka", "y.sato", "k-mori", "m.abe", "t-ueda", "r.kondo", "s-hara", "n.ogawa"];
+const PEOPLE_EN: [&str; 8] =
+    ["ajones", "mkowalski", "tbrandt", "s.osei", "lfern", "dvega", "rpatel", "nhansen"];
+const PEOPLE_JA: [&str; 8] =
+    ["h-tanaka", "y.sato", "k-mori", "m.abe", "t-ueda", "r.kondo", "s-hara", "n.ogawa"];
 
 /// Fills a template: `$n` and `$m` are the same two nouns all over it, `$N` and `$M` with a capital, `$v` its verb,
 /// `$o` and `$u` a new noun and verb each time, `$1` to `$6` a number of so many digits, `$h` hexadecimal digits,
@@ -97,7 +99,14 @@ fn capital(word: &str) -> String {
 }
 
 /// A call of the tool for this kind of output, about `size` long, with the planted text in it.
-pub(super) fn call(dice: &mut Dice, kit: &Kit<'_>, kind: &str, path: Option<&str>, planted: &str, size: usize) -> Call {
+pub(super) fn call(
+    dice: &mut Dice,
+    kit: &Kit<'_>,
+    kind: &str,
+    path: Option<&str>,
+    planted: &str,
+    size: usize,
+) -> Call {
     let path = path.map_or_else(|| fill("$d/$n_$m.$e", dice, kit), str::to_owned);
     let service = dice.pick(&kit.services);
     let (tool, arguments, form) = match kind {
@@ -130,8 +139,12 @@ pub(super) fn call(dice: &mut Dice, kit: &Kit<'_>, kind: &str, path: Option<&str
             dice, kit)}),
             forms::rows(),
         ),
-        "trace" => ("bash", json!({"command": fill("./run.sh $n --verbose", dice, kit)}), forms::trace(kit.lang)),
-        "diff" => ("bash", json!({"command": fill("git diff HEAD~$1 -- $d", dice, kit)}), forms::diff(kit.lang)),
+        "trace" => {
+            ("bash", json!({"command": fill("./run.sh $n --verbose", dice, kit)}), forms::trace(kit.lang))
+        }
+        "diff" => {
+            ("bash", json!({"command": fill("git diff HEAD~$1 -- $d", dice, kit)}), forms::diff(kit.lang))
+        }
         "git" => ("bash", json!({"command": "git log --oneline -40"}), forms::history(kit.ja)),
         "grep" => ("grep", json!({"pattern": fill("$v_$n", dice, kit), "path": "."}), forms::hits()),
         "table" => (
@@ -141,8 +154,14 @@ pub(super) fn call(dice: &mut Dice, kit: &Kit<'_>, kind: &str, path: Option<&str
             forms::table(),
         ),
         "csv" => ("bash", json!({"command": fill("head -60 exports/$n_$m.csv", dice, kit)}), forms::csv()),
-        "minutes" => ("read_file", json!({"path": fill("notes/$n-$m-$3.md", dice, kit)}), minutes::minutes(kit.ja)),
-        _ => ("fetch_page", json!({"url": fill("https://docs.example.org/$n/$m-$v", dice, kit)}), prose::page(kit.ja)),
+        "minutes" => {
+            ("read_file", json!({"path": fill("notes/$n-$m-$3.md", dice, kit)}), minutes::minutes(kit.ja))
+        }
+        _ => (
+            "fetch_page",
+            json!({"url": fill("https://docs.example.org/$n/$m-$v", dice, kit)}),
+            prose::page(kit.ja),
+        ),
     };
     let mut blocks = Vec::new();
     let mut length = kit.weight(planted) + kit.weight(form.foot);
@@ -157,7 +176,8 @@ pub(super) fn call(dice: &mut Dice, kit: &Kit<'_>, kind: &str, path: Option<&str
     if !planted.is_empty() {
         let low = if form.late { blocks.len() * 3 / 4 } else { 1 };
         let at = dice.range(low.max(1), blocks.len().max(2)).min(blocks.len());
-        let planted = if kind == "log" { fill("2024-11-0$1 $t ", dice, kit) + planted } else { planted.to_owned() };
+        let planted =
+            if kind == "log" { fill("2024-11-0$1 $t ", dice, kit) + planted } else { planted.to_owned() };
         blocks.insert(at, planted);
     }
     if kind == "log" {

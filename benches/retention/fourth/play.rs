@@ -47,7 +47,8 @@ pub(super) fn play(script: &str, number: usize, seed: u64) -> Session {
     let ja = header("speaks") == "ja";
     let name = format!("{}4-{}-{number}", if ja { "ja" } else { "en" }, header("work"));
     // Japanese work has more prose in it.
-    let prose = ["minutes", "page", "minutes", "page", "minutes", "page"].into_iter().take(if ja { 6 } else { 1 });
+    let prose =
+        ["minutes", "page", "minutes", "page", "minutes", "page"].into_iter().take(if ja { 6 } else { 1 });
     let mut stage = Stage {
         dice: Dice::new(seed),
         kit: Kit {
@@ -158,7 +159,8 @@ impl Stage<'_> {
         let (head, planted) = text.split_once('⇒').unwrap_or((text, ""));
         let (kind, says) = head.split_once('~').map_or((head, None), |(kind, says)| (kind, Some(says)));
         let kind = self.render(kind.trim(), at);
-        let (kind, path) = kind.split_once('@').map_or((kind.as_str(), None), |(kind, path)| (kind, Some(path)));
+        let (kind, path) =
+            kind.split_once('@').map_or((kind.as_str(), None), |(kind, path)| (kind, Some(path)));
         let says = says.map(|says| self.render(says.trim(), at));
         let planted = self.render(planted.trim(), at + 1);
         let size = if self.kit.ja { self.dice.range(600, 2_400) } else { self.dice.range(900, 4_200) };
@@ -269,8 +271,9 @@ impl Stage<'_> {
         loop {
             let facts = &self.session.facts;
             let holding = facts.iter().filter(|fact| !fact.superseded).count();
-            let plain =
-                |at: &usize| facts.get(*at).is_some_and(|fact| !fact.superseded && !self.newer.contains(&fact.probe));
+            let plain = |at: &usize| {
+                facts.get(*at).is_some_and(|fact| !fact.superseded && !self.newer.contains(&fact.probe))
+            };
             let spare: Vec<usize> = (0..facts.len()).filter(plain).collect();
             // Rather late ones.
             let at = (0..3).map(|_| self.dice.below(spare.len())).max().unwrap_or(0);

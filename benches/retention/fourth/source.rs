@@ -11,7 +11,11 @@ pub(super) fn code(lang: &str) -> Form {
             "",
         ),
         "rs" => form("//! $c\n\nuse std::collections::BTreeMap;\n\nuse crate::$n::$M;\n", RS, ""),
-        "ts" => form("// $c\nimport { use$N } from \"../$n/$m\";\nimport type { $M } from \"../types\";\n", TS, ""),
+        "ts" => form(
+            "// $c\nimport { use$N } from \"../$n/$m\";\nimport type { $M } from \"../types\";\n",
+            TS,
+            "",
+        ),
         "go" => form("// $c\npackage $n\n\nimport (\n\t\"context\"\n\t\"fmt\"\n)\n", GO, ""),
         "cpp" => form("// $c\n#include <vector>\n#include \"$n/$m.h\"\n", CPP, ""),
         "tf" => form("# $c\nterraform {\n  required_version = \">= 1.$1\"\n}\n", TF, ""),

@@ -204,7 +204,8 @@ impl Compressor {
         block_in_place(|| take_summary(&mut looked, &mut made, apart, summed, &order, *kept))?;
         let (after, before) = (*kept + made.tokens(), apart.kept_tokens + apart.tokens);
         if after >= before {
-            let problem = format!("leaves {after} tokens of {before}: nothing would be saved with what is kept");
+            let problem =
+                format!("leaves {after} tokens of {before}: nothing would be saved with what is kept");
             return Err(StoreError::SummaryRefused { problem });
         }
         let compressed = publish(store, id, &mut looked, &mut made, &order).await?;

@@ -234,7 +234,8 @@ mod tests {
     #[test]
     fn the_limit_is_read_where_a_refusal_names_it() {
         let told = |message: &str| refused(400, "", message).told_limit();
-        let openai = "This model's maximum context length is 8192 tokens. However, you requested 10000 tokens";
+        let openai =
+            "This model's maximum context length is 8192 tokens. However, you requested 10000 tokens";
         assert_eq!(told(openai), Some(8192));
         assert_eq!(told("prompt is too long: 208310 tokens > 200,000 maximum"), Some(200_000));
         assert_eq!(told("the request exceeds the available context size (4096 tokens)"), Some(4096));

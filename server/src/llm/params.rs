@@ -137,7 +137,8 @@ mod tests {
             context_length: Some(9),
             timeout: Duration::ZERO,
         };
-        complete(provider, &config, "gpt-5-mini", params, 9).map(|params| serde_json::from_str(&params).unwrap())
+        complete(provider, &config, "gpt-5-mini", params, 9)
+            .map(|params| serde_json::from_str(&params).unwrap())
     }
 
     #[test]

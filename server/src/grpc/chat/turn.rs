@@ -60,8 +60,7 @@ impl Turn {
     }
 
     async fn turn(&self, events: &mpsc::Sender<Item>) -> Result<(), Status> {
-        let fitting =
-            Box::pin(self.serving.fit(self.id, Some(self.options.tools()), self.answer_tokens));
+        let fitting = Box::pin(self.serving.fit(self.id, Some(self.options.tools()), self.answer_tokens));
         self.serving.held(self.id, self.caller.lease_generation, fitting).await?;
         let mut started = Some(pb::ChatStarted {
             seqs: self.seqs.clone(),

@@ -80,7 +80,11 @@ impl Task {
         let mut inner = Inner {
             folder,
             log,
-            policy: resolved(env, state.config.as_ref().unwrap_or(&metadata.config), &super::Asked::default()),
+            policy: resolved(
+                env,
+                state.config.as_ref().unwrap_or(&metadata.config),
+                &super::Asked::default(),
+            ),
             state,
             index,
             tools,
