@@ -159,6 +159,11 @@ pub(super) fn told(text: &str, key: Option<&str>) -> String {
 mod tests {
     use super::*;
 
+    fn refused(status: u16, kind: &str, message: &str) -> LlmError {
+        let (kind, message) = (kind.to_owned(), message.to_owned());
+        LlmError::Refused { provider: Provider::OpenAi, status, kind, message }
+    }
+
     #[test]
     fn the_words_of_every_provider_are_found() {
         for (body, kind, message) in [
@@ -195,12 +200,6 @@ mod tests {
 
     #[test]
     fn a_request_that_is_too_long_is_known_by_the_words() {
-        let refused = |status, kind: &str, message: &str| LlmError::Refused {
-            provider: Provider::OpenAi,
-            status,
-            kind: kind.to_owned(),
-            message: message.to_owned(),
-        };
         for (status, kind, message) in [
             (
                 400,
