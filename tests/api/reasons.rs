@@ -7,6 +7,9 @@ use std::path::{Path, PathBuf};
 
 use contextstore_proto::v1 as pb;
 use contextstore_proto::v1::ErrorReason;
+use contextstore_proto::v1::tool_outputs_client::ToolOutputsClient;
+use futures_util::stream;
+use tonic::transport::Channel;
 
 use crate::refusal::cannot_start;
 use crate::server::{DEADLINE, TestServer, eventually};
@@ -94,6 +97,21 @@ async fn provoke(reason: ErrorReason) -> How {
             calm(stale, &["task_uuid", "given", "generation"]).await
         }
         R::RewriteInFlight => rewrite_in_flight().await,
+        R::OutputNotFound => {
+            let server = TestServer::start().await;
+            let (mut outputs, work) = outputs(&server).await;
+            let ref_id = format!("out-{}", "0".repeat(32));
+            let asked = pb::StatToolOutputRequest { task_uuid: work.uuid.clone(), ref_id };
+            How::Call(refused(outputs.stat_tool_output(asked).await), &["task_uuid", "ref_id"])
+        }
+        R::OutputDamaged => damaged_output().await,
+        R::OutputMalformed => {
+            let server = TestServer::start().await;
+            let (mut outputs, _) = outputs(&server).await;
+            let data = pb::put_tool_output_request::Part::Data("lost".into());
+            let headless = [pb::PutToolOutputRequest { part: Some(data) }];
+            How::Call(refused(outputs.put_tool_output(stream::iter(headless)).await), &["problem"])
+        }
         R::NothingToUndo => {
             let undo = async |api: &mut Api, work: &Work| {
                 let (task_uuid, lease_generation) = (work.uuid.clone(), work.lease);
@@ -321,6 +339,34 @@ async fn calm(act: impl AsyncFnOnce(&mut Api, &Work) -> Why, data: &'static [&'s
     let mut api = api(&server).await;
     let work = start(&mut api).await;
     How::Call(act(&mut api, &work).await, data)
+}
+
+/// Calls about outputs, and a task to have some.
+async fn outputs(server: &TestServer) -> (ToolOutputsClient<Channel>, Work) {
+    let work = start(&mut api(server).await).await;
+    (ToolOutputsClient::new(channel(&server.socket()).await), work)
+}
+
+/// An output whose file was cut short behind the server's back.
+async fn damaged_output() -> How {
+    let server = TestServer::start().await;
+    let (mut outputs, work) = outputs(&server).await;
+    let header = pb::PutToolOutputHeader {
+        task_uuid: work.uuid.clone(),
+        content: Some("one\ntwo\n".into()),
+        lease_generation: work.lease,
+        ..Default::default()
+    };
+    let part = Some(pb::put_tool_output_request::Part::Header(header));
+    let put = outputs.put_tool_output(stream::iter([pb::PutToolOutputRequest { part }])).await;
+    let ref_id = put.unwrap().into_inner().r#ref.unwrap().id;
+    fs::write(server.running(&work.uuid).join("outputs").join(&ref_id), "o").unwrap();
+    let asked = pb::ReadToolOutputRequest { task_uuid: work.uuid, ref_id, ..Default::default() };
+    let why = match outputs.read_tool_output(asked).await {
+        Ok(answer) => why(&answer.into_inner().message().await.unwrap_err()),
+        Err(status) => why(&status),
+    };
+    How::Call(why, &["task_uuid", "ref_id", "problem"])
 }
 
 /// While calls on a file of the task fail.

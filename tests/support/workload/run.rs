@@ -371,7 +371,7 @@ impl<'a> Hand<'a> {
         let (id, lease, last_seq) = (self.tasks[at].id, self.tasks[at].lease, self.tasks[at].last_seq);
         let (call, print) = made::tool_call(&mut self.rng, last_seq);
         self.ask(&request, (id, lease), Log::Tools, ("tool", print), |store, caller| {
-            store.record_tool_call(id, &call, caller).map(|(number, _)| number)
+            store.record_tool_call(id, &call, caller).map(|told| told.number)
         });
     }
 
@@ -380,7 +380,7 @@ impl<'a> Hand<'a> {
         let (id, lease) = (self.tasks[at].id, self.tasks[at].lease);
         let (plan, print) = made::plan(&mut self.rng);
         self.ask(&request, (id, lease), Log::Plans, ("plan", print), |store, caller| {
-            store.append_plan(id, &plan, caller).map(|(number, _)| number)
+            store.append_plan(id, &plan, caller).map(|told| told.number)
         });
     }
 
