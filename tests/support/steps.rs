@@ -221,8 +221,8 @@ impl Client {
                 let message = NewMessage::from_json(&say.json()).unwrap();
                 store.append(id, &Append { message, caller }).map(|outcome| outcome.seq)
             }
-            Act::Tool(name) => store.record_tool_call(id, &tool(name), &caller).map(|(number, _)| number),
-            Act::Plan(text) => store.append_plan(id, &plan(text), &caller).map(|(number, _)| number),
+            Act::Tool(name) => store.record_tool_call(id, &tool(name), &caller).map(|told| told.number),
+            Act::Plan(text) => store.append_plan(id, &plan(text), &caller).map(|told| told.number),
             Act::Usage(tokens) => done(store.append_event(id, &usage(*tokens), &caller)),
             Act::Config(model) => {
                 let config = TaskConfig { model: (*model).to_owned(), ..TaskConfig::default() };

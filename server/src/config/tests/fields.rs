@@ -6,6 +6,7 @@ use crate::context::{
     BreakerConfig, CompressionSettings, InheritanceSettings, Policy, PruneSettings, ServerPolicy,
     WindowSettings,
 };
+use crate::mask::{CustomRule, Rule};
 use crate::model::{Provider, TaskConfig};
 
 /// A file with another value than the default for every key.
@@ -93,6 +94,15 @@ tokens:
 log:
   format: json
   level: warn,contextstore=debug
+masking:
+  enabled: false
+  rules:
+    jwt: off
+    email: on
+  custom:
+    acme: 'ACME-[0-9]{6}$'
+  allow: [AKIAIOSFODNN7EXAMPLE, "/x.*/"]
+  personal: true
 hooks:
   started: {command: [/bin/a, "b c"], url: http://host/started?key=1}
   resumed: {command: [/bin/b], url: http://host/resumed}
@@ -203,6 +213,17 @@ fn otherwise() -> Config {
                 pause: Duration::from_secs(1),
                 longest: Duration::from_secs(2),
             },
+        },
+        masking: Masking {
+            enabled: false,
+            rules: vec![(Rule::Jwt, false), (Rule::Email, true)],
+            custom: vec![CustomRule {
+                name: "acme".to_owned(),
+                pattern: "ACME-[0-9]{6}$".to_owned(),
+                label: "[ACME]".to_owned(),
+            }],
+            allow: vec!["AKIAIOSFODNN7EXAMPLE".to_owned(), "/x.*/".to_owned()],
+            personal: true,
         },
         hooks: Hooks {
             started: hook(&["/bin/a", "b c"], "started?key=1"),
@@ -331,6 +352,8 @@ fn nothing_said_gives_the_defaults() {
     assert_eq!((config.models.len(), config.hooks.started.command.len()), (0, 0));
     assert_eq!((config.hooks.timeout, config.hooks.retries), (Duration::from_secs(10), 3));
     assert_eq!((config.hooks.queue, config.hooks.failed.url), (1024, None));
+    let Masking { enabled, rules, custom, allow, personal } = config.masking;
+    assert_eq!((enabled, rules.len(), custom.len(), allow.len(), personal), (true, 0, 0, 0, false));
     assert_eq!(config.llm.provider, None);
     let urls: Vec<_> = Provider::ALL.iter().map(|who| config.llm.of(*who).base_url.as_str()).collect();
     assert_eq!(urls[0], "https://api.openai.com/v1");
@@ -353,7 +376,7 @@ fn every_key_of_the_environment_reaches_its_field() {
     let plain = |Setting { value, .. }: &Setting| {
         let text = |json: &serde_json::Value| json.as_str().map_or_else(|| json.to_string(), str::to_owned);
         let list = value.json.as_array().map(|items| items.iter().map(text).collect::<Vec<_>>().join(", "));
-        let pair = |(name, value): (&String, &serde_json::Value)| format!("{name}={value}");
+        let pair = |(name, value): (&String, &serde_json::Value)| format!("{name}={}", text(value));
         let map = value.json.as_object().map(|map| map.iter().map(pair).collect::<Vec<_>>().join(","));
         list.or(map).unwrap_or_else(|| text(&value.json))
     };
