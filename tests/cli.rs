@@ -436,3 +436,46 @@ async fn many_tasks_come_in_pages_and_a_missing_one_is_named() {
     let (code, _, complaint) = run(&["show", RUNNING, "--data-dir", data]);
     assert_eq!((code, complaint), (2, format!("contextstore: there is no task {RUNNING}\n")));
 }
+
+#[tokio::test(flavor = "multi_thread")]
+async fn outputs_are_read_from_a_server_and_from_a_directory_alike() {
+    let mut server = TestServer::start().await;
+    let client = server.client().await;
+    let task = client.start_task(contextstore_client::StartTask::default()).await.unwrap();
+    let text: String = (1..=5000).map(|n| format!("line {n} {}\n", NASTY.replace('\n', ""))).collect();
+    let put = contextstore_client::PutOutput { tool_name: "bash".to_owned(), ..Default::default() };
+    let kept = task.outputs().put(put, text.clone()).await.unwrap().r#ref.unwrap();
+    let (id, output) = (task.uuid().to_owned(), kept.id.clone());
+    let data = server.data_dir();
+    let data = data.to_str().unwrap();
+    let mut told = Vec::new();
+    for round in 0..2 {
+        let at = ["--data-dir", data];
+        let on = |more: &[&str]| said(&[&["output"], more, &at[..]].concat());
+        let cat = on(&["cat", &id, &output, "--offset", "4998", "--limit", "1"]);
+        assert!(cat.starts_with("  4999\tline 4999 ") && !cat.contains('\u{1b}'), "{cat:?}");
+        assert_eq!(on(&["cat", &id, &output, "--raw"]), text);
+        let found = on(&["grep", &id, "line (7|4000) ", "--ref", &output]);
+        assert!(found.starts_with("7:line 7 "), "{found:?}");
+        assert_eq!(found.lines().count(), 2, "{found:?}");
+        let nothing = run(&["output", "grep", &id, "no such line", at[0], at[1]]);
+        assert_eq!((nothing.0, nothing.1.as_str()), (1, ""), "{}", nothing.2);
+        let stat: Value = serde_json::from_str(&on(&["stat", &id, &output, "--output", "json"])).unwrap();
+        assert_eq!(stat["byte_size"], text.len() as u64);
+        assert_eq!(stat["tool_name"], "bash");
+        let list = on(&["ls", &id]);
+        assert!(list.starts_with(&output) && list.contains("text/plain"), "{list}");
+        told.push((cat, found, stat, list));
+        if round == 0 {
+            let dry = on(&["gc", "--dry-run", "--min-age", "0s"]);
+            assert!(dry.starts_with("1 outputs (") && dry.contains("would be removed"), "{dry}");
+            assert!(server.terminate().await.success());
+        }
+    }
+    assert_eq!(told[0], told[1]);
+    // What is not there, or is no ref.
+    let (code, _, complaint) =
+        run(&["output", "stat", &id, &format!("out-{}", "0".repeat(32)), "--data-dir", data]);
+    assert!(code == 2 && complaint.contains("has no output"), "{complaint}");
+    assert_eq!(run(&["output", "stat", &id, "../../token", "--data-dir", data]).0, 2);
+}

@@ -148,12 +148,12 @@ fn record(store: &Store, task: &Started, tool: &str) -> u64 {
         duration_ms: Some(5),
         message_seq: None,
     };
-    store.record_tool_call(task.id, &call, &caller(task.lease_generation)).unwrap().0
+    store.record_tool_call(task.id, &call, &caller(task.lease_generation)).unwrap().number
 }
 
 fn plan(store: &Store, task: &Started, text: &str) -> u64 {
     let plan = Plan { plan_type: "initial".to_owned(), plan_content: Json::text(text) };
-    store.append_plan(task.id, &plan, &caller(task.lease_generation)).unwrap().0
+    store.append_plan(task.id, &plan, &caller(task.lease_generation)).unwrap().number
 }
 
 /// Summarises the messages up to `covers`.

@@ -14,7 +14,7 @@ const LEFT: u32 = 56;
 pub(crate) fn draw(results: &[Result]) -> String {
     let measured =
         |generator: &str| results.iter().any(|result| result.generator == generator && result.sessions > 0);
-    let generators = super::report::GENERATORS.into_iter().map(|(generator, _)| generator);
+    let generators = super::report::GENERATORS.iter().map(|(generator, _)| *generator);
     let generators: Vec<&str> = generators.filter(|generator| measured(generator)).collect();
     let height = TOP + PANEL * generators.len() as u32 + 8;
     let mut svg = format!(

@@ -7,6 +7,7 @@ use std::time::{Duration, Instant};
 
 use contextstore_proto::v1;
 use contextstore_proto::v1::context_store_client::ContextStoreClient;
+use contextstore_proto::v1::tool_outputs_client::ToolOutputsClient;
 use futures_util::stream;
 use tonic::service::interceptor::InterceptedService;
 use tonic::transport::Channel;
@@ -48,6 +49,9 @@ const TIMER_SLACK: Duration = Duration::from_millis(5);
 /// The generated client.
 pub type RawClient = ContextStoreClient<InterceptedService<Channel, Auth>>;
 
+/// The generated client of outputs of tools.
+pub type RawOutputs = ToolOutputsClient<InterceptedService<Channel, Auth>>;
+
 /// A client. Cheap to clone; clones share one connection, which is made again when it breaks.
 ///
 /// ```no_run
@@ -67,6 +71,7 @@ pub struct Client {
 #[derive(Debug)]
 struct Inner {
     raw: RawClient,
+    raw_outputs: RawOutputs,
     health: HealthClient<Channel>,
     settings: Settings,
     /// The settings' address, as errors name it.
@@ -136,6 +141,9 @@ impl Client {
         let raw = ContextStoreClient::with_interceptor(channel.clone(), settings.auth.clone())
             .max_decoding_message_size(MAX_MESSAGE_BYTES)
             .max_encoding_message_size(MAX_MESSAGE_BYTES);
+        let raw_outputs = ToolOutputsClient::with_interceptor(channel.clone(), settings.auth.clone())
+            .max_decoding_message_size(MAX_MESSAGE_BYTES)
+            .max_encoding_message_size(MAX_MESSAGE_BYTES);
         let holder = v1::Holder {
             instance_id: new_id(),
             process_id: std::process::id(),
@@ -145,12 +153,17 @@ impl Client {
         };
         let health = HealthClient::new(channel);
         let address = settings.address.to_string();
-        Self { inner: Arc::new(Inner { raw, health, settings, address, holder }) }
+        Self { inner: Arc::new(Inner { raw, raw_outputs, health, settings, address, holder }) }
     }
 
     /// The generated client, with the token and the limits of this one, without deadlines and repetitions.
     pub fn raw(&self) -> RawClient {
         self.inner.raw.clone()
+    }
+
+    /// The same for outputs of tools.
+    pub fn raw_outputs(&self) -> RawOutputs {
+        self.inner.raw_outputs.clone()
     }
 
     /// Where the server is.

@@ -6,7 +6,7 @@ What the provider answers is read as it arrives, and appended.
     OPENAI_API_KEY=… python own_http.py "Who was Ada Lovelace?"
 
 `OPENAI_BASE_URL` and `OPENAI_MODEL` name another server of the same API. With httpx it is
-`httpx.stream("POST", url, headers=headers, content=task.request("openai", model=model))`.
+`httpx.stream("POST", url, headers=headers, content=task.request_body("openai", model=model))`.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ PARAMS = {"stream": True, "stream_options": {"include_usage": True}}
 
 def ask(task: Task) -> Iterator[dict[str, Any]]:
     """Sends the context; the pieces of the answer."""
-    body = task.request("openai", model=MODEL, params=PARAMS)
+    body = task.request_body("openai", model=MODEL, params=PARAMS)
     headers = {
         "authorization": f"Bearer {os.environ.get('OPENAI_API_KEY', '')}",
         "content-type": "application/json",

@@ -14,6 +14,7 @@
 //! - [`model`]: the nouns, and the one error type
 //! - [`infra`]: files, clocks, sockets, the log of the process and its metrics
 //! - [`store`]: tasks in a data directory
+//! - [`outputs`]: the outputs of tools
 //! - [`log`]: the logs of a task and the fold
 //! - [`catalog`]: `tasks.db`, a view that can be rebuilt
 
@@ -32,6 +33,7 @@ pub mod llm;
 pub mod log;
 pub mod mask;
 pub mod model;
+pub mod outputs;
 pub mod render;
 pub mod serve;
 pub mod store;

@@ -57,6 +57,14 @@ fn config() -> pb::TaskConfig {
         }),
         window: Some(pb::WindowConfig { messages: Some(10), tokens: Some(11) }),
         inheritance: Some(pb::InheritanceConfig { enabled: Some(false), max_summary_tokens: Some(1200) }),
+        outputs: Some(pb::OutputsConfig {
+            enabled: Some(false),
+            budget_tokens: Some(30_000),
+            max_message_bytes: Some(4096),
+            max_line_length: Some(500),
+            tail_bytes: Some(2048),
+            protected_tools: vec!["plan".to_owned()],
+        }),
         extra_json: r#"{"own":[1,2],"temperature":0.1}"#.to_owned(),
     }
 }

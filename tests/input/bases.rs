@@ -2,19 +2,26 @@
 
 use contextstore_proto::v1::ErrorReason;
 use prost_reflect::prost::Message;
-use prost_reflect::{DescriptorPool, DynamicMessage, MethodDescriptor, ServiceDescriptor, Value};
+use prost_reflect::{DescriptorPool, DynamicMessage, MethodDescriptor, Value};
 use serde_json::json;
 
 use crate::values::{Case, Path};
 use crate::wire::Work;
 
-pub(crate) fn service() -> ServiceDescriptor {
+/// All methods of both services.
+pub(crate) fn methods() -> Vec<MethodDescriptor> {
     let pool = DescriptorPool::decode(contextstore_proto::FILE_DESCRIPTOR_SET).unwrap();
-    pool.get_service_by_name("contextstore.v1.ContextStore").unwrap()
+    pool.services().flat_map(|service| service.methods().collect::<Vec<_>>()).collect()
 }
 
+/// The ref of an output that no task has.
+const NO_OUTPUT: &str = "out-00000000000000000000000000000000";
+
 /// Methods that find nothing in a task that has only messages, and say so.
-pub(crate) const EMPTY_HANDED: [(&str, ErrorReason); 6] = [
+pub(crate) const EMPTY_HANDED: [(&str, ErrorReason); 9] = [
+    ("ReadToolOutput", ErrorReason::OutputNotFound),
+    ("StatToolOutput", ErrorReason::OutputNotFound),
+    ("GrepToolOutput", ErrorReason::OutputNotFound),
     ("GetLatestPlan", ErrorReason::PlanNotFound),
     ("GetLatestSummary", ErrorReason::SummaryNotFound),
     ("CommitCompaction", ErrorReason::CompactionNotFound),
@@ -45,6 +52,10 @@ pub(crate) fn base(method: &str) -> Base {
         "RecordToolCall" => json!({"toolName": "ls"}),
         // Of two messages one is all there is to summarise.
         "BeginCompaction" => json!({"overrides": {"keepRecentMessages": 1, "minMessages": 1}}),
+        // It is the whole output, of no bytes.
+        "PutToolOutput" => json!({"header": {"content": "", "toolName": "ls", "toolCallId": "c"}}),
+        "ReadToolOutput" | "StatToolOutput" => json!({"refId": NO_OUTPUT}),
+        "GrepToolOutput" => json!({"pattern": "x"}),
         "AppendPlan" => json!({"planContentJson": "1"}),
         // They need nothing.
         _ => json!({}),
@@ -68,8 +79,11 @@ pub(crate) fn base(method: &str) -> Base {
 pub(crate) fn documented(field: &str) -> &'static [ErrorReason] {
     use ErrorReason as R;
     match field {
-        "task_uuid" => &[R::TaskNotFound],
-        "lease_generation" => &[R::StaleLease, R::LeaseHeld, R::TaskNotFound],
+        "task_uuid" | "header.task_uuid" => &[R::TaskNotFound],
+        "ref_id" => &[R::OutputNotFound],
+        // Without a header there is none, and with data there are some before it.
+        "header" | "data" | "part" => &[R::OutputMalformed],
+        "lease_generation" | "header.lease_generation" => &[R::StaleLease, R::LeaseHeld, R::TaskNotFound],
         "seq" | "as_of_seq" | "at_seq" => &[R::MessageNotFound],
         "generation" => &[R::StaleView],
         "max_bytes" => &[R::RequestTooLarge],
@@ -94,6 +108,8 @@ pub(crate) fn beside(field: &str) -> &'static [&'static str] {
         "from_id" => &["to_id"],
         "follow" => &["to_seq"],
         "holder" => &["holder.instance_id"],
+        "header" => &["header.task_uuid"],
+        "data" => &["part"],
         "more" | "messages" => &["message"],
         // As a whole it is known only as the choice that it is one of.
         "message" => &["message.role", "body"],
@@ -119,6 +135,10 @@ impl Base {
         }
         if input.get_field_by_name("lease_generation").is_some() && method.name() != "StartTask" {
             fields.insert("leaseGeneration".to_owned(), work.lease.to_string().into());
+        }
+        if let Some(header) = fields.get_mut("header").and_then(serde_json::Value::as_object_mut) {
+            header.insert("taskUuid".to_owned(), work.uuid.clone().into());
+            header.insert("leaseGeneration".to_owned(), work.lease.to_string().into());
         }
         let message = DynamicMessage::deserialize(input, &request).unwrap();
         match case {

@@ -33,6 +33,7 @@ impl World {
         assert_eq!(info.pressure.tokens, state.calibrated(view.tokens));
         let usage = store.context_usage(id, None).unwrap();
         assert_eq!((usage.counted_tokens, usage.messages), (view.tokens, view.lines.len() as u64));
+        assert_eq!(usage.output_tokens, view.output_tokens);
         assert_eq!((usage.view_bytes, usage.counter), (view.text().len() as u64, state.counter()));
         assert_eq!(usage.pressure, info.pressure);
         assert_eq!(info.pins, state.pins.iter().copied().collect::<Vec<_>>());

@@ -518,6 +518,7 @@ impl Task {
                             message.tokens = 12;
                         }
                         view.show(seq, &message);
+                        view.output_tokens -= if trims && message.role == Role::Tool { 12 } else { 0 };
                     }
                 }
                 Segment::Replace { seq, content, tokens } => {
@@ -556,6 +557,8 @@ pub(crate) struct View {
     pub(crate) lines: Vec<String>,
     pub(crate) extra: Vec<String>,
     pub(crate) tokens: u64,
+    /// Tokens of outputs that are not trimmed.
+    pub(crate) output_tokens: u64,
     /// Ids of the calls that have no result yet, as they were sent.
     pub(crate) open: Vec<String>,
     /// The same ids as they are shown.
@@ -606,6 +609,7 @@ impl View {
             self.open_shown.push(shown);
         }
         self.tokens += message.tokens;
+        self.output_tokens += if message.role == Role::Tool { message.tokens } else { 0 };
         let lifted = |key: &str| message.role == Role::Assistant && ["refusal", "audio"].contains(&key);
         let extra = |wanted: &str| {
             let found = message.extra.iter().find(|(key, _)| text_of(key) == wanted && lifted(wanted));

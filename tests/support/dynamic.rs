@@ -8,7 +8,8 @@ use std::time::Duration;
 
 use prost_reflect::prost::Message;
 use prost_reflect::{
-    DescriptorPool, DynamicMessage, MessageDescriptor, SerializeOptions, ServiceDescriptor, Value as Field,
+    DescriptorPool, DynamicMessage, MessageDescriptor, MethodDescriptor, SerializeOptions, ServiceDescriptor,
+    Value as Field,
 };
 use serde_json::Value;
 use tonic::client::Grpc;
@@ -20,17 +21,23 @@ use tonic::{Request, Status};
 /// No call of a scenario takes that long.
 const DEADLINE: Duration = Duration::from_secs(60);
 
-/// The service, as its descriptors say.
+/// The service of tasks, as its descriptors say.
 pub(crate) fn service() -> ServiceDescriptor {
     let pool = DescriptorPool::decode(contextstore_proto::FILE_DESCRIPTOR_SET).unwrap();
     pool.get_service_by_name("contextstore.v1.ContextStore").unwrap()
+}
+
+/// The methods of all services, as their descriptors say. No two have the same name.
+pub(crate) fn methods() -> Vec<MethodDescriptor> {
+    let pool = DescriptorPool::decode(contextstore_proto::FILE_DESCRIPTOR_SET).unwrap();
+    pool.services().flat_map(|service| service.methods().collect::<Vec<_>>()).collect()
 }
 
 /// Somebody who calls a server.
 pub(crate) struct Caller {
     channel: Channel,
     token: Option<String>,
-    service: ServiceDescriptor,
+    methods: Vec<MethodDescriptor>,
 }
 
 /// All that a call answered.
@@ -46,13 +53,13 @@ impl Caller {
     /// Over a socket.
     pub(crate) async fn unix(socket: &Path) -> Self {
         let endpoint = Endpoint::from_shared(format!("unix:{}", socket.display())).unwrap();
-        Self { channel: endpoint.connect().await.unwrap(), token: None, service: service() }
+        Self { channel: endpoint.connect().await.unwrap(), token: None, methods: methods() }
     }
 
     /// Over TCP, with a token.
     pub(crate) async fn tcp(address: &str, token: &str) -> Self {
         let endpoint = Endpoint::from_shared(address.replace("tcp:", "http://")).unwrap();
-        Self { channel: endpoint.connect().await.unwrap(), token: Some(token.to_owned()), service: service() }
+        Self { channel: endpoint.connect().await.unwrap(), token: Some(token.to_owned()), methods: methods() }
     }
 
     /// Makes a call and takes its answers until they end or are enough. An error of the server is an answer.
@@ -62,7 +69,7 @@ impl Caller {
         requests: &[Value],
         enough: impl Fn(&Answers) -> bool,
     ) -> Result<Answers, String> {
-        let found = self.service.methods().find(|found| found.name() == method);
+        let found = self.methods.iter().find(|found| found.name() == method);
         let method = found.ok_or_else(|| format!("there is no method {method}"))?;
         if !method.is_client_streaming() && requests.len() != 1 {
             return Err("it takes one request".to_owned());
@@ -76,7 +83,7 @@ impl Caller {
             let header = MetadataValue::try_from(format!("Bearer {token}")).unwrap();
             request.metadata_mut().insert("authorization", header);
         }
-        let path = format!("/{}/{}", self.service.full_name(), method.name()).parse().unwrap();
+        let path = format!("/{}/{}", method.parent_service().full_name(), method.name()).parse().unwrap();
         let mut answers =
             Answers { messages: Vec::new(), error: None, streamed: method.is_server_streaming() };
         let mut grpc = Grpc::new(self.channel.clone()).max_decoding_message_size(32 << 20);

@@ -20,6 +20,7 @@ pytestmark = pytest.mark.quick
         ("tcp:127.0.0.1:4711", "dns:///127.0.0.1:4711"),
         ("tcp://localhost:4711", "dns:///localhost:4711"),
         ("tcp:[::1]:4711", "dns:///[::1]:4711"),
+        ("tls:store.example.org:4711", "dns:///store.example.org:4711"),
     ],
 )
 def test_an_address_is_read(address: str, target: str) -> None:
@@ -60,6 +61,9 @@ def test_a_token_is_for_this_machine() -> None:
     for host in ("10.0.0.1", "example.org", "0.0.0.0"):
         with pytest.raises(ValueError, match="in the clear"):
             _address.parse(f"tcp:{host}:1", "secret")
+    assert _address.parse("tls:example.org:1", "secret").token == "secret"
+    with pytest.raises(ValueError, match="^tls: "):
+        _address.parse("tcp:127.0.0.1:1", None, _address.TlsConfig())
     for token in ("", "two words", "line\n", "ü"):
         with pytest.raises(ValueError, match="^token: "):
             _address.parse("tcp:127.0.0.1:1", token)
@@ -80,6 +84,12 @@ def test_the_environment(tmp_path: Path) -> None:
     assert _address.from_env({}) == ("unix:contexts/contextstore.sock", None)
     with pytest.raises(ValueError, match="CONTEXTSTORE_TOKEN_FILE: cannot read"):
         _address.from_env({**tcp, "CONTEXTSTORE_TOKEN_FILE": str(tmp_path / "none")})
+
+
+def test_certificates_of_the_environment() -> None:
+    assert _address.tls_from_env({}) is None
+    named = {"CONTEXTSTORE_CA_FILE": "ca", "CONTEXTSTORE_CERT_FILE": "cert", "CONTEXTSTORE_KEY_FILE": "key"}
+    assert _address.tls_from_env(named) == _address.TlsConfig("ca", "cert", "key")
 
 
 def test_a_data_directory_says_where_its_server_is(tmp_path: Path) -> None:

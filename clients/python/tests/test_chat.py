@@ -161,7 +161,7 @@ def test_a_break_is_told_and_not_repeated(task: Task, fake: FakeLlm) -> None:
     with pytest.raises(ProviderFailed) as caught:
         for event in task.chat(user("Count"), provider="openai"):
             events.append(event)
-    assert caught.value.reason == "ERROR_REASON_PROVIDER_FAILED"
+    assert caught.value.reason == "PROVIDER_FAILED"
     assert last_of(task)["content"] == text_of(events) != ""
     assert len(fake.requests()) == 1
 

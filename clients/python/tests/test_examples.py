@@ -10,8 +10,8 @@ import sys
 from pathlib import Path
 
 import pytest
-from faking import FakeLlm
-from serving import REPOSITORY, Server
+from faking import PROGRAM, FakeLlm
+from serving import BINARY, REPOSITORY, Server
 
 from contextstore import Client
 
@@ -33,7 +33,8 @@ def run(example: str, server: Server, *arguments: str, cwd: Path | None = None, 
 
 
 def test_every_example_is_run() -> None:
-    assert {path.name for path in EXAMPLES.iterdir()} == {"chat_agent.py", "own_http.py"}
+    names = {path.name for path in EXAMPLES.iterdir() if path.suffix}
+    assert names == {"chat_agent.py", "coding_agent.py", "offline.py", "own_http.py"}
 
 
 @pytest.mark.parametrize("provider", ["openai", "anthropic", "ollama"])
@@ -96,3 +97,59 @@ def test_own_http(chat_server: Server, fake: FakeLlm) -> None:
         statistics = client.get_task(said.split()[1]).task.statistics
         # Two turns, and the final summary.
         assert statistics.llm_call_count == 3 and statistics.total_tokens > 0
+
+
+def coding_agent(*arguments: str, **env: str) -> str:
+    variables = {
+        "CONTEXTSTORE_BINARY": str(BINARY),
+        "PYTHONPATH": ":".join(sys.path),
+        "PATH": os.environ["PATH"],
+    }
+    done = subprocess.run(
+        [sys.executable, "-B", "-W", "error", EXAMPLES / "coding_agent.py", *arguments],
+        env={**variables, "CONTEXTSTORE_FAKE_LLM": str(PROGRAM), **env},
+        capture_output=True,
+        text=True,
+        timeout=120,
+    )
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert done.stderr == ""
+    return done.stdout
+
+
+def test_coding_agent_offline(tmp_path: Path) -> None:
+    said = coding_agent("--data-dir", str(tmp_path / "data"))
+    for promised in (
+        "[asks nobody: the model is a script]",
+        "[plan: done in ",
+        "bytes kept]",
+        "[tool_output_cache_grep ",
+        "[compressed: ",
+        "[paused]",
+        ": goes on]",
+        "`discounted` took per cent for money; it multiplies now. All tests pass.",
+        "[it knows what ",
+        "As I know, per cent were taken for money.",
+        "it is there now, and passes.",
+    ):
+        assert promised in said, said
+    first = next(path for path in (tmp_path / "data/completed").iterdir() if "All tests" in read_log(path))
+    log = read_log(first)
+    # What the model was told: where the failure is, and that it is gone.
+    assert "AssertionError: 175 != 150" in log and "exit code 1" in log and "exit code 0" in log
+
+
+def read_log(task: Path) -> str:
+    return (task / "messages.jsonl").read_text()
+
+
+def test_coding_agent_with_a_provider(fake: FakeLlm) -> None:
+    """As with a real one: by its key and its address."""
+    for provider in ("openai", "anthropic"):
+        fake.script(text="There is nothing to do.")
+        fake.script(text="Nothing was wrong.")
+        name = provider.upper()
+        env = {f"{name}_API_KEY": "any", f"{name}_BASE_URL": fake.base_url(provider)}
+        said = coding_agent("Look.", **env)
+        assert f"[asks {provider}]" in said and "Nothing was wrong." in said
+    assert {request["verdict"] for request in fake.requests()} == {"ok"}

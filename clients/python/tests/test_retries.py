@@ -45,7 +45,7 @@ class Scripted(ContextStoreServicer):
     def __init__(self, *failures: tuple[grpc.StatusCode, bytes]) -> None:
         self.failures = list(failures)
         self.requests: list[Any] = []
-        self.healths = [b"", b"\x08\x02"]
+        self.healths: list[bytes | str] = [b"", b"\x08\x02"]
         self.begun = threading.Event()
 
     def _take(self, request: Any, context: Any) -> None:
@@ -78,7 +78,10 @@ class Scripted(ContextStoreServicer):
 
     def check(self, request: bytes, context: Any) -> bytes:
         """First UNKNOWN, then NOT_SERVING, then SERVING."""
-        return self.healths.pop(0) if self.healths else b"\x08\x01"
+        answer = self.healths.pop(0) if self.healths else b"\x08\x01"
+        while answer == "hang" and context.is_active():
+            time.sleep(0.01)
+        return answer if isinstance(answer, bytes) else b""
 
     def WatchTask(self, request: Any, context: Any) -> Any:
         """Begins, then fails as it is told, once the client knows that it has begun."""
@@ -152,12 +155,12 @@ def both(address: str, sync: Callable[[Client], T], asynchronous: Callable[[Asyn
         return [sync(client), asyncio.run(run())]
 
 
-def sync_append(client: Client, **more: Any) -> int:
-    return client.start_task(task_uuid=UUID).append("{}", **more).seq
+def sync_append(client: Client, request_id: str | None = None) -> int:
+    return client.start_task(task_uuid=UUID).append("{}", request_id=request_id).seq
 
 
-async def async_append(client: AsyncClient, **more: Any) -> int:
-    return (await (await client.start_task(task_uuid=UUID)).append("{}", **more)).seq
+async def async_append(client: AsyncClient, request_id: str | None = None) -> int:
+    return (await (await client.start_task(task_uuid=UUID)).append("{}", request_id=request_id)).seq
 
 
 @pytest.mark.parametrize("failure", [OVERLOADED, UNAVAILABLE, READ_ONLY_FOR_NOW])
@@ -323,6 +326,10 @@ def test_a_server_is_ready_when_it_says_so() -> None:
                 client.wait_until_ready(timeout=1)
             scripted.healths = [b"", b"\x08\x02"]
             client.wait_until_ready(timeout=10)
+            # One that says nothing at all is not ready either.
+            scripted.healths = ["hang"]
+            with pytest.raises(errors.Unavailable, match="not answered in time"):
+                client.wait_until_ready(timeout=0.3)
         scripted.healths = [b"", b"\x08\x02"]
         both(address, lambda client: None, lambda client: client.wait_until_ready(timeout=10))
         assert scripted.healths == []
@@ -352,7 +359,7 @@ def sync_many(client: Client) -> list[int | str]:
         for ack in client.start_task().append_many(NUMBERED):
             acks.append(ack.seq)
     except errors.ContextStoreError as error:
-        acks.append(error.reason)
+        acks += [error.reason, error.index or 0]
     return acks
 
 
@@ -362,7 +369,7 @@ async def async_many(client: AsyncClient) -> list[int | str]:
         async for ack in (await client.start_task()).append_many(NUMBERED):
             acks.append(ack.seq)
     except errors.ContextStoreError as error:
-        acks.append(error.reason)
+        acks += [error.reason, error.index or 0]
     return acks
 
 
@@ -381,7 +388,7 @@ def test_a_broken_pipeline_sends_again_what_was_not_acknowledged() -> None:
 def test_a_refused_message_ends_the_pipeline() -> None:
     # A second one in case that grpcio loses the status and the client asks for it.
     with serve(GONE, GONE, GONE) as (_, address):
-        assert both(address, sync_many, async_many) == [[1, 2, "ERROR_REASON_TASK_NOT_FOUND"]] * 2
+        assert both(address, sync_many, async_many) == [[1, 2, "TASK_NOT_FOUND", 2]] * 2
 
 
 class Older(Scripted):
@@ -438,5 +445,5 @@ def test_an_error_of_the_callers_own_ends_the_pipeline() -> None:
         task = client.start_task()
         with pytest.raises(KeyError, match="mine"):
             list(task.append_many(messages()))
-        with pytest.raises(TypeError, match="^message: "):
+        with pytest.raises(TypeError, match=r"^messages\[0\]: message: "):
             list(task.append_many([None]))  # type: ignore[list-item]

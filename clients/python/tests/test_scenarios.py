@@ -17,11 +17,14 @@ from google.protobuf.message import Message
 from serving import REPOSITORY, Server
 
 from contextstore import Client
-from contextstore.errors import from_rpc_error
-from contextstore.v1 import context_store_pb2 as pb
+from contextstore.errors import from_rpc_error, short_reason
+from contextstore.v1 import context_store_pb2, tool_outputs_pb2
 
 FILES = sorted((REPOSITORY / "tests/scenarios").glob("*.json"))
-METHODS = pb.DESCRIPTOR.services_by_name["ContextStore"].methods_by_name
+METHODS = {
+    **context_store_pb2.DESCRIPTOR.services_by_name["ContextStore"].methods_by_name,
+    **tool_outputs_pb2.DESCRIPTOR.services_by_name["ToolOutputs"].methods_by_name,
+}
 KEYS = {
     "call",
     "request",
@@ -111,7 +114,7 @@ class Runner:
     """Carries out one scenario."""
 
     def __init__(self, client: Client) -> None:
-        self._stub = client.stub
+        self._stubs = {"ContextStore": client.stub, "ToolOutputs": client.outputs_stub}
         self._saved: dict[str, Any] = {}
 
     def run(self, step: dict[str, Any]) -> None:
@@ -144,6 +147,7 @@ class Runner:
             wanted = dict(expected["error"])
             if failure is None:
                 return f"no error; the answer is {responses}"
+            wanted["reason"] = short_reason(wanted["reason"])
             field = wanted.pop("field", None)
             if problem := differs(wanted, {"code": failure.code.name, "reason": failure.reason}, "error"):
                 return f"{problem}: {failure}"
@@ -166,7 +170,7 @@ class Runner:
         kind = message_factory.GetMessageClass(method.input_type)
         requests = [json_format.ParseDict(r, kind()) for r in step.get("requests", [step.get("request")])]
         argument = iter(requests) if method.client_streaming else requests[0]
-        answer = getattr(self._stub, name)(argument, timeout=20)
+        answer = getattr(self._stubs[method.containing_service.name], name)(argument, timeout=20)
         return iter(answer) if method.server_streaming else iter([answer])
 
     def _as_many_as_expected(self, answers: Any, step: dict[str, Any]) -> Iterator[Message]:

@@ -2,11 +2,26 @@
 
 import { existsSync, readFileSync } from "node:fs";
 import { join } from "node:path";
+import { AccessError } from "./errors.js";
+
+/** How a connection over TCP is encrypted: certificates and keys in PEM, as text or bytes. */
+export interface TlsOptions {
+  /** Who may sign the server's certificate. Default: whom Node trusts. */
+  readonly ca?: string | Uint8Array;
+  /** The client's own certificate, for a server that asks for one (mTLS). */
+  readonly cert?: string | Uint8Array;
+  /** The key of it. */
+  readonly key?: string | Uint8Array;
+  /** The name that the server's certificate has to be for. Default: the host of the address. */
+  readonly serverName?: string;
+}
 
 /** How to reach the server. */
 export interface ConnectOptions {
   /** `unix:/path/of/contextstore.sock` or `tcp:127.0.0.1:PORT`. */
   readonly address: string;
+  /** Encrypts the connection: only over TCP. `true`: with a certificate that Node trusts. */
+  readonly tls?: boolean | TlsOptions;
   /** The token for TCP. The Unix socket needs none. */
   readonly token?: string;
   /** A file with the token: read at the first call, and again after the server has refused it. */
@@ -56,7 +71,10 @@ export class TokenSource {
       throw new TypeError("token and tokenFile cannot stand beside each other");
     }
     this.#file = options.tokenFile;
-    this.#token = options.token === undefined ? undefined : checked(options.token, "token");
+    this.#token = options.token;
+    if (options.token !== undefined && !isToken(options.token)) {
+      throw new TypeError(`token is not one: ${WORDS}`);
+    }
   }
 
   /** Whether there is a token to send. */
@@ -64,10 +82,15 @@ export class TokenSource {
     return this.#file !== undefined || this.#token !== undefined;
   }
 
-  /** The token to send now. Throws if the file cannot be read. */
+  /** Where the token comes from, for people. */
+  get origin(): string {
+    return this.#file === undefined ? "the option `token`" : `the file ${this.#file}`;
+  }
+
+  /** The token to send now. Throws an AccessError that names the file if it cannot be had: no call was made then. */
   get(): string | undefined {
     if (this.#token === undefined && this.#file !== undefined) {
-      this.#token = checked(readFileSync(this.#file, "utf8").trim(), this.#file);
+      this.#token = tokenIn(this.#file);
     }
     return this.#token;
   }
@@ -80,11 +103,28 @@ export class TokenSource {
   }
 }
 
-function checked(token: string, where: string): string {
-  if (!/^[\x21-\x7e]+$/.test(token)) {
-    throw new TypeError(`${where} does not hold a token: it must be visible ASCII without spaces`);
+const WORDS = "it must be visible ASCII without spaces";
+
+function isToken(text: string): boolean {
+  return /^[\x21-\x7e]+$/.test(text);
+}
+
+function tokenIn(file: string): string {
+  const refuse = (why: string, cause?: unknown) =>
+    new AccessError(`the token file ${file} ${why}; the server was not asked`, {
+      code: "UNAUTHENTICATED",
+      cause,
+    });
+  let text: string;
+  try {
+    text = readFileSync(file, "utf8").trim();
+  } catch (cause) {
+    throw refuse(`cannot be read (${cause instanceof Error ? cause.message : String(cause)})`, cause);
   }
-  return token;
+  if (!isToken(text)) {
+    throw refuse(text === "" ? "is empty" : `does not hold a token: ${WORDS}`);
+  }
+  return text;
 }
 
 /** The server's data directory if nothing says otherwise. */

@@ -14,17 +14,20 @@ import { type MessageInput, messageJson } from "./values.js";
 /** A message with what goes with it. */
 export interface AppendInput {
   readonly message: MessageInput;
+  /** Whether no compaction may take it out of the view. */
   readonly pinned?: boolean;
+  /** The full output of a tool, if the message holds a cut view of it. */
   readonly outputRef?: string;
+  /** Names the append. Default: a new one. */
   readonly requestId?: string;
 }
 
 /**
  * What may wait for its acknowledgement. What is sent again must be among the last 1 024 request ids of the task's
- * log, where events stand too: so half of that.
+ * log, where events stand too: so half of that. Characters are those of their JSON.
  */
-const WINDOW_MESSAGES = 512;
-const WINDOW_CHARS = 16 << 20;
+export const WINDOW_MESSAGES = 512;
+export const WINDOW_CHARS = 16 << 20;
 
 type Source = AsyncIterable<MessageInput | AppendInput> | Iterable<MessageInput | AppendInput>;
 

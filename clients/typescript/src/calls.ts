@@ -46,6 +46,11 @@ export class Caller {
     setMaxListeners(0, this.#closing.signal);
   }
 
+  /** How long a call may take, or a stream may be silent, if the caller does not say otherwise. */
+  get timeoutMs(): number {
+    return this.#timeoutMs;
+  }
+
   /** Ends every call that is under way; from now on every call fails. */
   close(): void {
     this.#closing.abort(new CancelledError("the client is closed", { code: "CANCELLED" }));
@@ -73,7 +78,8 @@ export class Caller {
 
   /** Makes a unary call once. */
   async once<T>(options: CallOptions, call: (attempt: Attempt) => Promise<T>): Promise<T> {
-    const timeoutMs = checkedTimeout("timeoutMs", options.timeoutMs ?? this.#timeoutMs);
+    // In whole milliseconds: gRPC has no fractions, and a server would pass over the deadline.
+    const timeoutMs = Math.ceil(checkedTimeout("timeoutMs", options.timeoutMs ?? this.#timeoutMs));
     const link = new LinkedAbort(options.signal, this.#closing.signal);
     try {
       return await call({ signal: link.signal, ...(Number.isFinite(timeoutMs) && { timeoutMs }) });
@@ -101,7 +107,9 @@ export class Caller {
     try {
       const items = open({ signal: link.signal })[Symbol.asyncIterator]();
       for (;;) {
-        const item = await watched(items.next(), longest, isDue, () => link.abort(late));
+        const item = await watched(items.next(), longest, isDue, () => {
+          link.abort(late);
+        });
         if (item.done) {
           return;
         }
@@ -149,19 +157,28 @@ export class Caller {
     open: (attempt: Attempt) => AsyncIterable<T>,
     watch: { silenceMs?: number; repeats?: boolean } = {},
   ): AsyncGenerator<T, void, undefined> {
+    yield* this.unlessBegunIn(options, () => this.stream(options, open, watch), watch.repeats);
+  }
+
+  /** The same of a stream that is opened by `stream`. */
+  async *unlessBegunIn<T>(
+    options: CallOptions,
+    open: () => AsyncIterable<T>,
+    repeats = false,
+  ): AsyncGenerator<T, void, undefined> {
     const patience = new Patience(this.#retryForMs, options.signal);
     let renewed = false;
     for (;;) {
       let received = false;
       try {
-        for await (const item of this.stream(options, open, watch)) {
+        for await (const item of open()) {
           received = true;
           yield item;
         }
         return;
       } catch (thrown) {
         const error = this.#errorOf(thrown, options);
-        if (received && !watch.repeats) {
+        if (received && !repeats) {
           throw error;
         }
         if (received && !renewed) {
@@ -175,8 +192,8 @@ export class Caller {
   }
 
   #errorOf(thrown: unknown, { signal }: CallOptions): ContextStoreError {
-    const { aborted, reason } = this.#closing.signal;
-    return toError(aborted ? reason : thrown, signal);
+    const closing = this.#closing.signal;
+    return toError(closing.aborted ? closing.reason : thrown, signal);
   }
 }
 

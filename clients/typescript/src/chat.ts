@@ -1,14 +1,9 @@
 // What a task has to do with models: a turn of one, and the body of a request to one.
 
-import type { Client as RpcClient } from "@connectrpc/connect";
 import { type AppendInput, isAppendInput } from "./append.js";
-import type { Attempt, Caller, CallOptions, MutationOptions } from "./calls.js";
-import type {
-  ChatResponse,
-  ChatToolCall,
-  ChatUsage,
-  ContextStore,
-} from "./gen/contextstore/v1/context_store_pb.js";
+import type { Attempt, CallOptions, MutationOptions } from "./calls.js";
+import type { TaskCore } from "./core.js";
+import type { ChatResponse, ChatToolCall, ChatUsage } from "./gen/contextstore/v1/context_store_pb.js";
 import type { Pressure } from "./gen/contextstore/v1/message_pb.js";
 import { newRequestId } from "./ids.js";
 import { type ChatMessage, type Count, type MessageInput, messageJson, toCount } from "./values.js";
@@ -81,49 +76,45 @@ export type ChatEvent =
 /** A model may think for any time; the server watches over it. */
 const FOREVER = { silenceMs: Number.POSITIVE_INFINITY };
 
-/** Asks models for one task. */
-export class Models {
-  readonly #rpc: RpcClient<typeof ContextStore>;
-  readonly #caller: Caller;
-
-  constructor(wire: { rpc: RpcClient<typeof ContextStore>; caller: Caller }) {
-    this.#rpc = wire.rpc;
-    this.#caller = wire.caller;
-  }
-
-  async *chat(
-    target: { readonly taskUuid: string; readonly leaseGeneration: bigint },
-    messages: Iterable<MessageInput | AppendInput>,
-    options: ChatOptions,
-  ): AsyncGenerator<ChatEvent, void, undefined> {
-    const request = {
-      ...target,
-      ...fields(options),
-      messages: Array.from(messages, newMessage),
-      provider: options.provider ?? "",
-      requestId: options.requestId || newRequestId(),
-    };
-    const open = (attempt: Attempt) => this.#rpc.chat(request, attempt);
-    for await (const { event } of this.#caller.unlessBegun(options, open, FOREVER)) {
-      const told = eventOf(event);
-      if (told) {
-        yield told;
-      }
+/** A turn of a model; see `Task.chat`. */
+export async function* chat(
+  core: TaskCore,
+  messages: Iterable<MessageInput | AppendInput>,
+  options: ChatOptions,
+): AsyncGenerator<ChatEvent, void, undefined> {
+  await core.settle(options);
+  const request = {
+    ...core.target,
+    ...fields(options),
+    messages: Array.from(messages, newMessage),
+    provider: options.provider ?? "",
+    requestId: options.requestId || newRequestId(),
+  };
+  const { rpc, caller } = core.wire;
+  const open = (attempt: Attempt) => rpc.chat(request, attempt);
+  for await (const { event } of caller.unlessBegun(options, open, FOREVER)) {
+    core.lease.used();
+    const told = eventOf(event);
+    if (told) {
+      yield told;
     }
   }
+}
 
-  async *request(
-    taskUuid: string,
-    provider: string,
-    options: RequestOptions,
-  ): AsyncGenerator<Uint8Array, void, undefined> {
-    const maxBytes = toCount("maxBytes", options.maxBytes);
-    const request = { taskUuid, provider, ...fields(options), maxBytes };
-    const open = (attempt: Attempt) => this.#rpc.streamRequest(request, attempt);
-    for await (const { data } of this.#caller.unlessBegun(options, open)) {
-      if (data.length > 0) {
-        yield data;
-      }
+/** The body of a request to a provider; see `Task.requestBody`. */
+export async function* requestChunks(
+  core: TaskCore,
+  provider: string,
+  options: RequestOptions,
+): AsyncGenerator<Uint8Array, void, undefined> {
+  const maxBytes = toCount("maxBytes", options.maxBytes);
+  const request = { taskUuid: core.uuid, provider, ...fields(options), maxBytes };
+  const { rpc, caller } = core.wire;
+  const open = (attempt: Attempt) => rpc.streamRequest(request, attempt);
+  await core.settle(options);
+  for await (const { data } of caller.unlessBegun(options, open)) {
+    if (data.length > 0) {
+      yield data;
     }
   }
 }

@@ -2,10 +2,11 @@
 
 import { hostname } from "node:os";
 import { create, type MessageInitShape } from "@bufbuild/protobuf";
-import { durationMs } from "@bufbuild/protobuf/wkt";
+import { durationFromMs, durationMs } from "@bufbuild/protobuf/wkt";
 import { createClient, type Client as RpcClient } from "@connectrpc/connect";
 import { type ConnectOptions, optionsFromEnv } from "./address.js";
 import { Caller, type CallOptions, type MutationOptions, pause } from "./calls.js";
+import type { Wire } from "./core.js";
 import { type ContextStoreError, DeadlineError, UnavailableError } from "./errors.js";
 import {
   ContextStore,
@@ -20,9 +21,11 @@ import {
   type TaskKeySchema,
   type Task as TaskMessage,
 } from "./gen/contextstore/v1/task_pb.js";
+import { type CollectGarbageResponse, ToolOutputs } from "./gen/contextstore/v1/tool_outputs_pb.js";
 import { Health, HealthCheckResponse_ServingStatus } from "./gen/grpc/health/v1/health_pb.js";
 import { newInstanceId, newRequestId, newTaskUuid } from "./ids.js";
-import { forkTask, Task, type Wire } from "./task.js";
+import type { Outbox } from "./outbox.js";
+import { forkTask, Task } from "./task.js";
 import { type Connection, openConnection } from "./transport.js";
 import { type ConfigInput, type Count, configInit, type ForkOptions, toCount } from "./values.js";
 
@@ -31,7 +34,7 @@ export interface StartOptions extends MutationOptions {
   /** The task's id. Default: a new UUIDv7. That of a running task takes it up. */
   readonly uuid?: string;
   /** Where the task comes from. */
-  readonly key?: MessageInitShape<typeof TaskKeySchema>;
+  readonly key?: TaskKey;
   /** Who it is for. */
   readonly user?: string;
   /** How it is kept. */
@@ -55,7 +58,31 @@ export interface ListOptions extends CallOptions {
   readonly pageSize?: number;
 }
 
-/** Prepares a client; the first call connects. */
+/** What to start, beside its key. */
+export type TakeUpOptions = Omit<StartOptions, "uuid" | "key" | "leaseGeneration">;
+
+/** Where a task comes from: all fields are optional. */
+export type TaskKey = MessageInitShape<typeof TaskKeySchema>;
+
+/** What to remove of what no log names. */
+export interface GarbageOptions extends CallOptions {
+  /** The task. Default: all tasks. */
+  readonly taskUuid?: string;
+  /** Tells what would be removed, and removes nothing. */
+  readonly dryRun?: boolean;
+  /** How long ago an output must have been put last. Default: an hour. */
+  readonly minAgeMs?: number;
+}
+
+/**
+ * Prepares a client; the first call connects.
+ *
+ * @example
+ * ```ts
+ * const client = connect({ address: "unix:/run/contextstore/contextstore.sock" });
+ * const other = connect({ address: "tcp:127.0.0.1:50551", tokenFile: "contexts/token", timeoutMs: 5_000 });
+ * ```
+ */
 export function connect(options: ConnectOptions): Client {
   return new Client(options);
 }
@@ -68,20 +95,36 @@ export function fromEnv(env: NodeJS.ProcessEnv = process.env): Client {
   return new Client(optionsFromEnv(env));
 }
 
-/** A client of one server. May be used by many callers at once. */
+/**
+ * A client of one server. May be used by many callers at once.
+ *
+ * @example
+ * ```ts
+ * await using client = fromEnv();
+ * await client.waitUntilReady();
+ * const task = await client.task({ taskSource: "github", owner: "octo", repo: "hello", taskType: "issue", taskId: "7" });
+ * ```
+ */
 export class Client {
   /** Every method of the service as it is: no retries, no request ids, no lease. Errors are Connect's. */
   readonly rpc: RpcClient<typeof ContextStore>;
+  /** The same of the service of tool outputs. */
+  readonly outputsRpc: RpcClient<typeof ToolOutputs>;
+  /** Where the server is. */
+  readonly address: string;
   /** Who this client is to the server. */
   readonly holder: Holder;
   readonly #connection: Connection;
   readonly #health: RpcClient<typeof Health>;
   readonly #caller: Caller;
+  readonly #pending = new Set<Outbox>();
 
   constructor(options: ConnectOptions) {
+    this.address = options.address;
     this.#caller = new Caller(options.timeoutMs, options.retryForMs);
     this.#connection = openConnection(options);
     this.rpc = createClient(ContextStore, this.#connection.transport);
+    this.outputsRpc = createClient(ToolOutputs, this.#connection.transport);
     this.#health = createClient(Health, this.#connection.transport);
     this.holder = create(HolderSchema, {
       instanceId: options.instanceId ?? newInstanceId(),
@@ -91,13 +134,33 @@ export class Client {
   }
 
   get #wire(): Wire {
-    return { rpc: this.rpc, caller: this.#caller, holder: this.holder };
+    const { rpc, outputsRpc: outputs, holder } = this;
+    return { rpc, outputs, caller: this.#caller, holder, pending: this.#pending };
   }
 
-  /** Ends the connection, every call on it and the renewing of leases. Tasks stay as they are. */
+  /**
+   * Ends the connection, every call on it and the renewing of leases. Tasks stay as they are. What was appended with
+   * `wait: false` and is still under way may be lost: `await client.flush()` before, or `await using client`.
+   */
   close(): void {
+    const lost = [...this.#pending].reduce((sum, outbox) => sum + outbox.size, 0);
+    if (lost > 0) {
+      const message = `the client was closed while ${lost} messages were not known to be appended; await client.flush() before`;
+      process.emitWarning(message, { type: "ContextStoreClosed", code: "CONTEXTSTORE_CLOSED" });
+    }
     this.#caller.close();
     this.#connection.close();
+  }
+
+  /** Waits until all that was appended with `wait: false` to any task is on disk; throws what was refused. */
+  async flush(options: Pick<CallOptions, "signal"> = {}): Promise<void> {
+    const failures: unknown[] = [];
+    for (const outbox of [...this.#pending]) {
+      await outbox.settled(options.signal).catch((thrown: unknown) => failures.push(thrown));
+    }
+    if (failures.length > 0) {
+      throw failures.length === 1 ? failures[0] : new AggregateError(failures, "messages were not appended");
+    }
   }
 
   /** As `close`. */
@@ -105,16 +168,26 @@ export class Client {
     this.close();
   }
 
+  /** Waits for what is under way, then closes. */
+  async [Symbol.asyncDispose](): Promise<void> {
+    try {
+      await this.flush();
+    } finally {
+      this.close();
+    }
+  }
+
   /** Waits until the server says that it serves: it may still be starting, or mending what a crash left. */
   async waitUntilReady(options: CallOptions = {}): Promise<void> {
     const timeoutMs = options.timeoutMs ?? 30_000;
     const deadline = performance.now() + timeoutMs;
-    let last: unknown;
+    let last: ContextStoreError | undefined;
     for (;;) {
       const left = deadline - performance.now();
       if (left <= 0) {
-        const message = `the server is not ready after ${timeoutMs} ms`;
-        throw new DeadlineError(message, { code: "DEADLINE_EXCEEDED", cause: last });
+        const why = last ? `: ${last.message}` : "";
+        const message = `the server at ${this.address} is not ready after ${timeoutMs} ms${why}`;
+        throw new DeadlineError(message, { code: "DEADLINE_EXCEEDED", cause: last, address: this.address });
       }
       last = await this.#notServing({ ...options, timeoutMs: Math.min(left, 2_000) });
       if (last === undefined) {
@@ -128,9 +201,11 @@ export class Client {
   async #notServing(options: CallOptions): Promise<ContextStoreError | undefined> {
     try {
       const { status } = await this.#caller.once(options, (attempt) => this.#health.check({}, attempt));
-      const name = HealthCheckResponse_ServingStatus[status];
+      const name = HealthCheckResponse_ServingStatus[status] as string | undefined;
       const isServing = status === HealthCheckResponse_ServingStatus.SERVING;
-      return isServing ? undefined : new UnavailableError(`its health is ${name}`, { code: "UNAVAILABLE" });
+      return isServing
+        ? undefined
+        : new UnavailableError(`its health is ${name ?? status}`, { code: "UNAVAILABLE" });
     } catch (thrown) {
       if (thrown instanceof UnavailableError || thrown instanceof DeadlineError) {
         return thrown;
@@ -146,6 +221,10 @@ export class Client {
 
   /** Makes a task, or takes up one that is running, and keeps its lease alive. */
   async startTask(options: StartOptions = {}): Promise<Task> {
+    return await this.#start(options, false);
+  }
+
+  async #start(options: StartOptions, resumed: boolean): Promise<Task> {
     const request = {
       taskUuid: options.uuid ?? newTaskUuid(),
       ...(options.key && { key: options.key }),
@@ -160,7 +239,7 @@ export class Client {
     const started = await this.#caller.unary(options, (attempt) => this.rpc.startTask(request, attempt));
     const { task: { uuid = request.taskUuid } = {}, leaseGeneration, leaseTtl } = started;
     const { created: isNew, inheritedFrom, inheritanceComment } = started;
-    const task = new Task(uuid, this.#wire, { isNew, inheritedFrom, inheritanceComment });
+    const task = new Task(uuid, this.#wire, { isNew, resumed, inheritedFrom, inheritanceComment });
     task.lease.take(leaseGeneration, leaseTtl ? durationMs(leaseTtl) : 0);
     return task;
   }
@@ -172,7 +251,7 @@ export class Client {
 
   /** Tasks that ended and that a task with this key and user would go on with, newest first. */
   async previousContexts(
-    key: MessageInitShape<typeof TaskKeySchema>,
+    key: TaskKey,
     user = "",
     options: CallOptions & { limit?: number } = {},
   ): Promise<readonly PreviousContext[]> {
@@ -201,8 +280,44 @@ export class Client {
   }
 
   /** A task by its id, without a call and without a lease: to read it, or to change it while nobody holds it. */
-  task(uuid: string): Task {
-    return new Task(uuid, this.#wire);
+  task(uuid: string): Task;
+  /**
+   * The task of a key: goes on with the newest one of this key and user that is running or paused, and starts one if there
+   * is none; `resumed` of it tells. Its lease is kept alive. A task that was started less than a second ago may not be found yet; and one that
+   * somebody else works on is refused with `LEASE_HELD`. `startTask` starts one in any case.
+   */
+  task(key: TaskKey, options?: TakeUpOptions): Promise<Task>;
+  task(which: string | TaskKey, options: TakeUpOptions = {}): Task | Promise<Task> {
+    return typeof which === "string" ? new Task(which, this.#wire) : this.#taskOf(which, options);
+  }
+
+  async #taskOf(key: TaskKey, options: TakeUpOptions): Promise<Task> {
+    const { user = "", signal, timeoutMs } = options;
+    const filter = { ...fieldsOf(key), user, statuses: ["running", "paused"] };
+    const call = { ...(signal && { signal }), ...(timeoutMs !== undefined && { timeoutMs }) };
+    for await (const found of this.listTasks({ ...call, filter })) {
+      // A field that is left open is no wildcard here.
+      if (isSameKey(found.key, key) && found.user === user) {
+        return await this.#takeUp(found, call);
+      }
+    }
+    return await this.startTask({ ...options, key });
+  }
+
+  async #takeUp({ uuid, status }: TaskMessage, call: CallOptions): Promise<Task> {
+    if (status === "running") {
+      return await this.#start({ ...call, uuid }, true);
+    }
+    const task = new Task(uuid, this.#wire, { resumed: true });
+    await task.resume(call);
+    return task;
+  }
+
+  /** Removes outputs of tools that no log names and that are not new. Can be repeated. */
+  async collectGarbage(options: GarbageOptions = {}): Promise<CollectGarbageResponse> {
+    const { taskUuid = "", dryRun = false, minAgeMs } = options;
+    const request = { taskUuid, dryRun, ...(minAgeMs !== undefined && { minAge: durationFromMs(minAgeMs) }) };
+    return await this.#caller.unary(options, (attempt) => this.outputsRpc.collectGarbage(request, attempt));
   }
 
   /** The tasks that match, page by page. */
@@ -216,4 +331,17 @@ export class Client {
       pageToken = page.nextPageToken;
     } while (pageToken !== "");
   }
+}
+
+const KEY_FIELDS = ["taskSource", "owner", "repo", "taskType", "taskId"] as const;
+
+function fieldsOf(key: TaskKey | undefined) {
+  const [taskSource = "", owner = "", repo = "", taskType = "", taskId = ""] = KEY_FIELDS.map(
+    (field) => key?.[field],
+  );
+  return { taskSource, owner, repo, taskType, taskId };
+}
+
+function isSameKey(a: TaskKey | undefined, b: TaskKey): boolean {
+  return JSON.stringify(fieldsOf(a)) === JSON.stringify(fieldsOf(b));
 }

@@ -2,6 +2,7 @@
 
 import { timestampDate } from "@bufbuild/protobuf/wkt";
 import type { Attempt, CallOptions, MutationOptions } from "./calls.js";
+import type { TaskCore, TaskTarget, Wire } from "./core.js";
 import { ContextStoreError } from "./errors.js";
 import type {
   BeginCompactionResponse,
@@ -11,7 +12,6 @@ import type {
 } from "./gen/contextstore/v1/context_store_pb.js";
 import { newRequestId } from "./ids.js";
 import { type JsonObject, lines, parseLine } from "./records.js";
-import type { Wire } from "./task.js";
 import {
   type CompressionInput,
   type Count,
@@ -52,23 +52,15 @@ export interface CommitOptions extends MutationOptions {
   readonly model?: string;
 }
 
-/** What calls about one task carry. */
-export interface TaskTarget {
-  readonly taskUuid: string;
-  readonly leaseGeneration: bigint;
-}
-
 /** The server watches over its summariser; it may be asked again, as it knows the call by its request id. */
 const WATCH = { silenceMs: Number.POSITIVE_INFINITY, repeats: true };
 
 /** Compresses now; see `Task.compress`. */
-export async function compress(
-  wire: Wire,
-  target: TaskTarget,
-  options: CompressOptions,
-): Promise<CompressDone> {
+export async function compress(core: TaskCore, options: CompressOptions): Promise<CompressDone> {
+  await core.settle(options);
+  const { wire } = core;
   const request = {
-    ...target,
+    ...core.target,
     ...fields(options),
     ...(options.prune && { prune: options.prune }),
     ...(options.window && { window: windowInit(options.window) }),
@@ -86,15 +78,17 @@ export async function compress(
   if (done === undefined) {
     throw cutOff("before it told what the compression did");
   }
+  core.lease.used();
   return done;
 }
 
 /** Asks for what to summarise; see `Task.beginCompaction`. */
 export async function beginCompaction(
-  wire: Wire,
-  target: TaskTarget,
+  core: TaskCore,
   options: CompactionOptions & CallOptions,
 ): Promise<Compaction> {
+  await core.settle(options);
+  const { wire, target } = core;
   const request = { ...target, ...fields(options) };
   const open = (attempt: Attempt) => wire.rpc.beginCompaction(request, attempt);
   const stream = wire.caller.unlessBegun(options, open);
@@ -109,6 +103,13 @@ export async function beginCompaction(
 /**
  * What an agent is to summarise. It ends with `commit` or `abort`, or by itself when its time is over:
  * `await using compaction = await task.beginCompaction()` gives it up at the end of the block if it was not committed.
+ *
+ * @example
+ * ```ts
+ * await using compaction = await task.beginCompaction({ targetTokens: 20_000 });
+ * const summary = await mySummary(compaction.prompt, compaction.messages(), compaction.budget);
+ * await compaction.commit(summary, { model: "mine" });
+ * ```
  */
 export class Compaction {
   /** Names it. */
@@ -138,6 +139,7 @@ export class Compaction {
   readonly #stream: AsyncGenerator<BeginCompactionResponse, void, undefined>;
   #open = true;
 
+  /** @internal */
   constructor(
     wire: Wire,
     target: TaskTarget,

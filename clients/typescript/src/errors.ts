@@ -1,6 +1,7 @@
 // The errors of the client, and how those of the transport become them. Decides nothing about retries of a call.
 
 import { Code, ConnectError } from "@connectrpc/connect";
+import type { AppendInput } from "./append.js";
 import type { ErrorReason } from "./gen/contextstore/v1/error_reason_pb.js";
 import { BadRequestSchema, ErrorInfoSchema, RetryInfoSchema } from "./gen/google/rpc/error_details_pb.js";
 
@@ -39,10 +40,25 @@ export interface ErrorDetails {
   readonly fields?: readonly FieldViolation[];
   readonly metadata?: Readonly<Record<string, string>>;
   readonly retryAfterMs?: number;
+  readonly method?: string;
+  readonly address?: string;
   readonly cause?: unknown;
 }
 
-/** Every error of a call. Decide by the class or by `reason`; the words of `message` may change. */
+/**
+ * Every error of a call. Decide by the class or by `reason`; the words of `message` may change.
+ *
+ * @example
+ * ```ts
+ * try {
+ *   await task.append(message);
+ * } catch (error) {
+ *   if (error instanceof LeaseError) console.error(`held by ${error.metadata.hostname}`);
+ *   else if (error instanceof ContextStoreError && error.reason === "WRONG_STATUS") await task.resume();
+ *   else throw error;
+ * }
+ * ```
+ */
 export class ContextStoreError extends Error {
   /** The gRPC code. */
   readonly code: ErrorCode;
@@ -54,6 +70,10 @@ export class ContextStoreError extends Error {
   readonly metadata: Readonly<Record<string, string>>;
   /** After how long a retry helps, if the server said so. */
   readonly retryAfterMs: number | undefined;
+  /** The method that was called, such as `AppendMessage`, if a call was made. */
+  readonly method: string | undefined;
+  /** Where the server was looked for, if a call was made. */
+  readonly address: string | undefined;
 
   constructor(message: string, details: ErrorDetails) {
     super(message, { cause: details.cause });
@@ -63,12 +83,14 @@ export class ContextStoreError extends Error {
     this.fields = details.fields ?? [];
     this.metadata = details.metadata ?? {};
     this.retryAfterMs = details.retryAfterMs;
+    this.method = details.method;
+    this.address = details.address;
   }
 }
 
 /** The request cannot be accepted: `fields` says what is wrong with it. */
 export class InvalidRequestError extends ContextStoreError {}
-/** There is no such task, message, plan or summary. */
+/** There is no such task, message, output, plan or summary. */
 export class NotFoundError extends ContextStoreError {}
 /** The state of the task does not allow the call. */
 export class PreconditionError extends ContextStoreError {}
@@ -88,6 +110,40 @@ export class ProviderError extends ContextStoreError {}
 export class DeadlineError extends ContextStoreError {}
 /** The caller's AbortSignal ended the call. Whether it happened is not known. */
 export class CancelledError extends ContextStoreError {}
+
+/**
+ * A message that was appended with `wait: false` was refused, or its acknowledgement never came; the error itself is the
+ * `cause`, and its code, reason and fields stand here too. Nothing behind the first such message was appended. What is in
+ * `unacknowledged` can be appended again as it is: it carries its request ids, so nothing is appended twice.
+ *
+ * @example
+ * ```ts
+ * try {
+ *   await task.flush();
+ * } catch (error) {
+ *   if (!(error instanceof PipelineError && error.code === "UNAVAILABLE")) throw error;
+ *   for await (const _ of task.appendMany(error.unacknowledged)); // the server is there again
+ * }
+ * ```
+ */
+export class PipelineError extends ContextStoreError {
+  /** What is not known to be appended, in order, with the message that failed first. */
+  readonly unacknowledged: readonly AppendInput[];
+
+  constructor(error: ContextStoreError, unacknowledged: readonly AppendInput[]) {
+    const { code, reason, fields, metadata, method, address } = error;
+    super(`${unacknowledged.length} messages that were not waited for are not appended: ${error.message}`, {
+      code,
+      fields,
+      metadata,
+      cause: error,
+      ...(reason !== undefined && { reason }),
+      ...(method !== undefined && { method }),
+      ...(address !== undefined && { address }),
+    });
+    this.unacknowledged = unacknowledged;
+  }
+}
 
 type ErrorClass = new (message: string, details: ErrorDetails) => ContextStoreError;
 
@@ -120,24 +176,49 @@ const BY_REASON: Readonly<Record<string, ErrorClass>> = {
   PROVIDER_FAILED: ProviderError,
 };
 
-/** What a call failed with, as an error of this package. `signal` is the caller's, not one of ours. */
-export function toError(thrown: unknown, signal?: AbortSignal): ContextStoreError {
+/** What was tried. */
+export interface Tried {
+  readonly method: string;
+  readonly address: string;
+}
+
+const triedBy = new WeakMap<object, Tried>();
+
+/** Remembers with an error of the transport what was tried, for `toError`. */
+export function noteTried(thrown: unknown, tried: Tried): unknown {
   if (thrown instanceof ContextStoreError) {
     return thrown;
   }
-  if (signal?.aborted) {
-    return new CancelledError("the call was cancelled", { code: "CANCELLED", cause: signal.reason });
+  const error = ConnectError.from(thrown, Code.Internal);
+  triedBy.set(error, tried);
+  return error;
+}
+
+/** What a call failed with, as an error of this package. `signal` is the caller's, not one of ours. */
+export function toError(thrown: unknown, signal?: AbortSignal): ContextStoreError {
+  const own = ownError(thrown);
+  if (own) {
+    return own;
   }
   const error = ConnectError.from(thrown, Code.Internal);
-  if (!error.metadata.has("grpc-status") && isConnectionLoss(error)) {
-    const message = `the server cannot be reached: ${error.rawMessage}`;
-    return new UnavailableError(message, { code: "UNAVAILABLE", cause: thrown });
+  const tried = triedBy.get(error);
+  const before = tried ? `${tried.method}: ` : "";
+  if (signal?.aborted) {
+    const message = `${before}the call was cancelled`;
+    return new CancelledError(message, { code: "CANCELLED", cause: signal.reason, ...tried });
+  }
+  const isOfServer = error.metadata.has("grpc-status");
+  if (!isOfServer && isConnectionLoss(error)) {
+    const message = `${before}the server${at(tried)} cannot be reached: ${error.rawMessage}`;
+    return new UnavailableError(message, { code: "UNAVAILABLE", cause: thrown, ...tried });
   }
   const [code, byCode] = CODES[error.code];
   const info = error.findDetails(ErrorInfoSchema)[0];
   const delay = error.findDetails(RetryInfoSchema)[0]?.retryDelay;
   const reason = info?.reason.replace(/^ERROR_REASON_/, "");
-  return new (BY_REASON[reason ?? ""] ?? byCode)(error.rawMessage, {
+  const isLate = !isOfServer && error.code === Code.DeadlineExceeded;
+  const message = isLate ? `${before}the server${at(tried)} did not answer in time` : error.rawMessage;
+  return new (BY_REASON[reason ?? ""] ?? byCode)(message, {
     code,
     cause: thrown,
     metadata: info?.metadata ?? {},
@@ -146,7 +227,18 @@ export function toError(thrown: unknown, signal?: AbortSignal): ContextStoreErro
       .flatMap((bad) => bad.fieldViolations.map(({ field, description }) => ({ field, description }))),
     ...(reason === undefined ? {} : { reason }),
     ...(delay === undefined ? {} : { retryAfterMs: Number(delay.seconds) * 1000 + delay.nanos / 1e6 }),
+    ...tried,
   });
+}
+
+function at(tried: Tried | undefined): string {
+  return tried ? ` at ${tried.address}` : "";
+}
+
+/** An error of this package, also if the transport has wrapped it. */
+function ownError(thrown: unknown): ContextStoreError | undefined {
+  const inner = thrown instanceof ConnectError ? thrown.cause : thrown;
+  return inner instanceof ContextStoreError ? inner : undefined;
 }
 
 /**

@@ -34,7 +34,10 @@ export class HookError extends ContextStoreError {
   readonly hook: string;
 
   constructor(hook: string, status: string, cause: unknown) {
-    super(`the hook ${hook} failed, so the task was not ${status}: ${cause}`, { code: "ABORTED", cause });
+    super(`the hook ${hook} failed, so the task was not ${status}: ${String(cause)}`, {
+      code: "ABORTED",
+      cause,
+    });
     this.hook = hook;
   }
 }
@@ -66,7 +69,7 @@ export class Hooks<T> {
           throw new HookError(name, ending.status, error);
         }
         failures.push({ name, error });
-        const message = `task ${uuid}: the hook ${name} before ${ending.status} failed: ${error}`;
+        const message = `task ${uuid}: the hook ${name} before ${ending.status} failed: ${String(error)}`;
         process.emitWarning(message, { type: "ContextStoreHook", code: "CONTEXTSTORE_HOOK" });
       }
     }

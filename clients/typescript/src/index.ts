@@ -1,10 +1,19 @@
 // What the package offers.
 
-export type { ConnectOptions } from "./address.js";
+export type { ConnectOptions, TlsOptions } from "./address.js";
 export type { AppendInput } from "./append.js";
 export type { CallOptions, MutationOptions } from "./calls.js";
 export type { AssistantMessage, ChatEvent, ChatOptions, FunctionCall, RequestOptions } from "./chat.js";
-export { Client, connect, fromEnv, type ListOptions, type StartOptions } from "./client.js";
+export {
+  Client,
+  connect,
+  fromEnv,
+  type GarbageOptions,
+  type ListOptions,
+  type StartOptions,
+  type TakeUpOptions,
+  type TaskKey,
+} from "./client.js";
 export { type CommitOptions, Compaction, type CompactionOptions, type CompressOptions } from "./compress.js";
 export {
   AccessError,
@@ -17,6 +26,7 @@ export {
   InvalidRequestError,
   LeaseError,
   NotFoundError,
+  PipelineError,
   PreconditionError,
   ProviderError,
   type Reason,
@@ -36,13 +46,32 @@ export type {
   UndoCompactionResponse,
   WatchTaskResponse,
 } from "./gen/contextstore/v1/context_store_pb.js";
-export type { Pressure, Summary } from "./gen/contextstore/v1/message_pb.js";
+export type { Masked, Pressure, Summary } from "./gen/contextstore/v1/message_pb.js";
 export type { Task as TaskMessage } from "./gen/contextstore/v1/task_pb.js";
+export type {
+  CollectGarbageResponse,
+  GrepLine,
+  ToolOutput,
+  ToolOutputRef,
+  TrimToolOutputsResponse,
+} from "./gen/contextstore/v1/tool_outputs_pb.js";
+export { type Found, type GrepOptions, Matches } from "./grep.js";
 export { type Ending, type Hook, HookError, type HookErrors, type HookFailure } from "./hooks.js";
 export type { Lease } from "./lease.js";
+export {
+  type OutputRecordInput,
+  Outputs,
+  type PutOptions,
+  type ReadOptions,
+  type StoredOutput,
+} from "./outputs.js";
 export type { HistoryOptions, Plan, RangeOptions, ViewOptions } from "./read.js";
 export type { JsonObject, LogRecord } from "./records.js";
+export { Server, type SpawnOptions, spawn } from "./spawn.js";
+export { ByteStream, View } from "./streams.js";
 export { Task } from "./task.js";
+export type { RunOptions, ToolRun } from "./tooling.js";
+export type { OutputContent } from "./upload.js";
 export type {
   AppendOptions,
   ChatMessage,
@@ -52,6 +81,7 @@ export type {
   ForkOptions,
   InheritanceInput,
   MessageInput,
+  OutputsInput,
   PruneInput,
   StatisticsInput,
   ToolCallInput,

@@ -2,19 +2,14 @@
 
 import type { Client as RpcClient } from "@connectrpc/connect";
 import type { Attempt, Caller, CallOptions } from "./calls.js";
+import type { TaskCore } from "./core.js";
 import type {
   ContextStore,
   GetLatestPlanResponse,
   WatchTaskResponse,
 } from "./gen/contextstore/v1/context_store_pb.js";
-import {
-  historyRecord,
-  type JsonObject,
-  type LogRecord,
-  lines,
-  numberedRecord,
-  parseLine,
-} from "./records.js";
+import { historyRecord, type JsonObject, type LogRecord, numberedRecord, parseLine } from "./records.js";
+import { View } from "./streams.js";
 import { type Count, toCount } from "./values.js";
 
 /** Which view to read. */
@@ -70,25 +65,29 @@ const planRecord = numberedRecord("plan", "id");
 /** A stream that waits for what happens later may be silent for any time. */
 const FOREVER = { silenceMs: Number.POSITIVE_INFINITY };
 
-/** Reads one task. */
+/** Reads one task, always behind what was appended without waiting. */
 export class Reader {
+  readonly #core: TaskCore;
   readonly #taskUuid: string;
   readonly #rpc: RpcClient<typeof ContextStore>;
   readonly #caller: Caller;
 
-  constructor(taskUuid: string, wire: { rpc: RpcClient<typeof ContextStore>; caller: Caller }) {
-    this.#taskUuid = taskUuid;
-    this.#rpc = wire.rpc;
-    this.#caller = wire.caller;
+  constructor(core: TaskCore) {
+    this.#core = core;
+    this.#taskUuid = core.uuid;
+    this.#rpc = core.wire.rpc;
+    this.#caller = core.wire.caller;
   }
 
-  async *current(options: ViewOptions): AsyncGenerator<Uint8Array, void, undefined> {
+  current(options: ViewOptions): View {
+    // At once, where the caller is, and not when it is read.
+    const asOfSeq = toCount("asOfSeq", options.asOfSeq);
+    return new View(() => this.#core.reading(options, () => this.#chunks(options, asOfSeq)));
+  }
+
+  async *#chunks(options: ViewOptions, asOfSeq: bigint): AsyncGenerator<Uint8Array, void, undefined> {
     const [rpc, caller] = [this.#rpc, this.#caller];
-    const fixed = {
-      taskUuid: this.#taskUuid,
-      chunkBytes: options.chunkBytes ?? 0,
-      asOfSeq: toCount("asOfSeq", options.asOfSeq),
-    };
+    const fixed = { taskUuid: this.#taskUuid, chunkBytes: options.chunkBytes ?? 0, asOfSeq };
     let offset = 0n;
     let snapshot: { readonly generation: bigint; readonly totalBytes: bigint } | undefined;
     yield* caller.resuming(options, async function* rest() {
@@ -109,12 +108,6 @@ export class Reader {
     });
   }
 
-  async *currentMessages(options: ViewOptions): AsyncGenerator<JsonObject, void, undefined> {
-    for await (const line of lines(this.current(options))) {
-      yield parseLine(line);
-    }
-  }
-
   async *messages(options: HistoryOptions): AsyncGenerator<LogRecord, void, undefined> {
     const [rpc, caller] = [this.#rpc, this.#caller];
     const { follow = false, kinds = [] } = options;
@@ -128,6 +121,7 @@ export class Reader {
     // Events have no number of their own, so a place is a message and how many records from it on were read.
     let place = { seq: toCount("fromSeq", options.fromSeq), read: 0n };
     let total = 0n;
+    await this.#core.settle(options);
     yield* caller.resuming(options, async function* rest() {
       let skip = place.read;
       const request = { ...fixed, fromSeq: place.seq, limit: limit && limit - total + skip };
@@ -157,6 +151,7 @@ export class Reader {
     const onHeader = (header: Headers) => {
       request.resumeToken = header.get("resume-token") ?? request.resumeToken;
     };
+    await this.#core.settle(options);
     yield* caller.resuming(options, async function* rest() {
       const open = (attempt: Attempt) => rpc.watchTask(request, { ...attempt, onHeader });
       for await (const event of caller.stream(options, open, FOREVER)) {
@@ -182,6 +177,7 @@ export class Reader {
   async *summaries(options: CallOptions & { limit?: Count }): AsyncGenerator<JsonObject, void, undefined> {
     const request = { taskUuid: this.#taskUuid, limit: toCount("limit", options.limit) };
     const open = (attempt: Attempt) => this.#rpc.streamSummaries(request, attempt);
+    await this.#core.settle(options);
     for await (const batch of this.#caller.stream(options, open)) {
       yield* batch.records.map(parseLine);
     }
@@ -197,6 +193,7 @@ export class Reader {
     const limit = toCount("limit", options.limit);
     let from = toCount("from", options.from);
     let total = 0n;
+    await this.#core.settle(options);
     yield* caller.resuming(options, async function* rest() {
       const range = { from, to, limit: limit && limit - total };
       for await (const batch of caller.stream(options, (attempt) => open(range, attempt))) {

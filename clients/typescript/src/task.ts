@@ -1,10 +1,9 @@
-// One task: everything that is done to it and read from it.
+// One task: its life, its messages, its models, and how it is kept small. Reading and recording are in task-records.ts.
 
 import { durationMs } from "@bufbuild/protobuf/wkt";
-import type { Client as RpcClient } from "@connectrpc/connect";
 import { type AppendInput, Pipeline } from "./append.js";
-import { type Attempt, type Caller, type CallOptions, type MutationOptions, orUndefined } from "./calls.js";
-import { type ChatEvent, type ChatOptions, Models, type RequestOptions, toolsJson } from "./chat.js";
+import type { Attempt, CallOptions, MutationOptions } from "./calls.js";
+import { type ChatEvent, type ChatOptions, chat, type RequestOptions, requestChunks } from "./chat.js";
 import {
   beginCompaction,
   type Compaction,
@@ -12,36 +11,22 @@ import {
   type CompressOptions,
   compress,
 } from "./compress.js";
-import { NotFoundError } from "./errors.js";
+import { TaskCore, type Wire } from "./core.js";
+import { ContextStoreError, NotFoundError } from "./errors.js";
 import type {
   AppendMessageResponse,
+  AppendMessagesRequest,
   AppendMessagesResponse,
-  AppendPlanResponse,
   CompressDone,
-  ContextStore,
-  GetContextUsageResponse,
-  GetTaskResponse,
-  RecordToolCallResponse,
-  RecordUsageResponse,
   RewindTaskResponse,
   UndoCompactionResponse,
-  UpdateStatisticsResponse,
-  WatchTaskResponse,
 } from "./gen/contextstore/v1/context_store_pb.js";
-import type { Summary } from "./gen/contextstore/v1/message_pb.js";
-import type { Holder, Task as TaskMessage } from "./gen/contextstore/v1/task_pb.js";
+import type { Task as TaskMessage } from "./gen/contextstore/v1/task_pb.js";
 import { type Ending, type Hook, type HookErrors, type HookFailure, Hooks } from "./hooks.js";
 import { newRequestId, newTaskUuid } from "./ids.js";
-import { Lease } from "./lease.js";
-import {
-  type HistoryOptions,
-  type Plan,
-  planOf,
-  type RangeOptions,
-  Reader,
-  type ViewOptions,
-} from "./read.js";
-import { historyRecord, type JsonObject, type LogRecord } from "./records.js";
+import type { Lease } from "./lease.js";
+import { readable } from "./streams.js";
+import { TaskRecords } from "./task-records.js";
 import {
   type AppendOptions,
   type ConfigInput,
@@ -50,47 +35,44 @@ import {
   type ForkOptions,
   type MessageInput,
   messageJson,
-  type StatisticsInput,
-  statisticsInit,
-  type ToolCallInput,
   toCount,
-  toolCallInit,
-  type Usage,
-  usageInit,
 } from "./values.js";
-
-/** What a task needs of its client. */
-export interface Wire {
-  readonly rpc: RpcClient<typeof ContextStore>;
-  readonly caller: Caller;
-  readonly holder: Holder;
-}
 
 /** How a task came to be. */
 export interface Origin {
   readonly isNew?: boolean;
+  readonly resumed?: boolean;
   readonly inheritedFrom?: string;
   readonly inheritanceComment?: string;
-}
-
-/** What a change carries beside what it is about. */
-interface Target {
-  readonly taskUuid: string;
-  readonly leaseGeneration: bigint;
-  readonly requestId: string;
 }
 
 /** How long a completion may take at least, for which the server asks a model. */
 const SUMMARIZING_MS = 300_000;
 
-/** A task. What changes it is acknowledged when it is on disk, and may be repeated with the same request id. */
-export class Task {
-  /** Its id. */
-  readonly uuid: string;
-  /** The lease that changes are made under. */
+/** Reasons for which there is nothing of ours to put aside when a task is disposed of. */
+const NOT_OURS = ["LEASE_HELD", "STALE_LEASE", "WRONG_STATUS", "TASK_NOT_FOUND"];
+
+/**
+ * A task. What changes it is acknowledged when it is on disk, and may be repeated with the same request id. One that is
+ * disposed of (`await using`) before it was completed or failed is paused.
+ *
+ * @example
+ * ```ts
+ * await using task = await client.startTask({ user: "ada", config: { model: "gpt-5" } });
+ * await task.append({ role: "user", content: "Fix the failing test, please." });
+ * for await (const event of task.chat([])) {
+ *   if (event.type === "text") process.stdout.write(event.text);
+ * }
+ * await task.complete("Fixed it.");
+ * ```
+ */
+export class Task extends TaskRecords {
+  /** The lease that changes are made under; it is renewed in the background. */
   readonly lease: Lease;
   /** Whether it was made, rather than taken up or looked at. */
   readonly isNew: boolean;
+  /** Whether `client.task(key)` found it, running or paused, rather than starting it. */
+  readonly resumed: boolean;
   /** The task that it took over from when it was started; empty if there was none. */
   readonly inheritedFrom: string;
   /** With it: a comment for people, as to post on the issue. */
@@ -100,35 +82,15 @@ export class Task {
   /** The hooks that threw when the task was last completed or stopped. */
   hookFailures: readonly HookFailure[] = [];
   readonly #hooks = new Hooks<Task>();
-  readonly #wire: Wire;
-  readonly #reader: Reader;
-  readonly #models: Models;
 
+  /** @internal */
   constructor(uuid: string, wire: Wire, origin: Origin = {}) {
-    this.uuid = uuid;
+    super(new TaskCore(uuid, wire));
+    this.lease = this.core.lease;
     this.isNew = origin.isNew ?? false;
+    this.resumed = origin.resumed ?? false;
     this.inheritedFrom = origin.inheritedFrom ?? "";
     this.inheritanceComment = origin.inheritanceComment ?? "";
-    this.#wire = wire;
-    this.#reader = new Reader(uuid, wire);
-    this.#models = new Models(wire);
-    this.lease = new Lease(() => this.renewLease());
-  }
-
-  /** The task as it is now, and how full its context is. */
-  async get(options: CallOptions = {}): Promise<GetTaskResponse> {
-    return await this.#read(options, (attempt) => this.#wire.rpc.getTask({ taskUuid: this.uuid }, attempt));
-  }
-
-  /**
-   * How full the context is, as every append answers it, and how that is counted; with tools that are to be sent. It
-   * takes the same time however long the context is.
-   */
-  async contextUsage(
-    options: CallOptions & Pick<ChatOptions, "tools"> = {},
-  ): Promise<GetContextUsageResponse> {
-    const request = { taskUuid: this.uuid, toolsJson: toolsJson(options.tools) };
-    return await this.#read(options, (attempt) => this.#wire.rpc.getContextUsage(request, attempt));
   }
 
   // Its life
@@ -153,9 +115,11 @@ export class Task {
 
   /** Puts it aside and ends the lease. */
   async pause(options: MutationOptions = {}): Promise<TaskMessage | undefined> {
+    const { core } = this;
+    await core.settle(options);
     await this.#before("paused");
-    const { task } = await this.#change(options, (target, attempt) =>
-      this.#wire.rpc.pauseTask(target, attempt),
+    const { task } = await core.change(options, (target, attempt) =>
+      core.wire.rpc.pauseTask(target, attempt),
     );
     this.lease.end();
     return task;
@@ -165,23 +129,26 @@ export class Task {
   async resume(
     options: MutationOptions & { leaseGeneration?: Count } = {},
   ): Promise<TaskMessage | undefined> {
+    const { core } = this;
     const request = {
       taskUuid: this.uuid,
-      holder: this.#wire.holder,
+      holder: core.wire.holder,
       requestId: options.requestId || newRequestId(),
       leaseGeneration: toCount("leaseGeneration", options.leaseGeneration ?? this.lease.lastGeneration),
     };
-    const resumed = await this.#read(options, (attempt) => this.#wire.rpc.resumeTask(request, attempt));
+    const resumed = await core.read(options, (attempt) => core.wire.rpc.resumeTask(request, attempt));
     this.lease.take(resumed.leaseGeneration, resumed.leaseTtl ? durationMs(resumed.leaseTtl) : 0);
     return resumed.task;
   }
 
   /** Ends it well. The summary is what is to be remembered of it; without one, the server makes it. */
   async complete(finalSummary = "", options: MutationOptions = {}): Promise<TaskMessage | undefined> {
+    const { core } = this;
+    await core.settle(options);
     await this.#before("completed", finalSummary);
-    const { task } = await this.#change(
+    const { task } = await core.change(
       options,
-      (target, attempt) => this.#wire.rpc.completeTask({ ...target, finalSummary }, attempt),
+      (target, attempt) => core.wire.rpc.completeTask({ ...target, finalSummary }, attempt),
       finalSummary === "" ? SUMMARIZING_MS : undefined,
     );
     this.lease.end();
@@ -193,10 +160,12 @@ export class Task {
     errorMessage: string,
     options: MutationOptions & { finalSummary?: string } = {},
   ): Promise<TaskMessage | undefined> {
+    const { core } = this;
     const finalSummary = options.finalSummary ?? "";
+    await core.settle(options);
     await this.#before("failed", finalSummary, errorMessage);
-    const { task } = await this.#change(options, (target, attempt) =>
-      this.#wire.rpc.failTask({ ...target, errorMessage, finalSummary }, attempt),
+    const { task } = await core.change(options, (target, attempt) =>
+      core.wire.rpc.failTask({ ...target, errorMessage, finalSummary }, attempt),
     );
     this.lease.end();
     return task;
@@ -204,28 +173,27 @@ export class Task {
 
   /** Replaces its configuration as a whole. */
   async update(config: ConfigInput, options: MutationOptions = {}): Promise<TaskMessage | undefined> {
+    const { core } = this;
     const init = configInit(config);
-    const { task } = await this.#change(options, (target, attempt) =>
-      this.#wire.rpc.updateTask({ ...target, config: init }, attempt),
+    const { task } = await core.change(options, (target, attempt) =>
+      core.wire.rpc.updateTask({ ...target, config: init }, attempt),
     );
     return task;
   }
 
   /** Keeps the lease alive, as the client does by itself while the task runs. Answers for how many milliseconds. */
   async renewLease(options: CallOptions = {}): Promise<number> {
-    const request = { taskUuid: this.uuid, leaseGeneration: this.lease.generation };
-    const { leaseTtl } = await this.#read(options, (attempt) => this.#wire.rpc.renewLease(request, attempt));
-    this.lease.used();
-    return leaseTtl ? durationMs(leaseTtl) : 0;
+    return await this.core.renewLease(options);
   }
 
   /** Removes it with everything in it. Cannot be undone. */
   async delete(options: MutationOptions = {}): Promise<void> {
+    const { core } = this;
     let attempts = 0;
     try {
-      await this.#change(options, (target, attempt) => {
+      await core.change(options, (target, attempt) => {
         attempts += 1;
-        return this.#wire.rpc.deleteTask(target, attempt);
+        return core.wire.rpc.deleteTask(target, attempt);
       });
     } catch (thrown) {
       // A removed task remembers nothing: if the answer to the first attempt was lost, this is it.
@@ -236,15 +204,65 @@ export class Task {
     this.lease.end();
   }
 
+  /**
+   * At the end of an `await using` block: waits for what is under way, and pauses the task if it was neither completed,
+   * failed nor paused, so that anybody can resume it. A task that others have taken over is left to them.
+   */
+  async [Symbol.asyncDispose](): Promise<void> {
+    await this.flush();
+    if (this.lease.generation === 0n) {
+      return;
+    }
+    try {
+      await this.pause();
+    } catch (thrown) {
+      this.lease.end();
+      if (!(thrown instanceof ContextStoreError && NOT_OURS.includes(thrown.reason ?? ""))) {
+        throw thrown;
+      }
+    }
+  }
+
   // Messages
 
-  /** Appends a message: an OpenAI chat message, or its JSON as text. */
-  async append(message: MessageInput, options: AppendOptions = {}): Promise<AppendMessageResponse> {
-    const { pinned = false, outputRef = "" } = options;
+  /**
+   * Appends a message: an OpenAI chat message, or its JSON as text. It is on disk when this returns. With `wait: false` it
+   * is on its way: the next read, turn or change waits for it, and throws a `PipelineError` if it was refused; so does
+   * `flush`.
+   *
+   * @example
+   * ```ts
+   * const { seq, pressure } = await task.append({ role: "user", content: "Hello" });
+   * for (const message of many) await task.append(message, { wait: false });
+   * await task.flush();
+   * ```
+   */
+  append(message: MessageInput, options: AppendOptions & { readonly wait: false }): Promise<undefined>;
+  append(
+    message: MessageInput,
+    options?: AppendOptions & { readonly wait?: true },
+  ): Promise<AppendMessageResponse>;
+  append(message: MessageInput, options?: AppendOptions): Promise<AppendMessageResponse | undefined>;
+  async append(
+    message: MessageInput,
+    options: AppendOptions = {},
+  ): Promise<AppendMessageResponse | undefined> {
+    const { core } = this;
+    const { pinned = false, outputRef = "", signal } = options;
+    if (options.wait === false) {
+      const requestId = options.requestId || newRequestId();
+      await core.outbox.push({ message, pinned, outputRef, requestId }, signal);
+      return undefined;
+    }
     const body = { case: "messageJson", value: messageJson(message) } as const;
-    return await this.#change(options, (target, attempt) =>
-      this.#wire.rpc.appendMessage({ ...target, body, pinned, outputRef }, attempt),
+    return await core.change(options, (target, attempt) =>
+      core.wire.rpc.appendMessage({ ...target, body, pinned, outputRef }, attempt),
     );
+  }
+
+  /** Waits until all that was appended with `wait: false` is on disk. Throws a `PipelineError` if it was not to be. */
+  async flush(options: Pick<CallOptions, "signal"> = {}): Promise<void> {
+    await this.core.settle(options);
   }
 
   /**
@@ -256,44 +274,41 @@ export class Task {
     messages: AsyncIterable<MessageInput | AppendInput> | Iterable<MessageInput | AppendInput>,
     options: CallOptions = {},
   ): AsyncGenerator<AppendMessagesResponse, void, undefined> {
-    const pipeline = new Pipeline(messages, this.#target);
-    const open = this.#wire.rpc.appendMessages.bind(this.#wire.rpc);
-    for await (const acknowledged of pipeline.run(this.#wire.caller, options, open)) {
+    const { wire } = this.core;
+    await this.core.settle(options);
+    const pipeline = new Pipeline(messages, this.core.target);
+    const open = (requests: AsyncIterable<AppendMessagesRequest>, attempt: Attempt) =>
+      wire.rpc.appendMessages(requests, attempt);
+    for await (const acknowledged of pipeline.run(wire.caller, options, open)) {
       this.lease.used();
       yield acknowledged;
     }
   }
 
-  /** One message as it stands in the log. */
-  async message(seq: Count, options: CallOptions = {}): Promise<LogRecord & { readonly pinned: boolean }> {
-    const request = { taskUuid: this.uuid, seq: toCount("seq", seq) };
-    const { record, pinned } = await this.#read(options, (attempt) =>
-      this.#wire.rpc.getMessage(request, attempt),
-    );
-    return { ...historyRecord(record), pinned };
-  }
-
   /** Pins a message: no compaction takes it out of the view. */
   async pin(seq: Count, options: MutationOptions = {}): Promise<void> {
+    const { core } = this;
     const at = toCount("seq", seq);
-    await this.#change(options, (target, attempt) =>
-      this.#wire.rpc.pinMessage({ ...target, seq: at }, attempt),
+    await core.change(options, (target, attempt) =>
+      core.wire.rpc.pinMessage({ ...target, seq: at }, attempt),
     );
   }
 
   /** Releases a pinned message. */
   async unpin(seq: Count, options: MutationOptions = {}): Promise<void> {
+    const { core } = this;
     const at = toCount("seq", seq);
-    await this.#change(options, (target, attempt) =>
-      this.#wire.rpc.unpinMessage({ ...target, seq: at }, attempt),
+    await core.change(options, (target, attempt) =>
+      core.wire.rpc.unpinMessage({ ...target, seq: at }, attempt),
     );
   }
 
   /** Takes the view back to what it was after a message. The log keeps everything. */
   async rewind(seq: Count, options: MutationOptions = {}): Promise<RewindTaskResponse> {
+    const { core } = this;
     const to = toCount("seq", seq);
-    return await this.#change(options, (target, attempt) =>
-      this.#wire.rpc.rewindTask({ ...target, seq: to }, attempt),
+    return await core.change(options, (target, attempt) =>
+      core.wire.rpc.rewindTask({ ...target, seq: to }, attempt),
     );
   }
 
@@ -305,9 +320,7 @@ export class Task {
    * `timeoutMs` is how long it may be silent; without it, the server watches over its summariser.
    */
   async compress(options: CompressOptions = {}): Promise<CompressDone> {
-    const done = await compress(this.#wire, this.#target, options);
-    this.lease.used();
-    return done;
+    return await compress(this.core, options);
   }
 
   /**
@@ -315,7 +328,7 @@ export class Task {
    * committed or given up, or its time is over. Refused with the reason `NOTHING_TO_SUMMARIZE` if there is nothing to.
    */
   async beginCompaction(options: CompactionOptions & CallOptions = {}): Promise<Compaction> {
-    return await beginCompaction(this.#wire, this.#target, options);
+    return await beginCompaction(this.core, options);
   }
 
   /**
@@ -323,12 +336,14 @@ export class Task {
    * the reason `NOTHING_TO_UNDO` if there is none.
    */
   async undoCompaction(options: MutationOptions = {}): Promise<UndoCompactionResponse> {
-    return await this.#change(options, (target, attempt) => this.#wire.rpc.undoCompaction(target, attempt));
+    const { core } = this;
+    return await core.change(options, (target, attempt) => core.wire.rpc.undoCompaction(target, attempt));
   }
 
   /** Makes another task out of the messages up to `atSeq`, or of all; each of the two stands alone. */
   async fork(options: ForkOptions = {}): Promise<Task> {
-    return await forkTask(this.#wire, this.uuid, options);
+    await this.core.settle(options);
+    return await forkTask(this.core.wire, this.uuid, options);
   }
 
   // Models
@@ -342,144 +357,30 @@ export class Task {
    * that. With a `requestId` of one's own the same turn can be asked for again: what was answered is told again.
    * `timeoutMs` is how long the answer may be silent; without it, the server watches over the provider.
    */
-  async *chat(
+  chat(
     messages: Iterable<MessageInput | AppendInput>,
     options: ChatOptions = {},
   ): AsyncGenerator<ChatEvent, void, undefined> {
-    for await (const event of this.#models.chat(this.#target, messages, options)) {
-      this.lease.used();
-      yield event;
-    }
+    return chat(this.core, messages, options);
   }
 
   /**
    * What the model sees as the body of a request to a provider (`openai`, `openai_responses`, `anthropic`, `ollama`,
-   * `lmstudio`), for an HTTP client of one's own: `fetch(url, { method: "POST", body: ReadableStream.from(…), duplex: "half" })`. It
-   * is valid whatever happened to the task. A connection that breaks after the first byte ends it: ask again.
+   * `lmstudio`): a web stream of JSON straight from disk, for an HTTP client of one's own. It is valid whatever happened to the
+   * task. A connection that breaks after the first byte is an error of the stream: ask again.
+   *
+   * @example
+   * ```ts
+   * const response = await fetch("https://api.openai.com/v1/chat/completions", {
+   *   method: "POST",
+   *   headers: { authorization: `Bearer ${key}`, "content-type": "application/json" },
+   *   body: task.requestBody("openai", { model: "gpt-5", params: { stream: true } }),
+   *   duplex: "half", // fetch wants it for every body that is a stream
+   * });
+   * ```
    */
-  request(provider: string, options: RequestOptions = {}): AsyncGenerator<Uint8Array, void, undefined> {
-    return this.#models.request(this.uuid, provider, options);
-  }
-
-  // Reading
-
-  /** What the model sees, in chunks of current.jsonl: one snapshot, also across broken connections. */
-  current(options: ViewOptions = {}): AsyncGenerator<Uint8Array, void, undefined> {
-    return this.#reader.current(options);
-  }
-
-  /** What the model sees, message by message. */
-  currentMessages(options: ViewOptions = {}): AsyncGenerator<JsonObject, void, undefined> {
-    return this.#reader.currentMessages(options);
-  }
-
-  /** The history: messages and events. With `follow` it goes on with what is appended later. */
-  messages(options: HistoryOptions = {}): AsyncGenerator<LogRecord, void, undefined> {
-    return this.#reader.messages(options);
-  }
-
-  /**
-   * What happens to the task from the first `next` on, or from behind an earlier event. Nothing is missed when the
-   * connection breaks or the server is restarted.
-   */
-  watch(
-    options: CallOptions & { resumeToken?: string } = {},
-  ): AsyncGenerator<WatchTaskResponse, void, undefined> {
-    return this.#reader.watch(options);
-  }
-
-  // Tools, plans, summaries, numbers
-
-  /** Records the execution of a tool. */
-  async recordToolCall(call: ToolCallInput, options: MutationOptions = {}): Promise<RecordToolCallResponse> {
-    const fields = toolCallInit(call);
-    return await this.#change(options, (target, attempt) =>
-      this.#wire.rpc.recordToolCall({ ...target, ...fields }, attempt),
-    );
-  }
-
-  /** The tool calls that were recorded. */
-  toolCalls(options: RangeOptions = {}): AsyncGenerator<LogRecord, void, undefined> {
-    return this.#reader.toolCalls(options);
-  }
-
-  /** Appends a plan: anything JSON has. */
-  async appendPlan(
-    content: unknown,
-    options: MutationOptions & { planType?: string } = {},
-  ): Promise<AppendPlanResponse> {
-    const fields = { planType: options.planType ?? "", planContentJson: JSON.stringify(content) };
-    return await this.#change(options, (target, attempt) =>
-      this.#wire.rpc.appendPlan({ ...target, ...fields }, attempt),
-    );
-  }
-
-  /** The newest plan, or undefined if there is none. */
-  async latestPlan(options: CallOptions = {}): Promise<Plan | undefined> {
-    const latest = this.#read(options, (attempt) =>
-      this.#wire.rpc.getLatestPlan({ taskUuid: this.uuid }, attempt),
-    );
-    return planOf(await orUndefined(latest, "PLAN_NOT_FOUND"));
-  }
-
-  /** The plans, oldest first. */
-  plans(options: RangeOptions = {}): AsyncGenerator<LogRecord, void, undefined> {
-    return this.#reader.plans(options);
-  }
-
-  /** The newest summary, or undefined if there is none. */
-  async latestSummary(options: CallOptions = {}): Promise<Summary | undefined> {
-    const latest = this.#read(options, (attempt) =>
-      this.#wire.rpc.getLatestSummary({ taskUuid: this.uuid }, attempt),
-    );
-    return (await orUndefined(latest, "SUMMARY_NOT_FOUND"))?.summary;
-  }
-
-  /** The summaries, oldest first. */
-  summaries(options: CallOptions & { limit?: Count } = {}): AsyncGenerator<JsonObject, void, undefined> {
-    return this.#reader.summaries(options);
-  }
-
-  /** Reports the tokens of one call of the LLM. */
-  async recordUsage(usage: Usage, options: MutationOptions = {}): Promise<RecordUsageResponse> {
-    const tokens = usageInit(usage);
-    return await this.#change(options, (target, attempt) =>
-      this.#wire.rpc.recordUsage({ ...target, ...tokens }, attempt),
-    );
-  }
-
-  /** Adds to the counters. */
-  async updateStatistics(
-    add: StatisticsInput,
-    options: MutationOptions = {},
-  ): Promise<UpdateStatisticsResponse> {
-    const numbers = statisticsInit(add);
-    return await this.#change(options, (target, attempt) =>
-      this.#wire.rpc.updateStatistics({ ...target, ...numbers }, attempt),
-    );
-  }
-
-  get #target() {
-    return { taskUuid: this.uuid, leaseGeneration: this.lease.generation };
-  }
-
-  #read<T>(options: CallOptions, call: (attempt: Attempt) => Promise<T>): Promise<T> {
-    return this.#wire.caller.unary(options, call);
-  }
-
-  /** Makes a change: every attempt under the same request id, so that it happens once. */
-  async #change<T>(
-    options: MutationOptions,
-    call: (target: Target, attempt: Attempt) => Promise<T>,
-    leastMs?: number,
-  ): Promise<T> {
-    const target = {
-      ...this.#target,
-      requestId: options.requestId || newRequestId(),
-    };
-    const answer = await this.#wire.caller.unary(options, (attempt) => call(target, attempt), leastMs);
-    this.lease.used();
-    return answer;
+  requestBody(provider: string, options: RequestOptions = {}): ReadableStream<Uint8Array> {
+    return readable(requestChunks(this.core, provider, options));
   }
 }
 

@@ -4,6 +4,7 @@ import type { MessageInitShape } from "@bufbuild/protobuf";
 import type { MutationOptions } from "./calls.js";
 import type {
   CompressionConfigSchema,
+  OutputsConfigSchema,
   TaskConfigSchema,
   WindowConfigSchema,
 } from "./gen/contextstore/v1/task_pb.js";
@@ -40,6 +41,11 @@ export interface AppendOptions extends MutationOptions {
   readonly pinned?: boolean;
   /** The full output of a tool, if the message holds a cut view of it. */
   readonly outputRef?: string;
+  /**
+   * `false`: returns as soon as the message is on its way. Every later read, turn of a model or change waits until it is on
+   * disk, and throws a `PipelineError` if it was refused. Default: `true`.
+   */
+  readonly wait?: boolean;
 }
 
 /** A tool that was executed. */
@@ -131,6 +137,22 @@ export interface InheritanceInput {
   readonly maxSummaryTokens?: Count;
 }
 
+/** How the outputs of tools are shown. */
+export interface OutputsInput {
+  /** Whether outputs in the view are trimmed when they pass their budget. */
+  readonly enabled?: boolean;
+  /** Tokens that outputs in the view may have together. */
+  readonly budgetTokens?: Count;
+  /** Largest view of one output, in bytes. */
+  readonly maxMessageBytes?: Count;
+  /** Longest line of a view, in characters. */
+  readonly maxLineLength?: number;
+  /** Bytes of a view that show the end of the output. */
+  readonly tailBytes?: Count;
+  /** Tools whose outputs are never trimmed. */
+  readonly protectedTools?: string[];
+}
+
 /** The configuration of a task. What is left out is as the server is configured. */
 export interface ConfigInput {
   readonly llmProvider?: string;
@@ -144,13 +166,14 @@ export interface ConfigInput {
   readonly prune?: PruneInput;
   readonly window?: WindowInput;
   readonly inheritance?: InheritanceInput;
+  readonly outputs?: OutputsInput;
   /** Keys of the agent's own. */
   readonly extra?: Readonly<Record<string, unknown>>;
 }
 
 /** As the protocol has it. */
 export function configInit(config: ConfigInput): MessageInitShape<typeof TaskConfigSchema> {
-  const { contextLength, compression, window, inheritance, extra, ...rest } = config;
+  const { contextLength, compression, window, inheritance, outputs, extra, ...rest } = config;
   const { maxSummaryTokens, ...inheritanceRest } = inheritance ?? {};
   return {
     ...rest,
@@ -160,7 +183,18 @@ export function configInit(config: ConfigInput): MessageInitShape<typeof TaskCon
     ...(inheritance && {
       inheritance: { ...inheritanceRest, ...count("maxSummaryTokens", maxSummaryTokens) },
     }),
+    ...(outputs && { outputs: outputsInit(outputs) }),
     ...(extra && { extraJson: JSON.stringify(extra) }),
+  };
+}
+
+function outputsInit(input: OutputsInput): MessageInitShape<typeof OutputsConfigSchema> {
+  const { budgetTokens, maxMessageBytes, tailBytes, ...rest } = input;
+  return {
+    ...rest,
+    ...count("budgetTokens", budgetTokens),
+    ...count("maxMessageBytes", maxMessageBytes),
+    ...count("tailBytes", tailBytes),
   };
 }
 

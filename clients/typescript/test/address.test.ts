@@ -28,6 +28,8 @@ test("a token never crosses the network in clear text", () => {
   assert.ok(isLocal(parseAddress("tcp:127.1.2.3:1")) && isLocal(parseAddress("tcp:localhost:1")));
   assert.ok(!isLocal(parseAddress("tcp:127.0.0.1.example.com:1")));
   assert.throws(() => connect({ address: "tcp:10.0.0.1:1", token: "t" }), /clear text to tcp:10.0.0.1:1/);
+  connect({ address: "tcp:10.0.0.1:1", token: "t", tls: true }).close();
+  assert.throws(() => connect({ address: "unix:/a", tls: true }), /tls is for TCP/);
 });
 
 test("a token comes from the options or from a file, which is read again after it was refused", () => {
@@ -35,7 +37,10 @@ test("a token comes from the options or from a file, which is read again after i
   try {
     const file = join(dir, "token");
     const source = new TokenSource({ tokenFile: file });
-    assert.throws(() => source.get(), /ENOENT/);
+    assert.throws(() => source.get(), {
+      name: "AccessError",
+      message: /^the token file .*token cannot be read \(ENOENT.*the server was not asked$/,
+    });
     writeFileSync(file, "first\n");
     assert.equal(source.get(), "first");
     writeFileSync(file, "second\n");
@@ -44,7 +49,7 @@ test("a token comes from the options or from a file, which is read again after i
     assert.equal(source.get(), "second");
     writeFileSync(file, "\n");
     source.refused();
-    assert.throws(() => source.get(), /token does not hold a token/);
+    assert.throws(() => source.get(), /token is empty; the server was not asked/);
   } finally {
     rmSync(dir, { recursive: true });
   }

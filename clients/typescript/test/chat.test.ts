@@ -165,7 +165,7 @@ test("the body of a request", async () => {
   await task.append(user("x".repeat(300_000)));
   await task.append(user("Say it."));
   const options = { model: "m", params: { stream: false }, tools: TOOLS };
-  const chunks = await collect(task.request("openai", options));
+  const chunks = await collect(task.requestBody("openai", options));
   assert.ok(chunks.length > 1);
   const answer = await fetch(`${fake.url}/v1/chat/completions`, {
     method: "POST",
@@ -174,10 +174,10 @@ test("the body of a request", async () => {
   });
   assert.match(await answer.text(), /Echo: Say it\./);
   assert.deepEqual(await verdicts(), ["ok"]);
-  await assert.rejects(collect(task.request("openai", { model: "m", maxBytes: 1000 })), {
+  await assert.rejects(collect(task.requestBody("openai", { model: "m", maxBytes: 1000 })), {
     reason: "REQUEST_TOO_LARGE",
   });
-  await assert.rejects(collect(task.request("openai")), InvalidRequestError);
+  await assert.rejects(collect(task.requestBody("openai")), InvalidRequestError);
 });
 
 test("how full the context is", async () => {

@@ -1,4 +1,4 @@
-// The example of the repository, as a user runs it, with the fake in the place of the provider.
+// The examples of the repository, as a user runs them, with the fake in the place of the provider.
 
 import assert from "node:assert/strict";
 import { execFile } from "node:child_process";
@@ -9,8 +9,8 @@ import { after, before, test } from "node:test";
 import { fileURLToPath } from "node:url";
 import { promisify } from "node:util";
 import { collect } from "./support/eventually.js";
-import { FakeLlm } from "./support/fake.js";
-import { TestServer } from "./support/server.js";
+import { FAKE_LLM, FakeLlm } from "./support/fake.js";
+import { BINARY, TestServer } from "./support/server.js";
 
 // From build/test: the examples are compiled to build/examples, where the package finds itself by its name.
 const EXAMPLES = fileURLToPath(new URL("../examples", import.meta.url));
@@ -27,7 +27,7 @@ after(async () => {
 });
 
 test("every example is run", () => {
-  assert.deepEqual(readdirSync(EXAMPLES), ["chat-agent.js"]);
+  assert.deepEqual(readdirSync(EXAMPLES), ["chat-agent.js", "coding-agent.js", "fake-model.js"]);
 });
 
 test("chat-agent", async () => {
@@ -62,4 +62,28 @@ test("chat-agent", async () => {
   } finally {
     rmSync(folder, { recursive: true });
   }
+});
+
+test("coding-agent, offline and with a server of its own", async () => {
+  const { stdout } = await promisify(execFile)(process.execPath, [join(EXAMPLES, "coding-agent.js")], {
+    env: { PATH: process.env.PATH, CONTEXTSTORE_BINARY: BINARY, CONTEXTSTORE_FAKE_LLM: FAKE_LLM },
+    timeout: 60_000,
+  });
+  const expected = [
+    /^task (\S+)$/m,
+    /^\[run_check: 4001 lines, \d+ bytes, cut: out-[0-9a-f]{32}\]$/m,
+    /^compressed: \d+ → \d+ tokens$/m,
+    /^\[tool_output_cache_grep /m,
+    /^paused\nresumed$/m,
+    /^the last plan: \{"steps":\[.*\],"done":3\}$/m,
+    /^task \S+, inherits from (\S+)$/m,
+    /It subtracted when a was over 2000\. That is mended\.\n$/,
+  ];
+  let from = 0;
+  for (const pattern of expected) {
+    const found = pattern.exec(stdout.slice(from));
+    assert.ok(found, `${String(pattern)} is not in, or not in its place in\n${stdout}`);
+    from += found.index;
+  }
+  assert.equal(expected[0]?.exec(stdout)?.[1], expected[6]?.exec(stdout)?.[1]);
 });

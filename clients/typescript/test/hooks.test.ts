@@ -50,7 +50,7 @@ test("errors are reported, and the task ends", async () => {
   const warned = once(process, "warning");
   assert.equal((await task.complete())?.status, "completed");
   assert.deepEqual([called, task.hookFailures], [["fine"], [{ name: "broken", error: broken }]]);
-  const [warning] = await warned;
+  const [warning] = (await warned) as [Error & { code?: string }];
   assert.ok(warning.code === "CONTEXTSTORE_HOOK" && warning.message.includes(task.uuid), String(warning));
 });
 

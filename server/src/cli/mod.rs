@@ -6,13 +6,17 @@ mod doctor;
 mod facts;
 mod fork;
 mod health;
+mod kept;
 mod mask;
+mod mcp;
+mod output;
 mod reader;
 mod serve;
 mod show;
 mod target;
 mod tasks;
 mod text;
+mod trim;
 mod undo;
 
 use std::io::{self, Write};
@@ -50,12 +54,16 @@ enum Command {
     Show(show::Show),
     /// List tasks
     Tasks(tasks::Tasks),
+    /// Read, search and list the outputs of tools
+    Output(output::Output),
     /// Compress the context of a task now
     Compress(compress::Compress),
     /// Take back the newest compaction of a task
     Undo(undo::Undo),
     /// Make another task out of the first messages of one
     Fork(fork::Fork),
+    /// Offer what is kept of a task to its model, as an MCP server on standard input and output
+    Mcp(mcp::Mcp),
 }
 
 impl Command {
@@ -78,6 +86,10 @@ impl Command {
                 telemetry::start_if_asked(masked)?;
                 tasks.run(out)
             }
+            Self::Output(output) => {
+                telemetry::start_if_asked(masked)?;
+                output.run(out)
+            }
             Self::Compress(compress) => {
                 telemetry::start_if_asked(masked)?;
                 compress.run(out)
@@ -89,6 +101,10 @@ impl Command {
             Self::Fork(fork) => {
                 telemetry::start_if_asked(masked)?;
                 fork.run(out)
+            }
+            Self::Mcp(mcp) => {
+                telemetry::start_if_asked(masked)?;
+                mcp.run()
             }
             Self::Mask(mask) => mask.run(out),
             // A filter that cannot be read is one of the things it tells.
@@ -105,7 +121,8 @@ fn masked(line: &str) -> String {
 /// Runs what the arguments of this process ask for.
 pub fn run() -> ExitCode {
     let arguments = Arguments::parse();
-    let mut out = io::stdout().lock();
+    // Not locked: a command may hand it to somebody else.
+    let mut out = io::stdout();
     let done = arguments.command.run(&mut out);
     let flushed = out.flush();
     match done.and_then(|code| flushed.map(|()| code).map_err(Failure::from)) {

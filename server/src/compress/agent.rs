@@ -202,6 +202,11 @@ impl Compressor {
         };
         let mut done = looked.begun(&order);
         block_in_place(|| take_summary(&mut looked, &mut made, apart, summed, &order, *kept))?;
+        let (after, before) = (*kept + made.tokens(), apart.kept_tokens + apart.tokens);
+        if after >= before {
+            let problem = format!("leaves {after} tokens of {before}: nothing would be saved with what is kept");
+            return Err(StoreError::SummaryRefused { problem });
+        }
         let compressed = publish(store, id, &mut looked, &mut made, &order).await?;
         run::tell(&mut done, &looked, made, &compressed, *began);
         self.note(store, id, &order, began.elapsed(), &Ok(done.clone()));

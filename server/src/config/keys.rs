@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use super::kind::Kind;
-use super::{LogFormat, TcpAuth, compression, hooks, llm, masking, prune};
+use super::{LogFormat, TcpAuth, compression, hooks, llm, masking, outputs, prune};
 use crate::model::{Durability, TokenCounter};
 
 /// One key.
@@ -34,10 +34,11 @@ const MANY: u64 = 1 << 16;
 /// All keys, in the order in which they are told.
 pub(super) const KEYS: &[Key] = &joined();
 
-const LISTS: [&[Key]; 12] = [
+const LISTS: [&[Key]; 13] = [
     OWN,
     &compression::KEYS,
     &prune::KEYS,
+    &outputs::KEYS,
     LAST,
     &masking::KEYS,
     &hooks::KEYS,

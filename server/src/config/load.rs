@@ -221,6 +221,11 @@ impl Layers {
         if breaker.longest < breaker.pause {
             self.wrong_together("compression.breaker.longest", "must be at least compression.breaker.pause");
         }
+        let outputs = &self.config.context.outputs;
+        if outputs.tail_bytes > outputs.max_message_bytes.map(|bytes| bytes / 2) {
+            let problem = "must be at most half of outputs.max_message_bytes";
+            self.wrong_together("outputs.tail_bytes", problem);
+        }
         if let Some((key, problem)) = self.config.masking.check() {
             self.wrong_together(key, &problem);
         }

@@ -16,6 +16,7 @@ mod load;
 mod masking;
 mod names;
 mod older;
+mod outputs;
 mod prune;
 mod show;
 #[cfg(test)]
@@ -40,6 +41,7 @@ pub use llm::{Llm, ProviderConfig};
 pub use load::{Flags, Setting};
 pub use masking::Masking;
 pub use show::{json, markdown, yaml};
+pub(crate) use units::duration as parse_duration;
 pub use value::Shown;
 
 /// What a server is told. Immutable and valid.
@@ -75,6 +77,8 @@ pub struct Config {
     pub tokens: Tokens,
     /// The log of the process.
     pub log: Log,
+    /// The outputs of tools on disk.
+    pub outputs: Outputs,
     /// What is replaced before it is written.
     pub masking: Masking,
     /// Who is told what happens to tasks.
@@ -165,6 +169,13 @@ pub struct Server {
     pub keepalive_timeout: Duration,
 }
 
+/// The outputs of tools on disk.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Outputs {
+    /// How long after it was put last an output is packed; zero: never.
+    pub pack_after: Duration,
+}
+
 /// How tokens are counted.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Tokens {
@@ -236,6 +247,7 @@ impl Config {
             compression: Compression::blank(),
             tokens: Tokens { counter: TokenCounter::Fitted },
             log: Log { format: LogFormat::Text, level: String::new() },
+            outputs: Outputs { pack_after: Duration::ZERO },
             masking: Masking::blank(),
             hooks: Hooks::blank(),
             llm: Llm::blank(),

@@ -65,7 +65,7 @@ pub(super) fn unknown_variable(name: &str) -> Problem {
 fn unknown(origin: Origin, written: &str, key: &str, spell: fn(&str) -> String, others: &[&str]) -> Problem {
     let last = key.rsplit('.').next().unwrap_or(key);
     let written = written.to_owned();
-    if let Some((_, now)) = RENAMED.iter().find(|(old, _)| *old == last) {
+    if let Some((_, now)) = RENAMED.iter().find(|(old, _)| *old == last || *old == key) {
         return Problem::Renamed { origin, key: written, now: spell(now) };
     }
     if let Some((_, why)) = GONE.iter().find(|(old, _)| *old == last) {

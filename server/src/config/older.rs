@@ -1,6 +1,6 @@
 //! Names of older designs, which are refused: with the key that there is now, or with why there is none.
 
-/// Names for what is a key here.
+/// Names for what is a key here: the last part of what was written, or all of it.
 pub(super) const RENAMED: &[(&str, &str)] = &[
     ("base_dir", "data_dir"),
     ("context_dir", "data_dir"),
@@ -28,6 +28,11 @@ pub(super) const RENAMED: &[(&str, &str)] = &[
     ("min_content_length", "prune.short_length"),
     ("min_content_length_penalty_threshold", "prune.short_length"),
     ("short_content_penalty", "prune.short_penalty"),
+    ("toolOutputCache.enabled", "outputs.enabled"),
+    ("contextBudgetTokens", "outputs.budget_tokens"),
+    ("context_budget_tokens", "outputs.budget_tokens"),
+    ("maxMessageBytes", "outputs.max_message_bytes"),
+    ("maxLineLength", "outputs.max_line_length"),
 ];
 
 const LATER: &str = "this version has nothing that it would set";

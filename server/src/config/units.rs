@@ -24,7 +24,7 @@ pub(super) fn bytes(text: &str) -> Result<u64, String> {
 }
 
 /// A time; a bare number could be anything, so it is none.
-pub(super) fn duration(text: &str) -> Result<Duration, String> {
+pub(crate) fn duration(text: &str) -> Result<Duration, String> {
     let wrong = || "must be a time such as 500ms, 30s or 10m (ms, s, m, h)".to_owned();
     let (number, unit) = split(text).ok_or_else(wrong)?;
     let (_, length) = TIMES.iter().find(|(name, _)| unit == *name).ok_or_else(wrong)?;

@@ -7,6 +7,7 @@ pub mod extract;
 pub mod fitted;
 mod inherit;
 mod models;
+mod outputs;
 mod policy;
 mod pressure;
 mod settings;
@@ -18,10 +19,12 @@ mod words;
 pub use breaker::{BreakerConfig, Breakers, Leave};
 pub use exact::is_ready;
 pub use inherit::{Inheritance, LEAST_INHERITED_TOKENS, Legacy};
-pub use policy::{Policy, Scoring, ServerPolicy};
+pub use outputs::OutputPolicy;
+pub use policy::{Asked, Policy, Scoring, ServerPolicy};
 pub use pressure::{LimitSource, Pressure, Stage, Strategy};
 pub use settings::{
-    CompressionSettings, InheritanceSettings, PruneSettings, Settings, WindowSettings, limits,
+    CompressionSettings, InheritanceSettings, OutputsSettings, PruneSettings, Settings, WindowSettings,
+    limits,
 };
 pub use strategy::{Choice, Choose, Gone, Group, Keywords, NOTE, Whole, chooser};
 pub use text::plain_text;

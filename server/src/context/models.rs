@@ -153,8 +153,13 @@ impl ServerPolicy {
     pub(super) fn limit(&self, config: &TaskConfig) -> (u64, LimitSource) {
         let named = &config.llm_provider;
         let provider = if named.is_empty() { self.provider } else { Provider::parse(named) };
+        self.limit_of(provider, Some(config.model.as_str()).filter(|model| !model.is_empty()))
+    }
+
+    /// The same of a model, or of the one that a provider is asked for if none is named.
+    pub(super) fn limit_of(&self, provider: Option<Provider>, model: Option<&str>) -> (u64, LimitSource) {
         let usual = provider.and_then(|provider| self.provider_models[provider as usize].as_deref());
-        let model = if config.model.is_empty() { usual } else { Some(config.model.as_str()) };
+        let model = model.or(usual);
         let guess = usual_limit(provider);
         if let Some(tokens) = model.and_then(|model| listed(&self.models, model)) {
             return (tokens, LimitSource::Server);

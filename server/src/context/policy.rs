@@ -7,7 +7,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use super::{Complexity, LimitSource, Preset, Settings, Strategy, Summarizer};
+use super::{Complexity, LimitSource, OutputPolicy, OutputsSettings, Preset, Settings, Strategy, Summarizer};
 use crate::model::{Provider, TaskConfig};
 
 /// How `prune` scores, as only the server says it.
@@ -96,6 +96,19 @@ pub struct Policy {
     pub max_request_bytes: u64,
     /// Tokens that the view is to have afterwards, if a call says so.
     pub target_tokens: Option<u64>,
+    /// How the outputs of tools are shown.
+    pub outputs: OutputPolicy,
+}
+
+/// Who was asked last, and what came of it: the task's configuration need not say it.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct Asked {
+    /// The provider; none: nobody was asked yet.
+    pub provider: Option<Provider>,
+    /// The model; empty: the provider's.
+    pub model: String,
+    /// Tokens that it takes at most, if it has refused more.
+    pub most: Option<u64>,
 }
 
 /// What the server says, for tasks that say nothing else.
@@ -178,10 +191,20 @@ impl Policy {
         config: &TaskConfig,
         server: &ServerPolicy,
     ) -> Self {
+        Self::resolve_for(&Asked::default(), call, config, server)
+    }
+
+    /// The same where somebody was asked.
+    pub fn resolve_for(
+        asked: &Asked,
+        call: Option<(&Settings, Option<u64>)>,
+        config: &TaskConfig,
+        server: &ServerPolicy,
+    ) -> Self {
         let task = Settings::of(config);
         let sources: Vec<&Settings> =
             call.map(|(call, _)| call).into_iter().chain([&task, &server.settings]).collect();
-        let said = Said { sources: &sources, config, server };
+        let said = Said { asked, sources: &sources, config, server };
         let (limit, limit_source) = said.limit();
         let strategy = said.first(strategy).unwrap_or_default();
         let (summarizer, provider) = said.who();
@@ -225,6 +248,7 @@ impl Policy {
             max_inherited_tokens: said.first(|said| said.inheritance.max_summary_tokens).unwrap_or(4000),
             max_request_bytes: said.first(|said| said.compression.max_request_bytes).unwrap_or(0),
             target_tokens: call.and_then(|(_, target)| target),
+            outputs: OutputPolicy::resolve(&said.outputs(), limit),
         }
     }
 
@@ -248,6 +272,7 @@ impl Policy {
 
 /// Everybody who says something, the nearest first.
 struct Said<'a> {
+    asked: &'a Asked,
     sources: &'a [&'a Settings],
     config: &'a TaskConfig,
     server: &'a ServerPolicy,
@@ -256,6 +281,10 @@ struct Said<'a> {
 impl Said<'_> {
     fn first<T>(&self, get: impl Fn(&Settings) -> Option<T>) -> Option<T> {
         self.sources.iter().find_map(|said| get(said))
+    }
+
+    fn outputs(&self) -> Vec<&OutputsSettings> {
+        self.sources.iter().map(|said| &said.outputs).collect()
     }
 
     fn threshold_tokens(&self, strategy: Strategy, limit: u64) -> u64 {
@@ -281,12 +310,19 @@ impl Said<'_> {
         target.unwrap_or(0.7)
     }
 
-    /// What the model takes. A preset is for what nobody gives, and never more than is known of the model.
+    /// What the model takes. What it has refused counts more than what is configured or known.
     fn limit(&self) -> (u64, LimitSource) {
+        let usual = self.usual_limit();
+        let refused = self.asked.most.filter(|most| *most < usual.0);
+        refused.map_or(usual, |most| (most, LimitSource::Provider))
+    }
+
+    /// A preset is for what nobody gives, and never more than is known of the model.
+    fn usual_limit(&self) -> (u64, LimitSource) {
         if let Some(limit) = self.config.context_length.filter(|limit| *limit > 0) {
             return (limit, LimitSource::Task);
         }
-        let known = self.server.limit(self.config);
+        let known = self.known_limit();
         let Some(preset) = self.first(preset) else { return known };
         let limit = preset.values().0;
         if known.1 != LimitSource::Default && known.0 <= limit {
@@ -297,7 +333,18 @@ impl Said<'_> {
         (limit, if is_servers { LimitSource::Server } else { LimitSource::Task })
     }
 
-    fn asked(&self) -> Option<Provider> {
+    /// What is known of the model that the task names; of the one that was asked, if that takes less or the task names none.
+    fn known_limit(&self) -> (u64, LimitSource) {
+        let own = self.server.limit(self.config);
+        let Some(provider) = self.asked.provider else { return own };
+        let model = Some(self.asked.model.as_str()).filter(|model| !model.is_empty());
+        let other = self.server.limit_of(Some(provider), model);
+        let names_none = self.config.llm_provider.is_empty() && self.config.model.is_empty();
+        if names_none || other.0 < own.0 { other } else { own }
+    }
+
+    /// The provider that the task names.
+    fn named(&self) -> Option<Provider> {
         Provider::parse(&self.config.llm_provider)
     }
 
@@ -308,13 +355,13 @@ impl Said<'_> {
         let summarizer = word.unwrap_or_default();
         let named = self.first(|said| said.compression.provider.as_deref().and_then(Provider::parse));
         let allowed = self.server.provider.is_some() || summarizer == Summarizer::Llm;
-        let own = self.asked().filter(|_| allowed);
+        let own = self.named().filter(|_| allowed);
         (summarizer, named.or(own).or(self.server.provider))
     }
 
     /// What the model that summarises takes: the task's limit, if it is the task's own model.
     fn window_of(&self, provider: Option<Provider>, model: Option<&str>) -> u64 {
-        let own = self.asked().or(self.server.provider) == provider
+        let own = self.named().or(self.server.provider) == provider
             && model.is_none_or(|model| model == self.config.model);
         if own {
             return self.limit().0;
@@ -338,7 +385,7 @@ impl Said<'_> {
                 break;
             }
         }
-        let of_task = if self.config.llm_provider.is_empty() { self.server.provider } else { self.asked() };
+        let of_task = if self.config.llm_provider.is_empty() { self.server.provider } else { self.named() };
         let own = provider.is_some() && of_task == provider && !self.config.model.is_empty();
         own.then(|| self.config.model.clone())
     }

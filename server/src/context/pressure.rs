@@ -58,6 +58,8 @@ pub enum LimitSource {
     Model,
     /// A guess by provider.
     Default,
+    /// The provider refused more.
+    Provider,
 }
 
 impl LimitSource {
@@ -68,6 +70,7 @@ impl LimitSource {
             Self::Server => "server",
             Self::Model => "model",
             Self::Default => "default",
+            Self::Provider => "provider",
         }
     }
 }

@@ -9,6 +9,8 @@ use crate::model::TaskConfig;
 
 /// What values may be at most, wherever they come from.
 pub mod limits {
+    use std::ops::RangeInclusive;
+
     /// Bytes of a prompt.
     pub const MAX_PROMPT_BYTES: usize = 16 << 10;
     /// Directives of one kind.
@@ -19,6 +21,14 @@ pub mod limits {
     pub const MAX_MESSAGES: u64 = 1_000_000;
     /// Turns.
     pub const MAX_TURNS: u64 = 1000;
+    /// Bytes that the view of an output may be limited to.
+    pub const VIEW_BYTES: RangeInclusive<u64> = (1 << 10)..=(16 << 20);
+    /// Characters that a line of it may be limited to.
+    pub const LINE_LENGTH: RangeInclusive<u64> = 40..=1_000_000;
+    /// Tools that are named.
+    pub const MAX_TOOLS: usize = 64;
+    /// Bytes of the name of a tool.
+    pub const MAX_TOOL_BYTES: usize = 1 << 10;
 }
 
 /// What somebody says about keeping contexts small.
@@ -33,6 +43,8 @@ pub struct Settings {
     pub window: WindowSettings,
     /// See `InheritanceConfig`.
     pub inheritance: InheritanceSettings,
+    /// See `OutputsConfig`.
+    pub outputs: OutputsSettings,
 }
 
 /// The keys `compression.*`.
@@ -93,18 +105,32 @@ pub struct InheritanceSettings {
     pub max_summary_tokens: Option<u64>,
 }
 
+/// The keys `outputs.*`.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default)]
+#[expect(missing_docs, reason = "each field is the key of its name")]
+pub struct OutputsSettings {
+    pub enabled: Option<bool>,
+    pub budget_tokens: Option<u64>,
+    pub max_message_bytes: Option<u64>,
+    pub max_line_length: Option<u64>,
+    pub tail_bytes: Option<u64>,
+    pub protected_tools: Option<Vec<String>>,
+}
+
 impl Settings {
     /// The keys of a task's configuration that hold them.
-    pub const KEYS: [&str; 4] = ["compression", "prune", "window", "inheritance"];
+    pub const KEYS: [&str; 5] = ["compression", "prune", "window", "inheritance", "outputs"];
 
     /// What a task says. It was looked through on its way in; what nobody understands (any more) is passed over.
     pub fn of(config: &TaskConfig) -> Self {
-        let [compression, prune, window, inheritance] = Self::KEYS.map(|key| config.other.get(key));
+        let [compression, prune, window, inheritance, outputs] = Self::KEYS.map(|key| config.other.get(key));
         Self {
             compression: section(compression),
             prune: section(prune),
             window: section(window),
             inheritance: section(inheritance),
+            outputs: section(outputs),
         }
     }
 

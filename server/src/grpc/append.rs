@@ -39,9 +39,7 @@ pub(super) async fn one(
         Some(begun) => begun?,
         None => serving.with(|store| store.begin_append(id, &append)).await?,
     };
-    if pending.shedding_due {
-        serving.shed(id);
-    }
+    serving.tidy(id, pending.due);
     let role = append.message.role;
     let outcome = pending.durable().await?;
     count(&outcome, role, started);
@@ -237,9 +235,7 @@ async fn begin(
         Some(tried) => tried?,
         None => serving.with(|_| handle.append(&append)).await?,
     };
-    if pending.shedding_due {
-        serving.shed(id);
-    }
+    serving.tidy(id, pending.due);
     serving.keep_small(id, pending.pressure());
     Ok(Written { pending, role, started })
 }

@@ -1,5 +1,7 @@
 //! Wire ⇄ model. Every field of a request is parsed here, and nothing is decided.
 
+use std::time::Duration;
+
 use chrono::{DateTime, Utc};
 use contextstore_proto::v1 as pb;
 use prost_types::Timestamp;
@@ -408,6 +410,14 @@ fn time(field: &'static str, at: Timestamp) -> Parsed<DateTime<Utc>> {
     let seconds = Some(at.seconds).filter(|seconds| (-62_135_596_800..=253_402_300_799).contains(seconds));
     let found = seconds.zip(nanos).and_then(|(seconds, nanos)| DateTime::from_timestamp(seconds, nanos));
     found.ok_or_else(|| InvalidField::new(field, "is not a time between the years 1 and 9999"))
+}
+
+/// A length of time, as the protocol of Google's defines one that is not negative.
+pub(super) fn time_span(field: &'static str, span: &prost_types::Duration) -> Parsed<Duration> {
+    let seconds = u64::try_from(span.seconds).ok().filter(|seconds| *seconds <= 315_576_000_000);
+    let nanos = u32::try_from(span.nanos).ok().filter(|nanos| *nanos < 1_000_000_000);
+    let found = seconds.zip(nanos).map(|(seconds, nanos)| Duration::new(seconds, nanos));
+    found.ok_or_else(|| InvalidField::new(field, "is not a length of time between nothing and 10000 years"))
 }
 
 #[cfg(test)]

@@ -16,7 +16,7 @@ use tonic::body::Body;
 use tonic::service::Routes;
 use tower::Service;
 
-use super::intake::{Held, InFlight, Intake};
+use super::intake::{Held, InFlight, Intake, Whole};
 use super::metered::{Keeper, Metered};
 use super::methods::Methods;
 use super::paced::Pace;
@@ -140,7 +140,10 @@ impl Service<Request<Body>> for Gate {
             return Box::pin(async move { Ok(meter(response, held)) });
         }
         let (wanting, patience) = (method.takes_one, self.pace.idle());
-        let request = request.map(|body| Body::new(Intake::new(body, Arc::clone(&held), wanting, patience)));
+        let whole = Whole::default();
+        let intake = |body| Intake::new(body, Arc::clone(&held), wanting, patience, whole.clone());
+        let mut request = request.map(|body| Body::new(intake(body)));
+        request.extensions_mut().insert(whole);
         let answer = self.routes.call(request);
         Box::pin(async move { answer.await.map(|response| meter(response, held)) })
     }

@@ -7,7 +7,7 @@ use super::serving::Serving;
 use crate::store::{CurrentReader, FORMAT_VERSION};
 
 /// What clients of several versions may ask for.
-const FEATURES: [&str; 5] = ["pipelined_append", "follow", "watch", "rewind", "chat"];
+const FEATURES: [&str; 6] = ["pipelined_append", "follow", "watch", "rewind", "chat", "tool_outputs"];
 
 pub(super) fn of(serving: &Serving) -> pb::GetServerInfoResponse {
     let store = serving.store();

@@ -5,7 +5,7 @@
 use std::future::Future;
 use std::pin::Pin;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::task::{Context, Poll};
 use std::time::Duration;
 
@@ -114,11 +114,22 @@ impl Drop for Held {
     }
 }
 
+/// Whether a request has come to its end, rather than being broken off. To tonic a stream that was cancelled has ended.
+#[derive(Debug, Clone, Default)]
+pub(super) struct Whole(Arc<AtomicBool>);
+
+impl Whole {
+    pub(super) fn is_whole(&self) -> bool {
+        self.0.load(Ordering::Acquire)
+    }
+}
+
 /// A request's body.
 #[derive(Debug)]
 pub(super) struct Intake {
     body: Body,
     held: Arc<Held>,
+    whole: Whole,
     prefix: Vec<u8>,
     /// Bytes of the message that have not come yet.
     left: u64,
@@ -135,9 +146,9 @@ pub(super) struct Intake {
 
 impl Intake {
     /// `wanting`: a request without a message is none.
-    pub(super) fn new(body: Body, held: Arc<Held>, wanting: bool, patience: Duration) -> Self {
+    pub(super) fn new(body: Body, held: Arc<Held>, wanting: bool, patience: Duration, whole: Whole) -> Self {
         let prefix = Vec::with_capacity(PREFIX_BYTES);
-        Self { body, held, prefix, left: 0, wanting, told: false, patience, late: None, refused: None }
+        Self { body, held, whole, prefix, left: 0, wanting, told: false, patience, late: None, refused: None }
     }
 
     /// Whether a message has begun and does not come.
@@ -212,6 +223,7 @@ impl http_body::Body for Intake {
         polled.map(|frame| {
             let Some(frame) = frame else {
                 let missing = self.missing();
+                self.whole.0.store(missing.is_none() && !self.told, Ordering::Release);
                 self.told = true;
                 return missing.map(|missing| Err(missing.into()));
             };

@@ -8,13 +8,17 @@ mod convert;
 mod ending;
 mod follow;
 mod gate;
+mod grep;
 mod info;
 mod inherit;
 mod intake;
 mod metered;
 mod methods;
+mod outputs;
+mod outputs_trim;
 mod paced;
 mod peer;
+mod put;
 mod read;
 mod records;
 mod request;
@@ -24,11 +28,13 @@ mod settings;
 mod status;
 mod streams;
 mod token;
+mod tool_outputs;
 
 use std::sync::Arc;
 
 use contextstore_proto::FILE_DESCRIPTOR_SET;
 use contextstore_proto::v1::context_store_server::ContextStoreServer;
+use contextstore_proto::v1::tool_outputs_server::ToolOutputsServer;
 use tonic::service::Routes;
 use tonic_health::server::HealthReporter;
 
@@ -38,8 +44,8 @@ pub(crate) use peer::{Connection, Peer, Via};
 pub(crate) use service::Service;
 pub(crate) use serving::{Helpers, Serving};
 
-/// The name of the service, for health.
-pub(crate) const SERVICE: &str = "contextstore.v1.ContextStore";
+/// The names of the services, for health.
+pub(crate) const SERVICES: [&str; 2] = ["contextstore.v1.ContextStore", "contextstore.v1.ToolOutputs"];
 
 /// Every service: ours, health, and reflection in both its versions; and who says whether we are healthy.
 pub(crate) fn routes(
@@ -54,8 +60,11 @@ pub(crate) fn routes(
             .register_encoded_file_descriptor_set(tonic_types::pb::FILE_DESCRIPTOR_SET)
     };
     // The gate knows how large a message may be, and says so in our own words.
-    let service = ContextStoreServer::new(Service::new(serving)).max_decoding_message_size(usize::MAX);
+    let service = Service::new(serving);
+    let outputs = ToolOutputsServer::new(service.clone()).max_decoding_message_size(usize::MAX);
+    let service = ContextStoreServer::new(service).max_decoding_message_size(usize::MAX);
     let routes = Routes::new(service)
+        .add_service(outputs)
         .add_service(health_service)
         .add_service(reflection().build_v1()?)
         .add_service(reflection().build_v1alpha()?);

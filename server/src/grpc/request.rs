@@ -9,11 +9,12 @@ use futures_util::Stream;
 use tokio::task::block_in_place;
 use tonic::Status;
 
-use super::convert;
 use super::read::CHUNK_BYTES;
 use super::serving::Serving;
+use super::{convert, outputs_trim};
 use crate::context::Settings;
 use crate::infra::metrics;
+use crate::llm::answer_tokens;
 use crate::model::{InvalidField, StoreError, TaskId};
 use crate::render::{Provider, RenderOptions, Rendering, measure};
 use crate::store::{Store, ViewLines, ViewSnapshot};
@@ -44,11 +45,18 @@ pub(super) async fn pieces(serving: &Serving, asked: &pb::StreamRequestRequest) 
     };
     // What is wrong with them is told when the request is made.
     let tools = convert::tools(&asked.tools_json).ok().flatten();
-    serving.fit(id, tools.as_ref()).await?;
+    let note = |store: &Store| {
+        let config = store.view_snapshot(id)?.config;
+        let model = if asked.model.is_empty() { &config.model } else { &asked.model };
+        store.note_asked(id, provider, model).map(drop)
+    };
+    serving.with(note).await?;
+    serving.fit(id, tools.as_ref(), answer_tokens(&asked.params_json)).await?;
     let rendering = serving
         .with(|store| {
             // A view that grew too large just now is not waited for by anybody else.
             shed(store, id, None);
+            outputs_trim::if_due(store, id);
             match begin(store) {
                 Err(StoreError::RequestTooLarge { .. }) if asked.max_bytes == 0 => {
                     make_room(store, id, &options_for(&store.view_snapshot(id)?)?)?;

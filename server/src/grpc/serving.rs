@@ -11,7 +11,7 @@ use tonic::Status;
 
 use super::chat::Chats;
 use super::paced::Pace;
-use super::request;
+use super::{outputs_trim, request};
 use crate::compress::Compressor;
 use crate::config::Limits;
 use crate::context::{Pressure, Stage};
@@ -19,11 +19,14 @@ use crate::hooks::{Event, Happened, Hooks};
 use crate::infra::clock::Clock;
 use crate::llm::Gateway;
 use crate::model::{Json, StoreError, TaskId};
-use crate::store::{Store, TaskInfo};
+use crate::store::{Due, Store, TaskInfo};
 
 /// Calls that are in the store at once, each with a thread. The runtime has some more, so that calls that need no
 /// disk, as those of health, are served whatever the disk does.
 const AT_ONCE: usize = 256;
+
+/// Searches that run at once. More of them wait.
+const SEARCHES: usize = 64;
 
 /// Shared by all calls.
 pub(crate) struct Serving {
@@ -37,6 +40,8 @@ pub(crate) struct Serving {
     pub(crate) chats: Chats,
     pub(crate) compressor: Arc<Compressor>,
     pub(crate) hooks: Arc<Hooks>,
+    /// Places for searches, each with a thread, whatever their readers do.
+    pub(super) searches: Arc<Semaphore>,
     /// Places for calls that are in the store at once.
     places: Semaphore,
     stopping: watch::Receiver<bool>,
@@ -73,6 +78,7 @@ impl Serving {
             chats,
             compressor,
             hooks,
+            searches: Arc::new(Semaphore::new(SEARCHES)),
             places,
             stopping,
         })
@@ -99,10 +105,20 @@ impl Serving {
         block_in_place(|| act(&store)).map_err(Status::from)
     }
 
-    /// Makes a view small enough for a request, in the background. Should it fail, the view is as it was.
-    pub(super) fn shed(&self, id: TaskId) {
+    /// Makes a view smaller by what need not be in it, in the background. Should it fail, the view is as it was.
+    pub(super) fn tidy(&self, id: TaskId, due: Due) {
+        if due == Due::default() {
+            return;
+        }
         let store = self.store();
-        spawn_blocking(move || request::shed(&store, id, None));
+        spawn_blocking(move || {
+            if due.shedding {
+                request::shed(&store, id, None);
+            }
+            if due.trimming {
+                outputs_trim::if_due(&store, id);
+            }
+        });
     }
 
     /// Compresses a view in the background, if it is time to.
@@ -113,14 +129,16 @@ impl Serving {
     }
 
     /// Sees to it that a view can be sent: one that is over the limit is compressed first, as it would be refused.
-    /// The tools that are sent with it count, and are remembered.
-    pub(super) async fn fit(&self, id: TaskId, tools: Option<&Json>) -> Result<(), Status> {
+    /// The tools that are sent with it count, and are remembered; the answer, of so many tokens, needs room too.
+    pub(super) async fn fit(&self, id: TaskId, tools: Option<&Json>, answer: u64) -> Result<(), Status> {
         let look = |store: &Store| {
             tools.map(|tools| store.note_tools(id, tools)).transpose()?;
             store.pressure(id)
         };
         let pressure = self.with(look).await?;
-        if pressure.due && pressure.stage == Stage::Emergency {
+        // Many models take so much with their answer. One that asks for most of it is not worth the context.
+        let answer = answer.min(pressure.limit / 4);
+        if pressure.due && (pressure.stage == Stage::Emergency || pressure.tokens + answer > pressure.limit) {
             self.compressor.if_due(&self.store(), id, true).await;
         } else {
             self.keep_small(id, &pressure);

@@ -1,16 +1,19 @@
 //! How contexts are kept small, on the wire ⇄ as it is stored with a task. Each field is looked at by itself: what they
 //! mean together is the policy's.
 
+use std::ops::RangeInclusive;
+
 use contextstore_proto::v1 as pb;
 use serde_json::{Map, Value};
 
 use super::convert::{Parsed, from_one, number, some};
 use crate::context::limits::{
-    MAX_DIRECTIVE_BYTES, MAX_DIRECTIVES, MAX_MESSAGES, MAX_PROMPT_BYTES, MAX_TURNS,
+    LINE_LENGTH, MAX_DIRECTIVE_BYTES, MAX_DIRECTIVES, MAX_MESSAGES, MAX_PROMPT_BYTES, MAX_TOOL_BYTES,
+    MAX_TOOLS, MAX_TURNS, VIEW_BYTES,
 };
 use crate::context::{
-    Complexity, CompressionSettings, InheritanceSettings, LEAST_INHERITED_TOKENS, Preset, PruneSettings,
-    Settings, Strategy, Summarizer, WindowSettings,
+    Complexity, CompressionSettings, InheritanceSettings, LEAST_INHERITED_TOKENS, OutputsSettings, Preset,
+    PruneSettings, Settings, Strategy, Summarizer, WindowSettings,
 };
 use crate::model::{InvalidField, Provider, TaskConfig, plain_text};
 
@@ -24,7 +27,7 @@ pub(super) fn of_call(
         compression: within("overrides", overrides, compression)?,
         prune: within("prune", prune, self::prune)?,
         window: within("window", window, self::window)?,
-        inheritance: InheritanceSettings::default(),
+        ..Settings::default()
     })
 }
 
@@ -35,6 +38,7 @@ pub(super) fn of_config(config: &pb::TaskConfig) -> Parsed<Settings> {
         prune: within("config.prune", config.prune.as_ref(), prune)?,
         window: within("config.window", config.window.as_ref(), window)?,
         inheritance: within("config.inheritance", config.inheritance.as_ref(), inheritance)?,
+        outputs: within("config.outputs", config.outputs.as_ref(), outputs)?,
     })
 }
 
@@ -114,6 +118,19 @@ fn inheritance(wire: &pb::InheritanceConfig) -> Parsed<InheritanceSettings> {
     Ok(InheritanceSettings { enabled: wire.enabled, max_summary_tokens: most })
 }
 
+fn outputs(wire: &pb::OutputsConfig) -> Parsed<OutputsSettings> {
+    let max_message_bytes = ranged("max_message_bytes", wire.max_message_bytes, &VIEW_BYTES)?;
+    let half = max_message_bytes.unwrap_or(*VIEW_BYTES.end()) / 2;
+    Ok(OutputsSettings {
+        enabled: wire.enabled,
+        budget_tokens: tokens("budget_tokens", wire.budget_tokens)?,
+        max_message_bytes,
+        max_line_length: ranged("max_line_length", wire.max_line_length.map(u64::from), &LINE_LENGTH)?,
+        tail_bytes: ranged("tail_bytes", wire.tail_bytes, &(0..=half))?,
+        protected_tools: texts("protected_tools", &wire.protected_tools, MAX_TOOLS, MAX_TOOL_BYTES)?,
+    })
+}
+
 fn word(
     field: &'static str,
     text: &str,
@@ -146,11 +163,16 @@ fn tokens(field: &'static str, tokens: Option<u64>) -> Parsed<Option<u64>> {
 }
 
 fn count(field: &'static str, count: Option<u32>, least: u64, most: u64) -> Parsed<Option<u64>> {
-    let within = |count: u64| {
-        let wrong = || InvalidField::new(field, format!("is {count}; it must be from {least} to {most}"));
-        (least..=most).contains(&count).then_some(count).ok_or_else(wrong)
+    ranged(field, count.map(u64::from), &(least..=most))
+}
+
+fn ranged(field: &'static str, value: Option<u64>, range: &RangeInclusive<u64>) -> Parsed<Option<u64>> {
+    let within = |value: u64| {
+        let (least, most) = (range.start(), range.end());
+        let wrong = || InvalidField::new(field, format!("is {value}; it must be from {least} to {most}"));
+        range.contains(&value).then_some(value).ok_or_else(wrong)
     };
-    count.map(|count| within(count.into())).transpose()
+    value.map(within).transpose()
 }
 
 fn prompt(field: &'static str, text: &str) -> Parsed<Option<String>> {
@@ -159,8 +181,12 @@ fn prompt(field: &'static str, text: &str) -> Parsed<Option<String>> {
 }
 
 fn directives(field: &'static str, list: &[String]) -> Parsed<Option<Vec<String>>> {
-    if list.len() > MAX_DIRECTIVES {
-        let problem = format!("has {} elements; at most {MAX_DIRECTIVES} are allowed", list.len());
+    texts(field, list, MAX_DIRECTIVES, MAX_DIRECTIVE_BYTES)
+}
+
+fn texts(field: &'static str, list: &[String], most: usize, each: usize) -> Parsed<Option<Vec<String>>> {
+    if list.len() > most {
+        let problem = format!("has {} elements; at most {most} are allowed", list.len());
         return Err(InvalidField::new(field, problem));
     }
     for (at, text) in list.iter().enumerate() {
@@ -168,7 +194,7 @@ fn directives(field: &'static str, list: &[String]) -> Parsed<Option<Vec<String>
             field: format!("{field}[{at}]").into(),
             problem: invalid.problem,
         };
-        fits(field, text, MAX_DIRECTIVE_BYTES).map_err(inside)?;
+        fits(field, text, each).map_err(inside)?;
         if text.trim().is_empty() {
             return Err(inside(InvalidField::new(field, "is empty")));
         }
@@ -190,13 +216,13 @@ fn fits(field: &'static str, text: &str, most: usize) -> Parsed<()> {
 pub(super) fn told(config: &TaskConfig, other: &mut Map<String, Value>) -> pb::TaskConfig {
     // What is no object was put there before the key had a meaning.
     let keys = Settings::KEYS.map(|key| other.get(key).is_some_and(Value::is_object));
-    let Settings { compression, prune, window, inheritance } = Settings::of(config);
+    let Settings { compression, prune, window, inheritance, outputs } = Settings::of(config);
     for (key, has) in Settings::KEYS.into_iter().zip(keys) {
         if has {
             other.remove(key);
         }
     }
-    let [has_compression, has_prune, has_window, has_inheritance] = keys;
+    let [has_compression, has_prune, has_window, has_inheritance, has_outputs] = keys;
     pb::TaskConfig {
         compression: has_compression.then(|| compression_told(compression)),
         prune: has_prune.then_some(pb::PruneConfig {
@@ -210,6 +236,14 @@ pub(super) fn told(config: &TaskConfig, other: &mut Map<String, Value>) -> pb::T
         inheritance: has_inheritance.then_some(pb::InheritanceConfig {
             enabled: inheritance.enabled,
             max_summary_tokens: inheritance.max_summary_tokens,
+        }),
+        outputs: has_outputs.then_some(pb::OutputsConfig {
+            enabled: outputs.enabled,
+            budget_tokens: outputs.budget_tokens,
+            max_message_bytes: outputs.max_message_bytes,
+            max_line_length: outputs.max_line_length.map(small),
+            tail_bytes: outputs.tail_bytes,
+            protected_tools: outputs.protected_tools.unwrap_or_default(),
         }),
         ..pb::TaskConfig::default()
     }

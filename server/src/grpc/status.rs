@@ -183,6 +183,14 @@ impl From<StoreError> for Status {
                 let data = vec![text("quota", quota), text("used", used), text("limit", limit)];
                 (Code::ResourceExhausted, data, None)
             }
+            E::OutputNotFound { id, output } => {
+                (Code::NotFound, vec![task(id), text("ref_id", output)], None)
+            }
+            E::OutputDamaged { id, output, problem } => {
+                let data = vec![task(id), text("ref_id", output), text("problem", problem)];
+                (Code::DataLoss, data, None)
+            }
+            E::OutputMalformed { problem } => (Code::InvalidArgument, vec![text("problem", problem)], None),
             E::ReadOnly { reason } => (Code::Unavailable, vec![text("cause", reason)], later),
             E::Locked { path, pid } => {
                 (Code::FailedPrecondition, vec![text("path", path), text("process_id", pid)], None)
@@ -199,7 +207,9 @@ impl From<StoreError> for Status {
         };
         // Whoever runs the server has to know of it. A write that fails is noted where it fails, for all who wait for it.
         let is_cut_off = matches!(&error, E::Io { source, .. } if source.kind() == ErrorKind::Interrupted);
-        if matches!(error, E::Io { .. } | E::Catalog { .. } | E::Damaged { .. }) && !is_cut_off {
+        if matches!(error, E::Io { .. } | E::Catalog { .. } | E::Damaged { .. } | E::OutputDamaged { .. })
+            && !is_cut_off
+        {
             tracing::error!(error = in_full(&error), "a call failed");
         }
         let violation = if let E::Invalid(invalid) = &error { Some(invalid) } else { None };

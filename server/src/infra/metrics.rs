@@ -64,7 +64,13 @@ const LLM_TOKENS: &str = "contextstore_llm_tokens_total";
 const SUMMARIES: &str = "context_summaries_total";
 const COMPRESSION_DURATION: &str = "context_compression_duration_seconds";
 const COMPRESSION_FAILURES: &str = "context_compression_failures_total";
+const TRIMS: &str = "context_trims_total";
+const TRIMMED_OUTPUTS: &str = "context_trimmed_outputs_total";
 const BREAKERS: &str = "contextstore_breaker_open";
+const OUTPUTS_PUT: &str = "contextstore_outputs_put_total";
+const OUTPUT_BYTES: &str = "contextstore_output_bytes_put_total";
+const OUTPUTS_REMOVED: &str = "contextstore_outputs_removed_total";
+const OUTPUTS_PACKED: &str = "contextstore_outputs_packed_total";
 const MASKED: &str = "contextstore_masked_total";
 const HOOKS: &str = "contextstore_hooks_total";
 const HOOKS_WAITING: &str = "contextstore_hooks_waiting";
@@ -132,6 +138,15 @@ pub const METRICS: &[Metric] = &[
         &["provider", "kind"],
         "Tokens that providers charged: input, output, cache_creation or cache_read",
     ),
+    metric(OUTPUTS_PUT, MetricKind::Counter, &["kind"], "Outputs of tools put: text or binary"),
+    metric(OUTPUT_BYTES, MetricKind::Counter, &[], "Bytes of outputs of tools received"),
+    metric(OUTPUTS_REMOVED, MetricKind::Counter, &[], "Outputs of tools removed, as no log named them"),
+    metric(
+        OUTPUTS_PACKED,
+        MetricKind::Counter,
+        &[],
+        "Outputs of tools packed, as their task ended or they were old",
+    ),
     metric(SUMMARIES, MetricKind::Counter, &["task_source"], "Summaries put in the place of messages"),
     metric(
         COMPRESSION_DURATION,
@@ -145,6 +160,8 @@ pub const METRICS: &[Metric] = &[
         &["reason"],
         "Compressions that failed (store), and those in which the built-in summariser had to step in (summarizer)",
     ),
+    metric(TRIMS, MetricKind::Counter, &[], "Rewrites that trimmed outputs of tools in a view"),
+    metric(TRIMMED_OUTPUTS, MetricKind::Counter, &[], "Outputs of tools that became notes in a view"),
     metric(
         BREAKERS,
         MetricKind::Gauge,
@@ -266,6 +283,26 @@ pub fn bytes_streamed(method: &'static str, bytes: usize) {
     counter!(STREAM_BYTES, "method" => method).increment(bytes as u64);
 }
 
+/// An output of a tool was put.
+pub fn output_put(kind: &'static str) {
+    counter!(OUTPUTS_PUT, "kind" => kind).increment(1);
+}
+
+/// Bytes of an output have come.
+pub fn output_bytes_put(bytes: usize) {
+    counter!(OUTPUT_BYTES).increment(bytes as u64);
+}
+
+/// Outputs were removed.
+pub fn outputs_removed(count: u64) {
+    counter!(OUTPUTS_REMOVED).increment(count);
+}
+
+/// Outputs were packed.
+pub fn outputs_packed(count: u64) {
+    counter!(OUTPUTS_PACKED).increment(count);
+}
+
 /// A call or a connection was refused because of a limit.
 pub fn rejected(reason: &'static str) {
     counter!(REJECTED, "reason" => reason).increment(1);
@@ -305,6 +342,12 @@ pub fn summary_made(task_source: &str) {
 /// A compression failed, wholly or in part.
 pub fn compression_failed(reason: &'static str) {
     counter!(COMPRESSION_FAILURES, "reason" => reason).increment(1);
+}
+
+/// Outputs of tools became notes, by one rewrite.
+pub fn outputs_trimmed(outputs: u64) {
+    counter!(TRIMS).increment(1);
+    counter!(TRIMMED_OUTPUTS).increment(outputs);
 }
 
 /// Whether a model is not asked for summaries.

@@ -30,6 +30,7 @@ fn everything() -> Counted {
     summary_made("github");
     compressed("summarize", Duration::from_millis(20));
     compression_failed("summarizer");
+    outputs_trimmed(3);
     set_breaker("openai", true);
     hook_ended("completed", "ok");
     set_hooks_waiting(1);

@@ -62,7 +62,34 @@ const TOO_LONG: [&str; 16] = [
     "string too long",
 ];
 
+/// What stands before the limit where a refusal names it.
+const TOLD_LIMITS: [&str; 8] = [
+    "context length is",
+    "context length of only",
+    "context length of",
+    "context size (",
+    "context window of",
+    "exceed context limit:",
+    "n_ctx\":",
+    "tokens >",
+];
+
 impl LlmError {
+    /// What the model takes, if a refusal of a context that is too long says it.
+    pub fn told_limit(&self) -> Option<u64> {
+        let words = match self {
+            Self::NotConfigured { .. } => return None,
+            Self::Refused { message, .. } => message,
+            Self::Failed { problem, .. } => problem,
+        }
+        .to_lowercase();
+        TOLD_LIMITS.iter().find_map(|before| {
+            let behind = &words[words.find(before)? + before.len()..];
+            let digits = behind.trim_start().chars().take_while(|c| c.is_ascii_digit() || *c == ',');
+            digits.filter(char::is_ascii_digit).collect::<String>().parse().ok().filter(|limit| *limit > 0)
+        })
+    }
+
     /// Whether a shorter request might be taken.
     pub fn is_overflow(&self) -> bool {
         let says = |words: &str| {
@@ -202,6 +229,17 @@ mod tests {
         };
         assert!(failed("it gave up (context_length_exceeded): too much").is_overflow());
         assert!(!failed("it cannot be reached: connection refused").is_overflow());
+    }
+
+    #[test]
+    fn the_limit_is_read_where_a_refusal_names_it() {
+        let told = |message: &str| refused(400, "", message).told_limit();
+        let openai = "This model's maximum context length is 8192 tokens. However, you requested 10000 tokens";
+        assert_eq!(told(openai), Some(8192));
+        assert_eq!(told("prompt is too long: 208310 tokens > 200,000 maximum"), Some(200_000));
+        assert_eq!(told("the request exceeds the available context size (4096 tokens)"), Some(4096));
+        assert_eq!(told("the prompt exceeds a context length of only 2048 tokens"), Some(2048));
+        assert_eq!(told("Please reduce the length of the input"), None);
     }
 
     #[test]

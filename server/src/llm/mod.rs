@@ -22,7 +22,7 @@ pub use answer::Answer;
 pub use body::Payload;
 pub use decode::{CallPiece, Event, Usage};
 pub use error::LlmError;
-pub(crate) use params::thinks;
+pub(crate) use params::{answer_tokens, thinks};
 pub use said::Said;
 
 use crate::config::{Llm, ProviderConfig};
@@ -91,8 +91,14 @@ impl Gateway {
     }
 
     /// The parameters of a request with what streaming and the configuration add to them.
-    pub fn params(&self, provider: Provider, model: &str, params_json: &str) -> Result<String, InvalidField> {
-        params::complete(provider, self.config.of(provider), model, params_json)
+    pub fn params(
+        &self,
+        provider: Provider,
+        model: &str,
+        params_json: &str,
+        window: u64,
+    ) -> Result<String, InvalidField> {
+        params::complete(provider, self.config.of(provider), model, params_json, window)
     }
 
     /// Sends a request. Nothing happens before the answer is asked for its first event.

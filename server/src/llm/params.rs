@@ -19,6 +19,7 @@ pub(super) fn complete(
     config: &ProviderConfig,
     model: &str,
     params_json: &str,
+    window: u64,
 ) -> Result<String, InvalidField> {
     let wrong = |problem: String| InvalidField::new("params_json", problem);
     let given = if params_json.is_empty() { "{}" } else { params_json };
@@ -30,7 +31,7 @@ pub(super) fn complete(
         return Err(wrong(format!("has {name}, which cannot be chosen: {why}")));
     }
     let has = |name: &str| field(given.as_str(), name).is_some();
-    let (most, length) = (config.max_output_tokens, config.context_length);
+    let most = config.max_output_tokens;
     let mut added = vec![("stream", "true".to_owned())];
     let mut add = |name: &'static str, value: Option<String>| {
         added.extend(value.filter(|_| !has(name)).map(|value| (name, value)));
@@ -64,7 +65,8 @@ pub(super) fn complete(
             if JsonKind::of(options) != JsonKind::Object {
                 return Err(wrong("has options that are no object".to_owned()));
             }
-            let more = [("num_predict", most), ("num_ctx", length)];
+            // Without it, a context that is longer than what the model was loaded with loses its beginning, without a word.
+            let more = [("num_predict", most), ("num_ctx", Some(window))];
             let more = more.into_iter().filter_map(|(name, value)| Some((name, value?.to_string())));
             let more: Vec<_> = more.filter(|(name, _)| field(options, name).is_none()).collect();
             if !more.is_empty() {
@@ -75,6 +77,14 @@ pub(super) fn complete(
     }
     let replaced: Vec<_> = replaced.iter().map(|options| ("options", options.as_str())).collect();
     Ok(joined(given.as_str(), &added, &replaced))
+}
+
+/// Tokens of the answer that parameters ask for, in whatever words; 0: they do not say.
+pub(crate) fn answer_tokens(params_json: &str) -> u64 {
+    let options = field(params_json, "options").unwrap_or("{}");
+    let names = ["max_tokens", "max_completion_tokens", "max_output_tokens"];
+    let said = names.into_iter().find_map(|name| field(params_json, name)?.parse().ok());
+    said.or_else(|| field(options, "num_predict")?.parse().ok()).unwrap_or(0)
 }
 
 /// Whether a model of OpenAI thinks before it answers, as far as its name tells.
@@ -127,7 +137,7 @@ mod tests {
             context_length: Some(9),
             timeout: Duration::ZERO,
         };
-        complete(provider, &config, "gpt-5-mini", params).map(|params| serde_json::from_str(&params).unwrap())
+        complete(provider, &config, "gpt-5-mini", params, 9).map(|params| serde_json::from_str(&params).unwrap())
     }
 
     #[test]
@@ -197,7 +207,7 @@ mod tests {
             timeout: Duration::ZERO,
         };
         let given = r#"{ "z": {"b":1e2, "a":1.50}, "a": [1] }"#;
-        let completed = complete(Provider::Anthropic, &config, "m", given).unwrap();
+        let completed = complete(Provider::Anthropic, &config, "m", given, 9).unwrap();
         assert_eq!(completed, r#"{"z":{"b":1e2,"a":1.50},"a":[1],"stream":true}"#);
     }
 

@@ -11,11 +11,11 @@ use super::mend::{self, Mended};
 use crate::model::Role;
 use crate::model::json::{JsonKind, field, fields};
 
-/// Version of what is written here; a view of another version is made again.
-pub(crate) const RENDER_VERSION: u32 = 2;
+/// Version of what is written here and counted of it; a view of another version is made again.
+pub(crate) const RENDER_VERSION: u32 = 3;
 
 /// Tokens of a trimmed output, and of a result that stands in for a missing one.
-const TRIMMED_TOKENS: u64 = 12;
+pub(crate) const TRIMMED_TOKENS: u64 = 12;
 pub(crate) const MISSING_TOKENS: u64 = 10;
 const MISSING_RESULT: &str = "\"[no result: the call was interrupted]\"";
 
@@ -34,6 +34,9 @@ pub struct ViewState {
     pub extra_crc: u32,
     /// Tokens of the view.
     pub tokens: u64,
+    /// Those of them that are outputs of tools, without the trimmed ones.
+    #[serde(default)]
+    pub output_tokens: u64,
     /// The calls that still wait for a result.
     pub open_calls: Vec<OpenCall>,
 }
@@ -68,6 +71,8 @@ pub struct Shown<'a> {
     pub name: Option<&'a str>,
     /// An object.
     pub extra: Option<&'a str>,
+    /// Whether it is an output whose content is a note that it was trimmed.
+    pub trimmed: bool,
 }
 
 impl<'a> Shown<'a> {
@@ -83,7 +88,13 @@ impl<'a> Shown<'a> {
             tool_call_id: None,
             name: None,
             extra: None,
+            trimmed: false,
         }
+    }
+
+    /// Its tokens, if it is the output of a tool that was not trimmed.
+    pub fn output_tokens(&self) -> u64 {
+        if self.role == Role::Tool && !self.trimmed { self.tokens } else { 0 }
     }
 }
 
@@ -112,6 +123,7 @@ impl ViewState {
         view.extend_from_slice(shown.line.as_bytes());
         self.lines += 1;
         self.tokens = self.tokens.saturating_add(message.tokens);
+        self.output_tokens = self.output_tokens.saturating_add(message.output_tokens());
         if message.role == Role::Assistant {
             self.open_calls = shown.opens;
         }

@@ -84,7 +84,9 @@ impl Walk {
             }
             (self.trim_except, self.replaced) = (None, None);
             match self.segments.next() {
-                Some(Segment::Keep { from, to, trim_except }) => {
+                Some(Segment::Keep { from, to, mut trim_except }) => {
+                    // There may be many, and each message is looked for among them.
+                    trim_except.iter_mut().for_each(|except| except.sort_unstable());
                     self.trim_except = trim_except;
                     self.messages.again(from, to);
                 }
@@ -125,7 +127,7 @@ fn literal_seen(literal: &Literal) -> Seen<'_> {
     Seen { shown, kind: Some(literal.kind), output_ref: None }
 }
 
-/// Sees a message of the log, trimmed or with its content replaced.
+/// Sees a message of the log, trimmed but for those that are listed in order, or with its content replaced.
 pub(super) fn see(
     seq: u64,
     line: &Line<'_>,
@@ -136,10 +138,9 @@ pub(super) fn see(
     let Head::Message { role, tokens, .. } = line.head else { return Ok(()) };
     let body = line.message()?;
     let output_ref = body.output_ref.map(|output_ref| output_ref.get());
-    let instead = match trim_except {
-        Some(except) if role == Role::Tool && !except.contains(&seq) => Some(trimmed(seq, output_ref)),
-        _ => replaced,
-    };
+    let is_kept = |except: &[u64]| except.binary_search(&seq).is_ok();
+    let trims = role == Role::Tool && trim_except.is_some_and(|except| !is_kept(except));
+    let instead = if trims { Some(trimmed(seq, output_ref)) } else { replaced };
     let shown = Shown {
         seq,
         role,
@@ -150,6 +151,7 @@ pub(super) fn see(
         tool_call_id: body.tool_call_id.map(|id| id.get()),
         name: body.name.map(|name| name.get()),
         extra: body.extra.map(|extra| extra.get()),
+        trimmed: trims,
     };
     take(&Seen { shown, kind: None, output_ref });
     Ok(())

@@ -233,6 +233,30 @@ pub enum StoreError {
         /// Bytes that may be used.
         limit: u64,
     },
+    /// The task has no output of that ref.
+    #[error("task {id} has no output {output}")]
+    OutputNotFound {
+        /// The task.
+        id: TaskId,
+        /// The ref asked for.
+        output: String,
+    },
+    /// An output is not what was put.
+    #[error("output {output} of task {id} is damaged: {problem}")]
+    OutputDamaged {
+        /// The task.
+        id: TaskId,
+        /// Its ref.
+        output: String,
+        /// What was found.
+        problem: String,
+    },
+    /// The parts of an output do not come in order.
+    #[error("the parts of the output do not come in order: {problem}")]
+    OutputMalformed {
+        /// What came.
+        problem: &'static str,
+    },
     /// The whole store takes no writes.
     #[error("the store is read-only: {reason}")]
     ReadOnly {
@@ -322,6 +346,9 @@ impl StoreError {
             Self::WriteFailed { .. } => "ERROR_REASON_WRITE_FAILED",
             Self::DiskFull { .. } => "ERROR_REASON_DISK_FULL",
             Self::QuotaExceeded { .. } => "ERROR_REASON_QUOTA_EXCEEDED",
+            Self::OutputNotFound { .. } => "ERROR_REASON_OUTPUT_NOT_FOUND",
+            Self::OutputDamaged { .. } => "ERROR_REASON_OUTPUT_DAMAGED",
+            Self::OutputMalformed { .. } => "ERROR_REASON_OUTPUT_MALFORMED",
             Self::ReadOnly { .. } => "ERROR_REASON_READ_ONLY",
             Self::Locked { .. } => "ERROR_REASON_LOCKED",
             Self::BadDataDir { .. } => "ERROR_REASON_BAD_DATA_DIR",
@@ -363,6 +390,9 @@ impl StoreError {
             | Self::Locked { .. }
             | Self::BadDataDir { .. }
             | Self::QuotaExceeded { .. }
+            | Self::OutputNotFound { .. }
+            | Self::OutputDamaged { .. }
+            | Self::OutputMalformed { .. }
             | Self::Damaged { .. } => false,
         }
     }

@@ -204,7 +204,7 @@ fn not_asked(provider: Provider) -> String {
 
 /// Says that the server does not serve any more. Whoever watches its health is told, and is then not waited for.
 async fn tell_health(mut health: HealthReporter) {
-    for service in ["", grpc::SERVICE] {
+    for service in [""].into_iter().chain(grpc::SERVICES) {
         health.set_service_status(service, ServingStatus::NotServing).await;
         // This ends the streams of the watchers; whoever asks from now on is told the same.
         health.clear_service_status(service).await;

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use tokio::sync::watch;
-use tokio::task::spawn_blocking;
+use tokio::task::{JoinHandle, spawn_blocking};
 use tokio::time::{Instant, MissedTickBehavior, interval};
 use tonic_health::ServingStatus;
 use tonic_health::server::HealthReporter;
@@ -24,6 +24,9 @@ const HEAL: Duration = Duration::from_secs(2);
 /// How often it is measured how much all tasks take.
 const MEASURE: Duration = Duration::from_secs(60);
 
+/// How often outputs are looked for that can be packed.
+const PACK: Duration = Duration::from_secs(600);
+
 /// Keeps house.
 pub(super) struct Upkeep {
     serving: Arc<Serving>,
@@ -38,6 +41,10 @@ pub(super) struct Upkeep {
     serves: Option<bool>,
     healed_at: Instant,
     measured_at: Instant,
+    /// How old outputs are packed; none: none are.
+    pack_after: Option<Duration>,
+    packed_at: Instant,
+    packing: Option<JoinHandle<()>>,
 }
 
 impl Upkeep {
@@ -63,6 +70,9 @@ impl Upkeep {
             serves: None,
             healed_at: now,
             measured_at: now,
+            pack_after: Some(config.outputs.pack_after).filter(|after| !after.is_zero()),
+            packed_at: now,
+            packing: None,
         }
     }
 
@@ -113,6 +123,20 @@ impl Upkeep {
             self.measure().await;
             self.measured_at = Instant::now();
         }
+        self.pack(store);
+    }
+
+    /// Packs outputs beside everything else, one round at a time.
+    fn pack(&mut self, store: Store) {
+        let going = self.packing.as_ref().is_some_and(|packing| !packing.is_finished());
+        let Some(age) = self.pack_after.filter(|_| self.packed_at.elapsed() >= PACK && !going) else {
+            return;
+        };
+        self.packed_at = Instant::now();
+        self.packing = Some(spawn_blocking(move || match store.pack_outputs(age) {
+            Ok(count) => metrics::outputs_packed(count),
+            Err(error) => tracing::warn!(%error, "outputs could not be packed"),
+        }));
     }
 
     /// A store that took no writes when it was opened is opened again once the disk takes some.
@@ -155,7 +179,9 @@ impl Upkeep {
         }
         let status = if serves { ServingStatus::Serving } else { ServingStatus::NotServing };
         self.health.set_service_status("", status).await;
-        self.health.set_service_status(grpc::SERVICE, status).await;
+        for service in grpc::SERVICES {
+            self.health.set_service_status(service, status).await;
+        }
     }
 
     async fn measure(&self) {

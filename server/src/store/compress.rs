@@ -4,8 +4,9 @@ use std::sync::Arc;
 
 use super::task::{Caller, Compressed, NewView, Outline, RequestFile};
 use super::{Store, StoreError, layout};
+use crate::context::Policy;
 use crate::log::Digest;
-use crate::model::{Json, TaskId};
+use crate::model::{Json, Provider, TaskId};
 
 /// A file that is there while a view is compressed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -69,6 +70,16 @@ impl Store {
     /// `task_source` of a task's key, for those who count.
     pub fn source_of(&self, id: TaskId) -> Arc<str> {
         self.task(id).map_or_else(|_| Arc::from(""), |task| task.source())
+    }
+
+    /// Remembers who is asked, as the limit of that model counts; answers what holds.
+    pub fn note_asked(&self, id: TaskId, provider: Provider, model: &str) -> Result<Arc<Policy>, StoreError> {
+        self.task(id)?.note_asked(provider, model)
+    }
+
+    /// Remembers that a model refused the context as too long; `told` is what it says it takes.
+    pub fn note_overflow(&self, id: TaskId, told: Option<u64>) -> Result<(), StoreError> {
+        self.task(id)?.note_overflow(told)
     }
 
     /// Remembers the tools of a request: they are sent beside the view with the next one too.

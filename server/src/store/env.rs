@@ -10,7 +10,7 @@ use std::time::Duration;
 use crate::catalog::Catalog;
 use crate::context::{BreakerConfig, Breakers, ServerPolicy};
 use crate::infra::clock::Clock;
-use crate::infra::fs::{Fs, StorePath};
+use crate::infra::fs::{Fs, Name, StorePath};
 use crate::infra::in_place::InPlace;
 use crate::log::Signal;
 use crate::mask::Masker;
@@ -87,6 +87,8 @@ pub(crate) struct Env {
     dirty: Mutex<HashSet<TaskId>>,
     signals: Mutex<HashMap<TaskId, Weak<Signal>>>,
     unsynced: Mutex<bool>,
+    /// Files that outputs are being written to, over all tasks.
+    puts: Mutex<HashSet<Name>>,
     /// Bytes of all tasks: as last measured, and what was written since.
     used: AtomicU64,
     /// Something was put off to the next start, which must not take this stop for an orderly one.
@@ -115,6 +117,7 @@ impl Env {
             dirty: Mutex::default(),
             signals: Mutex::default(),
             unsynced: Mutex::default(),
+            puts: Mutex::default(),
             used: AtomicU64::new(0),
             undone: AtomicBool::new(false),
         }
@@ -145,6 +148,28 @@ impl Env {
         }
         self.used.fetch_add(more, Ordering::Relaxed);
         Ok(())
+    }
+
+    /// Refuses what would make the store larger than it may be, and counts nothing yet.
+    pub(crate) fn check_room(&self, more: u64) -> Result<(), StoreError> {
+        let (used, limit) = (self.used.load(Ordering::Relaxed), self.options.max_store_bytes);
+        if limit > 0 && used.saturating_add(more) > limit {
+            return Err(StoreError::QuotaExceeded { quota: "limits.store_bytes", used, limit });
+        }
+        Ok(())
+    }
+
+    /// A file is being written that nobody is to take for what a crash has left.
+    pub(crate) fn begin_put(&self, name: &Name) {
+        lock(&self.puts).insert(name.clone());
+    }
+
+    pub(crate) fn end_put(&self, name: &Name) {
+        lock(&self.puts).remove(name);
+    }
+
+    pub(crate) fn is_being_put(&self, name: &Name) -> bool {
+        lock(&self.puts).contains(name)
     }
 
     /// Takes note of how much all tasks take.

@@ -5,6 +5,7 @@
 
 mod chat;
 mod checkpoint;
+mod collect;
 mod compress;
 pub mod doctor;
 mod ending;
@@ -18,6 +19,7 @@ mod lease;
 mod masking;
 mod notes;
 mod open;
+mod outputs;
 mod reads;
 mod recover;
 mod task;
@@ -39,17 +41,19 @@ pub(crate) use crate::log::MISSING_TOKENS;
 #[cfg(test)]
 pub(crate) use crate::log::Shown;
 pub use crate::log::{Head, Line, LogKind, Seen};
+pub use collect::Garbage;
 pub use compress::WorkFile;
 pub use ending::Ending;
 pub use env::StoreOptions;
 pub use fork::ForkTask;
 pub use inherit::{Beginning, Inherit, InheritanceContext, Previous};
 pub use open::Ground;
+pub use outputs::{NewOutput, Put, PutDone};
 pub use recover::Recovered;
 pub use task::{
-    Append, AppendOutcome, Caller, Compressed, ContextUsage, CurrentReader, FilePart, LineReader, LogEnds,
-    NewRewrite, NewView, Outline, Part, Pending, RawLines, Recorded, RequestFile, Subscription, TaskHandle,
-    TaskInfo, ViewLines, ViewSnapshot,
+    Append, AppendOutcome, Caller, Collected, Compressed, ContextUsage, CurrentReader, Due, FilePart,
+    LineReader, LogEnds, NewRewrite, NewView, Outline, Output, Part, Pending, RawLines, Recorded,
+    RequestFile, Subscription, TaskHandle, TaskInfo, TrimOutcome, ViewLines, ViewSnapshot,
 };
 
 use env::Env;
@@ -299,6 +303,21 @@ impl Store {
         self.task(id)?.shed_media(rendered)
     }
 
+    /// Trims the oldest outputs of tools in a view, if they have passed their budget and it is worth a rewrite.
+    pub fn trim_if_due(&self, id: TaskId) -> Result<Option<TrimOutcome>, StoreError> {
+        self.task(id)?.trim_if_due()
+    }
+
+    /// Trims the oldest outputs of tools in a view until the rest has at most so many tokens; none: the task's own budget.
+    pub fn trim_outputs(
+        &self,
+        id: TaskId,
+        budget_tokens: Option<u64>,
+        caller: &Caller,
+    ) -> Result<TrimOutcome, StoreError> {
+        self.task(id)?.trim_outputs(budget_tokens, caller)
+    }
+
     /// Takes back the newest compaction in force; answers the new ordinal.
     pub fn undo(&self, id: TaskId, caller: &Caller) -> Result<u64, StoreError> {
         self.task(id)?.undo(caller)
@@ -334,7 +353,9 @@ impl Store {
             }
             let Some(folder) = self.find(id)? else { return Err(StoreError::TaskNotFound { id }) };
             task::remove_views(&self.shared.env, id, folder)?;
-            self.open_task(id, folder)?.rebuild()
+            let task = self.open_task(id, folder)?;
+            task.rebuild()?;
+            task.mend_outputs()
         })
     }
 

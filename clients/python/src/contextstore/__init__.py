@@ -1,11 +1,23 @@
 """Client of contextstore, the sidecar that keeps an LLM agent's whole context on disk.
 
-`Client` for threads, `AsyncClient` for asyncio; `contextstore.errors` for what can fail; `contextstore.v1` for the
-protocol itself.
+`Client` for threads, `AsyncClient` for asyncio; `spawn` for a private server; `contextstore.tools` for tools that the
+model can call; `contextstore.errors` for what can fail; `contextstore.v1` for the protocol itself.
+
+    import contextstore
+
+    with contextstore.spawn() as client, client.task("fix-the-test") as task:
+        task.append({"role": "user", "content": "Fix the failing test, please."})
+        print(task.current().to_list())
 """
 
+from . import tools
+from ._address import TlsConfig
 from ._hooks import Ending, HookErrors, HookFailure
+from ._opening import Opening
+from ._outputs import StoredOutput
+from ._upload import AsyncOutputContent, OutputContent
 from .async_client import AsyncClient
+from .async_outputs import AsyncGrep, AsyncOutputs
 from .async_task import AsyncTask
 from .client import Client
 from .compaction import AsyncCompaction, Compaction
@@ -22,6 +34,8 @@ from .errors import (
     NothingToSummarize,
     NothingToUndo,
     NotInView,
+    NotSupported,
+    OutputNotFound,
     Overloaded,
     ProviderFailed,
     ProviderNotConfigured,
@@ -30,11 +44,27 @@ from .errors import (
     StaleLease,
     StaleView,
     SummaryRefused,
+    TaskNotFound,
+    Unauthenticated,
     Unavailable,
+    Unreachable,
     ViewRewritten,
     WrongStatus,
 )
+from .outputs import Grep, Outputs
+from .spawning import Spawned, SpawnFailed, find_binary, spawn
+from .streams import (
+    AsyncByteStream,
+    AsyncCurrent,
+    AsyncOutputStream,
+    AsyncRequestBody,
+    ByteStream,
+    Current,
+    OutputStream,
+    RequestBody,
+)
 from .task import Task
+from .toolcall import AsyncToolCall, ToolCall
 from .types import (
     Appended,
     ChatDone,
@@ -50,9 +80,16 @@ from .types import (
     CompressResult,
     ContextUsage,
     Event,
+    GarbageCollected,
+    GrepLine,
     InheritanceConfig,
     InheritanceContext,
+    Message,
+    MessageToolCall,
     NewMessage,
+    OutputInfo,
+    OutputRef,
+    OutputsConfig,
     Plan,
     Pressure,
     PreviousContext,
@@ -66,15 +103,25 @@ from .types import (
     TaskKey,
     TaskState,
     TaskStatistics,
+    Trimmed,
     Undone,
     WindowConfig,
 )
 
 __all__ = [
     "Appended",
+    "AsyncByteStream",
     "AsyncClient",
     "AsyncCompaction",
+    "AsyncCurrent",
+    "AsyncGrep",
+    "AsyncOutputContent",
+    "AsyncOutputStream",
+    "AsyncOutputs",
+    "AsyncRequestBody",
     "AsyncTask",
+    "AsyncToolCall",
+    "ByteStream",
     "ChatDone",
     "ChatEvent",
     "ChatMessage",
@@ -91,9 +138,13 @@ __all__ = [
     "CompressionConfig",
     "ContextStoreError",
     "ContextUsage",
+    "Current",
     "DeadlineExceeded",
     "Ending",
     "Event",
+    "GarbageCollected",
+    "Grep",
+    "GrepLine",
     "HookErrors",
     "HookFailed",
     "HookFailure",
@@ -102,12 +153,23 @@ __all__ = [
     "InvalidField",
     "LeaseHeld",
     "LimitUnknown",
+    "Message",
+    "MessageToolCall",
     "NewMessage",
     "NotFound",
     "NotInView",
+    "NotSupported",
     "NothingToInherit",
     "NothingToSummarize",
     "NothingToUndo",
+    "Opening",
+    "OutputContent",
+    "OutputInfo",
+    "OutputNotFound",
+    "OutputRef",
+    "OutputStream",
+    "Outputs",
+    "OutputsConfig",
     "Overloaded",
     "Plan",
     "Pressure",
@@ -117,22 +179,35 @@ __all__ = [
     "ProviderRefused",
     "PruneConfig",
     "Record",
+    "RequestBody",
     "RequestTooLarge",
     "ServerInfo",
+    "SpawnFailed",
+    "Spawned",
     "StaleLease",
     "StaleView",
     "StoredMessage",
+    "StoredOutput",
     "Summary",
     "SummaryRefused",
     "Task",
     "TaskConfig",
     "TaskInfo",
     "TaskKey",
+    "TaskNotFound",
     "TaskState",
     "TaskStatistics",
+    "TlsConfig",
+    "ToolCall",
+    "Trimmed",
+    "Unauthenticated",
     "Unavailable",
     "Undone",
+    "Unreachable",
     "ViewRewritten",
     "WindowConfig",
     "WrongStatus",
+    "find_binary",
+    "spawn",
+    "tools",
 ]

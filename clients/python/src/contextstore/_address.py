@@ -9,41 +9,83 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-_LONGEST_SOCKET = 107  # sockaddr_un has 108 bytes, the last of them 0
+LONGEST_SOCKET = 107  # sockaddr_un has 108 bytes, the last of them 0
+
+
+@dataclass(frozen=True)
+class TlsConfig:
+    """How a server over TLS is recognised (`tls:HOST:PORT`), and how this client is, if the server asks for that.
+
+        Client("tls:store.example.org:50551", token=token, tls=TlsConfig(ca="ca.pem"))
+
+    Certificates and keys are PEM: a file, or the bytes themselves.
+    """
+
+    ca: str | Path | bytes | None = None
+    """Certificates of who may vouch for the server; None: those that the machine trusts."""
+    certificate: str | Path | bytes | None = None
+    """This client's certificate, with those between it and its CA."""
+    key: str | Path | bytes | None = None
+    """The key of that certificate."""
+    server_name: str | None = None
+    """The name in the server's certificate, if it is not the host of the address."""
 
 
 @dataclass(frozen=True)
 class Address:
-    """An address in grpcio's words, and the token to present there."""
+    """Where a server is: in grpcio's words and in those of the caller, and the token to present there."""
 
     target: str
     token: str | None = None
+    shown: str = ""
+    """As the caller wrote it."""
+    path: str = ""
+    """Of a Unix socket."""
+    host: str = ""
+    port: int = 0
+    tls: TlsConfig | None = None
 
 
-def parse(address: str, token: str | None) -> Address:
-    """Reads `unix:PATH` or `tcp:HOST:PORT`; an IPv6 host stands in brackets."""
+def parse(address: str, token: str | None, tls: TlsConfig | None = None) -> Address:
+    """Reads `unix:PATH`, `tcp:HOST:PORT` or `tls:HOST:PORT`; an IPv6 host stands in brackets."""
     kind, _, rest = address.partition(":")
     rest = rest.removeprefix("//")
     if kind == "unix" and rest:
-        if len(os.fsencode(rest)) > _LONGEST_SOCKET:
+        if len(os.fsencode(rest)) > LONGEST_SOCKET:
             raise ValueError(
-                f"address: the path of a Unix socket has at most {_LONGEST_SOCKET} bytes: {address!r}"
+                f"address: the path of a Unix socket has at most {LONGEST_SOCKET} bytes: {address!r}"
             )
-        return Address(f"unix:{rest}")
+        return Address(f"unix:{rest}", shown=address, path=rest)
     host, _, port = rest.rpartition(":")
     bare = host.removeprefix("[").removesuffix("]")
     bracketed = host.startswith("[") and host.endswith("]")
-    if kind != "tcp" or not bare or not port.isdecimal() or (":" in bare) != bracketed:
-        raise ValueError(f"address: neither unix:PATH nor tcp:HOST:PORT: {address!r}")
+    if (
+        kind not in ("tcp", "tls")
+        or not bare
+        or not (port.isascii() and port.isdecimal())
+        or (":" in bare) != bracketed
+    ):
+        raise ValueError(f"address: none of unix:PATH, tcp:HOST:PORT and tls:HOST:PORT: {address!r}")
     if not 0 < int(port) < 65536:
         raise ValueError(f"address: a port is 1 to 65535: {address!r}")
+    if kind == "tls":
+        tls = tls or TlsConfig()
+    elif tls is not None:
+        raise ValueError(f"tls: is for an address tls:HOST:PORT, not {address!r}")
     if token is not None:
         _check_token(token)
-        if not _is_loopback(bare):
+        if tls is None and not _is_loopback(bare):
             raise ValueError(
-                f"address: a token is sent in the clear, so only to this machine (127.0.0.1): {address!r}"
+                f"address: a token is sent in the clear, so only to this machine (127.0.0.1) or over TLS "
+                f"(tls:HOST:PORT): {address!r}"
             )
-    return Address(f"dns:///{host}:{port}", token)
+    return Address(f"dns:///{host}:{port}", token, address, host=bare, port=int(port), tls=tls)
+
+
+def tls_from_env(env: Mapping[str, str]) -> TlsConfig | None:
+    """The certificates that the environment names; None if it names none."""
+    ca, certificate, key = (env.get(f"CONTEXTSTORE_{name}_FILE") for name in ("CA", "CERT", "KEY"))
+    return TlsConfig(ca, certificate, key) if ca or certificate or key else None
 
 
 def from_env(env: Mapping[str, str]) -> tuple[str, str | None]:

@@ -1,4 +1,4 @@
-"""One stream of AppendMessages on an event loop. Knows nothing of retries."""
+"""Appending without waiting, on an event loop: a stream of AppendMessages, and what opens another when one breaks."""
 
 from __future__ import annotations
 
@@ -9,13 +9,15 @@ from typing import TYPE_CHECKING
 
 import grpc
 
+from ._calls import append_alone
 from ._pipeline import Ack, Pipeline, Tally, together
 from ._stream import checked, ended_early, no_answer
 from .errors import Cancelled, ContextStoreError
+from .types import Appended
 from .v1 import context_store_pb2 as pb
 
 if TYPE_CHECKING:
-    from .v1.context_store_pb2_grpc import ContextStoreAsyncStub
+    from .async_client import AsyncClient
 
 
 def lost_status(error: ContextStoreError) -> bool:
@@ -30,14 +32,15 @@ def lost_status(error: ContextStoreError) -> bool:
 class AsyncAppendStream:
     """A stream that is open. `close` must be called."""
 
-    def __init__(self, stub: ContextStoreAsyncStub, pipeline: Pipeline, deadline: float) -> None:
+    def __init__(self, client: AsyncClient, pipeline: Pipeline) -> None:
+        self._client = client
         self._alone = pipeline.alone
         self._tally = Tally()
         self._requests: asyncio.Queue[pb.AppendMessageRequest | None] = asyncio.Queue()
         self._answers: asyncio.Queue[Ack | Exception] = asyncio.Queue()
         for request in pipeline:
             self._requests.put_nowait(request)
-        self._call = stub.AppendMessages(self._feed(), timeout=deadline)
+        self._call = client.stub.AppendMessages(self._feed(), timeout=client.stream_timeout)
         self._collector = asyncio.create_task(self._collect())
 
     def send(self, request: pb.AppendMessageRequest) -> None:
@@ -50,12 +53,16 @@ class AsyncAppendStream:
 
     async def answer(self, timeout: float | None) -> Ack | ContextStoreError | None:
         """The next answer, or why there is none. Without a timeout: None if none is here yet."""
-        if timeout is None:
-            return None if self._answers.empty() else checked(self._answers.get_nowait())
+        if timeout is None and self._answers.empty():
+            return None
         try:
-            return checked(await asyncio.wait_for(self._answers.get(), timeout))
+            if self._answers.empty():
+                answer = checked(await asyncio.wait_for(self._answers.get(), timeout))
+            else:
+                answer = checked(self._answers.get_nowait())
         except asyncio.TimeoutError:
-            return no_answer(timeout)
+            return no_answer(timeout or 0.0)
+        return await self._client._failed(answer) if isinstance(answer, grpc.RpcError) else answer
 
     async def close(self) -> None:
         """Ends the stream and its task."""
@@ -83,3 +90,52 @@ class AsyncAppendStream:
             raise
         except Exception as error:
             self._answers.put_nowait(error)
+
+
+class AsyncAppender:
+    """Appends without waiting for each, in order; a stream that breaks is followed by another. `close` must be called."""
+
+    def __init__(self, client: AsyncClient, timeout: float) -> None:
+        self._client = client
+        self._pipeline = Pipeline(timeout)
+        self._stream: AsyncAppendStream | None = None
+
+    def send(self, request: pb.AppendMessageRequest) -> AsyncIterator[Appended]:
+        """Sends a message; the acknowledgements that are here. Waits if too many are not."""
+        if self._stream is None:
+            self._stream = AsyncAppendStream(self._client, self._pipeline)
+        self._pipeline.add(request)
+        self._stream.send(request)
+        return self._acks(self._stream)
+
+    def finish(self) -> AsyncIterator[Appended]:
+        """Waits for all acknowledgements that are missing. Nothing can be sent after it."""
+        self._pipeline.finish()
+        if self._stream is not None:
+            self._stream.finish()
+        return self._acks(self._stream)
+
+    async def close(self) -> None:
+        """Ends the stream, if there is one."""
+        if self._stream is not None:
+            await self._stream.close()
+
+    async def _acks(self, stream: AsyncAppendStream | None) -> AsyncIterator[Appended]:
+        pipeline = self._pipeline
+        while stream and not pipeline.done and (answer := await stream.answer(pipeline.wait)) is not None:
+            if not isinstance(answer, ContextStoreError):
+                yield pipeline.acknowledge(answer)
+                continue
+            if lost_status(answer) and (oldest := pipeline.oldest) is not None:
+                # What the stream ended with, this one is answered with.
+                try:
+                    response = await self._client._run(append_alone(oldest), None)
+                except ContextStoreError as error:
+                    raise pipeline.ended(error) from error.__cause__
+                yield pipeline.acknowledge(response)
+            else:
+                await asyncio.sleep(pipeline.pause_after(answer))
+            await stream.close()
+            stream = self._stream = AsyncAppendStream(self._client, pipeline)
+            if pipeline.finished:
+                stream.finish()

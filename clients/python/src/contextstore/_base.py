@@ -7,9 +7,11 @@ from abc import ABC, abstractmethod
 from datetime import timedelta
 from typing import Any, TypeVar
 
-from . import _address
+from . import _address, _reach
+from ._address import TlsConfig
 from ._calls import ClientCalls, TaskCalls
 from ._hooks import HookErrors, HookFailure
+from .errors import ContextStoreError
 from .types import TaskInfo
 
 C = TypeVar("C", bound="ClientBase")
@@ -23,22 +25,29 @@ class ClientBase(ABC):
         address: str,
         *,
         token: str | None = None,
+        tls: TlsConfig | None = None,
         timeout: float = 30.0,
         stream_timeout: float = 300.0,
+        llm_timeout: float = 3600.0,
         instance_id: str | None = None,
+        renew_leases: bool = True,
     ) -> None:
-        """The address is `unix:PATH` or `tcp:HOST:PORT`; over TCP the server wants the token in the file `token` of
-        its data directory.
+        """The address is `unix:PATH`, `tcp:HOST:PORT` or `tls:HOST:PORT`; over TCP the server wants the token in the
+        file `token` of its data directory. `tls` says whom to trust.
 
         `timeout` is for a call with its repetitions, in seconds, unless the call has one of its own. `stream_timeout`
-        is for one stretch of a stream, which is then taken up again where it was. `instance_id` names this client to
-        leases: one that is the same after a restart of the agent gets its tasks back at once. Without one it is
-        random.
+        is for one stretch of a stream, which is then taken up again where it was; `llm_timeout` for a call that may wait
+        for a model (`chat`, `compress`). `instance_id` names this client to leases: one that is the same after a
+        restart of the agent gets its tasks back at once. Without one it is random. `renew_leases`: whether the leases
+        of its tasks are kept alive in the background, for as long as their objects live.
         """
-        self._address = _address.parse(address, token)
+        self._address = _address.parse(address, token, tls)
         self._calls = ClientCalls(instance_id)
+        self._reached = False
         self.timeout = timeout
         self.stream_timeout = stream_timeout
+        self.llm_timeout = llm_timeout
+        self._renew_leases = renew_leases
         self._connect()
 
     @abstractmethod
@@ -50,17 +59,44 @@ class ClientBase(ABC):
         """A client of the server that the environment names.
 
         `CONTEXTSTORE_ADDRESS` is the address; without it, the server is that of the data directory
-        `CONTEXTSTORE_DATA_DIR` (`contexts`, if nothing says otherwise): at its `contextstore.sock`, or else where its `addresses` say, at the first socket or
-        without one at the first port. Over TCP the token is `CONTEXTSTORE_TOKEN`, or that in the file
-        `CONTEXTSTORE_TOKEN_FILE`, or that in the data directory. `options` are those of the constructor.
+        `CONTEXTSTORE_DATA_DIR` (`contexts`, if nothing says otherwise): at its `contextstore.sock`, or else where its
+        `addresses` say, at the first socket or without one at the first port. Over TCP the token is `CONTEXTSTORE_TOKEN`, or that in the file
+        `CONTEXTSTORE_TOKEN_FILE`, or that in the data directory. Over TLS, `CONTEXTSTORE_CA_FILE` is whom to trust, and
+        `CONTEXTSTORE_CERT_FILE` and `CONTEXTSTORE_KEY_FILE` are the client's own. `options` are those of the constructor.
         """
         address, token = _address.from_env(os.environ)
-        return cls(address, token=token, **options)
+        if address.startswith("tls:"):
+            options.setdefault("tls", _address.tls_from_env(os.environ))
+        options.setdefault("token", token)
+        return cls(address, **options)
+
+    def __repr__(self) -> str:
+        return f"<{type(self).__name__} {self.address}>"
+
+    @property
+    def address(self) -> str:
+        """Where its server is."""
+        return self._address.shown
 
     @property
     def instance_id(self) -> str:
         """What leases know this client by."""
         return self._calls.holder.instance_id
+
+    def _heard(self, error: ContextStoreError) -> None:
+        """An error that shows that the server is there, if it does."""
+        if error.reason or error.code.name not in ("UNAVAILABLE", "DEADLINE_EXCEEDED", "CANCELLED"):
+            self._reached = True
+
+    def _explained(self, error: ContextStoreError, problem: str | None, waiting: bool) -> ContextStoreError:
+        return _reach.explain(self._address, error, problem, was_there=self._reached or waiting)
+
+
+def ended_by(error: BaseException) -> str | None:
+    """What a task failed with; None if its program was only told to end, so that another one can go on with it."""
+    if not isinstance(error, Exception):
+        return None
+    return f"{type(error).__name__}: {error}" if str(error) else type(error).__name__
 
 
 class TaskBase:
@@ -73,7 +109,11 @@ class TaskBase:
         """How long the lease lives without being renewed; None without a lease."""
         self._calls = TaskCalls(info.uuid, lease_generation)
         self._had = lease_generation
-        self.inherited_from = ""
+        self.resumed = False
+        """Whether `Client.task` has found it, rather than made it."""
+        self.lease_lost: ContextStoreError | None = None
+        """Why the lease could not be renewed in the background, if somebody took the task: changes are refused."""
+        self.inherited_from = info.inherited_from
         """The task that this one took over from when it was started; empty if there was none."""
         self.inheritance_comment = ""
         """With it: a comment for people, as to post on the issue."""
@@ -105,6 +145,16 @@ class TaskBase:
         self._calls, self.lease_ttl = TaskCalls(self.uuid, 0), None
         return self._now(info)
 
+    @property
+    def _is_ours(self) -> bool:
+        """Whether this object works on it, so that it can end it."""
+        return self.lease_generation != 0 and self.info.status == "running"
+
+    def _gone(self) -> None:
+        """It was removed."""
+        self._calls, self.lease_ttl = TaskCalls(self.uuid, 0), None
+
     def _with_lease_of(self, other: TaskBase) -> TaskInfo:
+        self.lease_lost = None
         self._calls, self._had, self.lease_ttl = other._calls, other._had, other.lease_ttl
         return self._now(other.info)

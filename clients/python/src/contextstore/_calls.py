@@ -9,8 +9,6 @@ import copy
 import json
 import os
 import socket
-import time
-import uuid
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from datetime import datetime, timedelta, timezone
@@ -18,6 +16,7 @@ from typing import Any, Generic, TypeVar, cast
 
 from google.protobuf.message import Message
 
+from ._values import Key, dump, masked, message_body, new_request_id, new_task_uuid, task_key, tools_json
 from .errors import ContextStoreError, PlanNotFound, SummaryNotFound, TaskNotFound
 from .types import (
     Appended,
@@ -68,44 +67,16 @@ class Call(Generic[T]):
         return self.reads or bool(getattr(self.request, "request_id", ""))
 
 
-def new_request_id() -> str:
-    """A name for a call."""
-    return os.urandom(16).hex()
-
-
-def new_task_uuid() -> str:
-    """A UUIDv7, as the server makes them: ids rise with time."""
-    value = time.time_ns() // 1_000_000 << 80 | 7 << 76 | 2 << 62
-    value |= int.from_bytes(os.urandom(10), "big") & ((0xFFF << 64) | ((1 << 62) - 1))
-    return str(uuid.UUID(int=value))
-
-
-# Made once: it is a good part of what an append costs on this side.
-_ENCODER = json.JSONEncoder(ensure_ascii=False, allow_nan=False, separators=(",", ":"))
-
-
-def dump(value: Any) -> str:
-    """JSON as short as it can be; NaN and infinities have none."""
-    return _ENCODER.encode(value)
-
-
-def message_json(message: ChatMessage) -> str:
-    """A chat message as it is sent."""
-    if isinstance(message, str):
-        return message
-    if isinstance(message, Mapping):
-        return dump(message if isinstance(message, dict) else dict(message))
-    raise TypeError(f"message: an OpenAI chat message as a mapping or as JSON, not {type(message).__name__}")
-
-
-def tools_json(tools: Tools | None) -> str:
-    """Tools as they are sent."""
-    return "" if tools is None else dump(list(tools))
-
-
 def appended(response: pb.AppendMessageResponse | pb.AppendMessagesResponse) -> Appended:
     """What an acknowledgement says."""
-    return Appended(response.seq, response.tokens, response.duplicate, response.pressure)
+    return Appended(
+        response.seq, response.tokens, response.duplicate, response.pressure, masked(response.masked)
+    )
+
+
+def append_alone(sent: pb.AppendMessageRequest) -> Call[pb.AppendMessageResponse]:
+    """A message of append_many as a call of its own, under the same request id."""
+    return Call("AppendMessage", sent, lambda response: response)
 
 
 def nothing(response: Message) -> None:
@@ -116,10 +87,6 @@ def nothing(response: Message) -> None:
 def _task(response: Any) -> TaskInfo:
     task: TaskInfo = response.task
     return task
-
-
-def _key(key: TaskKey | Mapping[str, str] | None) -> TaskKey | None:
-    return TaskKey(**key) if isinstance(key, Mapping) else key
 
 
 def _config(config: TaskConfig | Mapping[str, Any] | None) -> TaskConfig | None:
@@ -146,7 +113,7 @@ class ClientCalls:
 
     def start_task(
         self,
-        key: TaskKey | Mapping[str, str] | None,
+        key: Key | None,
         user: str,
         config: TaskConfig | Mapping[str, Any] | None,
         task_uuid: str | None,
@@ -157,7 +124,7 @@ class ClientCalls:
         """The id is made here, so that a repeated call cannot make a second task."""
         request = pb.StartTaskRequest(
             task_uuid=new_task_uuid() if task_uuid is None else task_uuid,
-            key=_key(key),
+            key=task_key(key),
             user=user,
             config=_config(config),
             holder=self.holder,
@@ -181,10 +148,8 @@ class ClientCalls:
         )
         return Call("ForkTask", request, lambda response: response)
 
-    def previous_contexts(
-        self, key: TaskKey | Mapping[str, str], user: str, limit: int
-    ) -> Call[list[PreviousContext]]:
-        request = pb.FindPreviousContextsRequest(key=_key(key), user=user, limit=limit)
+    def previous_contexts(self, key: Key, user: str, limit: int) -> Call[list[PreviousContext]]:
+        request = pb.FindPreviousContextsRequest(key=task_key(key), user=user, limit=limit)
         return Call("FindPreviousContexts", request, lambda response: list(response.contexts), reads=True)
 
     def inheritance_context(self, task_uuid: str, max_summary_tokens: int) -> Call[InheritanceContext]:
@@ -209,7 +174,7 @@ class ClientCalls:
     def list_tasks(
         self,
         statuses: Iterable[str],
-        key: TaskKey | Mapping[str, str] | None,
+        key: Key | None,
         user: str,
         created_from: datetime | None,
         created_before: datetime | None,
@@ -217,14 +182,14 @@ class ClientCalls:
         page_size: int,
     ) -> Call[pb.ListTasksResponse]:
         """The first page."""
-        key = _key(key) or TaskKey()
+        wanted = task_key(key) or TaskKey()
         task_filter = pb.TaskFilter(
             statuses=[statuses] if isinstance(statuses, str) else statuses,
-            task_source=key.task_source,
-            owner=key.owner,
-            repo=key.repo,
-            task_type=key.task_type,
-            task_id=key.task_id,
+            task_source=wanted.task_source,
+            owner=wanted.owner,
+            repo=wanted.repo,
+            task_type=wanted.task_type,
+            task_id=wanted.task_id,
             user=user,
         )
         if created_from is not None:
@@ -232,6 +197,10 @@ class ClientCalls:
         if created_before is not None:
             task_filter.created_before.FromDatetime(created_before)
         return self._page(pb.ListTasksRequest(filter=task_filter, order=order, page_size=page_size))
+
+    def is_of(self, found: TaskInfo, key: Key, user: str) -> bool:
+        """Whether a task that was listed has just this key and user: an empty part of a filter matches everything."""
+        return found.key == task_key(key) and found.user == user
 
     def next_page(
         self, page: Call[pb.ListTasksResponse], answer: pb.ListTasksResponse
@@ -257,18 +226,21 @@ class TaskCalls:
     def append(self, new: NewMessage) -> Call[Appended]:
         return Call("AppendMessage", self._append(new, new.request_id), appended)
 
-    def append_in_stream(self, new: NewMessage | ChatMessage) -> pb.AppendMessageRequest:
+    def append_in_stream(
+        self, new: NewMessage | ChatMessage, index: int | None = None
+    ) -> pb.AppendMessageRequest:
         """One message of append_many; it always has a request id, as a broken stream is taken up again."""
         new = new if isinstance(new, NewMessage) else NewMessage(new)
-        return self._append(new, new.request_id or None)
-
-    def append_alone(self, sent: pb.AppendMessageRequest) -> Call[pb.AppendMessageResponse]:
-        """A message of append_many as a call of its own, under the same request id."""
-        return Call("AppendMessage", sent, lambda response: response)
+        try:
+            return self._append(new, new.request_id or None)
+        except (TypeError, ValueError) as error:
+            if index is None or type(error) not in (TypeError, ValueError):
+                raise
+            raise type(error)(f"messages[{index}]: {error}") from error
 
     def _append(self, new: NewMessage, request_id: str | None) -> pb.AppendMessageRequest:
         return pb.AppendMessageRequest(
-            message_json=message_json(new.message),
+            **message_body(new.message),
             pinned=new.pinned,
             output_ref=new.output_ref,
             **self.mutation(request_id),

@@ -2,17 +2,17 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
 import grpc
 
-from .errors import Unavailable
+from ._address import Address, TlsConfig
+from .errors import ContextStoreError, DeadlineExceeded, Unavailable
 
 MAX_MESSAGE_BYTES = 32 << 20
 
-OPTIONS: list[tuple[str, str | int]] = [
-    # Without it grpcio sends the path of a Unix socket as the authority, which HTTP/2 servers refuse.
-    ("grpc.default_authority", "localhost"),
+_OPTIONS: list[tuple[str, str | int]] = [
     ("grpc.max_send_message_length", MAX_MESSAGE_BYTES),
     ("grpc.max_receive_message_length", MAX_MESSAGE_BYTES),
     # A sidecar that was restarted is back within moments; the defaults would wait for up to two minutes.
@@ -24,6 +24,33 @@ OPTIONS: list[tuple[str, str | int]] = [
     ("grpc.use_local_subchannel_pool", 1),
 ]
 
+
+def options(address: Address) -> list[tuple[str, str | int]]:
+    """How a channel behaves."""
+    if address.tls is None:
+        # Without it grpcio sends the path of a Unix socket as the authority, which HTTP/2 servers refuse.
+        return [*_OPTIONS, ("grpc.default_authority", "localhost")]
+    if address.tls.server_name is not None:
+        return [*_OPTIONS, ("grpc.ssl_target_name_override", address.tls.server_name)]
+    return _OPTIONS
+
+
+def credentials(tls: TlsConfig) -> grpc.ChannelCredentials:
+    """What a channel over TLS shows and asks for."""
+    return grpc.ssl_channel_credentials(
+        _pem("ca", tls.ca), _pem("key", tls.key), _pem("certificate", tls.certificate)
+    )
+
+
+def _pem(name: str, given: str | Path | bytes | None) -> bytes | None:
+    if given is None or isinstance(given, bytes):
+        return given
+    try:
+        return Path(given).read_bytes()
+    except OSError as error:
+        raise ValueError(f"tls.{name}: cannot read {given}: {error.strerror}") from error
+
+
 HEALTH_CHECK = "/grpc.health.v1.Health/Check"
 HEALTH_CHECK_REQUEST = b""  # grpc.health.v1.HealthCheckRequest for the whole server
 _SERVING = b"\x08\x01"  # grpc.health.v1.HealthCheckResponse with status SERVING
@@ -33,6 +60,13 @@ def require_serving(response: bytes) -> None:
     """Raises Unavailable unless a HealthCheckResponse says that the server takes calls."""
     if response != _SERVING:
         raise Unavailable("the server is not ready yet", code=grpc.StatusCode.UNAVAILABLE)
+
+
+def not_yet(error: ContextStoreError) -> ContextStoreError:
+    """What the question whether a server is ready failed with; one that has not answered in time is not."""
+    if isinstance(error, DeadlineExceeded):
+        return Unavailable("the server has not answered in time", code=grpc.StatusCode.UNAVAILABLE)
+    return error
 
 
 class WithToken:

@@ -8,11 +8,12 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
-from typing import Any, Generic, TypeVar
+from typing import Any, Generic, TypeVar, cast
 
 from google.protobuf.message import Message
 
-from ._calls import TaskCalls, dump, message_json, new_request_id, tools_json
+from ._calls import TaskCalls
+from ._values import dump, message_body, new_request_id, tools_json
 from .types import (
     ChatDone,
     ChatEvent,
@@ -27,6 +28,7 @@ from .types import (
     Tools,
 )
 from .v1 import context_store_pb2 as pb
+from .v1 import message_pb2
 
 T = TypeVar("T")
 
@@ -90,13 +92,16 @@ def _params(params: Mapping[str, Any] | None) -> str:
 
 
 def _each(messages: NewMessages) -> Iterable[NewMessage | ChatMessage]:
-    return [messages] if isinstance(messages, (NewMessage, Mapping, str)) else messages
+    one = isinstance(messages, (NewMessage, Mapping, str, message_pb2.Message))
+    if one or hasattr(messages, "model_dump"):
+        return [cast("NewMessage | ChatMessage", messages)]
+    return cast("Iterable[NewMessage | ChatMessage]", messages)
 
 
 def _new(message: NewMessage | ChatMessage) -> pb.NewMessage:
     new = message if isinstance(message, NewMessage) else NewMessage(message)
     return pb.NewMessage(
-        message_json=message_json(new.message),
+        **message_body(new.message),
         pinned=new.pinned,
         output_ref=new.output_ref,
         request_id=new.request_id or "",

@@ -11,6 +11,7 @@ from collections.abc import Iterator
 from typing import Protocol, Union
 
 import grpc
+from google.protobuf import json_format
 
 from ._calls import appended
 from ._retry import StreamAttempts
@@ -53,12 +54,11 @@ def together(
         if size > _TOGETHER_BYTES:
             return request, one
         # All are of one task, under one lease.
-        request.more.add(
-            message_json=one.message_json,
-            pinned=one.pinned,
-            output_ref=one.output_ref,
-            request_id=one.request_id,
-        )
+        more = request.more.add(pinned=one.pinned, output_ref=one.output_ref, request_id=one.request_id)
+        if one.HasField("message"):
+            more.message.CopyFrom(one.message)
+        else:
+            more.message_json = one.message_json
     return request, None
 
 
@@ -93,6 +93,7 @@ class Pipeline:
         self._attempts = StreamAttempts(timeout)
         self._sent: deque[tuple[pb.AppendMessageRequest, int]] = deque()
         self._bytes = 0
+        self._acknowledged = 0
         self._finished = False
         self.alone = False
         """Whether each message is to be sent in a request of its own."""
@@ -135,6 +136,7 @@ class Pipeline:
         """The oldest one is on disk: acknowledgements come in the order of the messages."""
         _, size = self._sent.popleft()
         self._bytes -= size
+        self._acknowledged += 1
         self._attempts.progressed()
         return appended(response)
 
@@ -145,4 +147,19 @@ class Pipeline:
             # error is about itself.
             self.alone = True
             return 0.0
-        return self._attempts.pause_after(error, idle=not self._sent)
+        try:
+            return self._attempts.pause_after(error, idle=not self._sent)
+        except ContextStoreError as final:
+            raise self.ended(final) from final.__cause__
+
+    def ended(self, error: ContextStoreError) -> ContextStoreError:
+        """An error that nothing is appended after, and what that is about."""
+        error.index = self._acknowledged
+        error.not_appended = [_json(request) for request in self]
+        return error
+
+
+def _json(request: pb.AppendMessageRequest) -> str:
+    if request.HasField("message"):
+        return json_format.MessageToJson(request.message, preserving_proto_field_name=True, indent=None)
+    return request.message_json

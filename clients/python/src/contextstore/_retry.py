@@ -7,7 +7,7 @@ import time
 
 import grpc
 
-from .errors import ContextStoreError, LeaseHeld, Stalled
+from .errors import ContextStoreError, LeaseHeld, Stalled, Unreachable
 
 _FIRST_PAUSE = 0.05
 _LONGEST_PAUSE = 2.0
@@ -19,7 +19,7 @@ def passes(error: ContextStoreError) -> bool:
     A task that somebody else works on may take any time, so whether to wait for it is the caller's to decide.
     """
     if error.code is grpc.StatusCode.UNAVAILABLE and not error.reason:
-        return True
+        return not isinstance(error, Unreachable) or error.was_there
     return error.retry_after is not None and not isinstance(error, LeaseHeld)
 
 
@@ -39,6 +39,7 @@ class Attempts:
         longest: float = min(_LONGEST_PAUSE, _FIRST_PAUSE * 2 ** min(self.failures, 10))
         pause = max(longest * random.uniform(0.5, 1.0), error.retry_after or 0.0)
         self.failures += 1
+        error.tries = self.failures
         if not repeatable or not passes(error) or pause >= self.remaining():
             raise error
         return pause

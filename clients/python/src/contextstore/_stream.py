@@ -1,17 +1,21 @@
-"""One stream of AppendMessages with threads: one feeds it, one collects its answers. Knows nothing of retries."""
+"""Appending without waiting, with threads: a stream of AppendMessages, and what opens another when one breaks."""
 
 from __future__ import annotations
 
 import queue
 import threading
 from collections.abc import Iterator
+from typing import TYPE_CHECKING
 
 import grpc
 
 from ._pipeline import Ack, Pipeline, Tally, together
-from .errors import ContextStoreError, DeadlineExceeded, Internal, from_rpc_error
+from .errors import ContextStoreError, DeadlineExceeded, Internal
+from .types import Appended
 from .v1 import context_store_pb2 as pb
-from .v1.context_store_pb2_grpc import ContextStoreStub
+
+if TYPE_CHECKING:
+    from .client import Client
 
 
 def ended_early() -> ContextStoreError:
@@ -28,26 +32,25 @@ def no_answer(timeout: float) -> ContextStoreError:
     )
 
 
-def checked(answer: Ack | BaseException) -> Ack | ContextStoreError:
+def checked(answer: Ack | BaseException) -> Ack | ContextStoreError | grpc.RpcError:
     """What was collected; raises what is neither an answer nor an error of the call."""
-    if isinstance(answer, grpc.RpcError):
-        return from_rpc_error(answer)
-    if isinstance(answer, BaseException) and not isinstance(answer, ContextStoreError):
+    if isinstance(answer, BaseException) and not isinstance(answer, (ContextStoreError, grpc.RpcError)):
         raise answer
     return answer
 
 
 class AppendStream:
-    """A stream that is open. `close` must be called."""
+    """A stream that is open; one thread feeds it, one collects its answers. `close` must be called."""
 
-    def __init__(self, stub: ContextStoreStub, pipeline: Pipeline, deadline: float) -> None:
+    def __init__(self, client: Client, pipeline: Pipeline) -> None:
+        self._client = client
         self._alone = pipeline.alone
         self._tally = Tally()
         self._requests: queue.SimpleQueue[pb.AppendMessageRequest | None] = queue.SimpleQueue()
         self._answers: queue.SimpleQueue[Ack | Exception] = queue.SimpleQueue()
         for request in pipeline:
             self._requests.put(request)
-        self._call = stub.AppendMessages(self._feed(), timeout=deadline)
+        self._call = client.stub.AppendMessages(self._feed(), timeout=client.stream_timeout)
         self._collector = threading.Thread(target=self._collect, name="contextstore-acks", daemon=True)
         self._collector.start()
 
@@ -62,9 +65,10 @@ class AppendStream:
     def answer(self, timeout: float | None) -> Ack | ContextStoreError | None:
         """The next answer, or why there is none. Without a timeout: None if none is here yet."""
         try:
-            return checked(self._answers.get(block=timeout is not None, timeout=timeout))
+            answer = checked(self._answers.get(block=timeout is not None, timeout=timeout))
         except queue.Empty:
             return None if timeout is None else no_answer(timeout)
+        return self._client._failed(answer) if isinstance(answer, grpc.RpcError) else answer
 
     def close(self) -> None:
         """Ends the stream and its threads."""
@@ -87,3 +91,45 @@ class AppendStream:
             self._answers.put(ended_early())
         except Exception as error:
             self._answers.put(error)
+
+
+class Appender:
+    """Appends without waiting for each, in order; a stream that breaks is followed by another. `close` must be called."""
+
+    def __init__(self, client: Client, timeout: float) -> None:
+        self._client = client
+        self._pipeline = Pipeline(timeout)
+        self._stream: AppendStream | None = None
+
+    def send(self, request: pb.AppendMessageRequest) -> Iterator[Appended]:
+        """Sends a message; the acknowledgements that are here. Waits if too many are not."""
+        if self._stream is None:
+            self._stream = AppendStream(self._client, self._pipeline)
+        self._pipeline.add(request)
+        self._stream.send(request)
+        return self._acks(self._stream)
+
+    def finish(self) -> Iterator[Appended]:
+        """Waits for all acknowledgements that are missing. Nothing can be sent after it."""
+        if self._stream is None:
+            return iter(())
+        self._pipeline.finish()
+        self._stream.finish()
+        return self._acks(self._stream)
+
+    def close(self) -> None:
+        """Ends the stream, if there is one."""
+        if self._stream is not None:
+            self._stream.close()
+
+    def _acks(self, stream: AppendStream) -> Iterator[Appended]:
+        pipeline = self._pipeline
+        while not pipeline.done and (answer := stream.answer(pipeline.wait)) is not None:
+            if not isinstance(answer, ContextStoreError):
+                yield pipeline.acknowledge(answer)
+                continue
+            self._client._pause(pipeline.pause_after(answer))
+            stream.close()
+            stream = self._stream = AppendStream(self._client, pipeline)
+            if pipeline.finished:
+                stream.finish()

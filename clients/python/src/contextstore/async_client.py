@@ -4,21 +4,37 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncGenerator, Iterable, Mapping
-from datetime import datetime
+from datetime import datetime, timedelta
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, TypeVar, cast
 
 import grpc
 
+from . import _outputs
+from ._async_stream import lost_status
 from ._base import ClientBase
 from ._calls import Call
-from ._channel import HEALTH_CHECK, HEALTH_CHECK_REQUEST, OPTIONS, WithToken, require_serving
+from ._channel import (
+    HEALTH_CHECK,
+    HEALTH_CHECK_REQUEST,
+    WithToken,
+    credentials,
+    not_yet,
+    options,
+    require_serving,
+)
 from ._chat import Streamed
 from ._cursors import Cursor
+from ._leases import AsyncRenewer
+from ._opening import opening
+from ._reach import is_lost, look
 from ._retry import Attempts, StreamAttempts
+from ._upload import Upload
+from ._values import as_uuid
 from .async_task import AsyncTask
-from .errors import ContextStoreError, from_rpc_error
+from .errors import ContextStoreError, Unavailable, from_rpc_error
 from .types import (
+    GarbageCollected,
     InheritanceContext,
     PreviousContext,
     ServerInfo,
@@ -28,10 +44,13 @@ from .types import (
     TaskState,
 )
 from .v1 import context_store_pb2 as pb
+from .v1 import tool_outputs_pb2 as outputs_pb
 from .v1.context_store_pb2_grpc import ContextStoreStub
+from .v1.tool_outputs_pb2_grpc import ToolOutputsStub
 
 if TYPE_CHECKING:
     from .v1.context_store_pb2_grpc import ContextStoreAsyncStub
+    from .v1.tool_outputs_pb2_grpc import ToolOutputsAsyncStub
 
 T = TypeVar("T")
 
@@ -40,8 +59,8 @@ class AsyncClient(ClientBase):
     """A connection to a contextstore server, for asyncio. Client is the same for threads; see there.
 
         async with AsyncClient("unix:contexts/contextstore.sock") as client:
-            task = await client.start_task(user="ada")
-            await task.append({"role": "user", "content": "Hello"})
+            async with client.task({"task_id": "7"}) as task:
+                await task.append({"role": "user", "content": "Hello"})
 
     It is made within the event loop that it is used in. What iterates is closed at once, not some time later, by
     `async with contextlib.aclosing(task.watch()) as events`.
@@ -49,12 +68,20 @@ class AsyncClient(ClientBase):
 
     stub: ContextStoreAsyncStub
     """The generated stub, for calls as the protocol has them: no retries, no deadline, errors of grpcio."""
+    outputs_stub: ToolOutputsAsyncStub
+    """The same of the service for outputs of tools."""
 
     def _connect(self) -> None:
-        self._channel = grpc.aio.insecure_channel(self._address.target, options=OPTIONS)
+        target, tls = self._address.target, self._address.tls
+        if tls is None:
+            self._channel = grpc.aio.insecure_channel(target, options=options(self._address))
+        else:
+            self._channel = grpc.aio.secure_channel(target, credentials(tls), options=options(self._address))
         token = self._address.token
-        channel = self._channel if token is None else WithToken(self._channel, token)
-        self.stub = ContextStoreStub(cast(grpc.aio.Channel, channel))
+        channel = cast(grpc.aio.Channel, self._channel if token is None else WithToken(self._channel, token))
+        self.stub = ContextStoreStub(channel)
+        self.outputs_stub = ToolOutputsStub(channel)
+        self._renewer = AsyncRenewer(self)
         self._health: grpc.aio.UnaryUnaryMultiCallable[bytes, bytes] = self._channel.unary_unary(HEALTH_CHECK)
 
     async def __aenter__(self) -> AsyncClient:
@@ -70,6 +97,7 @@ class AsyncClient(ClientBase):
 
     async def close(self) -> None:
         """Closes the connection; calls that are under way are cancelled. Leases stay until they expire."""
+        await self._renewer.close()
         await self._channel.close()
 
     async def wait_until_ready(self, timeout: float = 30.0) -> None:
@@ -77,9 +105,11 @@ class AsyncClient(ClientBase):
         attempts = Attempts(timeout)
         while True:
             try:
-                return require_serving(await self._health(HEALTH_CHECK_REQUEST, timeout=attempts.remaining()))
+                require_serving(await self._health(HEALTH_CHECK_REQUEST, timeout=attempts.remaining()))
+                self._reached = True
+                return
             except grpc.RpcError as raised:
-                error = from_rpc_error(raised)
+                error = not_yet(await self._failed(raised, waiting=True))
             except ContextStoreError as not_ready:
                 error = not_ready
             await asyncio.sleep(attempts.pause_after(error, repeatable=True))
@@ -88,10 +118,11 @@ class AsyncClient(ClientBase):
         """What the server is and what it takes."""
         return await self._run(self._calls.server_info(), timeout)
 
+    @opening
     async def start_task(
         self,
         *,
-        key: TaskKey | Mapping[str, str] | None = None,
+        key: TaskKey | Mapping[str, str] | str | None = None,
         user: str = "",
         config: TaskConfig | Mapping[str, Any] | None = None,
         task_uuid: str | None = None,
@@ -103,8 +134,8 @@ class AsyncClient(ClientBase):
         """Makes a task, or takes up the running one with the id `task_uuid`.
 
         A task that another client works on raises LeaseHeld. `lease_generation` is what the caller last had, if it
-        wants to know by StaleLease that somebody else worked on the task since. The lease is kept alive by every
-        change and by `AsyncTask.renew_lease`; this client does not renew it in the background.
+        wants to know by StaleLease that somebody else worked on the task since. The lease is kept alive in the
+        background.
 
         `inherit` says what a new task takes over: `AUTO` (the same as nothing: from the newest task that
         `previous_contexts` finds, if the configuration wants that), `NEVER`, or the id of a task that ended. What was
@@ -117,6 +148,7 @@ class AsyncClient(ClientBase):
         task.inherited_from, task.inheritance_comment = response.inherited_from, response.inheritance_comment
         return task
 
+    @opening
     async def fork_task(
         self,
         task_uuid: str,
@@ -133,7 +165,7 @@ class AsyncClient(ClientBase):
 
     async def previous_contexts(
         self,
-        key: TaskKey | Mapping[str, str],
+        key: TaskKey | Mapping[str, str] | str,
         user: str = "",
         *,
         limit: int = 0,
@@ -148,6 +180,7 @@ class AsyncClient(ClientBase):
         """What a task would take over from one that ended; NothingToInherit if there is nothing."""
         return await self._run(self._calls.inheritance_context(task_uuid, max_summary_tokens), timeout)
 
+    @opening
     async def resume_task(
         self, task_uuid: str, *, lease_generation: int = 0, timeout: float | None = None
     ) -> AsyncTask:
@@ -159,16 +192,53 @@ class AsyncClient(ClientBase):
         """A task as it is now (`task`), and how full its context is (`pressure`)."""
         return await self._run(self._calls.get_task(task_uuid), timeout)
 
-    async def task(self, task_uuid: str, *, timeout: float | None = None) -> AsyncTask:
-        """A task to read, without a lease. Changes are refused with LeaseHeld while somebody works on it."""
-        state = await self.get_task(task_uuid, timeout=timeout)
-        return AsyncTask(self, state.task, 0, None)
+    @opening
+    async def task(
+        self,
+        key: TaskKey | Mapping[str, str] | str,
+        *,
+        user: str = "",
+        config: TaskConfig | Mapping[str, Any] | None = None,
+        inherit: str = "",
+        system_message: str = "",
+        timeout: float | None = None,
+    ) -> AsyncTask:
+        """The task of a key, to work on: the running or paused one of this key and user, or else a new one.
+
+            async with client.task({"task_source": "github", "repo": "hello", "task_id": "7"}) as task: ...
+
+        So an agent that was restarted goes on where it was (`task.resumed` tells), and one that comes after a task
+        that ended takes over from it; `start_task` always makes a new one. A key that is a string is a `task_id`. What a
+        task is started with is as for `start_task`; one that is there keeps its own. LeaseHeld if another client works on
+        it. A task that was made by another client less than a second ago may not be found.
+
+        A string that is a UUID is the task with that id, to be looked at: without a lease, whatever its status.
+        """
+        if isinstance(key, str) and as_uuid(key):
+            state = await self.get_task(key, timeout=timeout)
+            return AsyncTask(self, state.task, 0, None)
+        async for found in self.list_tasks(
+            statuses=("running", "paused"), key=key, user=user, page_size=10, timeout=timeout
+        ):
+            if self._calls.is_of(found, key, user):
+                return await self._take_up(found, timeout)
+        return await self.start_task(
+            key=key, user=user, config=config, inherit=inherit, system_message=system_message, timeout=timeout
+        )
+
+    async def _take_up(self, found: TaskInfo, timeout: float | None) -> AsyncTask:
+        if found.status == "paused":
+            task = await self.resume_task(found.uuid, timeout=timeout)
+        else:
+            task = await self.start_task(task_uuid=found.uuid, timeout=timeout)
+        task.resumed = True
+        return task
 
     async def list_tasks(
         self,
         *,
         statuses: Iterable[str] = (),
-        key: TaskKey | Mapping[str, str] | None = None,
+        key: TaskKey | Mapping[str, str] | str | None = None,
         user: str = "",
         created_from: datetime | None = None,
         created_before: datetime | None = None,
@@ -189,27 +259,76 @@ class AsyncClient(ClientBase):
                 yield task
             page = self._calls.next_page(page, answer)
 
+    async def collect_garbage(
+        self,
+        task_uuid: str = "",
+        *,
+        dry_run: bool = False,
+        min_age: timedelta | None = None,
+        timeout: float | None = None,
+    ) -> GarbageCollected:
+        """Removes outputs of tools that no log names, of one task or of all; with `dry_run`, tells what it would remove.
+
+        Outputs that were put less than `min_age` ago (an hour, if nothing is said) stay.
+        """
+        return await self._run(_outputs.collect_garbage(task_uuid, dry_run, min_age), timeout)
+
+    def _method(self, name: str) -> Any:
+        return getattr(self.stub, name, None) or getattr(self.outputs_stub, name)
+
+    async def _failed(self, raised: grpc.RpcError, *, waiting: bool = False) -> ContextStoreError:
+        """What a call failed with; in plain words, if the server could not be reached."""
+        error = from_rpc_error(raised)
+        if is_lost(error):
+            # A look over the network may take a moment.
+            problem = (
+                look(self._address) if self._address.path else await asyncio.to_thread(look, self._address)
+            )
+            return self._explained(error, problem, waiting)
+        self._heard(error)
+        return error
+
     async def _run(self, call: Call[T], timeout: float | None) -> T:
         attempts = Attempts(self.timeout if timeout is None else timeout)
-        method = getattr(self.stub, call.method)
+        method = self._method(call.method)
         while True:
             try:
                 longest = max(attempts.remaining(), call.least if timeout is None else 0.0)
-                return call.answer(await method(call.request, timeout=longest))
+                response = await method(call.request, timeout=longest)
+                self._reached = True
+                return call.answer(response)
             except grpc.RpcError as raised:
-                error = from_rpc_error(raised)
+                error = await self._failed(raised)
             if call.none_if(error, attempts.failures > 0):
                 return cast(T, None)
             await asyncio.sleep(attempts.pause_after(error, repeatable=call.repeatable))
 
+    async def _upload(self, upload: Upload, timeout: float | None) -> outputs_pb.PutToolOutputResponse:
+        usual = self.timeout if upload.small else max(self.timeout, self.stream_timeout)
+        attempts = Attempts(usual if timeout is None else timeout)
+        while True:
+            call = self.outputs_stub.PutToolOutput(upload.async_requests(), timeout=attempts.remaining())
+            try:
+                response = await call
+                self._reached = True
+                upload.check()
+                return response
+            except grpc.RpcError as raised:
+                upload.check()
+                error = await self._failed(raised)
+                if lost_status(error) and upload.ask_again():
+                    error = Unavailable(error.message, code=grpc.StatusCode.UNAVAILABLE)
+            await asyncio.sleep(attempts.pause_after(error, repeatable=upload.repeatable))
+
     async def _read(self, cursor: Cursor[T]) -> AsyncGenerator[T, None]:
         attempts = StreamAttempts(self.timeout)
-        method = getattr(self.stub, cursor.method)
+        method = self._method(cursor.method)
         while True:
             call = method(cursor.request(), timeout=self.stream_timeout)
             try:
                 cursor.begin(await call.initial_metadata() or ())
                 async for response in call:
+                    self._reached = True
                     attempts.progressed()
                     for item in cursor.take(response):
                         yield item
@@ -217,25 +336,25 @@ class AsyncClient(ClientBase):
                         return
                 return
             except grpc.RpcError as raised:
-                error = cursor.refine(from_rpc_error(raised))
+                error = cursor.refine(await self._failed(raised))
             finally:
                 call.cancel()
             await asyncio.sleep(attempts.pause_after(error, idle=cursor.follows))
 
     async def _stream(self, streamed: Streamed[T], timeout: float | None) -> AsyncGenerator[T, None]:
         attempts, failed = Attempts(self.timeout), False
-        method = getattr(self.stub, streamed.method)
+        method = self._method(streamed.method)
         while True:
             call = method(streamed.request, timeout=timeout)
             arrived = False
             try:
                 async for response in call:
-                    arrived = True
+                    self._reached = arrived = True
                     for item in streamed.take(response):
                         yield item
                 return
             except grpc.RpcError as raised:
-                error = from_rpc_error(raised)
+                error = await self._failed(raised)
             finally:
                 call.cancel()
             if arrived and streamed.repeats and not failed:

@@ -2,20 +2,16 @@
 
 from __future__ import annotations
 
-import asyncio
-import inspect
-from collections.abc import AsyncGenerator, AsyncIterable, AsyncIterator, Callable, Iterable, Mapping
-from datetime import timedelta
-from typing import TYPE_CHECKING, Any, TypeAlias
+from collections.abc import AsyncGenerator, AsyncIterable, Callable, Iterable, Mapping
+from typing import Any, Literal, TypeAlias, overload
 
 from . import _chat, _compress, _cursors
-from ._async_stream import AsyncAppendStream, lost_status
-from ._base import TaskBase
-from ._calls import TaskCalls
-from ._hooks import Ending, HookFailure, Hooks, report
-from ._pipeline import Pipeline
+from ._async_stream import AsyncAppender
+from ._async_task_records import AsyncTaskRecords
+from .async_outputs import AsyncOutputs
 from .compaction import AsyncCompaction
-from .errors import ContextStoreError
+from .streams import AsyncCurrent, AsyncRequestBody
+from .toolcall import AsyncToolCall
 from .types import (
     Appended,
     ChatEvent,
@@ -27,62 +23,43 @@ from .types import (
     Event,
     NewMessage,
     NewMessages,
-    Plan,
-    PlanAppended,
-    Pressure,
     PruneConfig,
     Record,
     Rewound,
     StoredMessage,
-    Summary,
-    TaskConfig,
-    TaskInfo,
     TaskState,
-    TaskStatistics,
-    ToolCallRecorded,
     Tools,
     Undone,
     WindowConfig,
 )
-from .v1 import context_store_pb2 as pb
-
-if TYPE_CHECKING:
-    from .async_client import AsyncClient
-
 
 Messages: TypeAlias = Iterable[NewMessage | ChatMessage] | AsyncIterable[NewMessage | ChatMessage]
 
 
-async def _requests(messages: Messages, calls: TaskCalls) -> AsyncIterator[pb.AppendMessageRequest | None]:
-    """What is sent for the messages, and None at the end."""
+async def _each(messages: Messages) -> AsyncGenerator[NewMessage | ChatMessage, None]:
     if isinstance(messages, AsyncIterable):
         async for message in messages:
-            yield calls.append_in_stream(message)
+            yield message
     else:
         for message in messages:
-            yield calls.append_in_stream(message)
-    yield None
+            yield message
 
 
-Hook: TypeAlias = "Callable[[Ending[AsyncTask]], object]"
-"""Called before a task ends; it may answer something to await."""
+class AsyncTask(AsyncTaskRecords):
+    """A task and this client's lease of it, for asyncio; see Task. Made by `task`, `start_task`, `resume_task` and
+    `fork_task` of an AsyncClient.
 
+        async with client.task({"task_id": "7"}) as task:
+            await task.append({"role": "user", "content": "Fix the failing test, please."})
+            async for event in task.chat(): ...
 
-class AsyncTask(TaskBase):
-    """A task and this client's lease of it, for asyncio; see Task. Made by `start_task`, `resume_task` and `task` of an
-    AsyncClient."""
-
-    def __init__(
-        self, client: AsyncClient, info: TaskInfo, lease_generation: int, lease_ttl: timedelta | None
-    ) -> None:
-        super().__init__(info, lease_generation, lease_ttl)
-        self._hooks: Hooks[AsyncTask] = Hooks()
-        self.client = client
-        """The client it belongs to."""
+    As a context manager it ends with its block: completed; or failed with the error that left the block; or paused, if
+    that was a cancellation, KeyboardInterrupt or SystemExit.
+    """
 
     async def get(self, *, timeout: float | None = None) -> TaskState:
         """The task as it is now (`task`), and how full its context is (`pressure`)."""
-        return await self.client._run(self._calls.get(), timeout)
+        return await self._run(self._calls.get(), timeout)
 
     async def context_usage(
         self, *, tools: Tools | None = None, timeout: float | None = None
@@ -91,26 +68,57 @@ class AsyncTask(TaskBase):
 
         It takes the same time however long the context is.
         """
-        return await self.client._run(self._calls.context_usage(tools), timeout)
+        return await self._run(self._calls.context_usage(tools), timeout)
 
     # Messages
+
+    @overload
+    async def append(
+        self,
+        message: ChatMessage,
+        *,
+        wait: Literal[True] = True,
+        pinned: bool = False,
+        output_ref: str = "",
+        request_id: str | None = None,
+        timeout: float | None = None,
+    ) -> Appended: ...
+
+    @overload
+    async def append(
+        self,
+        message: ChatMessage,
+        *,
+        wait: bool,
+        pinned: bool = False,
+        output_ref: str = "",
+        request_id: str | None = None,
+        timeout: float | None = None,
+    ) -> Appended | None: ...
 
     async def append(
         self,
         message: ChatMessage,
         *,
+        wait: bool = True,
         pinned: bool = False,
         output_ref: str = "",
         request_id: str | None = None,
         timeout: float | None = None,
-    ) -> Appended:
-        """Appends an OpenAI chat message; it is on disk when this returns.
+    ) -> Appended | None:
+        """Appends an OpenAI chat message: a mapping, its JSON, or an object of the provider's own package.
+
+        It is on disk when this returns. With `wait=False` it is only sent: it is on disk when the next call that waits
+        returns (a read, a turn, a change of status, `flush`), which raises what went wrong. Messages keep their order.
 
         `output_ref` names the full output of a tool, if the message holds a cut view of it. `request_id` names the
         call, for an agent that repeats it after a restart of its own; without one the client makes one.
         """
         new = NewMessage(message, pinned, output_ref, request_id)
-        return await self.client._run(self._calls.append(new), timeout)
+        if wait:
+            return await self._run(self._calls.append(new), timeout)
+        await self._append_later(self._calls.append_in_stream(new))
+        return None
 
     async def append_many(
         self, messages: Messages, *, timeout: float | None = None
@@ -118,52 +126,38 @@ class AsyncTask(TaskBase):
         """Appends messages without waiting for each, and yields an acknowledgement for each, in order.
 
         Nothing happens until the answer is iterated over: `async for ack in task.append_many(messages)`. The first
-        message that is refused ends it with its error: it is the one behind the last acknowledgement, and nothing
-        behind it was appended. `timeout` is how long to wait for an acknowledgement. A broken connection is taken up
-        again. At most 512 messages, or 8 MiB, wait for their acknowledgements.
+        message that is refused ends it with its error, whose `index` says which it is; nothing behind it was appended.
+        `timeout` is how long to wait for an acknowledgement. A broken connection is taken up again. At most 512
+        messages, or 8 MiB, wait for their acknowledgements.
         """
-        pipeline = Pipeline(self.client.timeout if timeout is None else timeout)
-        stream = AsyncAppendStream(self.client.stub, pipeline, self.client.stream_timeout)
+        await self.flush()
+        appender = AsyncAppender(self.client, self.client.timeout if timeout is None else timeout)
+        index = 0
         try:
-            async for request in _requests(messages, self._calls):
-                if request is None:
-                    pipeline.finish()
-                    stream.finish()
-                else:
-                    pipeline.add(request)
-                    stream.send(request)
-                while not pipeline.done and (answer := await stream.answer(pipeline.wait)) is not None:
-                    if not isinstance(answer, ContextStoreError):
-                        yield pipeline.acknowledge(answer)
-                        continue
-                    if lost_status(answer) and (oldest := pipeline.oldest) is not None:
-                        # What the stream ended with, this one is answered with.
-                        response = await self.client._run(self._calls.append_alone(oldest), timeout)
-                        yield pipeline.acknowledge(response)
-                    else:
-                        await asyncio.sleep(pipeline.pause_after(answer))
-                    await stream.close()
-                    stream = AsyncAppendStream(self.client.stub, pipeline, self.client.stream_timeout)
-                    if pipeline.finished:
-                        stream.finish()
+            async for message in _each(messages):
+                async for ack in appender.send(self._calls.append_in_stream(message, index)):
+                    yield ack
+                index += 1
+            async for ack in appender.finish():
+                yield ack
         finally:
-            await stream.close()
+            await appender.close()
 
     async def get_message(self, seq: int, *, timeout: float | None = None) -> StoredMessage:
         """One message as it stands in the log."""
-        return await self.client._run(self._calls.get_message(seq), timeout)
+        return await self._run(self._calls.get_message(seq), timeout)
 
     async def pin(self, seq: int, *, timeout: float | None = None) -> None:
         """Pins a message: no compaction takes it out of the view."""
-        await self.client._run(self._calls.pin(seq), timeout)
+        await self._run(self._calls.pin(seq), timeout)
 
     async def unpin(self, seq: int, *, timeout: float | None = None) -> None:
         """Releases a pinned message."""
-        await self.client._run(self._calls.unpin(seq), timeout)
+        await self._run(self._calls.unpin(seq), timeout)
 
     async def rewind(self, seq: int, *, timeout: float | None = None) -> Rewound:
         """Takes the view back to what it was after a message. The log keeps everything."""
-        return await self.client._run(self._calls.rewind(seq), timeout)
+        return await self._run(self._calls.rewind(seq), timeout)
 
     # Keeping it small
 
@@ -185,11 +179,11 @@ class AsyncTask(TaskBase):
         the view is to have afterwards, at most; `overrides`, `prune` and `window` are what is to be otherwise than
         configured. A context of which nothing can go is no error: `compressed` is false, and `reason` says why.
         `on_progress` is called with each step. The server goes on if the caller goes away; `timeout` is for the whole
-        call, and without one the server watches over its summariser.
+        call, and without one it is the client's `llm_timeout`.
         """
         call = _compress.compress(self._calls, strategy, target_tokens, overrides, prune, window, request_id)
         outcome = _compress.Outcome(on_progress)
-        async for event in self.client._stream(call, timeout):
+        async for event in self._stream(call, self.client.llm_timeout if timeout is None else timeout):
             outcome.take(event)
         return outcome.result()
 
@@ -206,7 +200,7 @@ class AsyncTask(TaskBase):
         NothingToSummarize if there is nothing to.
         """
         call = _compress.begin(self._calls, strategy, target_tokens, overrides)
-        stream = self.client._stream(call, self.client.stream_timeout)
+        stream = self._stream(call, self.client.stream_timeout)
         return await AsyncCompaction.begin(self.client, self._calls, stream)
 
     async def undo_compaction(self, *, request_id: str | None = None, timeout: float | None = None) -> Undone:
@@ -214,7 +208,7 @@ class AsyncTask(TaskBase):
 
         NothingToUndo if there is none. Automatic compression waits for new messages then.
         """
-        return await self.client._run(_compress.undo(self._calls, request_id), timeout)
+        return await self._run(_compress.undo(self._calls, request_id), timeout)
 
     async def fork(
         self, at_seq: int = 0, *, new_task_uuid: str | None = None, timeout: float | None = None
@@ -246,11 +240,30 @@ class AsyncTask(TaskBase):
 
         The call is repeated, under the same request id, while the server cannot be reached and nothing has arrived;
         never after that. An agent that then wants the same turn calls again with the `request_id` of its own: what was
-        answered is told again and not asked again. `timeout` is for the whole answer; without one, the server watches
-        over the provider.
+        answered is told again and not asked again. `timeout` is for the whole answer; without one it is the client's
+        `llm_timeout`.
         """
         call = _chat.chat(self._calls, messages, provider, model, params, tools, request_id)
-        return self.client._stream(call, timeout)
+        return self._stream(call, self.client.llm_timeout if timeout is None else timeout)
+
+    def request_body(
+        self,
+        provider: str,
+        *,
+        model: str = "",
+        params: Mapping[str, Any] | None = None,
+        tools: Tools | None = None,
+        max_bytes: int = 0,
+    ) -> AsyncRequestBody:
+        """What the model sees as the body of a request to a provider, for an HTTP client of the agent's own.
+
+        Made to be streamed: `await http.post(url, content=task.request_body("openai", model="gpt-5"))`. It is valid whatever
+        happened to the task, and memory use is that of a chunk. `provider` is `openai`, `openai_responses`,
+        `anthropic`, `ollama` or `lmstudio`. A body of more than `max_bytes` raises RequestTooLarge before its first byte.
+        A connection that breaks after the first byte raises Unavailable: iterate over the body again.
+        """
+        call = _chat.request(self._calls, provider, model, params, tools, max_bytes)
+        return AsyncRequestBody(lambda: self._stream(call, self.client.stream_timeout))
 
     def request(
         self,
@@ -261,32 +274,25 @@ class AsyncTask(TaskBase):
         tools: Tools | None = None,
         max_bytes: int = 0,
     ) -> AsyncGenerator[bytes, None]:
-        """What the model sees as the body of a request to a provider, for an HTTP client of the agent's own.
-
-        Made to be streamed: `await http.post(url, content=task.request("openai", model="gpt-5"))`. It is valid whatever
-        happened to the task, and memory use is that of a chunk. `provider` is `openai`, `openai_responses`,
-        `anthropic`, `ollama` or `lmstudio`. A body of more than `max_bytes` raises RequestTooLarge before its first byte.
-        A connection that breaks after the first byte raises Unavailable: ask for the body again.
-        """
-        call = _chat.request(self._calls, provider, model, params, tools, max_bytes)
-        return self.client._stream(call, self.client.stream_timeout)
+        """The chunks of `request_body`, once."""
+        return aiter(
+            self.request_body(provider, model=model, params=params, tools=tools, max_bytes=max_bytes)
+        )
 
     # Reading
 
-    def current(self, *, chunk_bytes: int = 0, as_of_seq: int = 0) -> AsyncGenerator[bytes, None]:
-        """What the model sees, current.jsonl, in chunks of bytes: one snapshot. Memory use is that of a chunk.
+    def current(self, *, chunk_bytes: int = 0, as_of_seq: int = 0) -> AsyncCurrent:
+        """What the model sees, current.jsonl: one snapshot, read in chunks of bytes. Memory use is that of a chunk.
 
+        Iterate over it for the chunks, `read` it like a file, or take its `messages()` one by one or as a `to_list()`.
         A broken connection is taken up again where it was; if the view was rewritten meanwhile, ViewRewritten.
         `as_of_seq`: as it was after that message.
         """
-        return self.client._read(_cursors.CurrentCursor(self.uuid, chunk_bytes, as_of_seq))
+        return AsyncCurrent(self._read(_cursors.CurrentCursor(self.uuid, chunk_bytes, as_of_seq)))
 
-    async def current_messages(self, *, as_of_seq: int = 0) -> AsyncGenerator[Record, None]:
-        """What the model sees, as OpenAI chat messages, one by one."""
-        lines = _cursors.LinesOfView()
-        async for chunk in self.current(as_of_seq=as_of_seq):
-            for message in lines.take(chunk):
-                yield message
+    def current_messages(self, *, as_of_seq: int = 0) -> AsyncGenerator[Record, None]:
+        """What the model sees, as OpenAI chat messages, one by one: `current().messages()`."""
+        return self.current(as_of_seq=as_of_seq).messages()
 
     def messages(
         self,
@@ -302,7 +308,7 @@ class AsyncTask(TaskBase):
         `follow` goes on with what is appended later, until the caller stops. `kinds` are `message` and names of
         events; none: all.
         """
-        return self.client._read(_cursors.HistoryCursor(self.uuid, from_seq, to_seq, limit, follow, kinds))
+        return self._read(_cursors.HistoryCursor(self.uuid, from_seq, to_seq, limit, follow, kinds))
 
     def watch(self, *, resume_token: str = "") -> AsyncGenerator[Event, None]:
         """What happens to the task, as it happens, until the caller stops.
@@ -310,158 +316,30 @@ class AsyncTask(TaskBase):
         Each event has a `resume_token`, with which a later call goes on behind it. Without a token it begins when the
         first event is asked for. A broken connection is taken up again, and nothing is missed.
         """
-        return self.client._read(_cursors.WatchCursor(self.uuid, resume_token))
+        return self._read(_cursors.WatchCursor(self.uuid, resume_token))
 
-    # Tools, plans, summaries, usage
+    # Tools
 
-    async def record_tool_call(
+    @property
+    def output(self) -> AsyncOutputs:
+        """The outputs of its tools: `task.output.put(…)`, `read`, `grep`, `stat`, `list`, `trim`."""
+        return AsyncOutputs(self)
+
+    def tool(
         self,
-        tool_name: str,
+        name: str,
         *,
         arguments: Any = None,
-        result: Any = None,
-        output_ref: str = "",
-        error: str | None = None,
-        duration_ms: int | None = None,
+        call_id: str = "",
         message_seq: int | None = None,
-        request_id: str | None = None,
-        timeout: float | None = None,
-    ) -> ToolCallRecorded:
-        """Records that a tool was executed. `arguments` and `result` are any JSON; with an `error` it failed."""
-        call = self._calls.record_tool_call(
-            tool_name, arguments, result, output_ref, error, duration_ms, message_seq, request_id
-        )
-        return await self.client._run(call, timeout)
+        suppress: bool = False,
+    ) -> AsyncToolCall:
+        """Times a call of a tool, and records it; see AsyncToolCall.
 
-    def tool_calls(
-        self, *, from_seq: int = 0, to_seq: int = 0, limit: int = 0
-    ) -> AsyncGenerator[Record, None]:
-        """Lines of tools.jsonl."""
-        return self.client._read(_cursors.tool_calls(self.uuid, from_seq, to_seq, limit))
+            async with task.tool("read_file", arguments={"path": path}, call_id=call["id"]) as call:
+                call.output = Path(path)
 
-    async def append_plan(
-        self,
-        content: Any,
-        *,
-        plan_type: str = "",
-        request_id: str | None = None,
-        timeout: float | None = None,
-    ) -> PlanAppended:
-        """Appends a plan: any JSON. `plan_type` is `initial`, `revision` or another word."""
-        return await self.client._run(self._calls.append_plan(content, plan_type, request_id), timeout)
-
-    async def latest_plan(self, *, timeout: float | None = None) -> Plan | None:
-        """The newest plan; None if there is none."""
-        return await self.client._run(self._calls.latest_plan(), timeout)
-
-    def plans(self, *, from_id: int = 0, to_id: int = 0, limit: int = 0) -> AsyncGenerator[Record, None]:
-        """Lines of planning.jsonl."""
-        return self.client._read(_cursors.plans(self.uuid, from_id, to_id, limit))
-
-    async def latest_summary(self, *, timeout: float | None = None) -> Summary | None:
-        """The newest summary; None if there is none."""
-        return await self.client._run(self._calls.latest_summary(), timeout)
-
-    def summaries(self, *, limit: int = 0) -> AsyncGenerator[Record, None]:
-        """Lines of summaries.jsonl."""
-        return self.client._read(_cursors.SummaryCursor(self.uuid, limit))
-
-    async def record_usage(
-        self,
-        *,
-        input_tokens: int = 0,
-        output_tokens: int = 0,
-        cache_creation_tokens: int = 0,
-        cache_read_tokens: int = 0,
-        tools_tokens: int = 0,
-        timeout: float | None = None,
-    ) -> Pressure:
-        """Reports one call of the LLM. The four are disjoint: take cached tokens out of OpenAI's input.
-
-        `tools_tokens` are those of the tools that were sent, as `context_usage` counts them: so counts are compared
-        with like.
+        With the `call_id` of the model's call, the message that answers it is appended too. An error in the block is
+        recorded (and told to the model), and raised unless `suppress` is set.
         """
-        call = self._calls.record_usage(
-            input_tokens, output_tokens, cache_creation_tokens, cache_read_tokens, tools_tokens
-        )
-        return await self.client._run(call, timeout)
-
-    async def update_statistics(
-        self,
-        *,
-        llm_calls: int = 0,
-        tool_calls: int = 0,
-        tokens: int = 0,
-        compressions: int = 0,
-        timeout: float | None = None,
-    ) -> TaskStatistics:
-        """Adds to the task's counters."""
-        call = self._calls.update_statistics(llm_calls, tool_calls, tokens, compressions)
-        return await self.client._run(call, timeout)
-
-    # Its life
-
-    async def update(
-        self, config: TaskConfig | Mapping[str, Any], *, timeout: float | None = None
-    ) -> TaskInfo:
-        """Replaces the configuration as a whole."""
-        return self._now(await self.client._run(self._calls.update(config), timeout))
-
-    async def renew_lease(self, *, timeout: float | None = None) -> timedelta:
-        """Keeps the lease alive; answers for how long."""
-        return await self.client._run(self._calls.renew_lease(), timeout)
-
-    # Hooks
-
-    def on_complete(self, name: str, hook: Hook) -> None:
-        """Has a hook called before the task is completed, behind those that were registered before it.
-
-        It is called with an Ending by `complete` of this object, in the agent's own process. One of the same name takes
-        the place of the first. `hook_errors` says what an error does. If `complete` has to be called again, so are they. What it answers is awaited, if it can be.
-        """
-        self._hooks.register(("completed",), name, hook)
-
-    def on_stop(self, name: str, hook: Hook) -> None:
-        """The same before the task is paused or failed."""
-        self._hooks.register(("paused", "failed"), name, hook)
-
-    async def _before(self, ending: Ending[AsyncTask]) -> None:
-        self.hook_failures = []
-        for name, hook in self._hooks.of(ending.status):
-            try:
-                answer = hook(ending)
-                if inspect.isawaitable(answer):
-                    await answer
-            except Exception as error:
-                self.hook_failures.append(HookFailure(name, error))
-                report(self.uuid, ending.status, self.hook_failures[-1], self.hook_errors)
-
-    # Its end
-
-    async def pause(self, *, timeout: float | None = None) -> TaskInfo:
-        """Puts the task aside; the lease ends."""
-        await self._before(Ending(self, "paused"))
-        return self._without_lease(await self.client._run(self._calls.pause(), timeout))
-
-    async def resume(self, *, timeout: float | None = None) -> TaskInfo:
-        """Goes on with the task after a pause, under a new lease; StaleLease if somebody else did meanwhile."""
-        resumed = await self.client.resume_task(self.uuid, lease_generation=self._had, timeout=timeout)
-        return self._with_lease_of(resumed)
-
-    async def complete(self, final_summary: str = "", *, timeout: float | None = None) -> TaskInfo:
-        """Ends the task well. `final_summary` is what is to be remembered of it; without one, the server makes it."""
-        await self._before(Ending(self, "completed", final_summary))
-        return self._without_lease(await self.client._run(self._calls.complete(final_summary), timeout))
-
-    async def fail(
-        self, error_message: str, *, final_summary: str = "", timeout: float | None = None
-    ) -> TaskInfo:
-        """Ends the task badly."""
-        await self._before(Ending(self, "failed", final_summary, error_message))
-        return self._without_lease(
-            await self.client._run(self._calls.fail(error_message, final_summary), timeout)
-        )
-
-    async def delete(self, *, timeout: float | None = None) -> None:
-        """Removes the task with everything in it. Cannot be undone."""
-        await self.client._run(self._calls.delete(), timeout)
+        return AsyncToolCall(self, name, arguments, call_id, message_seq, suppress)

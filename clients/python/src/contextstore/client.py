@@ -5,21 +5,35 @@ from __future__ import annotations
 import contextlib
 import time
 from collections.abc import Generator, Iterable, Mapping
-from datetime import datetime
+from datetime import datetime, timedelta
 from types import TracebackType
 from typing import Any, TypeVar, cast
 
 import grpc
 
+from . import _outputs
 from ._base import ClientBase
 from ._calls import Call
-from ._channel import HEALTH_CHECK, HEALTH_CHECK_REQUEST, OPTIONS, WithToken, require_serving
+from ._channel import (
+    HEALTH_CHECK,
+    HEALTH_CHECK_REQUEST,
+    WithToken,
+    credentials,
+    not_yet,
+    options,
+    require_serving,
+)
 from ._chat import Streamed
 from ._cursors import Cursor
+from ._leases import Renewer
+from ._reach import is_lost, look
 from ._retry import Attempts, StreamAttempts
+from ._upload import Upload
+from ._values import as_uuid
 from .errors import ContextStoreError, from_rpc_error
 from .task import Task
 from .types import (
+    GarbageCollected,
     InheritanceContext,
     PreviousContext,
     ServerInfo,
@@ -29,7 +43,9 @@ from .types import (
     TaskState,
 )
 from .v1 import context_store_pb2 as pb
+from .v1 import tool_outputs_pb2 as outputs_pb
 from .v1.context_store_pb2_grpc import ContextStoreStub
+from .v1.tool_outputs_pb2_grpc import ToolOutputsStub
 
 T = TypeVar("T")
 
@@ -37,24 +53,32 @@ T = TypeVar("T")
 class Client(ClientBase):
     """A connection to a contextstore server, for threads. AsyncClient is the same for asyncio.
 
-        with Client("unix:contexts/contextstore.sock") as client:
-            task = client.start_task(user="ada")
+        with Client("unix:contexts/contextstore.sock") as client, client.task({"task_id": "7"}) as task:
             task.append({"role": "user", "content": "Hello"})
 
     A client can be shared by threads; one Task is for one thread at a time.
 
     Calls that could not be carried out for now (the server is being restarted, or overloaded) are repeated, for as
-    long as `timeout` allows. That is safe: every changing call has a request id, which the server recognises.
+    long as `timeout` allows. That is safe: every changing call has a request id, which the server recognises. A client that
+    has never reached its server says so at once (Unreachable), unless it is told to `wait_until_ready`.
     """
 
     stub: ContextStoreStub
     """The generated stub, for calls as the protocol has them: no retries, no deadline, errors of grpcio."""
+    outputs_stub: ToolOutputsStub
+    """The same of the service for outputs of tools."""
 
     def _connect(self) -> None:
-        self._channel = grpc.insecure_channel(self._address.target, options=OPTIONS)
+        target, tls = self._address.target, self._address.tls
+        if tls is None:
+            self._channel = grpc.insecure_channel(target, options=options(self._address))
+        else:
+            self._channel = grpc.secure_channel(target, credentials(tls), options=options(self._address))
         token = self._address.token
-        channel = self._channel if token is None else WithToken(self._channel, token)
-        self.stub = ContextStoreStub(cast(grpc.Channel, channel))
+        channel = cast(grpc.Channel, self._channel if token is None else WithToken(self._channel, token))
+        self.stub = ContextStoreStub(channel)
+        self.outputs_stub = ToolOutputsStub(channel)
+        self._renewer = Renewer(self)
         self._health: grpc.UnaryUnaryMultiCallable[bytes, bytes] = self._channel.unary_unary(HEALTH_CHECK)
 
     def __enter__(self) -> Client:
@@ -70,6 +94,7 @@ class Client(ClientBase):
 
     def close(self) -> None:
         """Closes the connection; calls that are under way are cancelled. Leases stay until they expire."""
+        self._renewer.close()
         self._channel.close()
 
     def wait_until_ready(self, timeout: float = 30.0) -> None:
@@ -77,9 +102,11 @@ class Client(ClientBase):
         attempts = Attempts(timeout)
         while True:
             try:
-                return require_serving(self._health(HEALTH_CHECK_REQUEST, timeout=attempts.remaining()))
+                require_serving(self._health(HEALTH_CHECK_REQUEST, timeout=attempts.remaining()))
+                self._reached = True
+                return
             except grpc.RpcError as raised:
-                error = from_rpc_error(raised)
+                error = not_yet(self._failed(raised, waiting=True))
             except ContextStoreError as not_ready:
                 error = not_ready
             self._pause(attempts.pause_after(error, repeatable=True))
@@ -91,7 +118,7 @@ class Client(ClientBase):
     def start_task(
         self,
         *,
-        key: TaskKey | Mapping[str, str] | None = None,
+        key: TaskKey | Mapping[str, str] | str | None = None,
         user: str = "",
         config: TaskConfig | Mapping[str, Any] | None = None,
         task_uuid: str | None = None,
@@ -103,8 +130,8 @@ class Client(ClientBase):
         """Makes a task, or takes up the running one with the id `task_uuid`.
 
         A task that another client works on raises LeaseHeld. `lease_generation` is what the caller last had, if it
-        wants to know by StaleLease that somebody else worked on the task since. The lease is kept alive by every
-        change and by `Task.renew_lease`; this client does not renew it in the background.
+        wants to know by StaleLease that somebody else worked on the task since. The lease is kept alive in the
+        background.
 
         `inherit` says what a new task takes over: `AUTO` (the same as nothing: from the newest task that
         `previous_contexts` finds, if the configuration wants that), `NEVER`, or the id of a task that ended. What was
@@ -133,7 +160,7 @@ class Client(ClientBase):
 
     def previous_contexts(
         self,
-        key: TaskKey | Mapping[str, str],
+        key: TaskKey | Mapping[str, str] | str,
         user: str = "",
         *,
         limit: int = 0,
@@ -157,15 +184,51 @@ class Client(ClientBase):
         """A task as it is now (`task`), and how full its context is (`pressure`)."""
         return self._run(self._calls.get_task(task_uuid), timeout)
 
-    def task(self, task_uuid: str, *, timeout: float | None = None) -> Task:
-        """A task to read, without a lease. Changes are refused with LeaseHeld while somebody works on it."""
-        return Task(self, self.get_task(task_uuid, timeout=timeout).task, 0, None)
+    def task(
+        self,
+        key: TaskKey | Mapping[str, str] | str,
+        *,
+        user: str = "",
+        config: TaskConfig | Mapping[str, Any] | None = None,
+        inherit: str = "",
+        system_message: str = "",
+        timeout: float | None = None,
+    ) -> Task:
+        """The task of a key, to work on: the running or paused one of this key and user, or else a new one.
+
+            with client.task({"task_source": "github", "repo": "hello", "task_id": "7"}) as task: ...
+
+        So an agent that was restarted goes on where it was (`task.resumed` tells), and one that comes after a task
+        that ended takes over from it; `start_task` always makes a new one. A key that is a string is a `task_id`. What a
+        task is started with is as for `start_task`; one that is there keeps its own. LeaseHeld if another client works on
+        it. A task that was made by another client less than a second ago may not be found.
+
+        A string that is a UUID is the task with that id, to be looked at: without a lease, whatever its status.
+        """
+        if isinstance(key, str) and as_uuid(key):
+            return Task(self, self.get_task(key, timeout=timeout).task, 0, None)
+        for found in self.list_tasks(
+            statuses=("running", "paused"), key=key, user=user, page_size=10, timeout=timeout
+        ):
+            if self._calls.is_of(found, key, user):
+                return self._take_up(found, timeout)
+        return self.start_task(
+            key=key, user=user, config=config, inherit=inherit, system_message=system_message, timeout=timeout
+        )
+
+    def _take_up(self, found: TaskInfo, timeout: float | None) -> Task:
+        if found.status == "paused":
+            task = self.resume_task(found.uuid, timeout=timeout)
+        else:
+            task = self.start_task(task_uuid=found.uuid, timeout=timeout)
+        task.resumed = True
+        return task
 
     def list_tasks(
         self,
         *,
         statuses: Iterable[str] = (),
-        key: TaskKey | Mapping[str, str] | None = None,
+        key: TaskKey | Mapping[str, str] | str | None = None,
         user: str = "",
         created_from: datetime | None = None,
         created_before: datetime | None = None,
@@ -185,15 +248,42 @@ class Client(ClientBase):
             yield from answer.tasks
             page = self._calls.next_page(page, answer)
 
+    def collect_garbage(
+        self,
+        task_uuid: str = "",
+        *,
+        dry_run: bool = False,
+        min_age: timedelta | None = None,
+        timeout: float | None = None,
+    ) -> GarbageCollected:
+        """Removes outputs of tools that no log names, of one task or of all; with `dry_run`, tells what it would remove.
+
+        Outputs that were put less than `min_age` ago (an hour, if nothing is said) stay.
+        """
+        return self._run(_outputs.collect_garbage(task_uuid, dry_run, min_age), timeout)
+
+    def _method(self, name: str) -> Any:
+        return getattr(self.stub, name, None) or getattr(self.outputs_stub, name)
+
+    def _failed(self, raised: grpc.RpcError, *, waiting: bool = False) -> ContextStoreError:
+        """What a call failed with; in plain words, if the server could not be reached."""
+        error = from_rpc_error(raised)
+        if is_lost(error):
+            return self._explained(error, look(self._address), waiting)
+        self._heard(error)
+        return error
+
     def _run(self, call: Call[T], timeout: float | None) -> T:
         attempts = Attempts(self.timeout if timeout is None else timeout)
-        method = getattr(self.stub, call.method)
+        method = self._method(call.method)
         while True:
             try:
                 longest = max(attempts.remaining(), call.least if timeout is None else 0.0)
-                return call.answer(method(call.request, timeout=longest))
+                response = method(call.request, timeout=longest)
+                self._reached = True
+                return call.answer(response)
             except grpc.RpcError as raised:
-                error = from_rpc_error(raised)
+                error = self._failed(raised)
             if call.none_if(error, attempts.failures > 0):
                 return cast(T, None)
             self._pause(attempts.pause_after(error, repeatable=call.repeatable))
@@ -206,38 +296,53 @@ class Client(ClientBase):
             self._health(HEALTH_CHECK_REQUEST, timeout=seconds, wait_for_ready=True)
         time.sleep(max(0.0, end - time.monotonic()))
 
+    def _upload(self, upload: Upload, timeout: float | None) -> outputs_pb.PutToolOutputResponse:
+        usual = self.timeout if upload.small else max(self.timeout, self.stream_timeout)
+        attempts = Attempts(usual if timeout is None else timeout)
+        while True:
+            try:
+                response = self.outputs_stub.PutToolOutput(upload.requests(), timeout=attempts.remaining())
+                self._reached = True
+                upload.check()
+                return response
+            except grpc.RpcError as raised:
+                upload.check()
+                error = self._failed(raised)
+            self._pause(attempts.pause_after(error, repeatable=upload.repeatable))
+
     def _read(self, cursor: Cursor[T]) -> Generator[T, None, None]:
         attempts = StreamAttempts(self.timeout)
-        method = getattr(self.stub, cursor.method)
+        method = self._method(cursor.method)
         while True:
             call = method(cursor.request(), timeout=self.stream_timeout)
             try:
                 cursor.begin(call.initial_metadata() or ())
                 for response in call:
+                    self._reached = True
                     attempts.progressed()
                     yield from cursor.take(response)
                     if cursor.done:
                         return
                 return
             except grpc.RpcError as raised:
-                error = cursor.refine(from_rpc_error(raised))
+                error = cursor.refine(self._failed(raised))
             finally:
                 call.cancel()
             self._pause(attempts.pause_after(error, idle=cursor.follows))
 
     def _stream(self, streamed: Streamed[T], timeout: float | None) -> Generator[T, None, None]:
         attempts, failed = Attempts(self.timeout), False
-        method = getattr(self.stub, streamed.method)
+        method = self._method(streamed.method)
         while True:
             call = method(streamed.request, timeout=timeout)
             arrived = False
             try:
                 for response in call:
-                    arrived = True
+                    self._reached = arrived = True
                     yield from streamed.take(response)
                 return
             except grpc.RpcError as raised:
-                error = from_rpc_error(raised)
+                error = self._failed(raised)
             finally:
                 call.cancel()
             if arrived and streamed.repeats and not failed:

@@ -11,9 +11,24 @@ import grpc
 
 from . import _details
 
+_PREFIX = "ERROR_REASON_"
+
+
+def short_reason(reason: str) -> str:
+    """The name of a reason without the prefix that enums have in the protocol."""
+    return reason.removeprefix(_PREFIX)
+
 
 class ContextStoreError(Exception):
-    """A call that failed. It has changed nothing, unless it was cut off on its way (see Unavailable)."""
+    """A call that failed. It has changed nothing, unless it was cut off on its way (see Unavailable).
+
+    try:
+        client.start_task(task_uuid=uuid)
+    except contextstore.LeaseHeld as error:
+        print(error.metadata["instance_id"], error.retry_after)
+    except contextstore.ContextStoreError as error:
+        print(error.reason, error.fields)
+    """
 
     def __init__(
         self,
@@ -30,17 +45,27 @@ class ContextStoreError(Exception):
         """What happened, in words."""
         self.code = code
         """The gRPC code."""
-        self.reason = reason
-        """The name of a `contextstore.v1.ErrorReason`; empty if the error did not come from the server."""
+        self.reason = short_reason(reason)
+        """Why, as `contextstore.v1.ErrorReason` names it, without its prefix: `LEASE_HELD`; empty if the error did not
+        come from the server."""
         self.fields = dict(fields or {})
         """Each field of the request that was refused, and why."""
         self.metadata = dict(metadata or {})
         """What the reason comes with: the holder of a lease, a limit, …"""
         self.retry_after = retry_after
         """After how many seconds the server says that a retry helps."""
+        self.index: int | None = None
+        """Which message was refused, from 0, where many were given (`append_many`): those before it are appended, it and
+        those behind it are not."""
+        self.not_appended: list[str] = []
+        """With it: that message and those behind it that were already sent, as JSON."""
+        self.tries = 1
+        """How often the call was made."""
 
     def __str__(self) -> str:
-        return f"{self.message} ({self.reason or self.code.name})"
+        where = "" if self.index is None else f"messages[{self.index}]: "
+        again = f", tried {self.tries} times" if self.tries > 1 else ""
+        return f"{where}{self.message} ({self.reason or self.code.name}{again})"
 
 
 class InvalidField(ContextStoreError):
@@ -49,6 +74,10 @@ class InvalidField(ContextStoreError):
 
 class TooLarge(InvalidField):
     """The request is larger than the server takes."""
+
+
+class OutputMalformed(InvalidField):
+    """An output was not sent as a header and then data."""
 
 
 class SummaryRefused(InvalidField):
@@ -77,6 +106,10 @@ class SummaryNotFound(NotFound):
 
 class CompactionNotFound(NotFound):
     """The compaction was committed or given up, or its time is over: begin again."""
+
+
+class OutputNotFound(NotFound):
+    """The task has no such output of a tool."""
 
 
 class NothingToInherit(NotFound):
@@ -188,6 +221,14 @@ class Unavailable(ContextStoreError):
     client has then repeated it under the same request id for as long as its timeout allowed."""
 
 
+class Unreachable(Unavailable):
+    """Nothing listens at the address. A client that has never reached its server says so at once; one that has repeats
+    the call first, as the server may be being restarted."""
+
+    was_there = True
+    """Whether this client has reached the server before, or waits for it."""
+
+
 class ReadOnly(Unavailable):
     """The store takes no writes. `retry_after` is set if that may pass by itself."""
 
@@ -220,8 +261,16 @@ class PermissionDenied(ContextStoreError):
     """The caller is not allowed to do this."""
 
 
+class NotSupported(ContextStoreError):
+    """The server does not know the call: it is older than this client."""
+
+
 class DataLoss(ContextStoreError):
     """A file holds other bytes than were written."""
+
+
+class OutputDamaged(DataLoss):
+    """An output of a tool holds other bytes than were put."""
 
 
 class Internal(ContextStoreError):
@@ -229,53 +278,53 @@ class Internal(ContextStoreError):
 
 
 BY_REASON: dict[str, type[ContextStoreError]] = {
-    "ERROR_REASON_" + name: kind
-    for name, kind in {
-        "INVALID_FIELD": InvalidField,
-        "TASK_NOT_FOUND": TaskNotFound,
-        "TASK_EXISTS": TaskExists,
-        "MESSAGE_NOT_FOUND": MessageNotFound,
-        "WRONG_STATUS": WrongStatus,
-        "LEASE_HELD": LeaseHeld,
-        "STALE_LEASE": StaleLease,
-        "REQUEST_ID_REUSED": RequestIdReused,
-        "STALE_VIEW": StaleView,
-        "REWRITE_IN_FLIGHT": RewriteInFlight,
-        "NOTHING_TO_UNDO": NothingToUndo,
-        "QUARANTINED": Quarantined,
-        "NEWER_FORMAT": NewerFormat,
-        "WRITE_FAILED": WriteFailed,
-        "DISK_FULL": DiskFull,
-        "READ_ONLY": ReadOnly,
-        "LOCKED": FailedPrecondition,
-        "BAD_DATA_DIR": FailedPrecondition,
-        "DAMAGED": DataLoss,
-        "CATALOG": Unavailable,
-        "IO": Unavailable,
-        "UNAUTHENTICATED": Unauthenticated,
-        "FORBIDDEN": PermissionDenied,
-        "TOO_LARGE": TooLarge,
-        "MALFORMED": InvalidField,
-        "OVERLOADED": Overloaded,
-        "QUOTA_EXCEEDED": QuotaExceeded,
-        "STOPPING": Stopping,
-        "STALLED": Stalled,
-        "PLAN_NOT_FOUND": PlanNotFound,
-        "SUMMARY_NOT_FOUND": SummaryNotFound,
-        "INTERNAL": Internal,
-        "REQUEST_TOO_LARGE": RequestTooLarge,
-        "PROVIDER_NOT_CONFIGURED": ProviderNotConfigured,
-        "PROVIDER_REFUSED": ProviderRefused,
-        "PROVIDER_FAILED": ProviderFailed,
-        "LIMIT_UNKNOWN": LimitUnknown,
-        "COMPACTION_NOT_FOUND": CompactionNotFound,
-        "SUMMARY_REFUSED": SummaryRefused,
-        "NOTHING_TO_INHERIT": NothingToInherit,
-        "NOTHING_TO_SUMMARIZE": NothingToSummarize,
-        "NOT_IN_VIEW": NotInView,
-    }.items()
+    "INVALID_FIELD": InvalidField,
+    "TASK_NOT_FOUND": TaskNotFound,
+    "TASK_EXISTS": TaskExists,
+    "MESSAGE_NOT_FOUND": MessageNotFound,
+    "WRONG_STATUS": WrongStatus,
+    "LEASE_HELD": LeaseHeld,
+    "STALE_LEASE": StaleLease,
+    "REQUEST_ID_REUSED": RequestIdReused,
+    "STALE_VIEW": StaleView,
+    "REWRITE_IN_FLIGHT": RewriteInFlight,
+    "NOTHING_TO_UNDO": NothingToUndo,
+    "QUARANTINED": Quarantined,
+    "NEWER_FORMAT": NewerFormat,
+    "WRITE_FAILED": WriteFailed,
+    "DISK_FULL": DiskFull,
+    "READ_ONLY": ReadOnly,
+    "LOCKED": FailedPrecondition,
+    "BAD_DATA_DIR": FailedPrecondition,
+    "DAMAGED": DataLoss,
+    "CATALOG": Unavailable,
+    "IO": Unavailable,
+    "UNAUTHENTICATED": Unauthenticated,
+    "FORBIDDEN": PermissionDenied,
+    "TOO_LARGE": TooLarge,
+    "MALFORMED": InvalidField,
+    "OVERLOADED": Overloaded,
+    "QUOTA_EXCEEDED": QuotaExceeded,
+    "STOPPING": Stopping,
+    "STALLED": Stalled,
+    "PLAN_NOT_FOUND": PlanNotFound,
+    "SUMMARY_NOT_FOUND": SummaryNotFound,
+    "INTERNAL": Internal,
+    "REQUEST_TOO_LARGE": RequestTooLarge,
+    "PROVIDER_NOT_CONFIGURED": ProviderNotConfigured,
+    "PROVIDER_REFUSED": ProviderRefused,
+    "PROVIDER_FAILED": ProviderFailed,
+    "LIMIT_UNKNOWN": LimitUnknown,
+    "COMPACTION_NOT_FOUND": CompactionNotFound,
+    "SUMMARY_REFUSED": SummaryRefused,
+    "NOTHING_TO_INHERIT": NothingToInherit,
+    "NOTHING_TO_SUMMARIZE": NothingToSummarize,
+    "NOT_IN_VIEW": NotInView,
+    "OUTPUT_NOT_FOUND": OutputNotFound,
+    "OUTPUT_DAMAGED": OutputDamaged,
+    "OUTPUT_MALFORMED": OutputMalformed,
 }
-"""The class of each reason of `contextstore.v1.ErrorReason`."""
+"""The class of each reason of `contextstore.v1.ErrorReason`, without its prefix."""
 
 BY_CODE: dict[grpc.StatusCode, type[ContextStoreError]] = {
     grpc.StatusCode.INVALID_ARGUMENT: InvalidField,
@@ -292,6 +341,7 @@ BY_CODE: dict[grpc.StatusCode, type[ContextStoreError]] = {
     grpc.StatusCode.PERMISSION_DENIED: PermissionDenied,
     grpc.StatusCode.DATA_LOSS: DataLoss,
     grpc.StatusCode.INTERNAL: Internal,
+    grpc.StatusCode.UNIMPLEMENTED: NotSupported,
 }
 """The class of an error whose reason is not known."""
 
@@ -305,9 +355,10 @@ def from_rpc_error(error: grpc.RpcError) -> ContextStoreError:
     trailing = {key: value for key, value in error.trailing_metadata() or ()}
     packed = trailing.get("grpc-status-details-bin", b"")
     details = _details.parse(packed if isinstance(packed, bytes) else packed.encode())
-    kind = BY_REASON.get(details.reason) or BY_CODE.get(code, ContextStoreError)
+    kind = BY_REASON.get(short_reason(details.reason)) or BY_CODE.get(code, ContextStoreError)
+    words = "the server does not know this call: it is older than this client"
     failure = kind(
-        error.details() or code.name,
+        error.details() or (words if kind is NotSupported else code.name),
         code=code,
         reason=details.reason,
         fields=details.fields,

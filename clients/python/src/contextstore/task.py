@@ -2,19 +2,16 @@
 
 from __future__ import annotations
 
-import inspect
-import itertools
 from collections.abc import Callable, Generator, Iterable, Mapping
-from datetime import timedelta
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import Any, Literal, overload
 
 from . import _chat, _compress, _cursors
-from ._base import TaskBase
-from ._hooks import Ending, HookFailure, Hooks, report
-from ._pipeline import Pipeline
-from ._stream import AppendStream
+from ._stream import Appender
+from ._task_records import TaskRecords
 from .compaction import Compaction
-from .errors import ContextStoreError
+from .outputs import Outputs
+from .streams import Current, RequestBody
+from .toolcall import ToolCall
 from .types import (
     Appended,
     ChatEvent,
@@ -26,82 +23,92 @@ from .types import (
     Event,
     NewMessage,
     NewMessages,
-    Plan,
-    PlanAppended,
-    Pressure,
     PruneConfig,
     Record,
     Rewound,
     StoredMessage,
-    Summary,
-    TaskConfig,
-    TaskInfo,
     TaskState,
-    TaskStatistics,
-    ToolCallRecorded,
     Tools,
     Undone,
     WindowConfig,
 )
 
-if TYPE_CHECKING:
-    from .client import Client
 
+class Task(TaskRecords):
+    """A task and this client's lease of it. Made by `task`, `start_task`, `resume_task` and `fork_task` of a client.
 
-Hook: TypeAlias = "Callable[[Ending[Task]], object]"
-"""Called before a task ends."""
+        with client.task({"task_id": "7"}) as task:
+            task.append({"role": "user", "content": "Fix the failing test, please."})
+            for event in task.chat(): ...
 
+    As a context manager it ends with its block: completed; or failed with the error that left the block; or paused, if
+    that was KeyboardInterrupt or SystemExit.
 
-def _refuse_coroutine(hook: Hook) -> None:
-    if inspect.iscoroutinefunction(hook):
-        raise TypeError("the hook is a coroutine function, which only an AsyncTask can await")
-
-
-class Task(TaskBase):
-    """A task and this client's lease of it. Made by `start_task`, `resume_task` and `task` of a client.
-
-    The lease lives for `lease_ttl` after the last change or `renew_lease`; an agent that is silent for longer, while
-    its model thinks, has to renew it. (The client does not do that in the background.) A lease that expired is only
-    lost when another client takes the task: then changes raise StaleLease.
+    The lease lives for `lease_ttl` after the last change or renewal; the client renews it in the background. A lease
+    that expired is only lost when another client takes the task: then changes raise StaleLease, and `lease_lost` has
+    the error.
     """
-
-    def __init__(
-        self, client: Client, info: TaskInfo, lease_generation: int, lease_ttl: timedelta | None
-    ) -> None:
-        super().__init__(info, lease_generation, lease_ttl)
-        self._hooks: Hooks[Task] = Hooks()
-        self.client = client
-        """The client it belongs to."""
 
     def get(self, *, timeout: float | None = None) -> TaskState:
         """The task as it is now (`task`), and how full its context is (`pressure`)."""
-        return self.client._run(self._calls.get(), timeout)
+        return self._run(self._calls.get(), timeout)
 
     def context_usage(self, *, tools: Tools | None = None, timeout: float | None = None) -> ContextUsage:
         """How full the context is, as every append answers it, and how that is counted; with tools that are to be sent.
 
         It takes the same time however long the context is.
         """
-        return self.client._run(self._calls.context_usage(tools), timeout)
+        return self._run(self._calls.context_usage(tools), timeout)
 
     # Messages
+
+    @overload
+    def append(
+        self,
+        message: ChatMessage,
+        *,
+        wait: Literal[True] = True,
+        pinned: bool = False,
+        output_ref: str = "",
+        request_id: str | None = None,
+        timeout: float | None = None,
+    ) -> Appended: ...
+
+    @overload
+    def append(
+        self,
+        message: ChatMessage,
+        *,
+        wait: bool,
+        pinned: bool = False,
+        output_ref: str = "",
+        request_id: str | None = None,
+        timeout: float | None = None,
+    ) -> Appended | None: ...
 
     def append(
         self,
         message: ChatMessage,
         *,
+        wait: bool = True,
         pinned: bool = False,
         output_ref: str = "",
         request_id: str | None = None,
         timeout: float | None = None,
-    ) -> Appended:
-        """Appends an OpenAI chat message; it is on disk when this returns.
+    ) -> Appended | None:
+        """Appends an OpenAI chat message: a mapping, its JSON, or an object of the provider's own package.
+
+        It is on disk when this returns. With `wait=False` it is only sent: it is on disk when the next call that waits
+        returns (a read, a turn, a change of status, `flush`), which raises what went wrong. Messages keep their order.
 
         `output_ref` names the full output of a tool, if the message holds a cut view of it. `request_id` names the
         call, for an agent that repeats it after a restart of its own; without one the client makes one.
         """
         new = NewMessage(message, pinned, output_ref, request_id)
-        return self.client._run(self._calls.append(new), timeout)
+        if wait:
+            return self._run(self._calls.append(new), timeout)
+        self._append_later(self._calls.append_in_stream(new))
+        return None
 
     def append_many(
         self, messages: Iterable[NewMessage | ChatMessage], *, timeout: float | None = None
@@ -109,47 +116,34 @@ class Task(TaskBase):
         """Appends messages without waiting for each, and yields an acknowledgement for each, in order.
 
         Nothing happens until the answer is iterated over: `for ack in task.append_many(messages)`. The first message
-        that is refused ends it with its error: it is the one behind the last acknowledgement, and nothing behind it
-        was appended. `timeout` is how long to wait for an acknowledgement. A broken connection is taken up again. At
-        most 512 messages, or 8 MiB, wait for their acknowledgements.
+        that is refused ends it with its error, whose `index` says which it is; nothing behind it was appended.
+        `timeout` is how long to wait for an acknowledgement. A broken connection is taken up again. At most 512
+        messages, or 8 MiB, wait for their acknowledgements.
         """
-        pipeline = Pipeline(self.client.timeout if timeout is None else timeout)
-        stream = AppendStream(self.client.stub, pipeline, self.client.stream_timeout)
+        self.flush()
+        appender = Appender(self.client, self.client.timeout if timeout is None else timeout)
         try:
-            for request in itertools.chain(map(self._calls.append_in_stream, messages), (None,)):
-                if request is None:
-                    pipeline.finish()
-                    stream.finish()
-                else:
-                    pipeline.add(request)
-                    stream.send(request)
-                while not pipeline.done and (answer := stream.answer(pipeline.wait)) is not None:
-                    if not isinstance(answer, ContextStoreError):
-                        yield pipeline.acknowledge(answer)
-                        continue
-                    self.client._pause(pipeline.pause_after(answer))
-                    stream.close()
-                    stream = AppendStream(self.client.stub, pipeline, self.client.stream_timeout)
-                    if pipeline.finished:
-                        stream.finish()
+            for index, message in enumerate(messages):
+                yield from appender.send(self._calls.append_in_stream(message, index))
+            yield from appender.finish()
         finally:
-            stream.close()
+            appender.close()
 
     def get_message(self, seq: int, *, timeout: float | None = None) -> StoredMessage:
         """One message as it stands in the log."""
-        return self.client._run(self._calls.get_message(seq), timeout)
+        return self._run(self._calls.get_message(seq), timeout)
 
     def pin(self, seq: int, *, timeout: float | None = None) -> None:
         """Pins a message: no compaction takes it out of the view."""
-        self.client._run(self._calls.pin(seq), timeout)
+        self._run(self._calls.pin(seq), timeout)
 
     def unpin(self, seq: int, *, timeout: float | None = None) -> None:
         """Releases a pinned message."""
-        self.client._run(self._calls.unpin(seq), timeout)
+        self._run(self._calls.unpin(seq), timeout)
 
     def rewind(self, seq: int, *, timeout: float | None = None) -> Rewound:
         """Takes the view back to what it was after a message. The log keeps everything."""
-        return self.client._run(self._calls.rewind(seq), timeout)
+        return self._run(self._calls.rewind(seq), timeout)
 
     # Keeping it small
 
@@ -171,11 +165,11 @@ class Task(TaskBase):
         the view is to have afterwards, at most; `overrides`, `prune` and `window` are what is to be otherwise than
         configured. A context of which nothing can go is no error: `compressed` is false, and `reason` says why.
         `on_progress` is called with each step. The server goes on if the caller goes away; `timeout` is for the whole
-        call, and without one the server watches over its summariser.
+        call, and without one it is the client's `llm_timeout`.
         """
         call = _compress.compress(self._calls, strategy, target_tokens, overrides, prune, window, request_id)
         outcome = _compress.Outcome(on_progress)
-        for event in self.client._stream(call, timeout):
+        for event in self._stream(call, self.client.llm_timeout if timeout is None else timeout):
             outcome.take(event)
         return outcome.result()
 
@@ -192,7 +186,7 @@ class Task(TaskBase):
         NothingToSummarize if there is nothing to.
         """
         call = _compress.begin(self._calls, strategy, target_tokens, overrides)
-        stream = self.client._stream(call, self.client.stream_timeout)
+        stream = self._stream(call, self.client.stream_timeout)
         return Compaction(self.client, self._calls, stream)
 
     def undo_compaction(self, *, request_id: str | None = None, timeout: float | None = None) -> Undone:
@@ -200,7 +194,7 @@ class Task(TaskBase):
 
         NothingToUndo if there is none. Automatic compression waits for new messages then.
         """
-        return self.client._run(_compress.undo(self._calls, request_id), timeout)
+        return self._run(_compress.undo(self._calls, request_id), timeout)
 
     def fork(
         self, at_seq: int = 0, *, new_task_uuid: str | None = None, timeout: float | None = None
@@ -230,11 +224,30 @@ class Task(TaskBase):
 
         The call is repeated, under the same request id, while the server cannot be reached and nothing has arrived;
         never after that. An agent that then wants the same turn calls again with the `request_id` of its own: what was
-        answered is told again and not asked again. `timeout` is for the whole answer; without one, the server watches
-        over the provider.
+        answered is told again and not asked again. `timeout` is for the whole answer; without one it is the client's
+        `llm_timeout`.
         """
         call = _chat.chat(self._calls, messages, provider, model, params, tools, request_id)
-        return self.client._stream(call, timeout)
+        return self._stream(call, self.client.llm_timeout if timeout is None else timeout)
+
+    def request_body(
+        self,
+        provider: str,
+        *,
+        model: str = "",
+        params: Mapping[str, Any] | None = None,
+        tools: Tools | None = None,
+        max_bytes: int = 0,
+    ) -> RequestBody:
+        """What the model sees as the body of a request to a provider, for an HTTP client of the agent's own.
+
+        Made to be streamed: `httpx.post(url, content=task.request_body("openai", model="gpt-5"))`. It is valid whatever
+        happened to the task, and memory use is that of a chunk. `provider` is `openai`, `openai_responses`,
+        `anthropic`, `ollama` or `lmstudio`. A body of more than `max_bytes` raises RequestTooLarge before its first byte.
+        A connection that breaks after the first byte raises Unavailable: iterate over the body again.
+        """
+        call = _chat.request(self._calls, provider, model, params, tools, max_bytes)
+        return RequestBody(lambda: self._stream(call, self.client.stream_timeout))
 
     def request(
         self,
@@ -245,31 +258,23 @@ class Task(TaskBase):
         tools: Tools | None = None,
         max_bytes: int = 0,
     ) -> Generator[bytes, None, None]:
-        """What the model sees as the body of a request to a provider, for an HTTP client of the agent's own.
-
-        Made to be streamed: `httpx.post(url, content=task.request("openai", model="gpt-5"))`. It is valid whatever
-        happened to the task, and memory use is that of a chunk. `provider` is `openai`, `openai_responses`,
-        `anthropic`, `ollama` or `lmstudio`. A body of more than `max_bytes` raises RequestTooLarge before its first byte.
-        A connection that breaks after the first byte raises Unavailable: ask for the body again.
-        """
-        call = _chat.request(self._calls, provider, model, params, tools, max_bytes)
-        return self.client._stream(call, self.client.stream_timeout)
+        """The chunks of `request_body`, once."""
+        return iter(self.request_body(provider, model=model, params=params, tools=tools, max_bytes=max_bytes))
 
     # Reading
 
-    def current(self, *, chunk_bytes: int = 0, as_of_seq: int = 0) -> Generator[bytes, None, None]:
-        """What the model sees, current.jsonl, in chunks of bytes: one snapshot. Memory use is that of a chunk.
+    def current(self, *, chunk_bytes: int = 0, as_of_seq: int = 0) -> Current:
+        """What the model sees, current.jsonl: one snapshot, read in chunks of bytes. Memory use is that of a chunk.
 
+        Iterate over it for the chunks, `read` it like a file, or take its `messages()` one by one or as a `to_list()`.
         A broken connection is taken up again where it was; if the view was rewritten meanwhile, ViewRewritten.
         `as_of_seq`: as it was after that message.
         """
-        return self.client._read(_cursors.CurrentCursor(self.uuid, chunk_bytes, as_of_seq))
+        return Current(self._read(_cursors.CurrentCursor(self.uuid, chunk_bytes, as_of_seq)))
 
     def current_messages(self, *, as_of_seq: int = 0) -> Generator[Record, None, None]:
-        """What the model sees, as OpenAI chat messages, one by one."""
-        lines = _cursors.LinesOfView()
-        for chunk in self.current(as_of_seq=as_of_seq):
-            yield from lines.take(chunk)
+        """What the model sees, as OpenAI chat messages, one by one: `current().messages()`."""
+        return self.current(as_of_seq=as_of_seq).messages()
 
     def messages(
         self,
@@ -285,7 +290,7 @@ class Task(TaskBase):
         `follow` goes on with what is appended later, until the caller stops. `kinds` are `message` and names of
         events; none: all.
         """
-        return self.client._read(_cursors.HistoryCursor(self.uuid, from_seq, to_seq, limit, follow, kinds))
+        return self._read(_cursors.HistoryCursor(self.uuid, from_seq, to_seq, limit, follow, kinds))
 
     def watch(self, *, resume_token: str = "") -> Generator[Event, None, None]:
         """What happens to the task, as it happens, until the caller stops.
@@ -293,152 +298,30 @@ class Task(TaskBase):
         Each event has a `resume_token`, with which a later call goes on behind it. Without a token it begins when the
         first event is asked for. A broken connection is taken up again, and nothing is missed.
         """
-        return self.client._read(_cursors.WatchCursor(self.uuid, resume_token))
+        return self._read(_cursors.WatchCursor(self.uuid, resume_token))
 
-    # Tools, plans, summaries, usage
+    # Tools
 
-    def record_tool_call(
+    @property
+    def output(self) -> Outputs:
+        """The outputs of its tools: `task.output.put(…)`, `read`, `grep`, `stat`, `list`, `trim`."""
+        return Outputs(self)
+
+    def tool(
         self,
-        tool_name: str,
+        name: str,
         *,
         arguments: Any = None,
-        result: Any = None,
-        output_ref: str = "",
-        error: str | None = None,
-        duration_ms: int | None = None,
+        call_id: str = "",
         message_seq: int | None = None,
-        request_id: str | None = None,
-        timeout: float | None = None,
-    ) -> ToolCallRecorded:
-        """Records that a tool was executed. `arguments` and `result` are any JSON; with an `error` it failed."""
-        call = self._calls.record_tool_call(
-            tool_name, arguments, result, output_ref, error, duration_ms, message_seq, request_id
-        )
-        return self.client._run(call, timeout)
+        suppress: bool = False,
+    ) -> ToolCall:
+        """Times a call of a tool, and records it; see ToolCall.
 
-    def tool_calls(
-        self, *, from_seq: int = 0, to_seq: int = 0, limit: int = 0
-    ) -> Generator[Record, None, None]:
-        """Lines of tools.jsonl."""
-        return self.client._read(_cursors.tool_calls(self.uuid, from_seq, to_seq, limit))
+            with task.tool("read_file", arguments={"path": path}, call_id=call["id"]) as call:
+                call.output = Path(path)
 
-    def append_plan(
-        self,
-        content: Any,
-        *,
-        plan_type: str = "",
-        request_id: str | None = None,
-        timeout: float | None = None,
-    ) -> PlanAppended:
-        """Appends a plan: any JSON. `plan_type` is `initial`, `revision` or another word."""
-        return self.client._run(self._calls.append_plan(content, plan_type, request_id), timeout)
-
-    def latest_plan(self, *, timeout: float | None = None) -> Plan | None:
-        """The newest plan; None if there is none."""
-        return self.client._run(self._calls.latest_plan(), timeout)
-
-    def plans(self, *, from_id: int = 0, to_id: int = 0, limit: int = 0) -> Generator[Record, None, None]:
-        """Lines of planning.jsonl."""
-        return self.client._read(_cursors.plans(self.uuid, from_id, to_id, limit))
-
-    def latest_summary(self, *, timeout: float | None = None) -> Summary | None:
-        """The newest summary; None if there is none."""
-        return self.client._run(self._calls.latest_summary(), timeout)
-
-    def summaries(self, *, limit: int = 0) -> Generator[Record, None, None]:
-        """Lines of summaries.jsonl."""
-        return self.client._read(_cursors.SummaryCursor(self.uuid, limit))
-
-    def record_usage(
-        self,
-        *,
-        input_tokens: int = 0,
-        output_tokens: int = 0,
-        cache_creation_tokens: int = 0,
-        cache_read_tokens: int = 0,
-        tools_tokens: int = 0,
-        timeout: float | None = None,
-    ) -> Pressure:
-        """Reports one call of the LLM. The four are disjoint: take cached tokens out of OpenAI's input.
-
-        `tools_tokens` are those of the tools that were sent, as `context_usage` counts them: so counts are compared
-        with like.
+        With the `call_id` of the model's call, the message that answers it is appended too. An error in the block is
+        recorded (and told to the model), and raised unless `suppress` is set.
         """
-        call = self._calls.record_usage(
-            input_tokens, output_tokens, cache_creation_tokens, cache_read_tokens, tools_tokens
-        )
-        return self.client._run(call, timeout)
-
-    def update_statistics(
-        self,
-        *,
-        llm_calls: int = 0,
-        tool_calls: int = 0,
-        tokens: int = 0,
-        compressions: int = 0,
-        timeout: float | None = None,
-    ) -> TaskStatistics:
-        """Adds to the task's counters."""
-        call = self._calls.update_statistics(llm_calls, tool_calls, tokens, compressions)
-        return self.client._run(call, timeout)
-
-    # Its life
-
-    def update(self, config: TaskConfig | Mapping[str, Any], *, timeout: float | None = None) -> TaskInfo:
-        """Replaces the configuration as a whole."""
-        return self._now(self.client._run(self._calls.update(config), timeout))
-
-    def renew_lease(self, *, timeout: float | None = None) -> timedelta:
-        """Keeps the lease alive; answers for how long."""
-        return self.client._run(self._calls.renew_lease(), timeout)
-
-    # Hooks
-
-    def on_complete(self, name: str, hook: Hook) -> None:
-        """Has a hook called before the task is completed, behind those that were registered before it.
-
-        It is called with an Ending by `complete` of this object, in the agent's own process. One of the same name takes
-        the place of the first. `hook_errors` says what an error does. If `complete` has to be called again, so are they.
-        """
-        _refuse_coroutine(hook)
-        self._hooks.register(("completed",), name, hook)
-
-    def on_stop(self, name: str, hook: Hook) -> None:
-        """The same before the task is paused or failed."""
-        _refuse_coroutine(hook)
-        self._hooks.register(("paused", "failed"), name, hook)
-
-    def _before(self, ending: Ending[Task]) -> None:
-        self.hook_failures = []
-        for name, hook in self._hooks.of(ending.status):
-            try:
-                hook(ending)
-            except Exception as error:
-                self.hook_failures.append(HookFailure(name, error))
-                report(self.uuid, ending.status, self.hook_failures[-1], self.hook_errors)
-
-    # Its end
-
-    def pause(self, *, timeout: float | None = None) -> TaskInfo:
-        """Puts the task aside; the lease ends."""
-        self._before(Ending(self, "paused"))
-        return self._without_lease(self.client._run(self._calls.pause(), timeout))
-
-    def resume(self, *, timeout: float | None = None) -> TaskInfo:
-        """Goes on with the task after a pause, under a new lease; StaleLease if somebody else did meanwhile."""
-        resumed = self.client.resume_task(self.uuid, lease_generation=self._had, timeout=timeout)
-        return self._with_lease_of(resumed)
-
-    def complete(self, final_summary: str = "", *, timeout: float | None = None) -> TaskInfo:
-        """Ends the task well. `final_summary` is what is to be remembered of it; without one, the server makes it."""
-        self._before(Ending(self, "completed", final_summary))
-        return self._without_lease(self.client._run(self._calls.complete(final_summary), timeout))
-
-    def fail(self, error_message: str, *, final_summary: str = "", timeout: float | None = None) -> TaskInfo:
-        """Ends the task badly."""
-        self._before(Ending(self, "failed", final_summary, error_message))
-        return self._without_lease(self.client._run(self._calls.fail(error_message, final_summary), timeout))
-
-    def delete(self, *, timeout: float | None = None) -> None:
-        """Removes the task with everything in it. Cannot be undone."""
-        self.client._run(self._calls.delete(), timeout)
+        return ToolCall(self, name, arguments, call_id, message_seq, suppress)

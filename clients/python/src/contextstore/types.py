@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import datetime
-from typing import Any, TypeAlias, Union
+from typing import Any, Protocol, TypeAlias, Union
 
 from .v1 import context_store_pb2 as pb
-from .v1 import message_pb2, task_pb2
+from .v1 import message_pb2, task_pb2, tool_outputs_pb2
 
 TaskInfo: TypeAlias = task_pb2.Task
 """A task as the server describes it."""
@@ -54,11 +54,35 @@ PlanAppended: TypeAlias = pb.AppendPlanResponse
 """The `id` of a plan, and whether it is a `duplicate`."""
 Event: TypeAlias = pb.WatchTaskResponse
 """Something that happened to a task; `WhichOneof("event")` says what."""
+OutputsConfig: TypeAlias = task_pb2.OutputsConfig
+"""How the outputs of tools are shown."""
+OutputRef: TypeAlias = tool_outputs_pb2.ToolOutputRef
+"""An output that is kept: its `id`, size, lines, media type and hash."""
+OutputInfo: TypeAlias = tool_outputs_pb2.ToolOutput
+"""An output (`ref`), the tool that it comes from, and what it takes on disk."""
+GrepLine: TypeAlias = tool_outputs_pb2.GrepLine
+"""A line that matches (`is_match`) or stands near one: its `ref_id`, `line_number` and `text`."""
+Trimmed: TypeAlias = tool_outputs_pb2.TrimToolOutputsResponse
+"""How many outputs in the view were `trimmed`, and the tokens before and after."""
+GarbageCollected: TypeAlias = tool_outputs_pb2.CollectGarbageResponse
+"""What was `removed`, or would be, and what was `kept`."""
 
 Record: TypeAlias = dict[str, Any]
 """A line of one of a task's files, parsed."""
-ChatMessage: TypeAlias = Mapping[str, Any] | str
-"""An OpenAI chat message: an object with at least a role, or its JSON."""
+Message: TypeAlias = message_pb2.Message
+"""A chat message by its fields: `Message(role="user", content="Hello")`."""
+MessageToolCall: TypeAlias = message_pb2.ToolCall
+"""A call of a tool in a Message."""
+
+
+class SupportsModelDump(Protocol):
+    """An object of another package that knows itself as JSON: pydantic's, and so the messages of OpenAI's."""
+
+    def model_dump(self, *, mode: str, exclude_none: bool) -> dict[str, Any]: ...
+
+
+ChatMessage: TypeAlias = Union[Mapping[str, Any], str, Message, SupportsModelDump]
+"""An OpenAI chat message: a mapping with at least a role, its JSON, a Message, or an object of OpenAI's own package."""
 
 
 @dataclass(frozen=True)
@@ -82,6 +106,8 @@ class Appended:
     """Whether a call with the same request id had appended it before."""
     pressure: Pressure
     """How full the context is with it."""
+    masked: Mapping[str, int] = field(default_factory=dict)
+    """Secrets that were replaced before it was written: how often, by the rule that found them."""
 
 
 @dataclass(frozen=True)

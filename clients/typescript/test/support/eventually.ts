@@ -29,3 +29,13 @@ export async function collect<T>(items: AsyncIterable<T>): Promise<T[]> {
   }
   return all;
 }
+
+/** What a promise is rejected with. */
+export async function thrownBy(promise: Promise<unknown>): Promise<unknown> {
+  try {
+    await promise;
+  } catch (thrown) {
+    return thrown;
+  }
+  throw new Error("it was not rejected");
+}

@@ -8,6 +8,9 @@ import { fileURLToPath } from "node:url";
 // From build/test/support, where the compiled tests are.
 const BUILT = fileURLToPath(new URL("../../../../../target/debug/fake-llm", import.meta.url));
 
+/** The program. */
+export const FAKE_LLM = process.env.CONTEXTSTORE_FAKE_LLM || BUILT;
+
 export const PROVIDERS = ["openai", "openai_responses", "anthropic", "ollama", "lmstudio"] as const;
 
 /** A request that it got. */
@@ -28,7 +31,7 @@ export class FakeLlm {
   }
 
   static async start(): Promise<FakeLlm> {
-    const child = spawn(process.env.CONTEXTSTORE_FAKE_LLM || BUILT, { stdio: ["pipe", "pipe", "inherit"] });
+    const child = spawn(FAKE_LLM, { stdio: ["pipe", "pipe", "inherit"] });
     const [line] = (await once(createInterface(child.stdout), "line")) as [string];
     return new FakeLlm(child, line.replace("listening ", "http://"));
   }

@@ -14,7 +14,7 @@ import {
 } from "@bufbuild/protobuf";
 import type { Transport } from "@connectrpc/connect";
 import { type ContextStoreError, toError } from "../../src/errors.js";
-import { ContextStore } from "../../src/gen/contextstore/v1/context_store_pb.js";
+import { ContextStore, ToolOutputs } from "../../src/proto.js";
 import { eventually } from "./eventually.js";
 
 /** One call and what is expected of it. */
@@ -36,6 +36,9 @@ export interface Scenario {
   readonly about: string;
   readonly steps: readonly Step[];
 }
+
+/** The methods of both services; no two have the same name. */
+export const METHODS: readonly DescMethod[] = [...ContextStore.methods, ...ToolOutputs.methods];
 
 const STEP_KEYS = ["call", "request", "requests", "expect", "expect_stream", "expect_text", "expect_records"];
 
@@ -90,13 +93,14 @@ async function lookUntilRight(
 }
 
 function methodOf(step: Step): DescMethod {
-  const method = ContextStore.methods.find(({ name }) => name === step.call);
+  const method = METHODS.find(({ name }) => name === step.call);
   assert.ok(method, `there is no method ${step.call}`);
   return method;
 }
 
+/** Whether it answers a stream. */
 function isStream(method: DescMethod): boolean {
-  return method.methodKind !== "unary";
+  return method.methodKind === "server_streaming" || method.methodKind === "bidi_streaming";
 }
 
 async function perform(step: Step, transport: Transport): Promise<Outcome> {
@@ -162,7 +166,7 @@ function compare(place: string, step: Step, { responses, error }: Outcome): void
     assert.deepEqual(seen, [code, reason], `${place}: ${error.message}`);
     if (field !== undefined) {
       const fields = error.fields.map((violation) => violation.field);
-      assert.ok(fields.includes(field), `${place}: ${field} is not among ${fields}`);
+      assert.ok(fields.includes(field), `${place}: ${field} is not among ${fields.join(", ")}`);
     }
   } else if (error) {
     throw new Error(`${place}: ${error.code} ${error.reason}: ${error.message}`);

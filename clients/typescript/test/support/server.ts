@@ -11,7 +11,8 @@ import { eventually } from "./eventually.js";
 
 // From build/test/support, where the compiled tests are.
 const BUILT = fileURLToPath(new URL("../../../../../target/debug/contextstore", import.meta.url));
-const BINARY = process.env.CONTEXTSTORE_BIN || BUILT;
+/** The server to run. */
+export const BINARY = process.env.CONTEXTSTORE_BIN || BUILT;
 
 /** How to start one. */
 interface ServerOptions {
@@ -71,8 +72,8 @@ export class TestServer {
       stdio: ["ignore", "ignore", "pipe"],
     });
     this.#process = child;
-    child.stderr.on("data", (data) => {
-      this.#said += data;
+    child.stderr.on("data", (data: Buffer) => {
+      this.#said += data.toString();
     });
     await once(child, "spawn");
     this.#port = await eventually(`the server listens: ${BINARY}`, () => {

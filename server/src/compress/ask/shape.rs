@@ -34,8 +34,6 @@ pub(super) struct Shape {
     /// Tokens that are asked for, all together.
     pub(super) asked: u64,
     temperature: Option<f64>,
-    /// Whether Ollama has to be told how long the context is.
-    tell_window: bool,
     halved: bool,
 }
 
@@ -54,8 +52,7 @@ impl Shape {
         let most = gateway.max_output_tokens(provider).map_or(most, |limit| most.min(limit));
         // Models of OpenAI that think have a temperature of their own.
         let temperature = gaps.map(|_| question.policy.scoring.gap_temperature).filter(|_| !thinking);
-        let tell_window = gateway.context_length(provider).is_none();
-        let mut shape = Self { window, most, budget, asked, temperature, tell_window, halved: false };
+        let mut shape = Self { window, most, budget, asked, temperature, halved: false };
         shape.limit(most);
         shape
     }
@@ -112,15 +109,11 @@ impl Shape {
         };
         params.insert(name.to_owned(), json!(self.most));
         if provider == Provider::Ollama {
-            // Of what is longer than that it forgets the beginning, and says nothing.
-            if self.tell_window {
-                params.insert("num_ctx".to_owned(), json!(self.window));
-            }
             params = Map::from_iter([("options".to_owned(), Value::Object(params))]);
         }
         let params = Value::Object(params).to_string();
         gateway
-            .params(provider, model, &params)
+            .params(provider, model, &params, gateway.context_length(provider).unwrap_or(self.window))
             .map_err(|error| AskError::NotConfigured { problem: error.to_string() })
     }
 }

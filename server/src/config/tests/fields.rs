@@ -3,8 +3,8 @@
 use super::super::keys::KEYS;
 use super::*;
 use crate::context::{
-    BreakerConfig, CompressionSettings, InheritanceSettings, Policy, PruneSettings, ServerPolicy,
-    WindowSettings,
+    BreakerConfig, CompressionSettings, InheritanceSettings, OutputsSettings, Policy, PruneSettings,
+    ServerPolicy, WindowSettings,
 };
 use crate::mask::{CustomRule, Rule};
 use crate::model::{Provider, TaskConfig};
@@ -89,8 +89,22 @@ window:
 inheritance:
   enabled: false
   max_summary_tokens: 4001
+outputs:
+  enabled: false
+  budget_tokens: 30000
+  max_message_bytes: 20KiB
+  max_line_length: 500
+  tail_bytes: 4KiB
+  protected_tools: [plan, "read file"]
+  pack_after: 2h
 tokens:
   counter: cl100k
+masking:
+  enabled: false
+  rules: {aws_access_key: off}
+  custom: {acme_key: "acme-[0-9]{8}"}
+  allow: [example]
+  personal: true
 log:
   format: json
   level: warn,contextstore=debug
@@ -191,6 +205,18 @@ fn otherwise() -> Config {
             drain: Duration::from_secs(3600),
             keepalive_interval: Duration::from_secs(21),
             keepalive_timeout: Duration::from_secs(11),
+        },
+        outputs: Outputs { pack_after: Duration::from_secs(7200) },
+        masking: Masking {
+            enabled: false,
+            rules: vec![(Rule::AwsAccessKey, false)],
+            custom: vec![CustomRule {
+                name: "acme_key".to_owned(),
+                pattern: "acme-[0-9]{8}".to_owned(),
+                label: "[ACME_KEY]".to_owned(),
+            }],
+            allow: vec!["example".to_owned()],
+            personal: true,
         },
         models: vec![("gpt-4.1".to_owned(), 5000), ("own-model".to_owned(), 4096), ("x*".to_owned(), 6)],
         context: context(),
@@ -300,6 +326,14 @@ fn context() -> Settings {
         },
         window: WindowSettings { messages: Some(11), tokens: Some(12) },
         inheritance: InheritanceSettings { enabled: Some(false), max_summary_tokens: Some(4001) },
+        outputs: OutputsSettings {
+            enabled: Some(false),
+            budget_tokens: Some(30_000),
+            max_message_bytes: Some(20 << 10),
+            max_line_length: Some(500),
+            tail_bytes: Some(4 << 10),
+            protected_tools: Some(vec!["plan".to_owned(), "read file".to_owned()]),
+        },
     }
 }
 

@@ -71,6 +71,13 @@ fn names_of_older_designs_are_refused_with_the_name_of_today() {
     );
     let words = wrong_in_file("prune:\n  recency_weight: 0.3");
     assert_eq!(words, ":2: prune.recency_weight has another name here: use prune.weights.recency");
+    let words = wrong_in_file("toolOutputCache:\n  contextBudgetTokens: 30000");
+    assert_eq!(
+        words,
+        ":2: toolOutputCache.contextBudgetTokens has another name here: use outputs.budget_tokens"
+    );
+    let words = wrong_in_file("toolOutputCache: {enabled: true}");
+    assert_eq!(words, ":1: toolOutputCache.enabled has another name here: use outputs.enabled");
     let words = wrong_in_file("retention_days: 5");
     assert_eq!(words, ":1: retention_days is not a setting here: this version has nothing that it would set");
     for (old, now) in RENAMED {
@@ -156,6 +163,16 @@ fn values_out_of_range_are_refused_with_the_range() {
         (
             "compression: {breaker: {longest: 1s}}",
             "compression.breaker.longest must be at least compression.breaker.pause",
+        ),
+        ("outputs: {max_message_bytes: 1000}", "outputs.max_message_bytes must be a size from 1KiB to 16MiB"),
+        ("outputs: {max_line_length: 39}", "outputs.max_line_length must be a number from 40 to 1000000"),
+        (
+            "outputs: {max_message_bytes: 4KiB, tail_bytes: 2049}",
+            "outputs.tail_bytes must be at most half of outputs.max_message_bytes",
+        ),
+        (
+            "outputs: {protected_tools: ['']}",
+            "outputs.protected_tools must be a list of at most 64 texts of at most 1KiB each",
         ),
         ("tcp_auth: maybe", "tcp_auth must be `token` or `none`, not \"maybe\""),
         ("data_dir: 007", "data_dir must be text: write it in quotes if 7 is meant"),

@@ -48,6 +48,12 @@ impl Cues {
 
     /// Something is not what it was. It says so of much that nobody needs to know, so it makes nothing important.
     pub(super) const SHIFT: Self = Self(1 << 19);
+    /// Something is spoken of that was so before.
+    pub(super) const FORMER: Self = Self(1 << 20);
+    /// One thing is put in the place of another.
+    pub(super) const SWAP: Self = Self(1 << 21);
+    /// Something is not as it should be, or another one: a hint, if a value of the same sort is told with it.
+    pub(super) const HINT: Self = Self(1 << 22);
     /// What says that something changed.
     pub(super) const CHANGED: Self = Self(Self::CHANGE.0 | Self::SHIFT.0);
     /// Somebody takes back what was said.
@@ -179,18 +185,37 @@ const WORDS: &[(Cues, &str)] = &[
          grew to, shrank to, doubled, halved, tightened, loosened, shortened, slipped, slips to, trimmed to, capped at, just set, have set, i set, set it to, increase*, decrease*, reduce*, not what we, has gone, unmute*, unfreez*, resume*, fix to my, \
          取り下げ, 取下げ, 今は, 今日から, 本日から, 次回から, になって, となって, でした, だったよう, \
          実際には, 実際は, 正しくは, 作り直, 新しく, 続報, 撤去, 解除, 解禁, 再開, 緩和, 替わ, 代わって, 交代, 統一, 話し直, し直し, 終わったので, 済んだので, 改訂, 改定, にしておき, \
-         移設, 引っ越, 異動",
+         移設, 引っ越, 異動, 乗り換え, 乗換, 一本化, 後ろ倒し, ずれま, ずれた, ずらし, 白紙, 撤廃, 変えましょう",
     ),
     (
         Cues::TURN,
-        "actually, correction, corrected, scratch that, scratch the, forget what, forget the, forget about, was wrong, were wrong, \
+        "actually, correction, scratch that, scratch the, forget what, forget the, forget about, was wrong, were wrong, \
          is wrong, wrong about, my mistake, my bad, mistaken, misread, misspoke, mixed up, mix-up, changed my mind, on second \
-         thought, second thoughts, change of plan, change of plans, sorry, apologies, i meant, overrul*, revers*, revert*, turns \
+         thought, second thoughts, thinking about it, thinking again, come to think of it, thought it over, change of plan, change of plans, sorry, apologies, i meant, overrul*, revers*, revert*, turns \
          out, turned out, take that back, take it back, ignore what, ignore my, disregard, never mind, nevermind, out of date, \
          outdated, to answer your, answer to your, not what we thought, contrary to, fix to my, rather than, instead of, \
          withdrawn, supersede*, \
          やっぱり, やはり, やっぱ, 訂正, 撤回, 取り消, 取り下げ, 取下げ, 勘違い, 間違え, 間違い, 誤り, 言い間違, 読み違, 見間違, すみません, ごめん, 前言, 前に言, \
          さっきの, 先ほどの, 先の, 忘れてください, 忘れて, ではなく, じゃなく, でなく, 正しくは, 実際には, 実際は, 話し直, ご質問の件, メモを直",
+    ),
+    (
+        Cues::FORMER,
+        "the former, former one, formerly, the previous one, previous one, previous value, old one, old ones, earlier one, the prior, \
+         told you earlier, told you before, said earlier, said before, mentioned earlier, mentioned before, what i said, what i told, \
+         is history, out of the picture, \
+         ^前の, 。前の, 、前の, 以前の, 元の案, 元の指定, 元の値, これまでの, 今までの, 従来の, 当初の, 前回の, の件, の話ですが",
+    ),
+    (
+        Cues::HINT,
+        "shorten*, struck, strike, shorter, smaller, fewer, stricter, tighter, sooner, too high, too low, too large, too small, too \
+         slow, too long, too much, too many, the new, \
+         すぎ, 過ぎ, 新しい",
+    ),
+    (
+        Cues::SWAP,
+        "replace, replaces, replaced by, replaced with, swap, swap it, swapped, switch to, switch it, switching to, switched to, instead, \
+         in its place, move to, moving to, moved to, migrate to, migrating to, go with, \
+         乗り換え, 乗換, 差し替え, 置き換え, 切り替え, 切替, 入れ替え, 代わりに, かわりに, に変更, へ変更, に移行, へ移行, 一本化",
     ),
     (
         Cues::ALLOW,

@@ -10,6 +10,7 @@ mod outputs;
 mod pool;
 mod prose;
 mod relate;
+mod retract;
 mod scan;
 mod sections;
 mod split;
@@ -17,6 +18,7 @@ mod statement;
 #[cfg(test)]
 mod tests;
 mod topics;
+mod values;
 mod words;
 mod wrong;
 

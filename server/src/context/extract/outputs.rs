@@ -44,9 +44,13 @@ const LONGEST_RESULT: usize = 120;
 const MOST_ERRORS: u32 = 96;
 const MOST_FACTS: usize = 4;
 /// With those that are told only if there is room.
-const MOST_KEPT_FACTS: usize = 12;
-const WEIGHT_OF_MORE: u32 = 62;
+const MOST_KEPT_FACTS: usize = 40;
+const MOST_OF_LISTING: usize = 16;
+pub(super) const WEIGHT_OF_MORE: u32 = 62;
 const MOST_KEPT: usize = 64;
+/// What the last line weighs, if it has so many words.
+const WEIGHT_OF_LAST: u32 = 90;
+const LEAST_OF_LAST: usize = 2;
 const MOST_FILES: u32 = 32;
 
 /// Takes the output of a tool.
@@ -54,6 +58,9 @@ pub(super) fn take(pool: &mut Pool, text: &str, source: &Source) {
     let text = text.trim();
     if text.is_empty() || text.starts_with("[tool output trimmed") {
         return;
+    }
+    if source.listing {
+        pool.shows_again(source.call);
     }
     let mut outputs = Outputs { bytes: text.len(), ..Outputs::default() };
     if text.len() <= SHORT && !source.listing && !is_error(text) {
@@ -76,7 +83,13 @@ pub(super) fn take(pool: &mut Pool, text: &str, source: &Source) {
     }
     outputs.tell_kept(pool, text, source);
     // The last line is often the result of it all.
-    if !source.listing && last.len() <= LONGEST_RESULT && Statement::of(last).numbers > 0 {
+    let tells = Statement::of(last);
+    if tells.weight() >= LEAST_OF_LAST && !is_error(last) && !is_code(last) {
+        let named = 30 * tells.names.min(2) + 10 * tells.numbers.min(2);
+        let weight = if source.listing { WEIGHT_OF_MORE } else { WEIGHT_OF_LAST + named };
+        fact(pool, last, 0, source, weight);
+    }
+    if !source.listing && last.len() <= LONGEST_RESULT && tells.numbers > 0 {
         calls::result(pool, source, &clean(last, LONGEST_RESULT, 0));
     }
 }
@@ -131,6 +144,7 @@ impl Outputs {
         }
         let (shape, seen) = self.shapes.count(line);
         if let Some(wrong) = error_at(line) {
+            self.words.count(line, pool);
             self.error(pool, line, wrong, seen, source);
             return;
         }
@@ -142,13 +156,10 @@ impl Outputs {
             fact(pool, line, 0, source, if source.listing { 75 } else { 160 });
             return;
         }
-        if source.listing {
-            if self.files < MOST_FILES && line.contains('/') {
-                self.files(pool, line, 60);
-            }
-            return;
+        if source.listing && self.files < MOST_FILES && line.contains('/') {
+            self.files(pool, line, 60);
         }
-        let (new, named) = self.words.count(line);
+        let (new, named) = self.words.count(line, pool);
         if new == 0 && (seen > 1 || !named) {
             return;
         }
@@ -170,9 +181,9 @@ impl Outputs {
             let once = self.words.once(&text[kept.place.clone()]);
             (Reverse((kept.named, once + usize::from(self.shapes.0[kept.shape] == 1))), kept.place.start)
         });
-        kept.truncate(MOST_KEPT_FACTS);
+        kept.truncate(if source.listing { MOST_OF_LISTING } else { MOST_KEPT_FACTS });
         kept.retain(|kept| self.shapes.0[kept.shape] == 1 || self.words.once(&text[kept.place.clone()]) >= 2);
-        let best = kept.iter().take(MOST_FACTS).filter(|kept| kept.named);
+        let best = kept.iter().take(MOST_FACTS).filter(|kept| kept.named && !source.listing);
         let best: Vec<usize> = best.map(|kept| kept.place.start).collect();
         kept.sort_by_key(|kept| kept.place.start);
         for kept in kept {
@@ -193,7 +204,7 @@ impl Outputs {
         let weight: u32 = weight + 35 * statement.names.min(3) + 15 * statement.numbers.min(2);
         self.files(pool, line, if source.listing { 60 } else { 200 });
         let weight = weight.saturating_sub(25 * seen.min(8));
-        pool.add(error(clean(line, LONGEST, at), weight, statement).from(source.call));
+        pool.add(error(clean(line, LONGEST, at), weight, statement).from(source.call).of_output(0));
     }
 
     fn files(&mut self, pool: &mut Pool, line: &str, weight: u32) {
@@ -251,7 +262,7 @@ fn fact(pool: &mut Pool, line: &str, focus: usize, source: &Source, weight: u32)
     let told =
         if name.is_some() || source.tool.is_empty() { text } else { format!("{}: {text}", source.tool) };
     let statement = Statement::of(&told);
-    let item = Item::new(Section::Facts, told, weight).showing(statement);
+    let item = Item::new(Section::Facts, told, weight).showing(statement).of_output(source.call);
     pool.add(match name {
         Some(name) => item.named(&name),
         None => item,
@@ -312,10 +323,11 @@ impl Default for Words {
 
 impl Words {
     /// Counts the words of a line, and tells how many of them are new and whether there is a name among them.
-    fn count(&mut self, line: &str) -> (usize, bool) {
+    fn count(&mut self, line: &str, pool: &mut Pool) -> (usize, bool) {
         let (mut new, mut named) = (0, false);
         tokens(line, |kind, range| {
             named |= is_name(kind, &line[range.clone()]);
+            pool.shown.count(kind, &line[range.clone()]);
             if let Some(place) = Self::place(kind, &line[range]) {
                 new += usize::from(self.0[place] == 0);
                 self.0[place] = self.0[place].saturating_add(1);

@@ -1,12 +1,14 @@
 //! What has been found so far and may go into the summary: bounded by the budget, without repetitions, and without
 //! what was superseded.
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::{BTreeMap, HashMap, HashSet};
+use std::sync::Arc;
 
 use super::cues::Cues;
+use super::outputs::WEIGHT_OF_MORE;
 use super::sections::Section;
 use super::statement::{Statement, long_hash, short};
-use super::topics::Topics;
+use super::topics::{Shown, Topics};
 
 /// One line of a summary, perhaps.
 #[derive(Debug)]
@@ -21,10 +23,15 @@ pub(super) struct Item {
     pub(super) message: u64,
     /// What a sentence says; lines of outputs and files have none.
     pub(super) statement: Option<Box<Statement>>,
+    /// What its message speaks about.
+    pub(super) context: Option<Arc<[u32]>>,
     /// Of which command it is the result; 0: of none.
     pub(super) source: u64,
     /// It supersedes nothing.
     quiet: bool,
+    /// It is a line of what a tool put out, and of what it was asked.
+    pub(super) of_output: bool,
+    call: u64,
     /// The user says so, who may take back rules.
     pub(super) by_user: bool,
     /// How often it was found.
@@ -44,8 +51,11 @@ impl Item {
             order: 0,
             message: 0,
             statement: None,
+            context: None,
             source: 0,
             quiet: false,
+            of_output: false,
+            call: 0,
             by_user: false,
             hits: 1,
             size: 0,
@@ -70,6 +80,11 @@ impl Item {
         self.saying(statement)
     }
 
+    pub(super) fn of_output(mut self, call: u64) -> Self {
+        (self.of_output, self.call) = (true, call);
+        self
+    }
+
     pub(super) fn from(mut self, source: u64) -> Self {
         self.source = source;
         self
@@ -91,6 +106,7 @@ impl Item {
         let tells = statement.names > 0 || statement.cues.any(Cues::RULE);
         let mut rest = Self::new(self.section, text.to_owned(), self.weight).saying(statement);
         (rest.order, rest.message, rest.by_user) = (self.order, self.message, self.by_user);
+        rest.context.clone_from(&self.context);
         tells.then(|| (rest, Statement::of(&gone.concat())))
     }
 
@@ -126,6 +142,8 @@ impl Shelf {
 
 /// What is around the text of an item, in bytes.
 const AROUND: usize = 200;
+/// What is left of the weight of a line of an output in which all words are common, in percent.
+const LEAST_OF_COMMON: u32 = 50;
 /// What an error weighs whose command has succeeded since.
 const WEIGHT_OF_OLD_ERROR: u32 = 140;
 
@@ -135,11 +153,18 @@ pub(super) struct Pool {
     shelves: [Shelf; Section::COUNT],
     /// Bytes that a section may have after it was thinned out.
     room: usize,
-    topics: Topics,
+    pub(super) topics: Topics,
+    /// The words of what tools put out.
+    pub(super) shown: Shown,
+    /// Calls whose results were seen.
+    calls: HashSet<u64>,
     /// Counts what was said.
     pub(super) now: u64,
     message: u64,
     next: u64,
+    /// The newest item before this message, and whether this one has made anything untrue.
+    before: u64,
+    pub(super) has_changed: bool,
     /// What was said last in this message, and in the one before.
     asking: String,
     asked: (u64, String),
@@ -152,9 +177,13 @@ impl Pool {
             shelves: Default::default(),
             room,
             topics: Topics::default(),
+            shown: Shown::default(),
+            calls: HashSet::new(),
             now: 0,
             message: 0,
             next: 0,
+            before: 0,
+            has_changed: false,
             asking: String::new(),
             asked: (0, String::new()),
         }
@@ -163,6 +192,7 @@ impl Pool {
     /// What follows is from another message.
     pub(super) fn next_message(&mut self) {
         self.message += 1;
+        (self.before, self.has_changed) = (self.next, false);
         if !self.asking.is_empty() {
             self.asked = (self.message, std::mem::take(&mut self.asking));
         }
@@ -238,6 +268,23 @@ impl Pool {
         }
     }
 
+    /// What a call shows now takes the place of what it showed before.
+    pub(super) fn shows_again(&mut self, call: u64) {
+        const MOST: usize = 1 << 16;
+        if self.calls.len() >= MOST {
+            self.calls.clear();
+        }
+        if call == 0 || self.calls.insert(call) {
+            return;
+        }
+        let shelf = &mut self.shelves[Section::Facts as usize];
+        let gone: Vec<u64> =
+            shelf.items.iter().filter(|(_, item)| item.call == call).map(|(id, _)| *id).collect();
+        for id in gone {
+            shelf.remove(id);
+        }
+    }
+
     /// The results of a command matter less once it has succeeded.
     pub(super) fn succeeded(&mut self, source: u64) {
         for item in self.shelves[Section::Errors as usize].items.values_mut() {
@@ -308,7 +355,21 @@ impl Pool {
         fits.max_by_key(|(fit, order, ..)| (*fit, *order)).map(|(_, _, section, id)| (section, id))
     }
 
-    fn drop_untrue(&mut self, gone: &[(Section, u64)], new: &Statement, by_user: bool) {
+    /// What was said in messages before this one.
+    pub(super) fn items_before(&self, section: Section) -> impl Iterator<Item = (u64, &Item)> {
+        self.shelves[section as usize].items.range(..=self.before).map(|(id, item)| (*id, item))
+    }
+
+    /// Remembers what the message speaks about.
+    pub(super) fn set_context(&mut self, context: &Arc<[u32]>) {
+        for section in Section::SAID {
+            for (_, item) in self.shelves[section as usize].items.range_mut(self.before + 1..) {
+                item.context = Some(Arc::clone(context));
+            }
+        }
+    }
+
+    pub(super) fn drop_untrue(&mut self, gone: &[(Section, u64)], new: &Statement, by_user: bool) {
         let mut lost = Vec::new();
         let mut untrue = Vec::new();
         for (section, id) in gone {
@@ -316,6 +377,7 @@ impl Pool {
             let Some(old) = item.statement.as_deref().filter(|_| *section != Section::Errors) else {
                 continue;
             };
+            self.has_changed |= item.message < self.message;
             lost.extend(old.lost(new));
             match item.without(new) {
                 Some((rest, gone)) => {
@@ -380,6 +442,10 @@ impl Pool {
     pub(super) fn into_items(self) -> Vec<Item> {
         let items = self.shelves.into_iter().flat_map(|shelf| shelf.items.into_values());
         let mut items: Vec<Item> = items.collect();
+        for item in items.iter_mut().filter(|item| item.of_output) {
+            let share = LEAST_OF_COMMON + self.shown.rare(&item.text);
+            item.weight = (item.weight * share / 100).max(item.weight.min(WEIGHT_OF_MORE));
+        }
         items.sort_by_key(|item| (item.section, item.order));
         items
     }

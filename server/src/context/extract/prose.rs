@@ -28,6 +28,10 @@ const LONGEST_QUESTION: usize = 160;
 /// Sentences of the first request that tell the goal.
 const GOAL_SENTENCES: usize = 3;
 
+/// What a sentence weighs of which nothing is known but that it has so many words.
+const WEIGHT_OF_PLAIN: u32 = 70;
+const LEAST_WORDS: usize = 3;
+
 /// Takes a message. `goal`: the first request is still to come; answers whether it was there.
 pub(super) fn take(pool: &mut Pool, text: &str, voice: Voice, goal: bool) -> bool {
     let mut goals = if goal { GOAL_SENTENCES } else { 0 };
@@ -49,18 +53,23 @@ pub(super) fn take(pool: &mut Pool, text: &str, voice: Voice, goal: bool) -> boo
                 }
                 Some(_) => {}
                 // And an answer is about what was asked.
-                None if voice == Voice::User && statement.is_terse(text.trim()) => {
+                None if voice == Voice::User
+                    && statement.is_terse(text.trim())
+                    && answers(sentence, &statement) =>
+                {
                     if let Some(asked) = pool.asked() {
                         let mut whole = Statement::of(&format!("{asked}{sentence}"));
                         let asked = asked
                             .lines()
                             .rfind(|line| is_question(line))
-                            .or(asked.lines().next())
+                            // What is put right is not told again.
+                            .or(asked.lines().next().filter(|line| !statement.sets(&Statement::of(line))))
                             .unwrap_or_default();
                         let asked = clean(asked, LONGEST_QUESTION, 0);
                         whole.cues = whole.cues | Cues::CHANGE;
                         whole.answers = true;
-                        told = Some(format!("{} [re: {asked}]", clean(sentence, LONGEST_OF_USER, 0)));
+                        let answer = clean(sentence, LONGEST_OF_USER, 0);
+                        told = (!asked.is_empty()).then(|| format!("{answer} [re: {asked}]"));
                         pool.change(&whole, true);
                         statement.cues = statement.cues | Cues::CHANGE;
                     }
@@ -88,6 +97,7 @@ pub(super) fn take(pool: &mut Pool, text: &str, voice: Voice, goal: bool) -> boo
         }
     });
     outputs.tell_kept(pool, text, &Source::default());
+    pool.said_all(text, by_user);
     goal && goals < GOAL_SENTENCES
 }
 
@@ -181,9 +191,11 @@ fn judge(text: &str, statement: &Statement, voice: Voice) -> Option<(Section, u3
     if statement.weight() == 0 {
         return None;
     }
+    // What shows nothing of what it is may matter all the same, and is told if there is room.
+    let plain = |weight| (statement.weight() >= LEAST_WORDS).then_some((Section::Facts, weight));
     match voice {
-        Voice::User => of_user(text, statement),
-        Voice::Assistant => of_assistant(text, statement),
+        Voice::User => of_user(text, statement).or(plain(WEIGHT_OF_PLAIN + 10)),
+        Voice::Assistant => of_assistant(text, statement).or(plain(WEIGHT_OF_PLAIN)),
         Voice::Summary => {
             let (section, weight) = of_user(text, statement).unwrap_or((Section::Facts, 0));
             Some((section, weight.max(600)))
@@ -196,7 +208,14 @@ fn names(statement: &Statement, each: u32) -> u32 {
 }
 
 fn is_question(text: &str) -> bool {
-    text.ends_with(['?', '？']) || text.ends_with("か。") || text.ends_with("か")
+    let text = text.trim_end_matches('。');
+    ["?", "？", "か", "かね", "っけ"].iter().any(|end| text.ends_with(end))
+}
+
+/// Whether a short sentence says something of its own to what was asked: more than that it may go on, or thanks.
+fn answers(text: &str, statement: &Statement) -> bool {
+    let says = statement.names + statement.numbers > 0;
+    !is_question(text) && (says || !statement.cues.any(Cues::CHAT | Cues::AGREED))
 }
 
 fn of_user(text: &str, statement: &Statement) -> Option<(Section, u32)> {
@@ -227,7 +246,8 @@ fn of_user(text: &str, statement: &Statement) -> Option<(Section, u32)> {
         weight /= 2;
     }
     if is_question(text) && !cues.any(Cues::RULE) {
-        weight = weight * 3 / 5;
+        // What is asked is answered, and matters less then; most of all if it names nothing.
+        weight = weight * if named { 3 } else { 2 } / 5;
     }
     let section = if cues.any(Cues::RULE) {
         Section::Constraints

@@ -1,12 +1,13 @@
 //! How two sentences relate: whether the newer one takes the place of the older, settles it, or only repeats it.
 
 use super::cues::Cues;
-use super::statement::{NO_UNIT, Statement};
+use super::statement::Statement;
 use super::topics::Topics;
+use super::values::NO_UNIT;
 
 /// What a statement puts in the place of the values of an older one.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Puts {
+pub(super) enum Puts {
     Nothing,
     /// Values, but perhaps of something else.
     Other,
@@ -28,6 +29,9 @@ impl Statement {
     pub(super) fn replaces(&self, old: &Self, firm: bool) -> bool {
         if self.bits & old.bits == 0 {
             return false;
+        }
+        if self.sets(old) {
+            return true;
         }
         let shared = common(&old.words, &self.words);
         // Nearly all pairs end here.
@@ -118,6 +122,14 @@ impl Statement {
         again || counts_again && (self.values.len() == 1 || same_values > 0)
     }
 
+    /// Whether a setting has another value now.
+    pub(super) fn sets(&self, old: &Self) -> bool {
+        let set = |(name, value): &(u32, u32)| {
+            old.settings.iter().any(|(other, before)| other == name && before != value)
+        };
+        self.settings.iter().any(set)
+    }
+
     /// Whether this one speaks about what an older one speaks about, and puts a value in the place of its value.
     pub(super) fn revalues(&self, old: &Self, topics: &Topics) -> bool {
         let puts = self.puts(old);
@@ -172,7 +184,7 @@ impl Statement {
     }
 
     /// What this one puts in the place of the values of an older one.
-    fn puts(&self, old: &Self) -> Puts {
+    pub(super) fn puts(&self, old: &Self) -> Puts {
         let mut puts = Puts::Nothing;
         if self.answers
             && self.numbers > 0

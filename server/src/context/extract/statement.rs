@@ -6,6 +6,7 @@ use std::ops::Range;
 
 use super::cues::Cues;
 use super::scan::{Kind, tokens};
+use super::values::{NO_UNIT, digits, is_date, is_month, is_thousands, sort, weekday, weekday_in, weekdays};
 use super::words::{is_small, is_small_run, stem};
 
 /// A sentence, taken apart. Words and values are hashes, sorted.
@@ -40,6 +41,8 @@ pub(super) struct Statement {
     pub(super) near: Vec<u32>,
     /// What sort of value each of them is, and the value: numbers by what they count, ids by how they look.
     pub(super) sorts: Vec<(u32, u32)>,
+    /// Settings by their names, and their values.
+    pub(super) settings: Vec<(u32, u32)>,
     /// The kinds of values there are, as bits.
     pub(super) kinds: u8,
     /// One bit for each word, name and value, so that most pairs are told apart at once.
@@ -66,6 +69,8 @@ impl Statement {
         let rejections = Rejections::of(text, found.cues);
         let mut clause = Clause::default();
         let mut end = 0;
+        let mut unit_end = 0;
+        let mut last = 0..0;
         let about = text.find('は');
         // Latin letters among others are names.
         let foreign = text.bytes().filter(|byte| *byte >= 0x80).count() * 3 > text.len();
@@ -73,8 +78,18 @@ impl Statement {
             if found.words.len() >= MOST || found.values.len() >= MOST {
                 return;
             }
-            // A date is one value.
-            if kind == Kind::Number && number.end > 0 && is_date(&text[number.end..range.start]) {
+            // A date is one value, and so is 4,200.
+            let between = text.get(number.end..range.start).unwrap_or_default();
+            if kind == Kind::Number && number.end > 0 && is_thousands(between, &text[range.clone()]) {
+                found.values.pop();
+                found.sorts.pop();
+                found.numbers = found.numbers.saturating_sub(1);
+                number.end = range.end;
+                end = range.end;
+                found.take(kind, &text[number.clone()], false);
+                return;
+            }
+            if kind == Kind::Number && number.end > 0 && is_date(between) {
                 found.values.pop();
                 found.sorts.pop();
                 number.end = range.end;
@@ -84,7 +99,8 @@ impl Statement {
                 end = range.end;
                 return;
             }
-            if kind == Kind::Number {
+            let spelled = if kind == Kind::Word { digits(&text[range.clone()]) } else { None };
+            if kind == Kind::Number || spelled.is_some() {
                 number = range.clone();
             }
             if found.topic == 0 && about.is_some_and(|about| range.start > about) {
@@ -101,7 +117,14 @@ impl Statement {
             }
             if number.end > 0 && number.end == end && matches!(kind, Kind::Word | Kind::Run) {
                 found.unit(&text[number.end..range.end]);
+                unit_end = range.end;
+            } else if unit_end > 0 && unit_end == end && kind == Kind::Word {
+                // 300 paying customers: what is counted may be the second word.
+                found.unit_behind(&text[range.clone()]);
             }
+            let is_set = found.assigns(&text[..range.start], end, kind);
+            let name = last.clone();
+            last = range.clone();
             if kind != Kind::Quoted {
                 end = range.end;
             }
@@ -112,7 +135,17 @@ impl Statement {
             let is_rejected = rejections.reject(&range);
             // Next Tuesday and April 4 are dates, whatever the month is.
             let month = kind == Kind::Word && is_month(&text[range.clone()]);
-            found.take(kind, &text[range], is_name && !month);
+            match spelled {
+                Some(digits) => {
+                    found.near.extend(found.words.last());
+                    found.values.push(hash(digits));
+                    found.sorts.push((NO_UNIT, hash(digits)));
+                }
+                None => found.take(kind, &text[range], is_name && !month),
+            }
+            if let Some(value) = found.values.last().copied().filter(|_| is_set) {
+                found.settings.push((hash(&text[name]), value));
+            }
             if kind == Kind::Number && std::mem::take(&mut after_month) {
                 found.count(hash("month"));
             }
@@ -162,7 +195,9 @@ impl Statement {
                 self.values.push(hash(digits));
                 self.sorts.push((NO_UNIT, hash(digits)));
                 if digits.len() < token.len() {
-                    self.count(hash(&token[digits.len()..]));
+                    let unit = &token[digits.len()..];
+                    let is_day = ["st", "nd", "rd", "th"].contains(&unit);
+                    self.count(hash(if is_day { "month" } else { unit }));
                 }
                 if digits.len() >= 4 {
                     self.rare.push(hash(digits));
@@ -208,6 +243,21 @@ impl Statement {
         }
     }
 
+    /// The word behind the one that follows a number.
+    fn unit_behind(&mut self, word: &str) {
+        if let Some((_, value)) = self.sorts.last().copied().filter(|_| !is_small(word)) {
+            self.sorts.push((stem(word), value));
+        }
+    }
+
+    /// Whether what follows is the value of a setting: `name=`, and the name right before.
+    fn assigns(&self, before: &str, end: usize, kind: Kind) -> bool {
+        matches!(kind, Kind::Number | Kind::Id | Kind::Word)
+            && before.len() == end + 1
+            && end > 0
+            && before.ends_with('=')
+    }
+
     /// The last number counts these.
     fn count(&mut self, unit: u32) {
         self.units.push(unit);
@@ -217,6 +267,10 @@ impl Statement {
     }
 
     fn word(&mut self, token: &str, proper: bool) {
+        if let Some(day) = weekday(token) {
+            self.day(day);
+            return;
+        }
         for part in token.split(['-', '/', '.', '_', ':']).filter(|part| part.len() >= 2) {
             if !is_small(part) {
                 let list = if proper { &mut self.proper } else { &mut self.words };
@@ -225,7 +279,15 @@ impl Statement {
         }
     }
 
+    fn day(&mut self, day: u32) {
+        self.values.push(day);
+        self.sorts.push((weekdays(), day));
+    }
+
     fn run(&mut self, run: &str) {
+        if let Some(day) = weekday_in(run) {
+            self.day(day);
+        }
         let first = run.chars().next().unwrap_or_default();
         if !('\u{3400}'..='\u{9fff}').contains(&first) {
             // Long ones are often put together, and are spoken of by one half.
@@ -394,44 +456,6 @@ const CLAUSE_MARKS: [char; 7] = [',', ';', '、', '：', '(', '（', '—'];
 fn is_joint(word: &str) -> bool {
     ["because", "since", "otherwise", "so", "which", "although", "while", "unless", "but", "as"]
         .contains(&word)
-}
-
-/// Of numbers that count nothing.
-pub(super) const NO_UNIT: u32 = 0;
-
-/// What an id looks like: runs of letters and of digits are all the same, what stands between them is not.
-fn sort(kind: Kind, token: &str) -> u32 {
-    match kind {
-        Kind::Path => return 1,
-        Kind::Url => return 2,
-        Kind::Word | Kind::Run | Kind::Number | Kind::Id | Kind::Name | Kind::Quoted => {}
-    }
-    let mut shape = 0x811c_9dc5_u32;
-    let mut last = 0;
-    for part in token.split_inclusive(|c: char| !c.is_ascii_alphanumeric()) {
-        let letters = part.bytes().any(|byte| byte.is_ascii_alphabetic());
-        let mark = part.bytes().last().filter(|byte| !byte.is_ascii_alphanumeric()).unwrap_or_default();
-        let class = u32::from(letters) << 8 | u32::from(mark);
-        if class != last || mark == 0 {
-            shape = (shape ^ class).wrapping_mul(0x0100_0193);
-        }
-        last = class;
-    }
-    shape
-}
-
-fn is_month(word: &str) -> bool {
-    MONTHS.iter().any(|month| word.get(..3) == Some(*month))
-        && (word.len() == 3 || LONG_MONTHS.contains(&&word[3..]))
-}
-
-const MONTHS: [&str; 12] =
-    ["Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec"];
-const LONG_MONTHS: [&str; 10] = ["uary", "ruary", "ch", "il", "e", "y", "ust", "tember", "ober", "ember"];
-
-/// Whether what stands between two numbers makes them one date.
-fn is_date(between: &str) -> bool {
-    matches!(between, "年" | "月")
 }
 
 /// FNV-1a: the same in every run, so that the same history gives the same summary.

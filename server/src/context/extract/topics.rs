@@ -2,6 +2,9 @@
 
 use std::collections::HashMap;
 
+use super::scan::{Kind, tokens};
+use super::statement::hash;
+
 /// Words that are remembered; then those said once are forgotten.
 const MOST: usize = 1 << 14;
 
@@ -32,6 +35,45 @@ impl Topics {
             7..=12 => 2,
             _ => 1,
         }
+    }
+}
+
+/// How often words stood in what tools put out, roughly: what is in every log says little.
+#[derive(Debug)]
+pub(super) struct Shown(Box<[u8]>);
+
+impl Default for Shown {
+    fn default() -> Self {
+        Self(vec![0; Self::PLACES].into_boxed_slice())
+    }
+}
+
+impl Shown {
+    const PLACES: usize = 1 << 14;
+    /// A word that stood there so often is still rare.
+    const RARE: u8 = 2;
+
+    /// Takes a token of a line.
+    pub(super) fn count(&mut self, kind: Kind, token: &str) {
+        if let Some(place) = Self::place(kind, token) {
+            self.0[place] = self.0[place].saturating_add(1);
+        }
+    }
+
+    /// How many of the words of a line are rare, in percent.
+    pub(super) fn rare(&self, line: &str) -> u32 {
+        let (mut all, mut rare) = (0, 0);
+        tokens(line, |kind, range| {
+            if let Some(place) = Self::place(kind, &line[range]) {
+                all += 1;
+                rare += u32::from(self.0[place] <= Self::RARE);
+            }
+        });
+        100 * rare / all.max(1)
+    }
+
+    fn place(kind: Kind, word: &str) -> Option<usize> {
+        matches!(kind, Kind::Word | Kind::Run | Kind::Name).then(|| hash(word) as usize % Self::PLACES)
     }
 }
 

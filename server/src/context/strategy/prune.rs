@@ -1,10 +1,11 @@
-//! `prune`: the best groups stay, by recency, speaker and content.
+//! `prune`: the best groups stay, by recency, speaker and content; what the model has not answered yet stays in any case.
 
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BinaryHeap};
 
 use aho_corasick::AhoCorasick;
 
+use super::tail::Tail;
 use super::{Choice, Choose, Gone, Group, Whole};
 use crate::context::{Policy, Scoring};
 use crate::model::Role;
@@ -54,7 +55,7 @@ impl Keywords {
         if MARKERS.iter().any(|marker| text.contains(marker)) {
             score += 0.2;
         }
-        if APPROVALS.iter().any(|word| text.contains(word)) {
+        if APPROVALS.iter().any(|word| contains_ignoring_case(text, word)) {
             score += 0.3;
         }
         let short = text.chars().take(usize::try_from(self.short_length).unwrap_or(usize::MAX)).count();
@@ -63,6 +64,11 @@ impl Keywords {
         }
         score.min(1.0)
     }
+}
+
+/// Whether a text has a word of ASCII letters, in whatever case.
+fn contains_ignoring_case(text: &str, word: &str) -> bool {
+    text.as_bytes().windows(word.len()).any(|window| window.eq_ignore_ascii_case(word.as_bytes()))
 }
 
 /// A group that may stay, ordered by how much it counts for the room it takes, and the newer one first among equals.
@@ -78,6 +84,8 @@ pub(super) struct Prune {
     roles: [f64; 5],
     messages: u64,
     goal: u64,
+    /// The last that the model said, with its results, and what came since.
+    newest: Tail,
     best: BinaryHeap<Reverse<Candidate>>,
 }
 
@@ -88,6 +96,7 @@ impl Prune {
             roles: policy.scoring.roles,
             messages: whole.messages,
             goal: whole.goal,
+            newest: Tail::default(),
             best: BinaryHeap::new(),
         }
     }
@@ -121,6 +130,11 @@ impl Prune {
 impl Choose for Prune {
     fn look(&mut self, group: &Group) {
         let places = group.places();
+        if group.role == Role::Assistant {
+            self.newest = Tail::default();
+        }
+        self.newest.push(group, |_, _| false);
+        self.newest.cut(self.goal);
         if group.tokens > self.goal {
             return;
         }
@@ -132,12 +146,18 @@ impl Choose for Prune {
     }
 
     /// The best first, and each that still has room.
-    fn choose(self: Box<Self>, fixed: u64) -> Choice {
+    fn choose(mut self: Box<Self>, fixed: u64) -> Choice {
         let room = self.goal.saturating_sub(fixed);
+        self.newest.cut(room);
         let mut kept = Ranges::default();
+        kept.tokens = self.newest.tokens();
+        kept.ranges.extend(self.newest.places(0).into_iter().map(|places| (places.start, places.end)));
+        let newest_from = self.newest.first().unwrap_or(u64::MAX);
         // Sorted by what is reversed: the best come first.
         for Reverse(group) in self.best.into_sorted_vec() {
-            kept.add_within(&group, room);
+            if group.places.0 < newest_from {
+                kept.add_within(&group, room);
+            }
         }
         Choice { keep: kept.ranges.into_iter().map(|(from, to)| from..to).collect(), gone: Gone::Gaps }
     }

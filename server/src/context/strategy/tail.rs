@@ -60,6 +60,11 @@ impl Tail {
         least
     }
 
+    /// Their tokens.
+    pub(super) fn tokens(&self) -> u64 {
+        self.tokens
+    }
+
     /// Where it begins.
     pub(super) fn first(&self) -> Option<u64> {
         self.groups.front().map(|group| group.places.start)

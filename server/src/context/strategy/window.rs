@@ -12,12 +12,14 @@ pub(super) struct Window {
 
 impl Window {
     pub(super) fn new(policy: &Policy, whole: Whole) -> Self {
+        // The goal has room for tools, and is in tokens as they are counted.
         let tokens = match (policy.target_tokens, policy.window_tokens, policy.window_messages) {
             (Some(target), own, _) => own.map_or(target, |own| own.min(target)),
             (None, Some(own), _) => own,
             (None, None, Some(_)) => whole.goal,
             (None, None, None) => policy.limit / 2,
-        };
+        }
+        .min(whole.goal);
         Self { messages: policy.window_messages, tokens, tail: Tail::default() }
     }
 }

@@ -21,6 +21,7 @@ use super::serving::Serving;
 use super::status::Refusal;
 use super::{answer, append, convert};
 use crate::context::Settings;
+use crate::llm::answer_tokens;
 use crate::model::json::field;
 use crate::model::{InvalidField, Json, NewMessage, Provider, RequestId, StoreError, TaskConfig, TaskId};
 use crate::render::RenderOptions;
@@ -133,10 +134,12 @@ pub(super) async fn begin(
     let model = [request.model.as_str(), config.model.as_str()].into_iter().find(|model| !model.is_empty());
     let model = model.or(serving.gateway.default_model(asked));
     serving.gateway.check(asked, model).map_err(Refusal::Provider)?;
-    let params = serving.gateway.params(asked, model.unwrap_or_default(), &request.params_json)?;
+    let model = model.unwrap_or_default();
+    let window = serving.with(|store| Ok(store.note_asked(id, asked, model)?.limit)).await?;
+    let params = serving.gateway.params(asked, model, &request.params_json, window)?;
     let max_bytes = max_request_bytes(&config);
-    let options =
-        RenderOptions::new(asked, model.unwrap_or_default(), &params, &request.tools_json, max_bytes)?;
+    let options = RenderOptions::new(asked, model, &params, &request.tools_json, max_bytes)?;
+    let answer_tokens = answer_tokens(&params);
 
     let guard = match &caller.request_id {
         Some(request_id) => Some(serving.chats.pass((id, request_id.clone())).await),
@@ -151,8 +154,9 @@ pub(super) async fn begin(
         }
     } else {
         let seqs = append_all(serving, id, &appends, &caller).await?;
-        let turn = Turn { serving: Arc::clone(serving), id, caller, provider: asked, options, seqs };
-        let going = Chats::begin(serving);
+        let serving = Arc::clone(serving);
+        let going = Chats::begin(&serving);
+        let turn = Turn { serving, id, caller, provider: asked, options, answer_tokens, seqs };
         tokio::spawn(async move {
             turn.run(events).await;
             drop((going, guard));

@@ -14,7 +14,7 @@ use uuid::Uuid;
 
 use super::super::serving::Serving;
 use super::super::status::Refusal;
-use super::super::{answer, convert, request};
+use super::super::{answer, convert, outputs_trim, request};
 use super::{ANSWER, Item, message_of};
 use crate::infra::metrics;
 use crate::llm::{Answer, CallPiece, Event, LlmError, Payload, Request, Said, Usage};
@@ -37,6 +37,8 @@ pub(super) struct Turn {
     pub(super) caller: Caller,
     pub(super) provider: Provider,
     pub(super) options: RenderOptions,
+    /// Tokens that the answer may have; 0: nobody says.
+    pub(super) answer_tokens: u64,
     pub(super) seqs: Vec<u64>,
 }
 
@@ -58,22 +60,22 @@ impl Turn {
     }
 
     async fn turn(&self, events: &mpsc::Sender<Item>) -> Result<(), Status> {
-        let fitting = Box::pin(self.serving.fit(self.id, Some(self.options.tools())));
+        let fitting =
+            Box::pin(self.serving.fit(self.id, Some(self.options.tools()), self.answer_tokens));
         self.serving.held(self.id, self.caller.lease_generation, fitting).await?;
-        let request = self.render().await?;
-        let started = pb::ChatStarted {
+        let mut started = Some(pb::ChatStarted {
             seqs: self.seqs.clone(),
             provider: self.provider.as_str().to_owned(),
             model: self.options.model().to_owned(),
-        };
-        let mut said = Said::new(self.provider);
-        let (file, len) = request.contents();
-        let payload = Payload { file, len };
-        let mut answer = self.serving.gateway.send(Request { provider: self.provider, payload });
-        let ended = self.listen(started, &mut answer, &mut said, events).await;
-        // The connection of an answer that is not whole is closed, and the file is gone, before anything else happens.
-        drop(answer);
-        block_in_place(|| drop(request));
+        });
+        let (mut said, mut ended) = self.ask(&mut started, events).await?;
+        if let Err(Cut::Provider(error)) = &ended
+            && said.bytes() == 0
+            && error.is_overflow()
+            && self.make_smaller(error).await?
+        {
+            (said, ended) = self.ask(&mut started, events).await?;
+        }
         let appended = self.record(&said).await;
         match ended {
             Ok(()) => {
@@ -97,11 +99,46 @@ impl Turn {
         }
     }
 
+    /// Sends the context once, and tells the answer.
+    async fn ask(
+        &self,
+        started: &mut Option<pb::ChatStarted>,
+        events: &mpsc::Sender<Item>,
+    ) -> Result<(Said, Result<(), Cut>), Status> {
+        let request = self.render().await?;
+        let mut said = Said::new(self.provider);
+        let (file, len) = request.contents();
+        let payload = Payload { file, len };
+        let mut answer = self.serving.gateway.send(Request { provider: self.provider, payload });
+        let ended = self.listen(started.take(), &mut answer, &mut said, events).await;
+        // The connection of an answer that is not whole is closed, and the file is gone, before anything else happens.
+        drop(answer);
+        block_in_place(|| drop(request));
+        Ok((said, ended))
+    }
+
+    /// Compresses a context that the model refused as too long, although it should have taken it. Whether that helped.
+    async fn make_smaller(&self, error: &LlmError) -> Result<bool, Status> {
+        let told = error.told_limit();
+        let lower = |store: &crate::store::Store| {
+            let before = store.pressure(self.id)?.tokens;
+            store.note_overflow(self.id, told)?;
+            Ok(before)
+        };
+        let before = self.serving.with(lower).await?;
+        tracing::warn!(id = %self.id, tokens = before, ?told, "the model takes less than was known; the context is compressed");
+        let store = self.serving.store();
+        let smaller = Box::pin(self.serving.compressor.if_due(&store, self.id, true));
+        self.serving.held(self.id, self.caller.lease_generation, smaller).await;
+        Ok(self.serving.with(|store| store.pressure(self.id)).await?.tokens < before)
+    }
+
     /// Makes the request on disk. One that is larger than the task allows is made once more, without the oldest images
     /// and files.
     async fn render(&self) -> Result<RequestFile, Status> {
         let shed = |store: &crate::store::Store| {
             request::shed(store, self.id, None);
+            outputs_trim::if_due(store, self.id);
             Ok(())
         };
         self.serving.with(shed).await?;
@@ -150,13 +187,15 @@ impl Turn {
     /// Tells the answer as it arrives, until it is whole.
     async fn listen(
         &self,
-        started: pb::ChatStarted,
+        started: Option<pb::ChatStarted>,
         answer: &mut Answer,
         said: &mut Said,
         events: &mpsc::Sender<Item>,
     ) -> Result<(), Cut> {
         let mut renewals = self.renewals();
-        self.tell(Told::Started(started), events, &mut renewals).await?;
+        if let Some(started) = started {
+            self.tell(Told::Started(started), events, &mut renewals).await?;
+        }
         let limit = self.serving.limits.message_bytes.saturating_sub(AROUND_BYTES);
         loop {
             let event = {

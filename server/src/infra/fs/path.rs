@@ -26,6 +26,17 @@ impl Name {
         Self(Cow::Owned(format!("{}{suffix}", self.0)))
     }
 
+    /// This name with a prefix fixed in the program.
+    pub fn with_prefix(&self, prefix: &'static str) -> Self {
+        Self(Cow::Owned(format!("{prefix}{}", self.0)))
+    }
+
+    /// Bytes as hex digits, with a prefix fixed in the program.
+    pub fn hex(prefix: &'static str, bytes: &[u8]) -> Self {
+        let digits: String = bytes.iter().map(|byte| format!("{byte:02x}")).collect();
+        Self(Cow::Owned(format!("{prefix}{digits}")))
+    }
+
     /// This name with a number behind it (`x` → `x.2`).
     pub fn numbered(&self, number: u64) -> Self {
         Self(Cow::Owned(format!("{}.{number}", self.0)))

@@ -3,6 +3,7 @@
 //! Looking changes nothing and needs no lock. Repairing takes the lock, does what start-up does, and makes
 //! views again that are not what their logs say.
 
+mod outputs;
 mod task;
 
 use std::collections::{BTreeMap, BTreeSet};

@@ -10,6 +10,7 @@ use crate::log::{
 };
 use crate::model::{Health, Metadata, StoreError, TaskId, TaskRow};
 
+use super::outputs::Named;
 use super::{Cure, Doctor, belongs, difference};
 use crate::store::Store;
 use crate::store::checkpoint::Checkpoint;
@@ -26,6 +27,7 @@ struct Logs {
     state: LogState,
     end: u64,
     tool_calls: u64,
+    named: Named,
 }
 
 impl Doctor<'_> {
@@ -65,6 +67,7 @@ impl Doctor<'_> {
         }
         let view = self.view(id, &dir, &logs)?;
         self.views_of_the_log(id, &dir, &logs)?;
+        self.outputs(id, &dir, &logs.named)?;
         self.ended(id, folder, &metadata, &logs, view.as_ref())
     }
 
@@ -98,11 +101,12 @@ impl Doctor<'_> {
             checkpoint.as_ref().map_or((0, 0), |checkpoint| (checkpoint.tools.len, checkpoint.plans.len));
         let mut state = LogState::default();
         let mut index = RowCheck::open(self, dir)?;
-        let mut at_checkpoint = None;
+        let (mut at_checkpoint, mut named) = (None, Named::default());
         let mut take = |offset: u64, end: u64, line: &Line<'_>| {
             let row = Row { seq: state.last_seq + 1, rewrites: state.view_generation(), offset };
             let is_rewrite = matches!(line.head, Head::Event { name: "rewrite", .. });
             state.apply(offset, end, line)?;
+            named.note(line);
             index.check(row, is_rewrite);
             if end == known {
                 at_checkpoint = serde_json::to_value(&state).ok();
@@ -123,12 +127,15 @@ impl Doctor<'_> {
             self.problem(Some(id), &path, "is not what follows from the log");
         }
         let mut tools = RecordState::default();
-        let mut take = |offset: u64, end: u64, line: &Line<'_>| tools.apply(offset, end, line, true);
+        let mut take = |offset: u64, end: u64, line: &Line<'_>| {
+            named.note(line);
+            tools.apply(offset, end, line, true)
+        };
         self.log(id, &dir.join(layout::TOOLS), LogKind::Tools, marks.0, &mut take)?;
         let mut plans = RecordState::default();
         let mut take = |offset: u64, end: u64, line: &Line<'_>| plans.apply(offset, end, line, false);
         self.log(id, &dir.join(layout::PLANS), LogKind::Plans, marks.1, &mut take)?;
-        Ok(Some(Logs { state, end, tool_calls: tools.last }))
+        Ok(Some(Logs { state, end, tool_calls: tools.last, named }))
     }
 
     /// Reads a log to its end; `None` if it is damaged where it was durable.

@@ -7,11 +7,11 @@ use std::sync::Arc;
 use crate::context::{Pressure, count_tokens};
 use crate::log::{Appended, Digest, Head, Line, LogKind, Row};
 use crate::mask::Found;
-use crate::model::{Durability, Event, NewMessage, RequestId, Status, StoreError, TaskConfig};
+use crate::model::{Durability, Event, NewMessage, RequestId, Role, Status, StoreError, TaskConfig};
 
 use super::policy::resolved;
 use super::shown::Before;
-use super::ticket::{Pending, Ticket};
+use super::ticket::{Due, Pending, Ticket};
 use super::{Caller, Frozen, Inner, Task};
 use crate::log::message_body;
 use crate::store::masking;
@@ -194,8 +194,12 @@ impl Task {
             checkpoint: self.is_checkpoint_due(inner),
             settled: false,
         };
-        let shedding_due = !duplicate && self.is_shedding_due(inner, &prepared.message);
-        Ok(Pending::new(outcome, ticket, shedding_due))
+        let message = &prepared.message;
+        let due = Due {
+            shedding: !duplicate && self.is_shedding_due(inner, message),
+            trimming: !duplicate && self.is_trimming_due_by(inner, message),
+        };
+        Ok(Pending::new(outcome, ticket, due))
     }
 
     /// Appends an event that a caller asked for; answers what it was told before if it is a retry.
@@ -274,13 +278,14 @@ impl Task {
         }
         if !*pinned {
             inner.pinned_tokens = None;
+            inner.outputs.look_again();
             return Ok(());
         }
         if inner.state.pins.contains(seq) {
             return Ok(());
         }
         self.check_in_view(inner, *seq)?;
-        let tokens = inner.tokens_of(*seq)?;
+        let tokens = inner.group_tokens(*seq)?;
         self.check_pin(inner, "seq", tokens)
     }
 
@@ -336,7 +341,8 @@ impl Inner {
         }
         if matches!(head, Head::Event { name: "config", .. }) {
             task.counter.set(task.counter_of(task.config(self)));
-            self.policy = resolved(&task.env, task.config(self));
+            self.outputs.look_again();
+            self.policy = resolved(&task.env, task.config(self), &self.asked);
         }
         let is_rewrite = matches!(head, Head::Event { name: "rewrite", .. });
         if let Some(index) = &mut self.index {
@@ -345,7 +351,10 @@ impl Inner {
                 tracing::warn!(id = %task.id, %error, "the index could not be written");
             }
         }
-        if let Head::Message { seq, tokens, .. } = head {
+        if let Head::Message { seq, role, tokens } = head {
+            if role == Role::Assistant {
+                self.outputs.answer = seq;
+            }
             self.show(task, seq, tokens, &bytes[..bytes.len() - 1]);
         }
         self.note_written(task.durability(self));

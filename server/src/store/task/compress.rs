@@ -62,6 +62,8 @@ pub(super) struct Tried {
     compressed_at: u64,
     /// Whether what has to stay is too large by itself.
     over: bool,
+    /// The limit that the view was over all the same, if it was: more tries bring nothing then.
+    over_limit: Option<u64>,
     /// Failures in a row, and when it may be tried again though nothing came.
     failures: u32,
     again: Option<Instant>,
@@ -118,7 +120,16 @@ impl Task {
         let mut inner = self.lock();
         let compressed_at = inner.compressed_at();
         let at = Some(seen.unwrap_or(inner.state.tally.message_tokens));
-        inner.tried = Tried { at, compressed_at, over, ..Tried::default() };
+        let is_over = over || self.pressure(&mut inner).stage == Stage::Emergency;
+        let over_limit = is_over.then_some(inner.policy.limit);
+        inner.tried = Tried { at, compressed_at, over, over_limit, ..Tried::default() };
+    }
+
+    /// Remembers that a compression was taken back: the next one waits for more, unless the view is over the limit.
+    pub(super) fn note_undo(&self) {
+        let mut inner = self.lock();
+        let (at, compressed_at) = (Some(inner.state.tally.message_tokens), inner.compressed_at());
+        inner.tried = Tried { at, compressed_at, ..Tried::default() };
     }
 
     /// Remembers that a try failed: the next one waits likewise, or for a while, each time for longer.
@@ -128,7 +139,8 @@ impl Task {
         let (at, compressed_at) = (Some(inner.state.tally.message_tokens), inner.compressed_at());
         let tried = inner.tried;
         let (failures, again) = (tried.failures.saturating_add(1), Some(Instant::now() + pause));
-        inner.tried = Tried { at, compressed_at, failures, again, ..tried };
+        let over_limit = Some(inner.policy.limit);
+        inner.tried = Tried { at, compressed_at, failures, again, over_limit, ..tried };
     }
 
     /// Whether it is time to compress without being asked, with what is not durable yet: who appended it may wait for
@@ -194,7 +206,11 @@ impl Task {
         }
         let grown = inner.state.tally.message_tokens.saturating_sub(since);
         let worth = policy.worth();
-        grown > 0 && grown >= if pressure.stage == Stage::Emergency { worth / IN_NEED } else { worth }
+        if pressure.stage != Stage::Emergency {
+            return grown > 0 && grown >= worth;
+        }
+        // It may be over without a message more: another model is asked, tools came, an undo.
+        tried.over_limit != Some(policy.limit) || (grown > 0 && grown >= worth / IN_NEED)
     }
 }
 

@@ -30,6 +30,13 @@ impl Chosen {
     }
 }
 
+impl Task {
+    /// What counts the tokens of the task.
+    pub(crate) fn token_counter(&self) -> TokenCounter {
+        self.counter.get()
+    }
+}
+
 /// The counter that a configuration asks for, or the server's.
 pub(super) fn chosen(env: &Env, config: &TaskConfig) -> TokenCounter {
     TokenCounter::of(config).unwrap_or(env.options.token_counter)
@@ -46,6 +53,8 @@ pub struct ContextUsage {
     pub counted_tokens: u64,
     /// Tokens of the tools, before they are calibrated.
     pub tools_tokens: u64,
+    /// Those tokens of the view that are outputs of tools, without the trimmed ones.
+    pub output_tokens: u64,
     /// What counted them.
     pub counter: TokenCounter,
     /// What counts are multiplied by.
@@ -108,6 +117,7 @@ impl Task {
         let sent = inner.sent.tokens(inner.shown.tally.tools_tokens);
         let (mut counted_tokens, mut messages, mut view_bytes) =
             (inner.shown.view_tokens, inner.shown.view_lines, inner.shown.view_len);
+        let mut output_tokens = inner.shown.output_tokens;
         let mut unseen = None;
         if inner.view.is_none() {
             unseen = Some((inner.source(durability), inner.state.rewrite.clone(), inner.shown.last_seq));
@@ -118,6 +128,7 @@ impl Task {
             let rewrite = rewrite.map(|mark| source.rewrite_at(mark.offset)).transpose()?;
             let view = count_view(Fold::new(source, rewrite, last_seq))?;
             (counted_tokens, messages, view_bytes) = (view.tokens, view.lines, view.len);
+            output_tokens = view.output_tokens;
         }
         let tools_tokens = tools.map_or(sent, |tools| count_json(counter, tools));
         let tokens = calibration.apply(counted_tokens.saturating_add(tools_tokens));
@@ -127,6 +138,7 @@ impl Task {
             messages,
             counted_tokens,
             tools_tokens,
+            output_tokens,
             counter,
             calibration,
             view_bytes,

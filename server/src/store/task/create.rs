@@ -4,7 +4,7 @@ use std::collections::VecDeque;
 use std::io;
 use std::sync::{Arc, Mutex};
 
-use crate::context::{Inheritance, count_tokens};
+use crate::context::{Asked, Inheritance, count_tokens};
 use crate::infra::fs::{Open, StorePath};
 use crate::log::{FORMAT_VERSION, Head, Index, LogKind, LogState, LogWriter, Signal, message_body};
 use crate::model::{
@@ -15,7 +15,7 @@ use crate::model::{
 use super::counting::{Chosen, chosen};
 use super::policy::resolved;
 use super::records::Records;
-use super::{Digest, Inner, Mark, Task};
+use super::{Digest, Inner, Mark, Outputs, Task};
 use crate::store::env::Env;
 use crate::store::files::{self, Sync};
 use crate::store::layout::{self, Folder};
@@ -88,7 +88,7 @@ pub(super) fn begin(env: &Env, metadata: &Metadata) -> Result<StorePath, StoreEr
 pub(super) fn assemble(env: &Arc<Env>, metadata: Metadata, begun: Begun, signal: &Arc<Signal>) -> Task {
     let Begun { log, state, index } = begun;
     let config = state.config.as_ref().unwrap_or(&metadata.config);
-    let (counter, policy) = (Chosen::new(chosen(env, config)), resolved(env, config));
+    let (counter, policy) = (Chosen::new(chosen(env, config)), resolved(env, config, &Asked::default()));
     let may_lead = metadata.inherited_from.is_some();
     Task {
         id: metadata.uuid,
@@ -97,6 +97,7 @@ pub(super) fn assemble(env: &Arc<Env>, metadata: Metadata, begun: Begun, signal:
         source: metadata.task_key.task_source.as_str().into(),
         metadata,
         signal: Arc::clone(signal),
+        outputs: super::Kept::default(),
         inner: Mutex::new(Inner {
             folder: Folder::Running,
             log,
@@ -112,6 +113,8 @@ pub(super) fn assemble(env: &Arc<Env>, metadata: Metadata, begun: Begun, signal:
             shown: Mark::default(),
             rewriting: false,
             shed_at: 0,
+            outputs: Outputs::default(),
+            asked: Asked::default(),
             tried: super::Tried::default(),
             sent: super::Sent::default(),
             pinned_tokens: None,

@@ -14,6 +14,7 @@ use crate::log::{
     without_request_id,
 };
 use crate::model::{Durability, Event, Holder, InheritedFrom, Metadata, RequestId, StoreError, TaskId};
+use crate::outputs::Entry;
 
 use super::create::{Begun, assemble, begin, put_in_place};
 use super::open::copy;
@@ -277,6 +278,8 @@ impl Task {
         for entry in entries {
             let (from, to) = (from.join(entry.name.clone()), to.join(entry.name));
             match entry.kind {
+                // What is being put is nobody's yet.
+                Kind::File if being_put(&from) => {}
                 Kind::Dir => self.link_tree(&from, &to)?,
                 Kind::File => match fs.hard_link(&from, &to) {
                     Err(error) if error.kind() == io::ErrorKind::Unsupported => {
@@ -305,6 +308,10 @@ fn started_as(line: &Line<'_>, from: TaskId, to: TaskId, now: DateTime<Utc>) -> 
     let mut bytes = timed.into_bytes();
     seal(&mut bytes);
     Some(bytes)
+}
+
+fn being_put(path: &StorePath) -> bool {
+    path.names().last().and_then(Entry::of) == Some(Entry::Put)
 }
 
 fn reading(path: &str, error: io::Error) -> StoreError {

@@ -287,6 +287,7 @@ impl Task {
             Ok(())
         });
         listed.map_err(|error| StoreError::io(format!("listing {dir}"), error))?;
+        self.sweep_puts(&inner, &mut found)?;
         for path in &found {
             let removed = self.env.fs.remove_file(path);
             removed.map_err(|error| StoreError::io(format!("removing {path}"), error))?;

@@ -5,6 +5,7 @@
 //! that is made again.
 
 mod append;
+mod collect;
 mod compress;
 mod counting;
 mod create;
@@ -15,6 +16,7 @@ mod lifecycle;
 mod media;
 mod open;
 mod outline;
+mod outputs;
 mod pins;
 mod policy;
 mod read;
@@ -25,13 +27,14 @@ mod row;
 mod shown;
 mod snapshot;
 mod ticket;
+mod trim;
 mod view;
 
 use std::collections::VecDeque;
 use std::io;
 use std::sync::{Arc, Mutex, MutexGuard};
 
-use crate::context::{Policy, Pressure};
+use crate::context::{Asked, Policy, Pressure};
 use crate::infra::fs::StorePath;
 use crate::log::{Digest, Index, LogState, LogWriter, Signal, Source};
 use crate::model::{Durability, Event, Metadata, RequestId, StoreError, TaskConfig, TaskId};
@@ -44,9 +47,11 @@ use compress::Tried;
 use counting::{Chosen, Sent};
 use records::Records;
 use shown::Mark;
+use trim::Outputs;
 use view::View;
 
 pub use append::{Append, AppendOutcome};
+pub use collect::Collected;
 pub use compress::{Compressed, NewView};
 pub use counting::ContextUsage;
 pub(crate) use create::{First, create};
@@ -55,6 +60,9 @@ pub(crate) use fork::Fork;
 pub(crate) use lifecycle::Lifecycle;
 pub(crate) use open::{Mode, read_metadata};
 pub use outline::{Outline, Part};
+use outputs::Kept;
+pub use outputs::Output;
+pub(crate) use outputs::{PutFiles, bad_output};
 pub use read::{CurrentReader, FilePart, LineReader, RawLines};
 pub use records::Recorded;
 pub use request::RequestFile;
@@ -62,7 +70,8 @@ pub use rewrite::NewRewrite;
 pub use row::TaskInfo;
 pub(crate) use row::build_row;
 pub use snapshot::{ViewLines, ViewSnapshot};
-pub use ticket::{Pending, TaskHandle};
+pub use ticket::{Due, Pending, TaskHandle};
+pub use trim::TrimOutcome;
 pub(crate) use view::{crc_of, remove_views};
 
 /// Who makes a change, and which of their calls it is.
@@ -84,6 +93,7 @@ pub(crate) struct Task {
     source: Arc<str>,
     signal: Arc<Signal>,
     counter: Chosen,
+    outputs: Kept,
     inner: Mutex<Inner>,
 }
 
@@ -111,6 +121,10 @@ struct Inner {
     rewriting: bool,
     /// Bytes of the view when its media were last looked through.
     shed_at: u64,
+    /// What the last look at its outputs has found.
+    outputs: Outputs,
+    /// Who was asked last. It is not kept: a task that is opened again knows it with the next request.
+    asked: Asked,
     /// What the last try to compress has found.
     tried: Tried,
     /// What is known of the tools that are sent beside the view.
@@ -316,14 +330,23 @@ impl Task {
 
     /// Refuses what would make the task or the store larger than it may be. What is in the view is there twice.
     fn check_quota(&self, inner: &Inner, more: usize) -> Result<(), StoreError> {
-        let more = more as u64;
+        self.check_task_room(inner, more as u64)?;
+        self.env.check_quota(more as u64)
+    }
+
+    /// Refuses what would make the task larger than it may be.
+    fn check_task_room(&self, inner: &Inner, more: u64) -> Result<(), StoreError> {
         let limit = self.env.options.max_task_bytes;
+        if limit == 0 {
+            return Ok(());
+        }
         let view = inner.view.as_ref().map_or(0, |view| view.state().len + view.state().extra_len);
         let used = inner.log.len() + inner.tools.len() + inner.plans.len() + view;
-        if limit > 0 && used.saturating_add(more) > limit {
+        let used = used.saturating_add(self.outputs_bytes(inner)?);
+        if used.saturating_add(more) > limit {
             return Err(StoreError::QuotaExceeded { quota: "limits.task_bytes", used, limit });
         }
-        self.env.check_quota(more)
+        Ok(())
     }
 
     /// Whether the log has grown enough since the last checkpoint.

@@ -14,7 +14,7 @@ use crate::model::{Metadata, StoreError, TaskId};
 use super::counting::{Chosen, chosen};
 use super::policy::resolved;
 use super::records::Records;
-use super::{Frozen, Inner, Mark, Task};
+use super::{Frozen, Inner, Mark, Outputs, Task};
 use crate::store::checkpoint::{Checkpoint, RecordMark};
 use crate::store::env::Env;
 use crate::store::files;
@@ -80,7 +80,7 @@ impl Task {
         let mut inner = Inner {
             folder,
             log,
-            policy: resolved(env, state.config.as_ref().unwrap_or(&metadata.config)),
+            policy: resolved(env, state.config.as_ref().unwrap_or(&metadata.config), &super::Asked::default()),
             state,
             index,
             tools,
@@ -92,6 +92,8 @@ impl Task {
             shown: Mark::default(),
             rewriting: false,
             shed_at: 0,
+            outputs: Outputs::default(),
+            asked: super::Asked::default(),
             tried: super::Tried::default(),
             sent: super::Sent::default(),
             pinned_tokens: None,
@@ -111,6 +113,7 @@ impl Task {
             source: metadata.task_key.task_source.as_str().into(),
             metadata,
             signal: Arc::clone(&signal),
+            outputs: super::Kept::default(),
             inner: Mutex::new(inner),
         })
     }

@@ -24,6 +24,8 @@ pub struct Outline {
     pub closed: bool,
     /// Tokens of the view, as counted.
     pub tokens: u64,
+    /// Those of them that are outputs of tools, without the trimmed ones.
+    pub output_tokens: u64,
     /// Tokens of the tools that are sent beside it, as counted.
     pub tools_tokens: u64,
     /// What counts are multiplied by.
@@ -122,6 +124,7 @@ impl Task {
             last_seq: inner.state.last_seq,
             closed: view.is_some_and(|view| view.state().open_calls.is_empty()),
             tokens,
+            output_tokens: view.map_or(0, |view| view.state().output_tokens),
             tools_tokens: inner.tools_tokens(),
             calibration: inner.state.tally.calibration,
             messages: view.map_or(0, |view| view.state().lines),
@@ -214,14 +217,18 @@ impl Places {
 }
 
 /// Adds a range of messages, to the last one if it goes on there.
-fn push(segments: &mut Vec<Segment>, next: Segment) {
-    if let (Some(Segment::Keep { to: end, trim_except: last, .. }), Segment::Keep { from, to, trim_except }) =
-        (segments.last_mut(), &next)
+pub(super) fn push(segments: &mut Vec<Segment>, mut next: Segment) {
+    if let (
+        Some(Segment::Keep { to: end, trim_except: last, .. }),
+        Segment::Keep { from, to, trim_except: more },
+    ) = (segments.last_mut(), &mut next)
         && *end + 1 == *from
-        && last == trim_except
-        && last.as_ref().is_none_or(Vec::is_empty)
+        && last.is_some() == more.is_some()
     {
         *end = *to;
+        if let (Some(last), Some(more)) = (last, more) {
+            last.append(more);
+        }
         return;
     }
     segments.push(next);

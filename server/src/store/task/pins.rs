@@ -4,12 +4,14 @@
 use std::collections::BTreeSet;
 
 use crate::log::{Head, LogState};
-use crate::model::{InvalidField, Rewrite, Segment, StoreError};
+use crate::model::{InvalidField, Rewrite, Role, Segment, StoreError};
 
 use super::{Inner, Task};
 
 /// What they may take, as a part of the limit.
 const SHARE: u64 = 4;
+/// How far the other messages of a group are looked for.
+const MOST_RESULTS: u64 = 4096;
 
 /// How a view has a message.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
@@ -61,7 +63,7 @@ impl Task {
         Ok(new.all(|seq| Has::of(Some(rewrite), seq) >= Has::of(newest.as_ref(), seq)))
     }
 
-    /// Refuses one more pin that there is no room for; `tokens` are those of its message.
+    /// Refuses one more pin that there is no room for; `tokens` are those of its group, as far as that is there.
     pub(super) fn check_pin(
         &self,
         inner: &mut Inner,
@@ -86,25 +88,64 @@ impl Task {
 }
 
 impl Inner {
-    /// Tokens of all pinned messages. They are read once, when they are first asked for.
+    /// Tokens of all pinned messages with their groups. They are read once, when they are first asked for.
     fn pinned_tokens(&mut self) -> Result<u64, StoreError> {
         if let Some(tokens) = self.pinned_tokens {
             return Ok(tokens);
         }
         let seqs: Vec<u64> = self.state.pins.iter().copied().collect();
-        let mut all = 0_u64;
+        let (mut all, mut counted) = (0_u64, 0);
         for seq in seqs {
-            all = all.saturating_add(self.tokens_of(seq)?);
+            // Pins rise; one in a group that is counted already adds nothing.
+            if seq > counted {
+                let (tokens, last) = self.group_of(seq)?;
+                all = all.saturating_add(tokens);
+                counted = last;
+            }
         }
         Ok(all)
     }
 
-    /// Tokens of a message.
-    pub(super) fn tokens_of(&self, seq: u64) -> Result<u64, StoreError> {
-        let mut found = 0;
+    /// Tokens of the group that a message belongs to; none if that is pinned already by another message of it.
+    pub(super) fn group_tokens(&self, seq: u64) -> Result<u64, StoreError> {
+        let (tokens, last) = self.group_of(seq)?;
+        let first = self.first_of_group(seq)?;
+        Ok(if self.state.pins.range(first..=last).next().is_some() { 0 } else { tokens })
+    }
+
+    /// Tokens of a message with the results around it that stay and go with it, and the last of them.
+    fn group_of(&self, seq: u64) -> Result<(u64, u64), StoreError> {
+        let first = self.first_of_group(seq)?;
+        let source = self.source_to(self.log.len());
+        let mut messages = source.messages(first, self.state.last_seq.min(seq + MOST_RESULTS));
+        let (mut all, mut last, mut goes_on) = (0_u64, first, true);
+        while goes_on
+            && messages.step(|at, line| {
+                let Head::Message { role, tokens, .. } = line.head else { return Ok(()) };
+                goes_on = at <= seq || role == Role::Tool;
+                if goes_on {
+                    (all, last) = (all.saturating_add(tokens), at);
+                }
+                Ok(())
+            })?
+        {}
+        Ok((all, last))
+    }
+
+    /// The first message of a group: results stand behind the call that they answer.
+    fn first_of_group(&self, seq: u64) -> Result<u64, StoreError> {
+        let mut first = seq;
+        while first > 1 && seq - first < MOST_RESULTS && self.role_of(first)? == Some(Role::Tool) {
+            first -= 1;
+        }
+        Ok(first)
+    }
+
+    fn role_of(&self, seq: u64) -> Result<Option<Role>, StoreError> {
+        let mut found = None;
         self.source_to(self.log.len()).messages(seq, seq).step(|_, line| {
-            if let Head::Message { tokens, .. } = line.head {
-                found = tokens;
+            if let Head::Message { role, .. } = line.head {
+                found = Some(role);
             }
             Ok(())
         })?;

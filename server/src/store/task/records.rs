@@ -124,6 +124,12 @@ impl Task {
         self.record(LogKind::Plans, &body, caller, masked)
     }
 
+    /// Whether a call with this id was recorded.
+    pub(crate) fn has_recorded(&self, request_id: &RequestId) -> bool {
+        let inner = self.lock();
+        inner.tools.state.requests.get(request_id).is_some_and(|seen| seen.end <= inner.tools.len())
+    }
+
     fn check_size(&self, field: &'static str, body: &str) -> Result<(), InvalidField> {
         let limit = self.env.options.max_message_bytes;
         if body.len() <= limit {

@@ -92,7 +92,7 @@ impl Task {
             })
         })?;
         // What was taken back is not made again at once, whatever the last try did not know of.
-        self.note_try(None, false);
+        self.note_undo();
         Ok(generation)
     }
 
@@ -176,7 +176,7 @@ impl Task {
     }
 
     /// Completes and checks a rewrite that somebody worked out.
-    fn plan(&self, inner: &Inner, new: &NewRewrite) -> Result<Rewrite, StoreError> {
+    pub(super) fn plan(&self, inner: &Inner, new: &NewRewrite) -> Result<Rewrite, StoreError> {
         let rewrite = self.plan_settled(inner, new)?;
         self.check_covers(inner, new.covers)?;
         Ok(rewrite)
@@ -346,6 +346,7 @@ impl Task {
             return Err(error);
         }
         inner.view_mark = None;
+        inner.outputs.look_again();
         inner.pending.clear();
         inner.tokens = Some(plan.fold.state().tokens);
         match plan.writer.publish(fs, plan.fold.state().clone()) {

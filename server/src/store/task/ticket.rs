@@ -21,8 +21,17 @@ use super::{Append, AppendOutcome, Task};
 pub struct Pending {
     outcome: AppendOutcome,
     ticket: Ticket,
-    /// Whether the view is too large for a request, and `Store::shed_media` may help.
-    pub shedding_due: bool,
+    /// What is worth a try now.
+    pub due: Due,
+}
+
+/// What a message that was appended makes worth a try, in the background.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Due {
+    /// The view is too large for a request, and `Store::shed_media` may help.
+    pub shedding: bool,
+    /// Outputs have passed their budget, and `Store::trim_if_due` may help.
+    pub trimming: bool,
 }
 
 impl Pending {
@@ -31,8 +40,8 @@ impl Pending {
         &self.outcome.pressure
     }
 
-    pub(super) fn new(outcome: AppendOutcome, ticket: Ticket, shedding_due: bool) -> Self {
-        Self { outcome, ticket, shedding_due }
+    pub(super) fn new(outcome: AppendOutcome, ticket: Ticket, due: Due) -> Self {
+        Self { outcome, ticket, due }
     }
 
     /// Waits, blocking the thread.

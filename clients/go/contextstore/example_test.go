@@ -1,0 +1,145 @@
+// Examples of the documentation; they are compiled.
+
+package contextstore_test
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"log"
+	"net/http"
+	"os"
+	"time"
+
+	"github.com/contextstore/contextstore/clients/go/contextstore"
+	pb "github.com/contextstore/contextstore/clients/go/contextstorev1"
+)
+
+func Example() {
+	ctx := context.Background()
+	client, err := contextstore.Connect("unix:contexts/contextstore.sock")
+	if err != nil {
+		log.Fatal(err)
+	}
+	defer client.Close()
+	task, err := client.StartTask(ctx, &pb.StartTaskRequest{
+		User: "ada", Config: &pb.TaskConfig{LlmProvider: "openai", Model: "gpt-5"},
+	})
+	if err != nil {
+		log.Fatal(err)
+	}
+	// On disk when Append returns.
+	ack, err := task.Append(ctx, contextstore.Message{Role: "user", Content: "Fix the failing test, please."})
+	if err != nil {
+		log.Fatal(err)
+	}
+	fmt.Printf("message %d; the context is %.1f%% full\n", ack.GetSeq(), 100*ack.GetPressure().GetRatio())
+	for message, err := range task.CurrentMessages(ctx, nil) {
+		if err != nil {
+			log.Fatal(err)
+		}
+		fmt.Println(string(message))
+	}
+	if _, err := task.Complete(ctx, "Fixed it."); err != nil {
+		log.Fatal(err)
+	}
+}
+
+// The server asks the model, with the key that it has.
+func ExampleTask_Chat() {
+	var task *contextstore.Task // of StartTask
+	for event, err := range task.Chat(context.Background(), nil, contextstore.Message{Role: "user", Content: "Go on."}) {
+		if err != nil {
+			log.Fatal(err)
+		}
+		switch event := event.GetEvent().(type) {
+		case *pb.ChatResponse_Text:
+			fmt.Print(event.Text)
+		case *pb.ChatResponse_Done:
+			fmt.Println("\nmessage", event.Done.GetSeq())
+		}
+	}
+}
+
+// The agent asks the model, and the body comes straight from disk.
+func ExampleTask_Request() {
+	var task *contextstore.Task // of StartTask
+	ctx := context.Background()
+	body, err := task.Request(ctx, &pb.StreamRequestRequest{
+		Provider: "anthropic", Model: "claude-opus-4-5", ParamsJson: `{"max_tokens": 4000}`,
+	})
+	if err != nil {
+		log.Fatal(err)
+	}
+	request, err := http.NewRequestWithContext(ctx, http.MethodPost, os.Getenv("MODEL_URL"), body)
+	if err != nil {
+		log.Fatal(err)
+	}
+	response, err := http.DefaultClient.Do(request)
+	if err != nil {
+		log.Fatal(err)
+	}
+	response.Body.Close()
+}
+
+// Many messages, without waiting for each.
+func ExampleTask_AppendMany() {
+	var task *contextstore.Task // of StartTask
+	steps := func(yield func(any) bool) {
+		for n := range 10_000 {
+			if !yield(contextstore.Message{Role: "assistant", Content: fmt.Sprintf("Step %d.", n)}) {
+				return
+			}
+		}
+	}
+	for _, err := range task.AppendMany(context.Background(), steps) {
+		if err != nil {
+			log.Fatal(err)
+		}
+	}
+}
+
+// A message of more than text, pinned; any type that encodes to a chat message will do.
+func ExampleTask_Append() {
+	var task *contextstore.Task // of StartTask
+	message := json.RawMessage(`{"role": "user", "content": [{"type": "text", "text": "Never touch the table payments."}]}`)
+	if _, err := task.Append(context.Background(), message, contextstore.Pinned()); err != nil {
+		log.Fatal(err)
+	}
+}
+
+func ExampleError() {
+	var client *contextstore.Client // of Connect
+	ctx, cancel := context.WithTimeout(context.Background(), 5*time.Second)
+	defer cancel()
+	_, err := client.StartTask(ctx, &pb.StartTaskRequest{TaskUuid: "018f6b2e-5c1a-7d3e-9a41-0c5d2e8b7f10"})
+	var failure *contextstore.Error
+	switch {
+	case errors.Is(err, contextstore.LeaseHeld) && errors.As(err, &failure):
+		fmt.Println("somebody works on it:", failure.Metadata["instance_id"])
+	case errors.Is(err, context.DeadlineExceeded):
+		fmt.Println("too late")
+	}
+}
+
+// A large output of a tool: the model sees a part of it, and can read the rest by its ref.
+func ExampleOutputs_Put() {
+	var task *contextstore.Task // of StartTask
+	ctx := context.Background()
+	file, err := os.Open("build.log")
+	if err != nil {
+		log.Fatal(err)
+	}
+	defer file.Close()
+	put, err := task.Outputs().Put(ctx, &pb.PutToolOutputHeader{ToolName: "make", ToolCallId: "call-1", Append: true}, file)
+	if err != nil {
+		log.Fatal(err)
+	}
+	for line, err := range task.Outputs().Grep(ctx, &pb.GrepToolOutputRequest{RefId: put.GetRef().GetId(), Pattern: "error"}) {
+		if err != nil {
+			log.Fatal(err)
+		}
+		fmt.Println(line.GetLineNumber(), line.GetText())
+	}
+}

@@ -1,0 +1,28 @@
+// What tests outside of the package need of its inside.
+
+package contextstore
+
+// AsError makes an Error of what gRPC gave.
+var AsError = asError
+
+// ParseTarget is the target that an address becomes.
+func ParseTarget(text string) (string, error) {
+	parsed, err := parseAddress(text)
+	if err != nil {
+		return "", err
+	}
+	return parsed.target()
+}
+
+// FromEnvOf is where FromEnv would connect.
+func FromEnvOf(get func(string) string) (address, token, tokenFile string) {
+	address, options := fromEnv(get)
+	var s settings
+	for _, option := range options {
+		option(&s)
+	}
+	return address, s.token, s.tokenFile
+}
+
+// NewTaskUUID makes an id.
+var NewTaskUUID = newTaskUUID

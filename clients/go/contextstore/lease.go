@@ -1,0 +1,106 @@
+// The lease that a task is changed under, kept alive while the agent waits for its model.
+
+package contextstore
+
+import (
+	"context"
+	"errors"
+	"slices"
+	"sync"
+	"time"
+)
+
+// lease renews itself after a third of its time without a change, until it is stopped.
+type lease struct {
+	renew   func(context.Context) (time.Duration, error)
+	closing context.Context
+
+	mu         sync.Mutex
+	generation uint64
+	last       uint64
+	used       time.Time
+	stopping   context.CancelFunc
+}
+
+// gone are reasons that say that the lease will not come back.
+var gone = []Reason{StaleLease, TaskNotFound, WrongStatus, LeaseHeld}
+
+// current is what every change carries; 0: no lease.
+func (l *lease) current() uint64 {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.generation
+}
+
+// newest is the newest generation there was, also after it has ended.
+func (l *lease) newest() uint64 {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.last
+}
+
+// take takes what the server granted, and keeps it alive.
+func (l *lease) take(generation uint64, lives time.Duration) {
+	l.stop()
+	ctx, stop := context.WithCancel(l.closing)
+	l.mu.Lock()
+	l.generation, l.last, l.used, l.stopping = generation, generation, time.Now(), stop
+	l.mu.Unlock()
+	if lives > 0 {
+		go l.keep(ctx, lives)
+	}
+}
+
+// touch says that a change was accepted, which renews the lease.
+func (l *lease) touch() {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.used = time.Now()
+}
+
+// stop renews no more. The lease ends by itself.
+func (l *lease) stop() {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.stopping != nil {
+		l.stopping()
+		l.stopping = nil
+	}
+}
+
+// end says that the task was paused or has ended, and the lease with it.
+func (l *lease) end() {
+	l.stop()
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.generation = 0
+}
+
+func (l *lease) keep(ctx context.Context, lives time.Duration) {
+	for {
+		l.mu.Lock()
+		due := time.Until(l.used.Add(lives / 3))
+		l.mu.Unlock()
+		if due > 0 {
+			timer := time.NewTimer(due)
+			select {
+			case <-timer.C:
+				continue
+			case <-ctx.Done():
+				timer.Stop()
+				return
+			}
+		}
+		granted, err := l.renew(ctx)
+		var failure *Error
+		if errors.As(err, &failure) && slices.Contains(gone, failure.Reason) || ctx.Err() != nil {
+			// Whoever writes next is told why.
+			return
+		}
+		if err == nil {
+			lives = granted
+		}
+		// Anything else may pass before the lease ends.
+		l.touch()
+	}
+}

@@ -1,0 +1,94 @@
+// The outputs of tools, over both transports.
+
+package contextstore_test
+
+import (
+	"bytes"
+	"errors"
+	"io"
+	"strings"
+	"testing"
+	"testing/iotest"
+
+	"google.golang.org/protobuf/types/known/durationpb"
+
+	"github.com/contextstore/contextstore/clients/go/contextstore"
+	pb "github.com/contextstore/contextstore/clients/go/contextstorev1"
+)
+
+func TestOutputsAreKeptWhole(t *testing.T) {
+	overBoth(t, func(t *testing.T, _ *server, client *contextstore.Client) {
+		ctx := t.Context()
+		task := must(client.StartTask(ctx, nil))(t)
+		outputs := task.Outputs()
+		small := "one\ntwo error\nthree\n"
+		put := must(outputs.Put(ctx, &pb.PutToolOutputHeader{ToolName: "make"}, strings.NewReader(small)))(t)
+		ref := put.GetRef().GetId()
+		if put.GetRef().GetLineCount() != 3 || put.GetTruncated() {
+			t.Errorf("%v", put)
+		}
+		read := must(outputs.Read(ctx, &pb.ReadToolOutputRequest{RefId: ref, Offset: 1, Limit: 1}))(t)
+		if got := string(must(io.ReadAll(read))(t)); got != "     2\ttwo error\n" {
+			t.Errorf("%q", got)
+		}
+		found := must(collected(outputs.Grep(ctx, &pb.GrepToolOutputRequest{Pattern: "err.r"})))(t)
+		if len(found) != 1 || found[0].GetLineNumber() != 2 || found[0].GetRefId() != ref {
+			t.Errorf("%v", found)
+		}
+
+		// Large, from something that cannot seek.
+		large := []byte(strings.Repeat("many words, again and again\n", 200_000))
+		header := &pb.PutToolOutputHeader{ToolName: "cat", ToolCallId: "call-1", Append: true, RequestId: "put-1"}
+		must(task.Append(ctx, `{"role":"assistant","content":null,"tool_calls":[{"id":"call-1","type":"function","function":{"name":"cat","arguments":"{}"}}]}`))(t)
+		first := must(outputs.Put(ctx, header, iotest.DataErrReader(bytes.NewBuffer(large))))(t)
+		again := must(outputs.Put(ctx, header, bytes.NewReader(large)))(t)
+		if first.GetSeq() != 2 || again.GetSeq() != 2 || !again.GetDuplicate() || !first.GetTruncated() {
+			t.Errorf("%v %v", first, again)
+		}
+		request := &pb.ReadToolOutputRequest{RefId: first.GetRef().GetId(), Raw: true}
+		if got := must(io.ReadAll(must(outputs.Read(ctx, request))(t)))(t); !bytes.Equal(got, large) {
+			t.Errorf("%d of %d bytes", len(got), len(large))
+		}
+		request.Offset, request.Limit = 5, 5
+		if got := string(must(io.ReadAll(must(outputs.Read(ctx, request))(t)))(t)); got != "words" {
+			t.Errorf("%q", got)
+		}
+		if stat := must(outputs.Stat(ctx, first.GetRef().GetId()))(t); stat.GetToolCallId() != "call-1" {
+			t.Errorf("%v", stat)
+		}
+		_, err := outputs.Stat(ctx, "out-00000000000000000000000000000000")
+		isReason(t, err, contextstore.OutputNotFound)
+
+		// A reader that fails keeps nothing, and its error is the caller's.
+		broken := errors.New("broken")
+		_, err = outputs.Put(ctx, nil, io.MultiReader(bytes.NewReader(large), iotest.ErrReader(broken)))
+		if !errors.Is(err, broken) {
+			t.Errorf("%v", err)
+		}
+		if listed := must(collected(outputs.List(ctx)))(t); len(listed) != 2 {
+			t.Errorf("%v", listed)
+		}
+		collect := &pb.CollectGarbageRequest{MinAge: durationpb.New(0), DryRun: true}
+		if done := must(outputs.CollectGarbage(ctx, collect))(t); done.GetRemoved() != 1 || done.GetKept() != 1 {
+			t.Errorf("%v", done)
+		}
+		must(client.CollectGarbage(ctx, nil))(t)
+	})
+}
+
+func TestAnOutputIsPutOnceAcrossCuts(t *testing.T) {
+	p := startProxy(t, startServer(t))
+	task := must(p.connect(t).StartTask(t.Context(), nil))(t)
+	header := &pb.PutToolOutputHeader{ToolName: "cat", Record: &pb.OutputRecord{}}
+	large := strings.Repeat("many words\n", 300_000)
+	p.cutAfter(0)
+	put := must(task.Outputs().Put(t.Context(), header, strings.NewReader(large)))(t)
+	if p.cuts != 1 || put.GetToolSeq() != 1 {
+		t.Errorf("%d cuts: %v", p.cuts, put)
+	}
+	p.cutAfter(1_000_000)
+	request := &pb.ReadToolOutputRequest{RefId: put.GetRef().GetId(), Raw: true}
+	if got := must(io.ReadAll(must(task.Outputs().Read(t.Context(), request))(t)))(t); string(got) != large || p.cuts != 2 {
+		t.Errorf("%d cuts: %d of %d bytes", p.cuts, len(got), len(large))
+	}
+}

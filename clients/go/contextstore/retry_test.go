@@ -1,0 +1,172 @@
+// When a call is made again, and how: against a server that fails as it is told.
+
+package contextstore_test
+
+import (
+	"context"
+	"net"
+	"path/filepath"
+	"sync"
+	"testing"
+	"time"
+
+	"google.golang.org/genproto/googleapis/rpc/errdetails"
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/metadata"
+	"google.golang.org/grpc/status"
+	"google.golang.org/protobuf/proto"
+	"google.golang.org/protobuf/types/known/durationpb"
+
+	"github.com/contextstore/contextstore/clients/go/contextstore"
+	pb "github.com/contextstore/contextstore/clients/go/contextstorev1"
+)
+
+// failing answers with the errors it has, one after the other, then well.
+type failing struct {
+	pb.UnimplementedContextStoreServer
+
+	mu       sync.Mutex
+	errors   []error
+	appended []*pb.AppendMessageRequest
+	renewed  []uint64
+	watched  []string
+	headers  metadata.MD
+}
+
+func (f *failing) next() error {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if len(f.errors) == 0 {
+		return nil
+	}
+	err := f.errors[0]
+	f.errors = f.errors[1:]
+	return err
+}
+
+func (f *failing) StartTask(ctx context.Context, r *pb.StartTaskRequest) (*pb.StartTaskResponse, error) {
+	f.headers, _ = metadata.FromIncomingContext(ctx)
+	return &pb.StartTaskResponse{
+		Task: &pb.Task{Uuid: r.GetTaskUuid()}, LeaseGeneration: 4, LeaseTtl: durationpb.New(90 * time.Millisecond),
+	}, nil
+}
+
+func (f *failing) AppendMessage(_ context.Context, r *pb.AppendMessageRequest) (*pb.AppendMessageResponse, error) {
+	f.mu.Lock()
+	f.appended = append(f.appended, r)
+	f.mu.Unlock()
+	return &pb.AppendMessageResponse{Seq: 1}, f.next()
+}
+
+func (f *failing) RenewLease(_ context.Context, r *pb.RenewLeaseRequest) (*pb.RenewLeaseResponse, error) {
+	f.mu.Lock()
+	f.renewed = append(f.renewed, r.GetLeaseGeneration())
+	f.mu.Unlock()
+	return &pb.RenewLeaseResponse{LeaseTtl: durationpb.New(90 * time.Millisecond)}, f.next()
+}
+
+// WatchTask tells one event and breaks off; with no error left it ends.
+func (f *failing) WatchTask(r *pb.WatchTaskRequest, stream grpc.ServerStreamingServer[pb.WatchTaskResponse]) error {
+	f.mu.Lock()
+	f.watched = append(f.watched, r.GetResumeToken())
+	f.mu.Unlock()
+	if r.GetResumeToken() == "" {
+		_ = stream.SendHeader(metadata.Pairs("resume-token", "begin"))
+		return f.next()
+	}
+	_ = stream.Send(&pb.WatchTaskResponse{ResumeToken: r.GetResumeToken() + "+"})
+	return f.next()
+}
+
+func startFailing(t *testing.T, errors ...error) (*failing, *contextstore.Client) {
+	t.Helper()
+	path := filepath.Join(t.TempDir(), "s")
+	listener := must(net.Listen("unix", path))(t)
+	f := &failing{errors: errors}
+	server := grpc.NewServer()
+	pb.RegisterContextStoreServer(server, f)
+	go server.Serve(listener)
+	client := must(contextstore.Connect("unix:"+path, contextstore.WithRetryFor(2*time.Second)))(t)
+	t.Cleanup(func() {
+		client.Close()
+		server.Stop()
+	})
+	return f, client
+}
+
+// refused is an error of the server, with a pause after which a retry helps, if there is one.
+func refused(t *testing.T, code codes.Code, reason contextstore.Reason, pause time.Duration) error {
+	t.Helper()
+	made := must(status.New(code, "words").WithDetails(&errdetails.ErrorInfo{Reason: "ERROR_REASON_" + string(reason)}))(t)
+	if pause > 0 {
+		made = must(made.WithDetails(&errdetails.RetryInfo{RetryDelay: durationpb.New(pause)}))(t)
+	}
+	return made.Err()
+}
+
+func TestWhatPassesIsTriedAgainUnderTheSameID(t *testing.T) {
+	f, client := startFailing(t, status.Error(codes.Unavailable, "gone"),
+		refused(t, codes.ResourceExhausted, contextstore.Overloaded, 50*time.Millisecond))
+	begin := time.Now()
+	must(client.Task("t").Append(t.Context(), user("Once.")))(t)
+	if len(f.appended) != 3 || time.Since(begin) < 50*time.Millisecond {
+		t.Errorf("%d attempts in %v", len(f.appended), time.Since(begin))
+	}
+	for _, request := range f.appended {
+		if request.GetRequestId() == "" || !proto.Equal(request, f.appended[0]) {
+			t.Errorf("%v", request)
+		}
+	}
+}
+
+func TestWhatDoesNotPassIsToldAtOnce(t *testing.T) {
+	for _, reason := range []contextstore.Reason{contextstore.StaleLease, contextstore.WrongStatus} {
+		f, client := startFailing(t, refused(t, codes.Aborted, reason, 0))
+		_, err := client.Task("t").Append(t.Context(), user("Once."))
+		isReason(t, err, reason)
+		if len(f.appended) != 1 {
+			t.Errorf("%d attempts", len(f.appended))
+		}
+	}
+	// Somebody who works on a task may take any time.
+	f, client := startFailing(t, refused(t, codes.Aborted, contextstore.LeaseHeld, time.Millisecond))
+	_, err := client.Task("t").Append(t.Context(), user("Once."))
+	isReason(t, err, contextstore.LeaseHeld)
+	// A pause that is longer than the patience is not begun.
+	f.errors = []error{refused(t, codes.ResourceExhausted, contextstore.Overloaded, time.Minute)}
+	begin := time.Now()
+	_, err = client.Task("t").Append(t.Context(), user("Once."))
+	isReason(t, err, contextstore.Overloaded)
+	if len(f.appended) != 2 || time.Since(begin) > time.Second {
+		t.Errorf("%d attempts in %v", len(f.appended), time.Since(begin))
+	}
+}
+
+func TestAWatchGoesOnBehindTheLastEvent(t *testing.T) {
+	gone := status.Error(codes.Unavailable, "gone")
+	f, client := startFailing(t, gone, gone)
+	events := must(collected(client.Task("t").Watch(t.Context(), "")))(t)
+	if len(events) != 2 || events[1].GetResumeToken() != "begin++" || len(f.watched) != 3 || f.watched[1] != "begin" {
+		t.Errorf("%v %v", events, f.watched)
+	}
+}
+
+func TestALeaseIsRenewedUntilItIsGone(t *testing.T) {
+	f, client := startFailing(t, nil, refused(t, codes.Internal, contextstore.InternalError, 0), nil,
+		refused(t, codes.Aborted, contextstore.StaleLease, 0))
+	task := must(client.StartTask(t.Context(), nil))(t)
+	count := func() int {
+		f.mu.Lock()
+		defer f.mu.Unlock()
+		return len(f.renewed)
+	}
+	eventually(t, "four renewals", func() bool { return count() >= 4 })
+	time.Sleep(200 * time.Millisecond)
+	if count() != 4 || f.renewed[0] != 4 || task.LeaseGeneration() != 4 {
+		t.Errorf("%v", f.renewed)
+	}
+	if f.headers.Get(":authority")[0] != "localhost" {
+		t.Errorf("%v", f.headers)
+	}
+}

@@ -1,0 +1,154 @@
+// The real server for tests: a process on a directory of its own that can be killed and started again.
+
+package contextstore_test
+
+import (
+	"bytes"
+	"net"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/contextstore/contextstore/clients/go/contextstore"
+)
+
+const repository = "../../.."
+
+// built is a program of the repository, unless the environment names another.
+func built(t *testing.T, variable, name string) string {
+	t.Helper()
+	path := os.Getenv(variable)
+	if path == "" {
+		path = filepath.Join(repository, "target/debug", name)
+	}
+	if _, err := os.Stat(path); err != nil {
+		t.Fatalf("%v: build it, or name one in %s", err, variable)
+	}
+	return path
+}
+
+// server is `contextstore serve`, on a Unix socket and on TCP.
+type server struct {
+	t       *testing.T
+	dataDir string
+	unix    string
+	tcp     string
+	env     []string
+	said    bytes.Buffer
+	process *exec.Cmd
+}
+
+func startServer(t *testing.T, env ...string) *server {
+	t.Helper()
+	// Not the test's own directory: the path of a socket must be short.
+	dir, err := os.MkdirTemp("", "contextstore-go-")
+	if err != nil {
+		t.Fatal(err)
+	}
+	// A server that is started again must get the same port.
+	probe, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	s := &server{
+		t:       t,
+		dataDir: dir,
+		unix:    "unix:" + filepath.Join(dir, "contextstore.sock"),
+		tcp:     "tcp:" + probe.Addr().String(),
+		env:     env,
+	}
+	probe.Close()
+	t.Cleanup(func() {
+		s.kill()
+		os.RemoveAll(dir)
+	})
+	s.start()
+	return s
+}
+
+func (s *server) start() {
+	s.t.Helper()
+	s.process = exec.Command(built(s.t, "CONTEXTSTORE_BIN", "contextstore"),
+		"serve", "--data-dir", s.dataDir, "--listen", s.unix, "--listen", s.tcp)
+	// What is set for the tests is not meant for this server.
+	for _, pair := range os.Environ() {
+		if !strings.HasPrefix(pair, "CONTEXTSTORE_") {
+			s.process.Env = append(s.process.Env, pair)
+		}
+	}
+	s.process.Env = append(s.process.Env, s.env...)
+	s.process.Stderr = &s.said
+	// It does not outlive a test that was killed.
+	s.process.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
+	if err := s.process.Start(); err != nil {
+		s.t.Fatal(err)
+	}
+	client, err := contextstore.Connect(s.unix)
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	defer client.Close()
+	if err := client.WaitUntilReady(s.t.Context()); err != nil {
+		s.kill()
+		s.t.Fatalf("%v: %s", err, s.said.String())
+	}
+}
+
+// kill ends it as a crash would.
+func (s *server) kill() {
+	if s.process != nil {
+		s.process.Process.Kill()
+		s.process.Wait()
+		s.process = nil
+	}
+}
+
+// connect makes a client over unix or tcp that ends with the test.
+func (s *server) connect(transport string, options ...contextstore.Option) *contextstore.Client {
+	s.t.Helper()
+	address := s.unix
+	if transport == "tcp" {
+		address = s.tcp
+		options = append([]contextstore.Option{contextstore.WithTokenFile(filepath.Join(s.dataDir, "token"))}, options...)
+	}
+	client, err := contextstore.Connect(address, options...)
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	s.t.Cleanup(func() { client.Close() })
+	return client
+}
+
+// overBoth runs a test over both transports, each with a server of its own.
+func overBoth(t *testing.T, test func(t *testing.T, s *server, client *contextstore.Client)) {
+	for _, transport := range []string{"unix", "tcp"} {
+		t.Run(transport, func(t *testing.T) {
+			s := startServer(t)
+			test(t, s, s.connect(transport))
+		})
+	}
+}
+
+// eventually polls until it holds.
+func eventually(t *testing.T, what string, holds func() bool) {
+	t.Helper()
+	for end := time.Now().Add(20 * time.Second); !holds(); time.Sleep(5 * time.Millisecond) {
+		if time.Now().After(end) {
+			t.Fatalf("not so in time: %s", what)
+		}
+	}
+}
+
+func must[T any](value T, err error) func(*testing.T) T {
+	return func(t *testing.T) T {
+		t.Helper()
+		if err != nil {
+			t.Fatal(err)
+		}
+		return value
+	}
+}

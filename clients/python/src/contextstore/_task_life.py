@@ -1,0 +1,191 @@
+"""What a task of a Client is made of: how its calls are made, its lease, its hooks, and how it ends."""
+
+from __future__ import annotations
+
+import contextlib
+import inspect
+from collections.abc import Callable, Generator, Mapping
+from datetime import timedelta
+from types import TracebackType
+from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar, cast
+
+from ._base import TaskBase, ended_by
+from ._calls import Call
+from ._chat import Streamed
+from ._cursors import Cursor
+from ._hooks import Ending, HookFailure, Hooks, report
+from ._stream import Appender
+from .errors import ContextStoreError
+from .types import Appended, TaskConfig, TaskInfo
+from .v1 import context_store_pb2 as pb
+
+if TYPE_CHECKING:
+    from typing_extensions import Self
+
+    from .client import Client
+    from .task import Task
+
+T = TypeVar("T")
+
+Hook: TypeAlias = "Callable[[Ending[Task]], object]"
+"""Called before a task ends."""
+
+
+def _refuse_coroutine(hook: Hook) -> None:
+    if inspect.iscoroutinefunction(hook):
+        raise TypeError("the hook is a coroutine function, which only an AsyncTask can await")
+
+
+class TaskLife(TaskBase):
+    """A task and this client's lease of it: its beginning and its end."""
+
+    def __init__(
+        self, client: Client, info: TaskInfo, lease_generation: int, lease_ttl: timedelta | None
+    ) -> None:
+        super().__init__(info, lease_generation, lease_ttl)
+        self._hooks: Hooks[Task] = Hooks()
+        self._appender: Appender | None = None
+        self.client = client
+        """The client it belongs to."""
+        self._keep_lease()
+
+    def _keep_lease(self) -> None:
+        if self.client._renew_leases and self.lease_generation:
+            self.client._renewer.add(self)
+
+    # Calls, each behind what was appended without waiting
+
+    def _run(self, call: Call[T], timeout: float | None) -> T:
+        self.flush()
+        return self.client._run(call, timeout)
+
+    def _read(self, cursor: Cursor[T]) -> Generator[T, None, None]:
+        self.flush()
+        yield from self.client._read(cursor)
+
+    def _stream(self, streamed: Streamed[T], timeout: float | None) -> Generator[T, None, None]:
+        self.flush()
+        yield from self.client._stream(streamed, timeout)
+
+    def _append_later(self, request: pb.AppendMessageRequest) -> None:
+        self._appender = self._appender or Appender(self.client, self.client.timeout)
+        try:
+            for _ in self._appender.send(request):
+                pass
+        except BaseException:
+            self._drop_appender()
+            raise
+
+    def _drop_appender(self) -> None:
+        appender, self._appender = self._appender, None
+        if appender is not None:
+            appender.close()
+
+    def flush(self) -> Appended | None:
+        """Waits until everything that was appended with `wait=False` is on disk; answers the last of it, if it was not
+        acknowledged before.
+
+        Every other call of the task does this first. What failed is raised here: `index` of the error counts from
+        the first message behind the last flush, and `not_appended` has that message and those behind it.
+        """
+        if self._appender is None:
+            return None
+        last = None
+        try:
+            for ack in self._appender.finish():
+                last = ack
+        finally:
+            self._drop_appender()
+        return last
+
+    # Its life
+
+    def update(self, config: TaskConfig | Mapping[str, Any], *, timeout: float | None = None) -> TaskInfo:
+        """Replaces the configuration as a whole."""
+        return self._now(self._run(self._calls.update(config), timeout))
+
+    def renew_lease(self, *, timeout: float | None = None) -> timedelta:
+        """Keeps the lease alive; answers for how long. The client does it by itself, unless `renew_leases` is false."""
+        return self.client._run(self._calls.renew_lease(), timeout)
+
+    # Hooks
+
+    def on_complete(self, name: str, hook: Hook) -> None:
+        """Has a hook called before the task is completed, behind those that were registered before it.
+
+        It is called with an Ending by `complete` of this object, in the agent's own process. One of the same name takes
+        the place of the first. `hook_errors` says what an error does. If `complete` has to be called again, so are they.
+        """
+        _refuse_coroutine(hook)
+        self._hooks.register(("completed",), name, hook)
+
+    def on_stop(self, name: str, hook: Hook) -> None:
+        """The same before the task is paused or failed."""
+        _refuse_coroutine(hook)
+        self._hooks.register(("paused", "failed"), name, hook)
+
+    def _before(self, ending: Ending[Task]) -> None:
+        self.flush()
+        self.hook_failures = []
+        for name, hook in self._hooks.of(ending.status):
+            try:
+                hook(ending)
+            except Exception as error:
+                self.hook_failures.append(HookFailure(name, error))
+                report(self.uuid, ending.status, self.hook_failures[-1], self.hook_errors)
+
+    # Its end
+
+    def pause(self, *, timeout: float | None = None) -> TaskInfo:
+        """Puts the task aside; the lease ends."""
+        self._before(Ending(cast("Task", self), "paused"))
+        return self._without_lease(self._run(self._calls.pause(), timeout))
+
+    def resume(self, *, timeout: float | None = None) -> TaskInfo:
+        """Goes on with the task after a pause, under a new lease; StaleLease if somebody else did meanwhile."""
+        resumed = self.client.resume_task(self.uuid, lease_generation=self._had, timeout=timeout)
+        info = self._with_lease_of(resumed)
+        self._keep_lease()
+        return info
+
+    def complete(self, final_summary: str = "", *, timeout: float | None = None) -> TaskInfo:
+        """Ends the task well. `final_summary` is what is to be remembered of it; without one, the server makes it."""
+        self._before(Ending(cast("Task", self), "completed", final_summary))
+        return self._without_lease(self._run(self._calls.complete(final_summary), timeout))
+
+    def fail(self, error_message: str, *, final_summary: str = "", timeout: float | None = None) -> TaskInfo:
+        """Ends the task badly."""
+        self._before(Ending(cast("Task", self), "failed", final_summary, error_message))
+        return self._without_lease(self._run(self._calls.fail(error_message, final_summary), timeout))
+
+    def delete(self, *, timeout: float | None = None) -> None:
+        """Removes the task with everything in it. Cannot be undone."""
+        self._run(self._calls.delete(), timeout)
+        self._gone()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        """Ends the task as the block ended: completed, failed with the error, or paused if the program was told to end.
+
+        A block that has paused or ended the task itself is left alone.
+        """
+        if not self._is_ours:
+            return
+        if error is None:
+            self.complete()
+            return
+        # What went wrong in the block is what the caller has to hear.
+        with contextlib.suppress(ContextStoreError):
+            if isinstance(error, ContextStoreError):
+                self._drop_appender()
+            if (message := ended_by(error)) is None:
+                self.pause()
+            else:
+                self.fail(message)

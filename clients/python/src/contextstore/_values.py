@@ -1,0 +1,78 @@
+"""Values as they are sent: ids, JSON, messages, keys; and what was masked, as it is told. No I/O."""
+
+from __future__ import annotations
+
+import json
+import os
+import time
+import uuid
+from collections.abc import Iterable, Mapping
+from types import MappingProxyType
+from typing import Any, TypeAlias, Union
+
+from .types import ChatMessage, TaskKey, Tools
+from .v1 import message_pb2
+
+Key: TypeAlias = Union[TaskKey, Mapping[str, str], str]
+"""A key as callers give it; a string is a `task_id`."""
+_NOTHING_MASKED: Mapping[str, int] = MappingProxyType({})
+
+
+def new_request_id() -> str:
+    """A name for a call."""
+    return os.urandom(16).hex()
+
+
+def new_task_uuid() -> str:
+    """A UUIDv7, as the server makes them: ids rise with time."""
+    value = time.time_ns() // 1_000_000 << 80 | 7 << 76 | 2 << 62
+    value |= int.from_bytes(os.urandom(10), "big") & ((0xFFF << 64) | ((1 << 62) - 1))
+    return str(uuid.UUID(int=value))
+
+
+# Made once: it is a good part of what an append costs on this side.
+_ENCODER = json.JSONEncoder(ensure_ascii=False, allow_nan=False, separators=(",", ":"))
+
+
+def dump(value: Any) -> str:
+    """JSON as short as it can be; NaN and infinities have none."""
+    return _ENCODER.encode(value)
+
+
+def message_body(message: ChatMessage) -> dict[str, Any]:
+    """A chat message as it is sent: the field of a request, and its value."""
+    if isinstance(message, str):
+        return {"message_json": message}
+    if isinstance(message, Mapping):
+        return {"message_json": dump(message if isinstance(message, dict) else dict(message))}
+    if isinstance(message, message_pb2.Message):
+        return {"message": message}
+    if hasattr(message, "model_dump"):
+        return {"message_json": dump(message.model_dump(mode="json", exclude_none=True))}
+    raise TypeError(
+        f"message: an OpenAI chat message as a mapping, as JSON or as a Message, not {type(message).__name__}"
+    )
+
+
+def tools_json(tools: Tools | None) -> str:
+    """Tools as they are sent."""
+    return "" if tools is None else dump(list(tools))
+
+
+def masked(told: Iterable[message_pb2.Masked]) -> Mapping[str, int]:
+    """How often each rule has masked something."""
+    return {each.rule: each.count for each in told} or _NOTHING_MASKED
+
+
+def as_uuid(text: str) -> str | None:
+    """The text, if it is a UUID in the usual form."""
+    try:
+        return text if len(text) == 36 and str(uuid.UUID(text)) == text.lower() else None
+    except ValueError:
+        return None
+
+
+def task_key(key: Key | None) -> TaskKey | None:
+    if isinstance(key, str):
+        return TaskKey(task_id=key)
+    return TaskKey(**key) if isinstance(key, Mapping) else key

@@ -1,0 +1,234 @@
+"""A private server for scripts and tests: started, found ready, and stopped with the program."""
+
+from __future__ import annotations
+
+import importlib
+import os
+import shutil
+import subprocess
+import tempfile
+import time
+import weakref
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from types import TracebackType
+from typing import Any
+
+import grpc
+
+from ._address import LONGEST_SOCKET
+from .async_client import AsyncClient
+from .client import Client
+from .errors import ContextStoreError, Unavailable
+
+BINARY_VARIABLE = "CONTEXTSTORE_BINARY"
+_PACKAGE = "contextstore_bin"
+_WATCHER = 'read _; kill -TERM "$1" 2>/dev/null'
+
+
+class SpawnFailed(ContextStoreError):
+    """No server could be started: its binary was not found, or it ended at once (its words are in the message)."""
+
+    def __str__(self) -> str:
+        return self.message
+
+
+def find_binary() -> Path:
+    """The server's binary: `CONTEXTSTORE_BINARY`, else that of the package `contextstore-bin`, else that on the PATH."""
+    if named := os.environ.get(BINARY_VARIABLE):
+        if not os.access(named, os.X_OK):
+            raise SpawnFailed(f"{BINARY_VARIABLE} is {named}, which is no program that can be run")
+        return Path(named)
+    try:
+        return Path(importlib.import_module(_PACKAGE).binary())
+    except ModuleNotFoundError as error:
+        if error.name != _PACKAGE:
+            raise
+    if found := shutil.which("contextstore"):
+        return Path(found)
+    raise SpawnFailed(
+        f"the server's binary was not found: {BINARY_VARIABLE} is not set, the package contextstore-bin is not "
+        "installed (pip install 'contextstore[server]'), and there is no `contextstore` on the PATH"
+    )
+
+
+class Spawned:
+    """A server that belongs to this program. Made by `spawn`.
+
+        with contextstore.spawn() as client: ...
+        async with contextstore.spawn() as client: ...
+
+    Entering gives a client (an AsyncClient for `async with`); leaving stops the server. It also ends when this program
+    ends, whatever ends it.
+    """
+
+    def __init__(
+        self,
+        data_dir: str | os.PathLike[str] | None,
+        binary: str | os.PathLike[str] | None,
+        arguments: Sequence[str],
+        env: Mapping[str, str] | None,
+        timeout: float,
+        options: dict[str, Any],
+    ) -> None:
+        program = find_binary() if binary is None else Path(binary)
+        self._own = Path(tempfile.mkdtemp(prefix="contextstore-"))
+        self._options = options
+        self._client: Client | None = None
+        self._async_client: AsyncClient | None = None
+        self.data_dir = Path(data_dir).absolute() if data_dir is not None else self._own / "data"
+        """Where it keeps everything; removed when it stops, if none was given."""
+        socket = self.data_dir / "contextstore.sock"
+        if len(os.fsencode(socket)) > LONGEST_SOCKET:
+            socket = self._own / "contextstore.sock"
+        self.address = f"unix:{socket}"
+        """Where it is, for other clients."""
+        self.log = self._own / "server.log"
+        """What it says."""
+        self._finalizer: weakref.finalize[..., Spawned] = weakref.finalize(
+            self, shutil.rmtree, self._own, ignore_errors=True
+        )
+        self._start(program, arguments, env)
+        self._wait(timeout)
+
+    def __repr__(self) -> str:
+        return f"<Spawned {self.address}, process {self.pid}>"
+
+    @property
+    def pid(self) -> int:
+        """Its process id."""
+        return self._process.pid
+
+    @property
+    def client(self) -> Client:
+        """A client of it, closed with it."""
+        if self._client is None:
+            self._client = Client(self.address, **self._options)
+        return self._client
+
+    def stop(self) -> None:
+        """Stops it in order, and removes its data if no directory was given. Can be called again."""
+        if self._client is not None:
+            self._client.close()
+        self._finalizer()
+
+    def __enter__(self) -> Client:
+        return self.client
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        self.stop()
+
+    async def __aenter__(self) -> AsyncClient:
+        self._async_client = AsyncClient(self.address, **self._options)
+        return self._async_client
+
+    async def __aexit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        if self._async_client is not None:
+            await self._async_client.close()
+        self.stop()
+
+    def _start(self, program: Path, arguments: Sequence[str], env: Mapping[str, str] | None) -> None:
+        # What the environment says to other servers is not meant for this one.
+        given = {name: value for name, value in os.environ.items() if not name.startswith("CONTEXTSTORE_")}
+        command: list[str | os.PathLike[str]] = [program, "serve", "--data-dir", self.data_dir]
+        command += ["--listen", self.address, *arguments]
+        with open(self.log, "wb") as log:
+            try:
+                # In a session of its own: Ctrl-C is for this program, which may still have something to write.
+                self._process = subprocess.Popen(
+                    command,
+                    stdin=subprocess.DEVNULL,
+                    stdout=log,
+                    stderr=log,
+                    env={**given, **(env or {})},
+                    start_new_session=True,
+                )
+            except OSError as error:
+                self._finalizer()
+                raise SpawnFailed(f"{program} cannot be run: {error.strerror}") from error
+        watcher = _watch(self._process.pid)
+        self._finalizer.detach()
+        self._finalizer = weakref.finalize(self, _stop, self._process, watcher, self._own)
+
+    def _wait(self, timeout: float) -> None:
+        end = time.monotonic() + timeout
+        with Client(self.address) as probe:
+            while True:
+                try:
+                    probe.wait_until_ready(timeout=0.2)
+                    # Another one may be there, whose directory it is.
+                    if probe.server_info(timeout=5).process_id == self._process.pid:
+                        return
+                    time.sleep(0.02)
+                    raise Unavailable("another server is there")
+                except Unavailable as error:
+                    ended = self._process.poll()
+                    if ended is None and time.monotonic() < end:
+                        continue
+                    what = "is not ready" if ended is None else f"ended at once (exit code {ended})"
+                    said = self.log.read_text("utf-8", "replace").strip() or "it said nothing"
+                    self._finalizer()
+                    raise SpawnFailed(
+                        f"the server {what}: {said[-2000:]}", code=grpc.StatusCode.UNAVAILABLE
+                    ) from error
+
+
+def _watch(server: int) -> subprocess.Popen[bytes] | None:
+    """A process that ends the server when this program ends, also when it is killed: its input ends then."""
+    shell = shutil.which("sh")
+    if shell is None:
+        return None
+    return subprocess.Popen(
+        [shell, "-c", _WATCHER, "sh", str(server)],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.DEVNULL,
+        start_new_session=True,
+    )
+
+
+def _stop(process: subprocess.Popen[bytes], watcher: subprocess.Popen[bytes] | None, own: Path) -> None:
+    if process.poll() is None:
+        process.terminate()
+        try:
+            process.wait(timeout=15)
+        except subprocess.TimeoutExpired:
+            process.kill()
+            process.wait()
+    if watcher is not None:
+        watcher.kill()
+        if watcher.stdin is not None:
+            watcher.stdin.close()
+        watcher.wait()
+    shutil.rmtree(own, ignore_errors=True)
+
+
+def spawn(
+    data_dir: str | os.PathLike[str] | None = None,
+    *,
+    binary: str | os.PathLike[str] | None = None,
+    arguments: Sequence[str] = (),
+    env: Mapping[str, str] | None = None,
+    start_timeout: float = 30.0,
+    **options: Any,
+) -> Spawned:
+    """Starts a private server, waits until it is ready, and stops it at the end of the block or of the program.
+
+        with contextstore.spawn() as client:
+            task = client.start_task()
+
+    `data_dir` is where it keeps everything; without one it is a temporary directory that is removed at the end. The
+    binary is found by `find_binary`. `env` and `arguments` configure the server
+    (`env={"CONTEXTSTORE_LLM__PROVIDER": "openai"}`), `options` are those of the client.
+    """
+    return Spawned(data_dir, binary, arguments, env, start_timeout, options)

@@ -1,0 +1,30 @@
+"""An agent's memory does not grow with its history. `make test-large` runs it at full size: 100 000 messages, 1 GB."""
+
+from __future__ import annotations
+
+import os
+import sys
+
+import agent_memory
+import pytest
+from serving import BINARY
+
+LARGE = bool(os.environ.get("CONTEXTSTORE_LARGE"))
+ENVIRONMENT = {"CONTEXTSTORE_BINARY": str(BINARY), "PYTHONPATH": ":".join(sys.path)}
+MOST = 10 << 20
+"""Bytes that ten times the history may cost."""
+
+
+@pytest.mark.large
+def test_an_agent_does_not_grow_with_its_history() -> None:
+    count = 100_000 if LARGE else 5_000
+    ours = agent_memory.measure("client", count, ENVIRONMENT)
+    lists = agent_memory.measure("list", count)
+    for name, points in (("contextstore", ours), ("list", lists)):
+        print(name, [(number, f"{memory / 2**20:.0f} MB") for number, _, memory in points])
+    # Both have worked through the same.
+    assert [point[0] for point in ours] == [point[0] for point in lists]
+    assert ours[-1][1] > count * agent_memory.MESSAGE_BYTES
+    assert ours[-1][2] - ours[0][2] <= MOST, ours
+    # And it is the history that the other grows with.
+    assert lists[-1][2] - lists[0][2] > (count * 9 // 10) * agent_memory.MESSAGE_BYTES * 9 // 10, lists

@@ -1,0 +1,162 @@
+// Appends that nobody waits for: their order, the barrier before everything else, and what happens when one is refused.
+
+import assert from "node:assert/strict";
+import { after, before, describe, test } from "node:test";
+import { setTimeout as delay } from "node:timers/promises";
+import { type Client, connect, PipelineError, PreconditionError, type Task } from "../src/index.js";
+import { collect, thrownBy } from "./support/eventually.js";
+import { BadProxy } from "./support/proxy.js";
+import { TestServer } from "./support/server.js";
+
+let server: TestServer;
+before(async () => {
+  server = await TestServer.start();
+});
+after(() => server.stop());
+
+const message = (n: number) => ({ role: "user", content: `${n}` });
+
+function numbers(messages: readonly { content?: unknown }[]): number[] {
+  return messages.map(({ content }) => Number(content));
+}
+
+const upTo = (count: number) => Array.from({ length: count }, (_, at) => at + 1);
+
+for (const transport of ["unix", "tcp"] as const) {
+  describe(`over ${transport}`, () => {
+    let client: Client;
+    let task: Task;
+    before(() => {
+      client = server.client(transport);
+    });
+    const start = async () => {
+      task = await client.startTask({ config: { compression: { auto: false } } });
+    };
+
+    test("they are in order, and every read is behind them", async () => {
+      await start();
+      for (const n of upTo(1500)) {
+        assert.equal(await task.append(message(n), { wait: false }), undefined);
+      }
+      assert.deepEqual(numbers(await task.current().toArray()), upTo(1500));
+      await task.append(message(1501), { wait: false });
+      assert.equal((await task.get()).task?.lastSeq, 1501n);
+      await task.append(message(1502), { wait: false });
+      assert.equal((await task.append(message(1503))).seq, 1503n);
+      await task.append(message(1504), { wait: false, pinned: true });
+      assert.equal((await task.message(1504)).pinned, true);
+      await task.append(message(1505), { wait: false });
+      assert.equal((await collect(task.messages({ fromSeq: 1505, kinds: ["message"] }))).length, 1);
+      await task.append(message(1506), { wait: false });
+      assert.deepEqual(
+        await collect(task.appendMany([message(1507)])).then((all) => all.map(({ seq }) => seq)),
+        [1507n],
+      );
+      await task.append(message(1508), { wait: false });
+      assert.equal((await task.complete("done"))?.statistics?.totalMessages, 1508n);
+    });
+
+    test("they need not even be awaited", async () => {
+      await start();
+      const appended = upTo(100).map((n) => task.append(message(n), { wait: false }));
+      await task.flush();
+      await Promise.all(appended);
+      assert.deepEqual(numbers(await task.current().toArray()), upTo(100));
+    });
+
+    test("a refused one surfaces once, with what was not appended", async () => {
+      await start();
+      await task.append(message(1), { wait: false });
+      await task.append({ role: "nobody", content: "x" }, { wait: false });
+      await task.append(message(2), { wait: false });
+      const failure = await thrownBy(task.current().toArray());
+      assert.ok(failure instanceof PipelineError, String(failure));
+      assert.deepEqual([failure.code, failure.method], ["INVALID_ARGUMENT", "AppendMessages"]);
+      assert.equal(failure.unacknowledged.length, 2);
+      assert.match(failure.message, /^2 messages that were not waited for are not appended: /);
+      assert.deepEqual(numbers(await task.current().toArray()), [1]);
+      await collect(task.appendMany(failure.unacknowledged.slice(1)));
+      assert.deepEqual(numbers(await task.current().toArray()), [1, 2]);
+    });
+
+    test("what is wrong with the message itself is told at once", async () => {
+      await start();
+      await assert.rejects(task.append({ role: "user", content: 1n }, { wait: false }), TypeError);
+      await task.flush();
+    });
+
+    test("a status does not change before them", async () => {
+      await start();
+      await task.append({ role: "nobody" }, { wait: false });
+      await assert.rejects(task.complete("done"), PipelineError);
+      assert.equal((await task.get()).task?.status, "running");
+      await task.append(message(1), { wait: false });
+      await task.pause();
+      await task.append(message(2), { wait: false });
+      const failure = await thrownBy(task.flush());
+      assert.ok(failure instanceof PipelineError && failure.cause instanceof PreconditionError);
+      assert.equal(failure.reason, "WRONG_STATUS");
+    });
+
+    test("waiting for them can be given up", async () => {
+      await start();
+      await task.append(message(1), { wait: false });
+      await assert.rejects(task.flush({ signal: AbortSignal.abort() }), { name: "CancelledError" });
+      await task.flush();
+    });
+  });
+}
+
+test("a broken connection is taken up again", async () => {
+  const proxy = await BadProxy.start(server.socket);
+  await using client = connect({ address: proxy.address });
+  const task = await client.startTask({ config: { compression: { auto: false } } });
+  for (const n of upTo(2000)) {
+    await task.append(message(n), { wait: false });
+    if (n % 500 === 0) {
+      proxy.cutAfter(100);
+    }
+  }
+  assert.deepEqual(numbers(await task.current().toArray()), upTo(2000));
+  assert.ok(proxy.cuts >= 3, `${proxy.cuts} cuts`);
+  client.close();
+  await proxy.stop();
+});
+
+test("a client that is disposed of waits for them, and one that is closed says what it loses", async () => {
+  const options = server.options("unix");
+  let uuid: string;
+  {
+    await using client = connect(options);
+    const task = await client.startTask();
+    uuid = task.uuid;
+    for (const n of upTo(50)) {
+      await task.append(message(n), { wait: false });
+    }
+  }
+  assert.equal((await server.client("unix").task(uuid).current().toArray()).length, 50);
+
+  const client = connect(options);
+  const task = await client.startTask();
+  await task.append(message(1), { wait: false });
+  const warned = new Promise<Error>((resolve) => process.once("warning", resolve));
+  client.close();
+  assert.match((await warned).message, /closed while 1 messages were not known to be appended/);
+  await assert.rejects(task.flush(), PipelineError);
+});
+
+test("client.flush throws what failed in any task", async () => {
+  await using client = connect(server.options("unix"));
+  const [one, two] = [await client.startTask(), await client.startTask()];
+  await one.append({ role: "nobody" }, { wait: false });
+  await two.append({ role: "nobody" }, { wait: false });
+  await assert.rejects(client.flush(), { name: "AggregateError" });
+  await client.flush();
+  await one.append({ role: "nobody" }, { wait: false });
+  await two.append(message(1), { wait: false });
+  await two.get();
+  // It has failed long ago, and nobody was told.
+  await delay(200);
+  await assert.rejects(client.flush(), PipelineError);
+  await one.flush();
+});

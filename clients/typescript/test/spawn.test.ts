@@ -1,0 +1,94 @@
+// Servers that scripts and tests start for themselves.
+
+import assert from "node:assert/strict";
+import { execFile } from "node:child_process";
+import { existsSync, mkdtempSync, rmSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { test } from "node:test";
+import { promisify } from "node:util";
+import { connect, spawn } from "../src/index.js";
+import { findBinary } from "../src/spawn.js";
+import { eventually } from "./support/eventually.js";
+import { BINARY } from "./support/server.js";
+
+function isAlive(pid: number): boolean {
+  try {
+    process.kill(pid, 0);
+    return true;
+  } catch {
+    return false;
+  }
+}
+
+test("a private server serves, and is gone with all it kept when it is stopped", async () => {
+  let server: Awaited<ReturnType<typeof spawn>>;
+  {
+    await using spawned = await spawn({ binary: BINARY });
+    server = spawned;
+    const task = await server.client.startTask();
+    await task.append({ role: "user", content: "Hello" });
+    await using other = connect({ address: server.address });
+    assert.equal((await other.task(task.uuid).current().toArray()).length, 1);
+    assert.ok(existsSync(server.dataDir) && server.pid !== undefined && isAlive(server.pid));
+    assert.match(server.log, /listen|serving|start/i);
+  }
+  assert.ok(!existsSync(server.dataDir));
+  assert.ok(!isAlive(server.pid));
+  await server.stop();
+});
+
+test("a data directory of one's own stays", async () => {
+  const dataDir = join(mkdtempSync(join(tmpdir(), "contextstore-")), "x".repeat(120));
+  try {
+    const first = await spawn({ binary: BINARY, dataDir });
+    const { uuid } = await first.client.startTask();
+    await first.stop();
+    const second = await spawn({ binary: BINARY, dataDir, client: { timeoutMs: 5_000 } });
+    assert.equal((await second.client.task(uuid).get()).task?.status, "running");
+    await second.stop();
+  } finally {
+    rmSync(join(dataDir, ".."), { recursive: true });
+  }
+});
+
+test("a server that does not start says why", async () => {
+  const env = { CONTEXTSTORE_LIMITS__MESSAGE_BYTES: "no size" };
+  await assert.rejects(spawn({ binary: BINARY, env }), {
+    name: "UnavailableError",
+    message: /ended with status \d+\n.*message_bytes/s,
+  });
+  await assert.rejects(
+    spawn({ binary: "/nowhere/contextstore" }),
+    /`binary` names \/nowhere\/contextstore, which/,
+  );
+});
+
+test("the binary is that of the environment, of a package, of the path; else all are named", () => {
+  assert.equal(findBinary(undefined, { CONTEXTSTORE_BINARY: BINARY }), BINARY);
+  assert.equal(findBinary(undefined, { PATH: `/nowhere:${join(BINARY, "..")}` }), BINARY);
+  assert.throws(
+    () => findBinary(undefined, { CONTEXTSTORE_BINARY: "/nowhere" }),
+    /CONTEXTSTORE_BINARY names \/nowhere/,
+  );
+  assert.throws(
+    () => findBinary(undefined, { PATH: "/nowhere" }),
+    /CONTEXTSTORE_BINARY is not set, the package @contextstore\/server-\S+ is not installed, and none of the 1 folders/,
+  );
+});
+
+test("it does not outlive its process, however that ends", async () => {
+  const index = new URL("../src/index.js", import.meta.url).href;
+  const script = (end: string) => `
+    import { spawn } from ${JSON.stringify(index)};
+    const server = await spawn({ binary: ${JSON.stringify(BINARY)} });
+    console.log(server.pid);
+    ${end}`;
+  for (const end of ["process.exit(0);", "process.kill(process.pid, 'SIGKILL');"]) {
+    const run = promisify(execFile)(process.execPath, ["--input-type=module", "--eval", script(end)]);
+    const { stdout } = await run.catch((error: unknown) => error as { stdout: string });
+    const pid = Number(stdout.trim());
+    assert.ok(pid > 0, stdout);
+    await eventually("the server is gone", () => !isAlive(pid));
+  }
+});

@@ -1,0 +1,97 @@
+//! The name of an output: what is in it.
+
+use std::fmt;
+
+use crate::infra::fs::Name;
+
+/// `out-` and 32 hex digits of the BLAKE3 hash of its bytes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct OutputId([u8; 16]);
+
+impl OutputId {
+    /// What every id begins with.
+    pub const PREFIX: &str = "out-";
+    /// Characters of an id.
+    pub const LEN: usize = Self::PREFIX.len() + 32;
+
+    /// Of the hash of all its bytes.
+    pub fn of(hash: &blake3::Hash) -> Self {
+        let mut first = [0; 16];
+        first.copy_from_slice(&hash.as_bytes()[..16]);
+        Self(first)
+    }
+
+    /// The reverse of `to_string`.
+    pub fn parse(text: &str) -> Option<Self> {
+        Self::of_digits(text.strip_prefix(Self::PREFIX)?.as_bytes())
+    }
+
+    /// Of its digits alone.
+    pub(crate) fn of_digits(digits: &[u8]) -> Option<Self> {
+        let digit = |byte: u8| match byte {
+            b'0'..=b'9' => Some(byte - b'0'),
+            b'a'..=b'f' => Some(byte - b'a' + 10),
+            _ => None,
+        };
+        let mut id = [0; 16];
+        if digits.len() != 2 * id.len() {
+            return None;
+        }
+        for (byte, pair) in id.iter_mut().zip(digits.chunks_exact(2)) {
+            *byte = digit(pair[0])? << 4 | digit(pair[1])?;
+        }
+        Some(Self(id))
+    }
+
+    /// Whether it is the name of bytes with this hash.
+    pub fn is_of(self, hash: &blake3::Hash) -> bool {
+        self == Self::of(hash)
+    }
+
+    /// Its file while it is as it was put.
+    pub fn plain(self) -> Name {
+        Name::hex(Self::PREFIX, &self.0)
+    }
+
+    /// Its file once it is packed.
+    pub fn packed(self) -> Name {
+        self.plain().with_suffix(super::PACKED)
+    }
+
+    /// The file of its index.
+    pub fn meta(self) -> Name {
+        self.plain().with_suffix(super::META)
+    }
+}
+
+impl fmt::Display for OutputId {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(Self::PREFIX)?;
+        self.0.iter().try_for_each(|byte| write!(f, "{byte:02x}"))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_id_is_read_back_and_nothing_else_is_one() {
+        let id = OutputId::of(&blake3::hash(b"bytes"));
+        assert_eq!(id.to_string().len(), OutputId::LEN);
+        assert_eq!(OutputId::parse(&id.to_string()), Some(id));
+        let upper = id.to_string().to_uppercase();
+        let long = format!("{id}0");
+        for other in [
+            "",
+            "out-",
+            "../../etc/passwd",
+            &upper,
+            &long,
+            &long[..35],
+            "out-0123456789abcdef0123456789abcdeg",
+        ] {
+            assert_eq!(OutputId::parse(other), None, "{other}");
+        }
+    }
+}

@@ -1,0 +1,61 @@
+//! What an output is by its media type.
+
+/// How an output is shown.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum MediaKind {
+    /// As text.
+    Text,
+    /// As an image, where a model takes one.
+    Image,
+    /// As a document, where a model takes one.
+    Document,
+    /// Not at all.
+    Binary,
+}
+
+impl MediaKind {
+    /// By a media type, with or without parameters.
+    pub fn of(media_type: &str) -> Self {
+        let plain = media_type.split(';').next().unwrap_or_default().trim().to_ascii_lowercase();
+        let (family, name) = plain.split_once('/').unwrap_or((&plain, ""));
+        let is_text = match family {
+            "text" => true,
+            "application" => {
+                let known = [
+                    "json",
+                    "jsonl",
+                    "x-ndjson",
+                    "ndjson",
+                    "xml",
+                    "yaml",
+                    "x-yaml",
+                    "toml",
+                    "javascript",
+                    "x-sh",
+                    "sql",
+                    "graphql",
+                    "x-www-form-urlencoded",
+                ];
+                known.contains(&name)
+                    || name.ends_with("+json")
+                    || name.ends_with("+xml")
+                    || name.ends_with("+yaml")
+            }
+            // A drawing in words.
+            "image" => name == "svg+xml",
+            _ => false,
+        };
+        match (family, name) {
+            _ if is_text => Self::Text,
+            ("image", "png" | "jpeg" | "gif" | "webp") => Self::Image,
+            ("application", "pdf") => Self::Document,
+            _ => Self::Binary,
+        }
+    }
+}
+
+/// Whether bytes that something begins with are those of a text.
+pub fn looks_like_text(bytes: &[u8]) -> bool {
+    let whole = std::str::from_utf8(bytes).map_or_else(|error| error.error_len().is_none(), |_| true);
+    whole && memchr::memchr(0, bytes).is_none()
+}

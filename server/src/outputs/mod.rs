@@ -1,0 +1,71 @@
+//! The outputs of tools: kept whole in `outputs/` of a task's directory, each under a name made of its content, with a
+//! sparse index of its lines beside it. How they are written, shown, read, searched and packed.
+//!
+//! Knows files and bytes. When an output may be put or go, and under which lock, is the store's.
+
+mod content;
+mod decode;
+mod grep;
+mod id;
+mod media;
+mod meta;
+mod pack;
+mod read;
+mod tally;
+mod view;
+
+pub use content::Content;
+pub use grep::{BadPattern, Found, Grep, GrepOptions, Matches, Searched};
+pub use id::OutputId;
+pub use media::{MediaKind, looks_like_text};
+pub use meta::{Head, Meta, Written};
+pub use pack::{PACK_FROM, pack};
+pub use read::{Lines, Raw, Step};
+pub use tally::{Counted, Tally};
+pub use view::{View, ViewLimits, ViewMaker};
+
+use crate::infra::fs::Name;
+
+/// What the name of a file begins with that is being written.
+const PUT: &str = "put-";
+/// What the name of an output ends with that is packed.
+const PACKED: &str = ".zst";
+/// What the name of an output's index ends with.
+const META: &str = ".meta";
+
+/// What a file in `outputs/` is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Entry {
+    /// The bytes of an output.
+    Plain(OutputId),
+    /// The same, packed.
+    Packed(OutputId),
+    /// Its index.
+    Meta(OutputId),
+    /// Something that is being written, or that a call which broke off has left.
+    Put,
+}
+
+impl Entry {
+    /// What a name stands for; `None` for what is nobody's.
+    pub fn of(name: &Name) -> Option<Self> {
+        let name = name.as_str();
+        if name.starts_with(PUT) {
+            return Some(Self::Put);
+        }
+        if let Some(id) = name.strip_suffix(PACKED) {
+            return OutputId::parse(id).map(Self::Packed);
+        }
+        if let Some(id) = name.strip_suffix(META) {
+            return OutputId::parse(id).map(Self::Meta);
+        }
+        OutputId::parse(name).map(Self::Plain)
+    }
+}
+
+/// The names of two new files: of bytes and of their index, while they are written.
+pub fn put_names() -> (Name, Name) {
+    let name = Name::from(uuid::Uuid::now_v7()).with_prefix(PUT);
+    let meta = name.with_suffix(META);
+    (name, meta)
+}

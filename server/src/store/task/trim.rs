@@ -1,0 +1,384 @@
+//! Outputs of tools have a budget of tokens in the view: when they pass it, the oldest become notes that name their refs. The
+//! log keeps them.
+
+use std::collections::BTreeSet;
+
+use crate::context::OutputPolicy;
+use crate::log::{Digest, Seen, TRIMMED_TOKENS, Walk};
+use crate::model::json::{field, items};
+use crate::model::{NewMessage, Rewrite, Role, Segment, Status, StoreError};
+
+use super::outline::push;
+use super::{Caller, Inner, NewRewrite, Outline, Task};
+
+/// So that the next output does not pass it again, as each rewrite breaks prompt caches.
+const LEAVE: (u64, u64) = (3, 4);
+/// What a rewrite that nobody asked for has to save, as a part of the budget.
+const WORTH: u64 = 10;
+/// Outputs that may stay among trimmed ones: each of them is named in the rewrite.
+const MOST_KEPT: usize = 32 << 10;
+
+/// What became of the outputs in a view. Tokens are told as callers are told them.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct TrimOutcome {
+    /// Outputs that became notes.
+    pub trimmed: u64,
+    /// Tokens of outputs in the view before.
+    pub tokens_before: u64,
+    /// The same now.
+    pub tokens_after: u64,
+    /// The generation of the view.
+    pub generation: u64,
+    /// Whether a call with the same id had done it before.
+    pub duplicate: bool,
+}
+
+/// What the last look at the outputs of the view has found. It is not kept.
+#[derive(Debug, Clone, Copy, Default)]
+pub(super) struct Outputs {
+    /// The last message of a model that was appended since the task was opened; what came before it is answered.
+    pub(super) answer: u64,
+    /// The last message when there was nothing more to trim; none: there may be.
+    exhausted: Option<u64>,
+    /// Tokens of those that stay, as counted.
+    kept: u64,
+}
+
+impl Outputs {
+    /// There may be more to trim than the last look has found.
+    pub(super) fn look_again(&mut self) {
+        (self.exhausted, self.kept) = (None, 0);
+    }
+}
+
+impl Task {
+    /// Whether a message that was just written makes it worth a try.
+    pub(super) fn is_trimming_due_by(&self, inner: &Inner, message: &NewMessage) -> bool {
+        message.role == Role::Tool && self.is_trimming_due(inner)
+    }
+
+    fn is_trimming_due(&self, inner: &Inner) -> bool {
+        let policy = &inner.policy.outputs;
+        let Some(view) = inner.view.as_ref().filter(|_| policy.enabled) else { return false };
+        let (tokens, calibration) = (view.state().output_tokens, inner.state.tally.calibration);
+        let Outputs { answer, exhausted, kept } = inner.outputs;
+        calibration.apply(tokens) > policy.budget_tokens
+            && calibration.apply(tokens.saturating_sub(kept)) >= policy.budget_tokens / WORTH
+            && exhausted.is_none_or(|last_seq| answer > last_seq)
+            && inner.state.status == Status::Running
+            && !inner.rewriting
+    }
+
+    /// Trims the oldest outputs of the view if they have passed their budget, to somewhat less than that. None if there was
+    /// nothing to do, or not enough to be worth a rewrite.
+    pub(crate) fn trim_if_due(&self) -> Result<Option<TrimOutcome>, StoreError> {
+        let (look, policy) = {
+            let mut inner = self.lock();
+            self.ensure_view(&mut inner);
+            if !self.is_trimming_due(&inner) {
+                return Ok(None);
+            }
+            (self.outline_locked(&mut inner)?, inner.policy.outputs.clone())
+        };
+        let budget = policy.budget_tokens;
+        let chosen = look.choose_outputs(&policy, budget / LEAVE.1 * LEAVE.0)?;
+        let saved = look.told_outputs(look.output_tokens) - look.told_outputs(chosen.left);
+        if chosen.trimmed == 0 || saved < budget / WORTH {
+            self.note_look(&look, &chosen);
+            return Ok(None);
+        }
+        let caller = Caller { request_id: None, lease_generation: look.lease };
+        self.trim(&look, &chosen, &caller, Digest::of(&["trim"])).map(Some)
+    }
+
+    /// Trims the oldest outputs of the view until the rest has at most so many tokens, by default the task's own budget; what
+    /// the model has not answered yet stays, and so do pinned messages and protected tools.
+    pub(crate) fn trim_outputs(
+        &self,
+        budget: Option<u64>,
+        caller: &Caller,
+    ) -> Result<TrimOutcome, StoreError> {
+        let asked = budget.map_or_else(|| "own".to_owned(), |budget| budget.to_string());
+        let digest = Digest::of(&["trim", &asked]);
+        if let Some(generation) = self.compressed_before(caller, digest)? {
+            let usage = self.context_usage(None)?;
+            let tokens = usage.calibration.apply(usage.output_tokens);
+            let duplicate = true;
+            let (tokens_before, tokens_after) = (tokens, tokens);
+            return Ok(TrimOutcome { trimmed: 0, tokens_before, tokens_after, generation, duplicate });
+        }
+        let (look, policy) = {
+            let mut inner = self.lock();
+            self.check_writable(&inner)?;
+            self.check_running(&inner, "trim its outputs")?;
+            self.admit(&inner, caller.lease_generation)?;
+            self.ensure_view(&mut inner);
+            (self.outline_locked(&mut inner)?, inner.policy.outputs.clone())
+        };
+        let chosen = look.choose_outputs(&policy, budget.unwrap_or(policy.budget_tokens))?;
+        if chosen.trimmed == 0 {
+            let tokens = look.told_outputs(look.output_tokens);
+            let generation = look.generation;
+            let (tokens_before, tokens_after, duplicate) = (tokens, tokens, false);
+            return Ok(TrimOutcome { trimmed: 0, tokens_before, tokens_after, generation, duplicate });
+        }
+        self.trim(&look, &chosen, caller, digest)
+    }
+
+    fn trim(
+        &self,
+        look: &Outline,
+        chosen: &Chosen,
+        caller: &Caller,
+        digest: Digest,
+    ) -> Result<TrimOutcome, StoreError> {
+        let tokens_before = look.told_outputs(look.output_tokens);
+        let rewrite = NewRewrite {
+            strategy: "trim".to_owned(),
+            base: look.generation,
+            covers: chosen.covers,
+            reason: format!("outputs of {tokens_before} tokens"),
+            segments: look.trimmed_segments(chosen),
+            summaries: Vec::new(),
+        };
+        let generation =
+            self.run_rewrite(caller, digest, Some(&look.pins), |task, inner| task.plan(inner, &rewrite))?;
+        self.note_look(look, chosen);
+        let tokens_after = look.told_outputs(chosen.left);
+        let trimmed = chosen.trimmed;
+        Ok(TrimOutcome { trimmed, tokens_before, tokens_after, generation, duplicate: false })
+    }
+
+    fn note_look(&self, look: &Outline, chosen: &Chosen) {
+        let outputs = &mut self.lock().outputs;
+        outputs.exhausted = chosen.exhausted.then_some(look.last_seq);
+        outputs.kept = chosen.kept_tokens;
+    }
+}
+
+impl Outline {
+    /// What callers are told so many tokens of outputs are.
+    fn told_outputs(&self, counted: u64) -> u64 {
+        self.calibration.apply(counted)
+    }
+
+    /// The oldest outputs that have to go so that the rest has at most so many tokens.
+    fn choose_outputs(&self, policy: &OutputPolicy, most: u64) -> Result<Chosen, StoreError> {
+        let mut choosing = Choosing::new(self, policy, most);
+        let mut walk = Walk::new(self.source.clone(), self.newest.clone(), self.last_seq);
+        while !choosing.is_done() && walk.step(|seen| choosing.see(seen))? {}
+        let chosen = choosing.end();
+        // A view of very many parts, or with large ones, stays as it is: what compresses it makes it simpler.
+        let rewrite = Rewrite {
+            ordinal: self.generation + 1,
+            strategy: "trim".to_owned(),
+            base: self.generation,
+            parent: None,
+            covers: chosen.covers,
+            reason: String::new(),
+            segments: self.trimmed_segments(&chosen),
+        };
+        let fits = rewrite.segments.len() <= Rewrite::MAX_SEGMENTS
+            && rewrite.body().len() <= Rewrite::MAX_BYTES - ENVELOPE_BYTES;
+        Ok(if fits { chosen } else { Chosen::nothing(self) })
+    }
+
+    /// The view as it is, with what was chosen trimmed.
+    fn trimmed_segments(&self, chosen: &Chosen) -> Vec<Segment> {
+        let mut all = self.newest.as_ref().map_or_else(Vec::new, Rewrite::segments_by_reference);
+        if chosen.covers > self.covered() {
+            all.push(Segment::keep(self.covered() + 1, chosen.covers));
+        }
+        let mut segments = Vec::new();
+        for segment in all {
+            match segment {
+                Segment::Keep { from, to, trim_except } => {
+                    let end = to.min(chosen.last);
+                    if from <= end {
+                        let except = chosen.kept_within(from, end);
+                        push(&mut segments, Segment::Keep { from, to: end, trim_except: Some(except) });
+                    }
+                    let from = from.max(chosen.last + 1);
+                    if from <= to {
+                        let behind =
+                            |except: Vec<u64>| except.into_iter().filter(|seq| *seq >= from).collect();
+                        let trim_except = trim_except.map(behind);
+                        push(&mut segments, Segment::Keep { from, to, trim_except });
+                    }
+                }
+                Segment::Replace { seq, .. } if chosen.replaced.contains(&seq) => {
+                    push(&mut segments, Segment::Keep { from: seq, to: seq, trim_except: Some(Vec::new()) });
+                }
+                Segment::Replace { .. } | Segment::Literal(_) | Segment::Earlier { .. } => {
+                    segments.push(segment);
+                }
+            }
+        }
+        segments
+    }
+}
+
+/// Of the largest line of a rewrite, for all but its segments: envelope, reason, request.
+const ENVELOPE_BYTES: usize = 4 << 10;
+
+/// Outputs that are to go: all up to a message, but for some.
+#[derive(Debug)]
+struct Chosen {
+    /// The last of them; 0: there are none.
+    last: u64,
+    /// How many.
+    trimmed: u64,
+    /// Outputs that stay as they are, in order; those behind `last` do not matter.
+    kept: Vec<u64>,
+    /// Their tokens.
+    kept_tokens: u64,
+    /// Those to go whose content was replaced already.
+    replaced: BTreeSet<u64>,
+    /// Tokens of outputs that are left.
+    left: u64,
+    /// The last message that a rewrite speaks for: the one before a model's, so that it cuts no group.
+    covers: u64,
+    /// Whether nothing more could go.
+    exhausted: bool,
+}
+
+impl Chosen {
+    fn nothing(outline: &Outline) -> Self {
+        Self {
+            last: 0,
+            trimmed: 0,
+            kept: Vec::new(),
+            kept_tokens: 0,
+            replaced: BTreeSet::new(),
+            left: outline.output_tokens,
+            covers: outline.covered(),
+            exhausted: true,
+        }
+    }
+
+    fn kept_within(&self, from: u64, to: u64) -> Vec<u64> {
+        let low = self.kept.partition_point(|seq| *seq < from);
+        let high = self.kept.partition_point(|seq| *seq <= to);
+        self.kept.get(low..high).map_or_else(Vec::new, <[u64]>::to_vec)
+    }
+}
+
+/// Choosing, message by message from the oldest. An output is decided on when the model has answered it.
+struct Choosing<'a> {
+    outline: &'a Outline,
+    policy: &'a OutputPolicy,
+    most: u64,
+    /// Messages whose content was replaced.
+    replaced: BTreeSet<u64>,
+    chosen: Chosen,
+    /// The outputs since the model's last message, with their tokens and whether they could go.
+    waiting: Vec<(u64, u64, bool)>,
+    /// Whether that message or one of them is pinned: then all of them stay.
+    pinned: bool,
+    /// The calls of that message by their ids, if tools are protected.
+    called: Vec<(String, String)>,
+}
+
+impl<'a> Choosing<'a> {
+    fn new(outline: &'a Outline, policy: &'a OutputPolicy, most: u64) -> Self {
+        let segments = outline.newest.iter().flat_map(|newest| &newest.segments);
+        let replaced = segments.filter_map(|segment| match segment {
+            Segment::Replace { seq, .. } => Some(*seq),
+            Segment::Keep { .. } | Segment::Literal(_) | Segment::Earlier { .. } => None,
+        });
+        Self {
+            replaced: replaced.collect(),
+            chosen: Chosen::nothing(outline),
+            waiting: Vec::new(),
+            pinned: false,
+            called: Vec::new(),
+            outline,
+            policy,
+            most,
+        }
+    }
+
+    fn fits(&self) -> bool {
+        self.outline.told_outputs(self.chosen.left) <= self.most
+    }
+
+    fn is_done(&self) -> bool {
+        self.fits() || self.chosen.kept.len() >= MOST_KEPT
+    }
+
+    fn see(&mut self, seen: &Seen<'_>) {
+        let shown = &seen.shown;
+        // What is not in the log is no output and answers none.
+        if seen.kind.is_some() {
+            return;
+        }
+        match shown.role {
+            Role::Assistant => {
+                self.decide(shown.seq);
+                self.pinned = self.outline.pins.contains(&shown.seq);
+                if !self.policy.protected_tools.is_empty() {
+                    self.called = shown.tool_calls.map(called).unwrap_or_default();
+                }
+            }
+            Role::Tool if !shown.trimmed => {
+                self.pinned |= self.outline.pins.contains(&shown.seq);
+                let may = shown.tokens > TRIMMED_TOKENS && !self.is_protected(seen);
+                self.waiting.push((shown.seq, shown.tokens, may));
+            }
+            Role::Tool | Role::System | Role::Developer | Role::User => {}
+        }
+    }
+
+    /// Decides on the outputs before a message of the model.
+    fn decide(&mut self, answer: u64) {
+        for (seq, tokens, may) in std::mem::take(&mut self.waiting) {
+            if self.fits() {
+                break;
+            }
+            let chosen = &mut self.chosen;
+            if may && !self.pinned {
+                (chosen.last, chosen.trimmed) = (seq, chosen.trimmed + 1);
+                chosen.left = chosen.left.saturating_sub(tokens);
+                chosen.covers = chosen.covers.max(answer - 1);
+                if self.replaced.contains(&seq) {
+                    chosen.replaced.insert(seq);
+                }
+            } else {
+                chosen.kept.push(seq);
+                chosen.kept_tokens += tokens;
+            }
+        }
+    }
+
+    /// Whether an output is of a tool that is protected: as its message names it, or as its call does.
+    fn is_protected(&self, seen: &Seen<'_>) -> bool {
+        if self.policy.protected_tools.is_empty() {
+            return false;
+        }
+        let given = seen.shown.tool_name.or(seen.shown.name).and_then(text);
+        let by_call = || {
+            let id = text(seen.shown.tool_call_id?)?;
+            self.called.iter().find(|(called, _)| *called == id).map(|(_, name)| name.clone())
+        };
+        given.or_else(by_call).is_some_and(|name| self.policy.protects(&name))
+    }
+
+    fn end(mut self) -> Chosen {
+        self.chosen.exhausted = !self.fits();
+        self.chosen
+    }
+}
+
+/// The ids of calls, with the names of the tools.
+fn called(calls: &str) -> Vec<(String, String)> {
+    let pair = |call: &str| {
+        let tool = field(call, "function").or_else(|| field(call, "custom"))?;
+        Some((text(field(call, "id")?)?, text(field(tool, "name")?)?))
+    };
+    items(calls).into_iter().filter_map(pair).collect()
+}
+
+/// What a JSON text says.
+fn text(json: &str) -> Option<String> {
+    serde_json::from_str(json).ok()
+}
