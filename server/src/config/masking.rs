@@ -106,8 +106,12 @@ pub(super) fn switches(raw: &Raw) -> Result<Vec<(Rule, bool)>, String> {
             "off" | "false" => false,
             _ => return Err(format!("has {name:?}, which must be on or off")),
         };
+        if switches.iter().any(|(other, _)| *other == rule) {
+            return Err(format!("has {name:?} twice"));
+        }
         switches.push((rule, on));
     }
+    switches.sort_unstable();
     Ok(switches)
 }
 

@@ -108,6 +108,15 @@ masking:
 log:
   format: json
   level: warn,contextstore=debug
+masking:
+  enabled: false
+  rules:
+    jwt: off
+    email: on
+  custom:
+    acme: 'ACME-[0-9]{6}$'
+  allow: [AKIAIOSFODNN7EXAMPLE, "/x.*/"]
+  personal: true
 hooks:
   started: {command: [/bin/a, "b c"], url: http://host/started?key=1}
   resumed: {command: [/bin/b], url: http://host/resumed}
@@ -230,6 +239,17 @@ fn otherwise() -> Config {
                 pause: Duration::from_secs(1),
                 longest: Duration::from_secs(2),
             },
+        },
+        masking: Masking {
+            enabled: false,
+            rules: vec![(Rule::Jwt, false), (Rule::Email, true)],
+            custom: vec![CustomRule {
+                name: "acme".to_owned(),
+                pattern: "ACME-[0-9]{6}$".to_owned(),
+                label: "[ACME]".to_owned(),
+            }],
+            allow: vec!["AKIAIOSFODNN7EXAMPLE".to_owned(), "/x.*/".to_owned()],
+            personal: true,
         },
         hooks: Hooks {
             started: hook(&["/bin/a", "b c"], "started?key=1"),
@@ -366,6 +386,8 @@ fn nothing_said_gives_the_defaults() {
     assert_eq!((config.models.len(), config.hooks.started.command.len()), (0, 0));
     assert_eq!((config.hooks.timeout, config.hooks.retries), (Duration::from_secs(10), 3));
     assert_eq!((config.hooks.queue, config.hooks.failed.url), (1024, None));
+    let Masking { enabled, rules, custom, allow, personal } = config.masking;
+    assert_eq!((enabled, rules.len(), custom.len(), allow.len(), personal), (true, 0, 0, 0, false));
     assert_eq!(config.llm.provider, None);
     let urls: Vec<_> = Provider::ALL.iter().map(|who| config.llm.of(*who).base_url.as_str()).collect();
     assert_eq!(urls[0], "https://api.openai.com/v1");

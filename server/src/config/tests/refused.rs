@@ -151,6 +151,11 @@ fn values_out_of_range_are_refused_with_the_range() {
         ("models: {a: [1]}", "models has \"a\" without one value"),
         ("models: [a]", "models has \"a\", which is no NAME=NUMBER"),
         ("models: 'a=1,a=2'", "models has \"a\" twice"),
+        ("masking: {rules: {x: off}}", "masking.rules has \"x\", which is no rule"),
+        ("masking: {rules: {jwt: 7}}", "masking.rules has \"jwt\", which must be on or off"),
+        ("masking: {rules: 'jwt=on,jwt=off'}", "masking.rules has \"jwt\" twice"),
+        ("masking: {custom: {x: 'a*'}}", "masking.custom has \"x\", whose pattern matches the empty text"),
+        ("masking: {allow: ['/(/']}", "masking.allow has \"/(/\", which is not a regular expression"),
         (
             "hooks: {failed: {url: 'https://me:secret@host'}}",
             "hooks.failed.url must be `http://HOST` or `https://HOST`, with a path and a query, without a user, or `none`",
