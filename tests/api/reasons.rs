@@ -595,7 +595,7 @@ async fn forbidden() -> How {
 #[tokio::test(flavor = "multi_thread")]
 async fn every_reason_is_given_with_its_code_and_its_data() {
     let reasons: Vec<ErrorReason> = (0..).map_while(|number| ErrorReason::try_from(number).ok()).collect();
-    assert_eq!(reasons.len(), 43);
+    assert_eq!(reasons.len(), 46);
     let mut never = Vec::new();
     for reason in reasons {
         match Box::pin(provoke(reason)).await {

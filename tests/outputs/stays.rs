@@ -127,8 +127,8 @@ async fn doctor_finds_what_is_wrong_with_outputs_and_mends_what_can_be() {
     let (mut api, mut outs) = (api(&server).await, outputs(&server).await);
     let work = start(&mut api).await;
     let ids = [0, 1, 2].map(|n| format!("out-{}", &blake3::hash(text(n).as_bytes()).to_hex().as_str()[..32]));
-    for n in 0..3 {
-        assert_eq!(call(&mut api, &mut outs, &work, n).await, ids[n]);
+    for (n, id) in ids.iter().enumerate() {
+        assert_eq!(call(&mut api, &mut outs, &work, n).await, *id);
     }
     server.terminate().await;
     let data = server.data_dir();

@@ -300,5 +300,9 @@ pub(super) const OTHER_VARIABLES: &[(&str, &str)] = &[
     ("CONTEXTSTORE_TOKEN", "Clients and commands: the token for TCP"),
     ("CONTEXTSTORE_TOKEN_FILE", "Clients and commands: the file that holds the token"),
     ("CONTEXTSTORE_BINARY", "Clients: the server that `spawn` starts"),
+    ("CONTEXTSTORE_CA_FILE", "Clients: who has signed the server's certificate"),
+    ("CONTEXTSTORE_CERT_FILE", "Clients: a certificate of their own"),
+    ("CONTEXTSTORE_KEY_FILE", "Clients: the key of that certificate"),
+    ("CONTEXTSTORE_FAKE_LLM", "Tests and examples: the program that plays a model"),
     ("CONTEXTSTORE_BIN", "Tests of the clients: the server to run"),
 ];

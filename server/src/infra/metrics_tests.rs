@@ -30,7 +30,12 @@ fn everything() -> Counted {
     summary_made("github");
     compressed("summarize", Duration::from_millis(20));
     compression_failed("summarizer");
+    output_put("text");
+    output_bytes_put(10);
+    outputs_removed(1);
+    outputs_packed(1);
     outputs_trimmed(3);
+    masked("github_token", 1);
     set_breaker("openai", true);
     hook_ended("completed", "ok");
     set_hooks_waiting(1);

@@ -110,9 +110,9 @@ pub(super) async fn plan(task: &Task) -> Told {
         return Ok("There is no plan yet.".to_owned());
     };
     let content: Value = serde_json::from_str(&plan.plan_content_json).unwrap_or_default();
-    let content = match content {
-        Value::String(text) => text,
-        other => serde_json::to_string_pretty(&other).unwrap_or(plan.plan_content_json),
+    let content = match content.as_str() {
+        Some(text) => text.to_owned(),
+        None => serde_json::to_string_pretty(&content).unwrap_or(plan.plan_content_json),
     };
     Ok(cut(format!("Plan {} ({}):\n{content}", plan.id, plan.plan_type)))
 }

@@ -207,17 +207,6 @@ fn otherwise() -> Config {
             keepalive_timeout: Duration::from_secs(11),
         },
         outputs: Outputs { pack_after: Duration::from_secs(7200) },
-        masking: Masking {
-            enabled: false,
-            rules: vec![(Rule::AwsAccessKey, false)],
-            custom: vec![CustomRule {
-                name: "acme_key".to_owned(),
-                pattern: "acme-[0-9]{8}".to_owned(),
-                label: "[ACME_KEY]".to_owned(),
-            }],
-            allow: vec!["example".to_owned()],
-            personal: true,
-        },
         models: vec![("gpt-4.1".to_owned(), 5000), ("own-model".to_owned(), 4096), ("x*".to_owned(), 6)],
         context: context(),
         scoring: Scoring {

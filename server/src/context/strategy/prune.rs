@@ -149,9 +149,8 @@ impl Choose for Prune {
     fn choose(mut self: Box<Self>, fixed: u64) -> Choice {
         let room = self.goal.saturating_sub(fixed);
         self.newest.cut(room);
-        let mut kept = Ranges::default();
-        kept.tokens = self.newest.tokens();
-        kept.ranges.extend(self.newest.places(0).into_iter().map(|places| (places.start, places.end)));
+        let newest = self.newest.places(0).into_iter().map(|places| (places.start, places.end));
+        let mut kept = Ranges { ranges: newest.collect(), tokens: self.newest.tokens() };
         let newest_from = self.newest.first().unwrap_or(u64::MAX);
         // Sorted by what is reversed: the best come first.
         for Reverse(group) in self.best.into_sorted_vec() {
