@@ -120,13 +120,13 @@ async fn a_note_names_the_ref_of_what_is_stored() {
     let mut scene = scene().await;
     scene.append(&call("read", "stored")).await;
     let stored = scene.work.json(output("stored").to_string());
-    let output_ref = "out-0123456789abcdef0123456789abcdef".to_owned();
+    let output_ref = "kept-0123456789abcdef".to_owned();
     scene.api.append_message(pb::AppendMessageRequest { output_ref, ..stored }).await.unwrap();
     for number in 1..=12 {
         scene.step(number).await;
     }
     let outputs = scene.settled(BUDGET).await;
-    assert_eq!(outputs[0].content, "[tool output trimmed; ref=out-0123456789abcdef0123456789abcdef]");
+    assert_eq!(outputs[0].content, "[tool output trimmed; ref=kept-0123456789abcdef]");
     checked(&mut scene).await;
 }
 
