@@ -8,14 +8,13 @@ from dataclasses import dataclass
 
 import grpc
 import pytest
+from contextstore import Client
+from contextstore.v1 import tool_outputs_pb2 as pb
+from contextstore.v1 import tool_outputs_pb2_grpc as rpc
 from mcp import Client as McpClient
 from mcp import StdioServerParameters
 from mcp.types import CallToolResult
 from serving import BINARY, ENVIRONMENT, Server
-
-from contextstore import Client
-from contextstore.v1 import tool_outputs_pb2 as pb
-from contextstore.v1 import tool_outputs_pb2_grpc as rpc
 
 LINES = [f"line {number} of a log" for number in range(1, 5001)]
 LINES[3210] = "ERROR: the disk is full"
@@ -97,7 +96,9 @@ def test_an_output_is_read_in_pieces_that_say_how_to_go_on(kept: Kept) -> None:
                 assert last.endswith(f"of 5000; call again with offset={offset} for more]"), last
             assert read == [f"{number:6}\t{line}" for number, line in enumerate(LINES, 1)]
             assert 3 <= calls <= 10
-            few = text(await tools.call_tool("tool_output_cache", {"ref_id": kept.ref, "offset": 10, "limit": 2}))
+            few = text(
+                await tools.call_tool("tool_output_cache", {"ref_id": kept.ref, "offset": 10, "limit": 2})
+            )
             assert few.splitlines()[:2] == ["    11\tline 11 of a log", "    12\tline 12 of a log"]
             behind = text(await tools.call_tool("tool_output_cache", {"ref_id": kept.ref, "offset": 5000}))
             assert behind == "[the output has 5000 lines; there is nothing behind line 5000]"
@@ -116,7 +117,9 @@ def test_outputs_are_searched(kept: Kept) -> None:
                 "  3211:\tERROR: the disk is full",
                 "[1 matching lines in all]",
             ]
-            everywhere = text(await tools.call_tool("tool_output_cache_grep", {"pattern": "line", "max_matches": 2}))
+            everywhere = text(
+                await tools.call_tool("tool_output_cache_grep", {"pattern": "line", "max_matches": 2})
+            )
             assert everywhere.splitlines()[-1] == "[the first 2 matching lines; there may be more]"
             dots = text(await tools.call_tool("tool_output_cache_grep", {"pattern": "e.*l", "fixed": True}))
             assert dots == "[0 matching lines in all]"
