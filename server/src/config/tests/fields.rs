@@ -99,12 +99,6 @@ outputs:
   pack_after: 2h
 tokens:
   counter: cl100k
-masking:
-  enabled: false
-  rules: {aws_access_key: off}
-  custom: {acme_key: "acme-[0-9]{8}"}
-  allow: [example]
-  personal: true
 log:
   format: json
   level: warn,contextstore=debug
