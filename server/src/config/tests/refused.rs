@@ -154,7 +154,10 @@ fn values_out_of_range_are_refused_with_the_range() {
         ("masking: {rules: {jwt: 7}}", "masking.rules has \"jwt\", which must be on or off"),
         ("masking: {rules: 'jwt=on,jwt=off'}", "masking.rules has \"jwt\" twice"),
         ("masking: {custom: {x: 'a*'}}", "masking.custom has \"x\", whose pattern matches the empty text"),
-        ("masking: {allow: ['/(/']}", "masking.allow has \"/(/\", which is not a regular expression"),
+        (
+            "masking: {allow: ['/(/']}",
+            "masking.allow has \"/(/\", which is not a regular expression: unclosed group",
+        ),
         (
             "hooks: {failed: {url: 'https://me:secret@host'}}",
             "hooks.failed.url must be `http://HOST` or `https://HOST`, with a path and a query, without a user, or `none`",
