@@ -40,9 +40,9 @@ type StartTaskRequest struct {
 	RequestId string `protobuf:"bytes,6,opt,name=request_id,json=requestId,proto3" json:"request_id,omitempty"`
 	// 0, or the generation the caller last had: if the task was taken over since, STALE_LEASE.
 	LeaseGeneration uint64 `protobuf:"varint,7,opt,name=lease_generation,json=leaseGeneration,proto3" json:"lease_generation,omitempty"`
-	// What a new task takes over: `AUTO` (also if empty: from the newest task that FindPreviousContexts finds and that has
-	// something to take over, if `inheritance.enabled` and the key has a task_type and a task_id), `NEVER`, or the id of a task
-	// that ended (TASK_NOT_FOUND, WRONG_STATUS, NOTHING_TO_INHERIT). It becomes the first message of the view behind the
+	// What a new task takes over: `AUTO` (also if empty: from the newest task that has something to take over, of the ten newest
+	// that FindPreviousContexts finds, if `inheritance.enabled` and the key has a task_type and a task_id), `NEVER`, or the id of a
+	// task that ended (TASK_NOT_FOUND, WRONG_STATUS, NOTHING_TO_INHERIT). It becomes the first message of the view behind the
 	// system prompt. A task that is there already is taken up as it is.
 	Inherit string `protobuf:"bytes,8,opt,name=inherit,proto3" json:"inherit,omitempty"`
 	// The system prompt: appended as the first message of a new task. At most as large as a message may be.
@@ -4008,7 +4008,8 @@ type CommitCompactionRequest struct {
 	Summary string `protobuf:"bytes,3,opt,name=summary,proto3" json:"summary,omitempty"`
 	// What is to be kept word for word beside it, with `compact`; at most 256 KiB.
 	Retain string `protobuf:"bytes,4,opt,name=retain,proto3" json:"retain,omitempty"`
-	// Messages of those that were told that are to stay as they are, with the groups they belong to; at most 256.
+	// Messages of those that were told that are to stay as they are, with the groups they belong to, if there is room; at most
+	// 256.
 	KeepSeqs []uint64 `protobuf:"varint,5,rep,packed,name=keep_seqs,json=keepSeqs,proto3" json:"keep_seqs,omitempty"`
 	// The model that wrote it, for the record; at most 256 bytes.
 	Model string `protobuf:"bytes,6,opt,name=model,proto3" json:"model,omitempty"`

@@ -145,6 +145,10 @@ type ContextStoreClient interface {
 	// arrives, appends it as an assistant message when it is complete, and records the usage. What only the provider
 	// understands of an answer is kept beside the message, and goes back to that provider as it was.
 	//
+	// A context over the limit of the model is compressed before it is sent, without asking a model, if the task's contexts are
+	// compressed by themselves. If the model refuses it all the same as too long, before anything of an answer came, it is
+	// compressed and sent once more; should that not help, the call fails with PROVIDER_REFUSED.
+	//
 	// If the answer breaks off, what arrived is appended with `"interrupted":true` beside its content, without tool calls
 	// that are not whole, and the call fails with PROVIDER_FAILED; the next request is valid. The same is appended when the
 	// caller goes away, reads nothing for too long, or the server stops. While a model answers, the task is open to other
@@ -158,10 +162,11 @@ type ContextStoreClient interface {
 	// STALLED. After PROVIDER_* the new messages are in the log.
 	Chat(ctx context.Context, in *ChatRequest, opts ...grpc.CallOption) (grpc.ServerStreamingClient[ChatResponse], error)
 	// What the model sees as the body of a request to a provider, to be sent as it is: messages, system prompt, tools and
-	// parameters. It is always valid, whatever happened to the task: calls without a result get one, results without a
-	// call become text, contents that the provider does not take are mended (docs/RENDERING.md). The same view gives the
-	// same bytes, and until the view is rewritten each body extends the last one up to the first call that was open in it,
-	// so that prompt caches hit. A retry is safe: nothing is changed. Errors: INVALID_FIELD, TASK_NOT_FOUND,
+	// parameters. It is always valid, whatever happened to the task: calls without a result get one, results without a call
+	// become text, contents that the provider does not take are mended (docs/RENDERING.md). The same view gives the same
+	// bytes, and until the view is rewritten each body extends the last one up to the first call that was open in it, so
+	// that prompt caches hit. A view that is over the limit of the model is compressed first, and one whose outputs or
+	// images pass their budgets is trimmed. A retry is safe: nothing is appended. Errors: INVALID_FIELD, TASK_NOT_FOUND,
 	// REQUEST_TOO_LARGE (before the first byte), OVERLOADED, STALLED.
 	StreamRequest(ctx context.Context, in *StreamRequestRequest, opts ...grpc.CallOption) (grpc.ServerStreamingClient[StreamRequestResponse], error)
 	// How full the context is, as AppendMessage answers it, and how that is counted. Takes the same time however long the
@@ -170,8 +175,9 @@ type ContextStoreClient interface {
 	// One message as it stands in the log. Errors: TASK_NOT_FOUND, MESSAGE_NOT_FOUND.
 	GetMessage(ctx context.Context, in *GetMessageRequest, opts ...grpc.CallOption) (*GetMessageResponse, error)
 	// Pins a message: no compaction takes it, or the group it belongs to, out of the view, also none that is under way.
-	// Pinning twice is pinning once. At most 4 096 messages can be pinned, and a quarter of the context limit in
-	// tokens. Errors as AppendMessage, MESSAGE_NOT_FOUND, and NOT_IN_VIEW (a compaction has taken it already).
+	// Pinning twice is pinning once. At most 4 096 messages can be pinned, and with their groups they may have a quarter of
+	// the context limit in tokens: INVALID_FIELD. Errors as AppendMessage, MESSAGE_NOT_FOUND, and NOT_IN_VIEW (a compaction
+	// has taken it already).
 	PinMessage(ctx context.Context, in *PinMessageRequest, opts ...grpc.CallOption) (*PinMessageResponse, error)
 	// Releases a pinned message. Errors as PinMessage.
 	UnpinMessage(ctx context.Context, in *UnpinMessageRequest, opts ...grpc.CallOption) (*UnpinMessageResponse, error)
@@ -179,7 +185,7 @@ type ContextStoreClient interface {
 	// is appended is kept. A second call waits for nothing: REWRITE_IN_FLIGHT. The work goes on if the caller goes away. A
 	// call that has nothing to do ends well, with `done.compressed` false and a reason. With a request_id, a repeated call is
 	// told what became of the first: that it is done. Errors as AppendMessage, REWRITE_IN_FLIGHT, STALE_VIEW (an undo or a
-	// rewind came in between), LIMIT_UNKNOWN (`compact` does not guess the limit of a model).
+	// rewind came in between), LIMIT_UNKNOWN (`compact` does not guess the limit of a model; with target_tokens it need not).
 	Compress(ctx context.Context, in *CompressRequest, opts ...grpc.CallOption) (grpc.ServerStreamingClient[CompressResponse], error)
 	// Asks for what to summarise, for an agent that summarises itself: what `strategy` would have summarised, as lines of
 	// messages, and how. Nothing is changed, and no other compression begins, until CommitCompaction or AbortCompaction
@@ -188,9 +194,10 @@ type ContextStoreClient interface {
 	// where Compress would have told that it did nothing.
 	BeginCompaction(ctx context.Context, in *BeginCompactionRequest, opts ...grpc.CallOption) (grpc.ServerStreamingClient[BeginCompactionResponse], error)
 	// Puts the agent's summary in the place of what BeginCompaction told. It has to be smaller than that, and to name the
-	// output refs that were listed. Messages that were appended since are kept. Errors as AppendMessage, COMPACTION_NOT_FOUND
-	// (the token is unknown or has expired), STALE_VIEW, SUMMARY_REFUSED. Unless it is STALE_VIEW, the token stays good after an
-	// error. The work goes on if the caller goes away; with a request_id, a repeated call waits for it.
+	// output refs that were listed, and with all that it retains and keeps the view has to get smaller. Messages that were
+	// appended since are kept. Errors as AppendMessage, COMPACTION_NOT_FOUND (the token is unknown or has expired),
+	// STALE_VIEW, SUMMARY_REFUSED. Unless it is STALE_VIEW, the token stays good after an error. The work goes on if the
+	// caller goes away; with a request_id, a repeated call waits for it.
 	CommitCompaction(ctx context.Context, in *CommitCompactionRequest, opts ...grpc.CallOption) (*CommitCompactionResponse, error)
 	// Gives a token back. Errors: TASK_NOT_FOUND, LEASE_HELD, STALE_LEASE, COMPACTION_NOT_FOUND.
 	AbortCompaction(ctx context.Context, in *AbortCompactionRequest, opts ...grpc.CallOption) (*AbortCompactionResponse, error)
@@ -206,7 +213,7 @@ type ContextStoreClient interface {
 	// Tasks that ended and that a task with this key and user would go on with: same task_type, task_id, repository and
 	// user; newest first. A key without a task_type or a task_id finds none. Errors: INVALID_FIELD.
 	FindPreviousContexts(ctx context.Context, in *FindPreviousContextsRequest, opts ...grpc.CallOption) (*FindPreviousContextsResponse, error)
-	// What a task would take over from an ended one: its final summary (or its newest summary) and its plans. Errors:
+	// What a task would take over from an ended one: its final summary (or the newest in its view) and its plans. Errors:
 	// TASK_NOT_FOUND, WRONG_STATUS (it has not ended), NOTHING_TO_INHERIT.
 	GetInheritanceContext(ctx context.Context, in *GetInheritanceContextRequest, opts ...grpc.CallOption) (*GetInheritanceContextResponse, error)
 	// Takes the view back to what it was after a message. The log keeps everything; messages that are appended
@@ -837,6 +844,10 @@ type ContextStoreServer interface {
 	// arrives, appends it as an assistant message when it is complete, and records the usage. What only the provider
 	// understands of an answer is kept beside the message, and goes back to that provider as it was.
 	//
+	// A context over the limit of the model is compressed before it is sent, without asking a model, if the task's contexts are
+	// compressed by themselves. If the model refuses it all the same as too long, before anything of an answer came, it is
+	// compressed and sent once more; should that not help, the call fails with PROVIDER_REFUSED.
+	//
 	// If the answer breaks off, what arrived is appended with `"interrupted":true` beside its content, without tool calls
 	// that are not whole, and the call fails with PROVIDER_FAILED; the next request is valid. The same is appended when the
 	// caller goes away, reads nothing for too long, or the server stops. While a model answers, the task is open to other
@@ -850,10 +861,11 @@ type ContextStoreServer interface {
 	// STALLED. After PROVIDER_* the new messages are in the log.
 	Chat(*ChatRequest, grpc.ServerStreamingServer[ChatResponse]) error
 	// What the model sees as the body of a request to a provider, to be sent as it is: messages, system prompt, tools and
-	// parameters. It is always valid, whatever happened to the task: calls without a result get one, results without a
-	// call become text, contents that the provider does not take are mended (docs/RENDERING.md). The same view gives the
-	// same bytes, and until the view is rewritten each body extends the last one up to the first call that was open in it,
-	// so that prompt caches hit. A retry is safe: nothing is changed. Errors: INVALID_FIELD, TASK_NOT_FOUND,
+	// parameters. It is always valid, whatever happened to the task: calls without a result get one, results without a call
+	// become text, contents that the provider does not take are mended (docs/RENDERING.md). The same view gives the same
+	// bytes, and until the view is rewritten each body extends the last one up to the first call that was open in it, so
+	// that prompt caches hit. A view that is over the limit of the model is compressed first, and one whose outputs or
+	// images pass their budgets is trimmed. A retry is safe: nothing is appended. Errors: INVALID_FIELD, TASK_NOT_FOUND,
 	// REQUEST_TOO_LARGE (before the first byte), OVERLOADED, STALLED.
 	StreamRequest(*StreamRequestRequest, grpc.ServerStreamingServer[StreamRequestResponse]) error
 	// How full the context is, as AppendMessage answers it, and how that is counted. Takes the same time however long the
@@ -862,8 +874,9 @@ type ContextStoreServer interface {
 	// One message as it stands in the log. Errors: TASK_NOT_FOUND, MESSAGE_NOT_FOUND.
 	GetMessage(context.Context, *GetMessageRequest) (*GetMessageResponse, error)
 	// Pins a message: no compaction takes it, or the group it belongs to, out of the view, also none that is under way.
-	// Pinning twice is pinning once. At most 4 096 messages can be pinned, and a quarter of the context limit in
-	// tokens. Errors as AppendMessage, MESSAGE_NOT_FOUND, and NOT_IN_VIEW (a compaction has taken it already).
+	// Pinning twice is pinning once. At most 4 096 messages can be pinned, and with their groups they may have a quarter of
+	// the context limit in tokens: INVALID_FIELD. Errors as AppendMessage, MESSAGE_NOT_FOUND, and NOT_IN_VIEW (a compaction
+	// has taken it already).
 	PinMessage(context.Context, *PinMessageRequest) (*PinMessageResponse, error)
 	// Releases a pinned message. Errors as PinMessage.
 	UnpinMessage(context.Context, *UnpinMessageRequest) (*UnpinMessageResponse, error)
@@ -871,7 +884,7 @@ type ContextStoreServer interface {
 	// is appended is kept. A second call waits for nothing: REWRITE_IN_FLIGHT. The work goes on if the caller goes away. A
 	// call that has nothing to do ends well, with `done.compressed` false and a reason. With a request_id, a repeated call is
 	// told what became of the first: that it is done. Errors as AppendMessage, REWRITE_IN_FLIGHT, STALE_VIEW (an undo or a
-	// rewind came in between), LIMIT_UNKNOWN (`compact` does not guess the limit of a model).
+	// rewind came in between), LIMIT_UNKNOWN (`compact` does not guess the limit of a model; with target_tokens it need not).
 	Compress(*CompressRequest, grpc.ServerStreamingServer[CompressResponse]) error
 	// Asks for what to summarise, for an agent that summarises itself: what `strategy` would have summarised, as lines of
 	// messages, and how. Nothing is changed, and no other compression begins, until CommitCompaction or AbortCompaction
@@ -880,9 +893,10 @@ type ContextStoreServer interface {
 	// where Compress would have told that it did nothing.
 	BeginCompaction(*BeginCompactionRequest, grpc.ServerStreamingServer[BeginCompactionResponse]) error
 	// Puts the agent's summary in the place of what BeginCompaction told. It has to be smaller than that, and to name the
-	// output refs that were listed. Messages that were appended since are kept. Errors as AppendMessage, COMPACTION_NOT_FOUND
-	// (the token is unknown or has expired), STALE_VIEW, SUMMARY_REFUSED. Unless it is STALE_VIEW, the token stays good after an
-	// error. The work goes on if the caller goes away; with a request_id, a repeated call waits for it.
+	// output refs that were listed, and with all that it retains and keeps the view has to get smaller. Messages that were
+	// appended since are kept. Errors as AppendMessage, COMPACTION_NOT_FOUND (the token is unknown or has expired),
+	// STALE_VIEW, SUMMARY_REFUSED. Unless it is STALE_VIEW, the token stays good after an error. The work goes on if the
+	// caller goes away; with a request_id, a repeated call waits for it.
 	CommitCompaction(context.Context, *CommitCompactionRequest) (*CommitCompactionResponse, error)
 	// Gives a token back. Errors: TASK_NOT_FOUND, LEASE_HELD, STALE_LEASE, COMPACTION_NOT_FOUND.
 	AbortCompaction(context.Context, *AbortCompactionRequest) (*AbortCompactionResponse, error)
@@ -898,7 +912,7 @@ type ContextStoreServer interface {
 	// Tasks that ended and that a task with this key and user would go on with: same task_type, task_id, repository and
 	// user; newest first. A key without a task_type or a task_id finds none. Errors: INVALID_FIELD.
 	FindPreviousContexts(context.Context, *FindPreviousContextsRequest) (*FindPreviousContextsResponse, error)
-	// What a task would take over from an ended one: its final summary (or its newest summary) and its plans. Errors:
+	// What a task would take over from an ended one: its final summary (or the newest in its view) and its plans. Errors:
 	// TASK_NOT_FOUND, WRONG_STATUS (it has not ended), NOTHING_TO_INHERIT.
 	GetInheritanceContext(context.Context, *GetInheritanceContextRequest) (*GetInheritanceContextResponse, error)
 	// Takes the view back to what it was after a message. The log keeps everything; messages that are appended

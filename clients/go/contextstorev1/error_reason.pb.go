@@ -157,14 +157,15 @@ const (
 	// The token of a compaction is unknown, or it has expired.
 	// Code: NOT_FOUND. Retry: no; begin again.
 	ErrorReason_ERROR_REASON_COMPACTION_NOT_FOUND ErrorReason = 38
-	// A summary is empty, not smaller than what it stands for, or leaves out what it has to name. Which is told.
+	// A summary is empty, not smaller than what it stands for, longer than was asked for, or leaves out what it has to name; or
+	// the view would not get smaller by it. Which is told.
 	// Code: INVALID_ARGUMENT. Retry: no; with a better one.
 	ErrorReason_ERROR_REASON_SUMMARY_REFUSED ErrorReason = 39
 	// The task has neither a summary nor a plan that another could take over.
 	// Code: NOT_FOUND. Retry: no.
 	ErrorReason_ERROR_REASON_NOTHING_TO_INHERIT ErrorReason = 40
 	// Of the context there is nothing that an agent could summarise. Why is named, in the words of
-	// CompressDone.reason: `nothing` or `over`.
+	// CompressDone.reason: `nothing`, `over` or `too_many_parts`.
 	// Code: FAILED_PRECONDITION. Retry: no; once there are more messages, or with other settings.
 	ErrorReason_ERROR_REASON_NOTHING_TO_SUMMARIZE ErrorReason = 41
 	// A message that is to be pinned is not in the view any more: a summary stands for it, or it was left out or rewound.

@@ -267,10 +267,13 @@ type Pressure struct {
 	// Tokens of the view and of the tools that were last sent with it, as counted and calibrated by the usage that was
 	// reported.
 	Tokens uint64 `protobuf:"varint,1,opt,name=tokens,proto3" json:"tokens,omitempty"`
-	// Tokens the model takes.
+	// Tokens the model takes: the one that Chat or StreamRequest last named, if it takes less than the task's own or the task
+	// names none.
 	Limit uint64 `protobuf:"varint,2,opt,name=limit,proto3" json:"limit,omitempty"`
-	// Where the limit comes from: `task` (its configuration), `server` (`models` or `context_length` of its provider in the
-	// server's configuration), `model` (a well-known one) or `default` (a guess by provider).
+	// Where the limit comes from: `task` (its configuration), `server` (`models`, `context_length` of the provider, or a preset
+	// in the server's configuration), `model` (a well-known one), `default` (a guess by provider), or `provider`: the model
+	// refused more in Chat, whatever is configured. What it says it takes is the limit then, or half of what it was sent. That
+	// is known until another model is asked or the task is opened again.
 	LimitSource string `protobuf:"bytes,3,opt,name=limit_source,json=limitSource,proto3" json:"limit_source,omitempty"`
 	// `tokens` divided by `limit`.
 	Ratio float64 `protobuf:"fixed64,4,opt,name=ratio,proto3" json:"ratio,omitempty"`

@@ -487,9 +487,9 @@ func (x *PruneConfig) GetContentWeight() float64 {
 // What `window` keeps: of the two the smaller. With neither, half of the limit.
 type WindowConfig struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// Messages at the end, rounded outwards to whole groups.
+	// Messages at the end, rounded outwards to whole groups. Those that may not go do not count.
 	Messages *uint32 `protobuf:"varint,1,opt,name=messages,proto3,oneof" json:"messages,omitempty"`
-	// Tokens at the end.
+	// Tokens at the end. Those of what may not go count.
 	Tokens        *uint64 `protobuf:"varint,2,opt,name=tokens,proto3,oneof" json:"tokens,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -602,7 +602,7 @@ type OutputsConfig struct {
 	// Tokens that outputs in the view may have together. Unset: a quarter of the limit, at least 20 000 and at most 60 000, but
 	// never over half of the limit.
 	BudgetTokens *uint64 `protobuf:"varint,2,opt,name=budget_tokens,json=budgetTokens,proto3,oneof" json:"budget_tokens,omitempty"`
-	// Largest view of one output, in bytes.
+	// Largest view of one output, in bytes. Never over 1 MiB and an eighth of a message, whatever is said here.
 	MaxMessageBytes *uint64 `protobuf:"varint,3,opt,name=max_message_bytes,json=maxMessageBytes,proto3,oneof" json:"max_message_bytes,omitempty"`
 	// Longest line of a view, in characters.
 	MaxLineLength *uint32 `protobuf:"varint,4,opt,name=max_line_length,json=maxLineLength,proto3,oneof" json:"max_line_length,omitempty"`
@@ -693,8 +693,8 @@ type TaskConfig struct {
 	LlmProvider string `protobuf:"bytes,1,opt,name=llm_provider,json=llmProvider,proto3" json:"llm_provider,omitempty"`
 	// The model the agent talks to.
 	Model string `protobuf:"bytes,2,opt,name=model,proto3" json:"model,omitempty"`
-	// Tokens the model takes. Unset: what the server knows of the model or of the provider, or a guess;
-	// `limit_source` tells.
+	// Tokens the model takes, whichever is asked. Unset: what the server knows of the model or of the provider, or a guess;
+	// `limit_source` tells. What a model has refused counts more.
 	ContextLength *uint64 `protobuf:"varint,3,opt,name=context_length,json=contextLength,proto3,oneof" json:"context_length,omitempty"`
 	// `group`, `each` or `process`. Empty: as the server is configured.
 	Durability string `protobuf:"bytes,4,opt,name=durability,proto3" json:"durability,omitempty"`

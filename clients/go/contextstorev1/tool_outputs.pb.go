@@ -197,7 +197,8 @@ type PutToolOutputHeader struct {
 	Record *OutputRecord `protobuf:"bytes,7,opt,name=record,proto3" json:"record,omitempty"`
 	// Longest line of the view, in characters. 0: as configured (`outputs.max_line_length`).
 	MaxLineLength uint32 `protobuf:"varint,8,opt,name=max_line_length,json=maxLineLength,proto3" json:"max_line_length,omitempty"`
-	// Largest view, in bytes. 0: as configured (`outputs.max_message_bytes`).
+	// Largest view, in bytes: 1 KiB to 1 MiB, and an eighth of a message at most. 0: as configured
+	// (`outputs.max_message_bytes`).
 	MaxMessageBytes uint64 `protobuf:"varint,9,opt,name=max_message_bytes,json=maxMessageBytes,proto3" json:"max_message_bytes,omitempty"`
 	// Bytes of the view, at most half, that show the end of the output rather than its beginning. Unset: as configured
 	// (`outputs.tail_bytes`).

@@ -46,9 +46,9 @@ class StartTaskRequest(_message.Message):
     lease_generation: _builtins.int
     """0, or the generation the caller last had: if the task was taken over since, STALE_LEASE."""
     inherit: _builtins.str
-    """What a new task takes over: `AUTO` (also if empty: from the newest task that FindPreviousContexts finds and that has
-    something to take over, if `inheritance.enabled` and the key has a task_type and a task_id), `NEVER`, or the id of a task
-    that ended (TASK_NOT_FOUND, WRONG_STATUS, NOTHING_TO_INHERIT). It becomes the first message of the view behind the
+    """What a new task takes over: `AUTO` (also if empty: from the newest task that has something to take over, of the ten newest
+    that FindPreviousContexts finds, if `inheritance.enabled` and the key has a task_type and a task_id), `NEVER`, or the id of a
+    task that ended (TASK_NOT_FOUND, WRONG_STATUS, NOTHING_TO_INHERIT). It becomes the first message of the view behind the
     system prompt. A task that is there already is taken up as it is.
     """
     system_message: _builtins.str
@@ -2048,7 +2048,9 @@ class CommitCompactionRequest(_message.Message):
     """The caller's lease."""
     @_builtins.property
     def keep_seqs(self) -> _containers.RepeatedScalarFieldContainer[_builtins.int]:
-        """Messages of those that were told that are to stay as they are, with the groups they belong to; at most 256."""
+        """Messages of those that were told that are to stay as they are, with the groups they belong to, if there is room; at most
+        256.
+        """
 
     def __init__(
         self,

@@ -120,6 +120,10 @@ class ContextStoreStub:
     arrives, appends it as an assistant message when it is complete, and records the usage. What only the provider
     understands of an answer is kept beside the message, and goes back to that provider as it was.
 
+    A context over the limit of the model is compressed before it is sent, without asking a model, if the task's contexts are
+    compressed by themselves. If the model refuses it all the same as too long, before anything of an answer came, it is
+    compressed and sent once more; should that not help, the call fails with PROVIDER_REFUSED.
+
     If the answer breaks off, what arrived is appended with `"interrupted":true` beside its content, without tool calls
     that are not whole, and the call fails with PROVIDER_FAILED; the next request is valid. The same is appended when the
     caller goes away, reads nothing for too long, or the server stops. While a model answers, the task is open to other
@@ -134,10 +138,11 @@ class ContextStoreStub:
     """
     StreamRequest: _grpc.UnaryStreamMultiCallable[_context_store_pb2.StreamRequestRequest, _context_store_pb2.StreamRequestResponse]
     """What the model sees as the body of a request to a provider, to be sent as it is: messages, system prompt, tools and
-    parameters. It is always valid, whatever happened to the task: calls without a result get one, results without a
-    call become text, contents that the provider does not take are mended (docs/RENDERING.md). The same view gives the
-    same bytes, and until the view is rewritten each body extends the last one up to the first call that was open in it,
-    so that prompt caches hit. A retry is safe: nothing is changed. Errors: INVALID_FIELD, TASK_NOT_FOUND,
+    parameters. It is always valid, whatever happened to the task: calls without a result get one, results without a call
+    become text, contents that the provider does not take are mended (docs/RENDERING.md). The same view gives the same
+    bytes, and until the view is rewritten each body extends the last one up to the first call that was open in it, so
+    that prompt caches hit. A view that is over the limit of the model is compressed first, and one whose outputs or
+    images pass their budgets is trimmed. A retry is safe: nothing is appended. Errors: INVALID_FIELD, TASK_NOT_FOUND,
     REQUEST_TOO_LARGE (before the first byte), OVERLOADED, STALLED.
     """
     GetContextUsage: _grpc.UnaryUnaryMultiCallable[_context_store_pb2.GetContextUsageRequest, _context_store_pb2.GetContextUsageResponse]
@@ -148,8 +153,9 @@ class ContextStoreStub:
     """One message as it stands in the log. Errors: TASK_NOT_FOUND, MESSAGE_NOT_FOUND."""
     PinMessage: _grpc.UnaryUnaryMultiCallable[_context_store_pb2.PinMessageRequest, _context_store_pb2.PinMessageResponse]
     """Pins a message: no compaction takes it, or the group it belongs to, out of the view, also none that is under way.
-    Pinning twice is pinning once. At most 4 096 messages can be pinned, and a quarter of the context limit in
-    tokens. Errors as AppendMessage, MESSAGE_NOT_FOUND, and NOT_IN_VIEW (a compaction has taken it already).
+    Pinning twice is pinning once. At most 4 096 messages can be pinned, and with their groups they may have a quarter of
+    the context limit in tokens: INVALID_FIELD. Errors as AppendMessage, MESSAGE_NOT_FOUND, and NOT_IN_VIEW (a compaction
+    has taken it already).
     """
     UnpinMessage: _grpc.UnaryUnaryMultiCallable[_context_store_pb2.UnpinMessageRequest, _context_store_pb2.UnpinMessageResponse]
     """Releases a pinned message. Errors as PinMessage."""
@@ -158,7 +164,7 @@ class ContextStoreStub:
     is appended is kept. A second call waits for nothing: REWRITE_IN_FLIGHT. The work goes on if the caller goes away. A
     call that has nothing to do ends well, with `done.compressed` false and a reason. With a request_id, a repeated call is
     told what became of the first: that it is done. Errors as AppendMessage, REWRITE_IN_FLIGHT, STALE_VIEW (an undo or a
-    rewind came in between), LIMIT_UNKNOWN (`compact` does not guess the limit of a model).
+    rewind came in between), LIMIT_UNKNOWN (`compact` does not guess the limit of a model; with target_tokens it need not).
     """
     BeginCompaction: _grpc.UnaryStreamMultiCallable[_context_store_pb2.BeginCompactionRequest, _context_store_pb2.BeginCompactionResponse]
     """Asks for what to summarise, for an agent that summarises itself: what `strategy` would have summarised, as lines of
@@ -169,9 +175,10 @@ class ContextStoreStub:
     """
     CommitCompaction: _grpc.UnaryUnaryMultiCallable[_context_store_pb2.CommitCompactionRequest, _context_store_pb2.CommitCompactionResponse]
     """Puts the agent's summary in the place of what BeginCompaction told. It has to be smaller than that, and to name the
-    output refs that were listed. Messages that were appended since are kept. Errors as AppendMessage, COMPACTION_NOT_FOUND
-    (the token is unknown or has expired), STALE_VIEW, SUMMARY_REFUSED. Unless it is STALE_VIEW, the token stays good after an
-    error. The work goes on if the caller goes away; with a request_id, a repeated call waits for it.
+    output refs that were listed, and with all that it retains and keeps the view has to get smaller. Messages that were
+    appended since are kept. Errors as AppendMessage, COMPACTION_NOT_FOUND (the token is unknown or has expired),
+    STALE_VIEW, SUMMARY_REFUSED. Unless it is STALE_VIEW, the token stays good after an error. The work goes on if the
+    caller goes away; with a request_id, a repeated call waits for it.
     """
     AbortCompaction: _grpc.UnaryUnaryMultiCallable[_context_store_pb2.AbortCompactionRequest, _context_store_pb2.AbortCompactionResponse]
     """Gives a token back. Errors: TASK_NOT_FOUND, LEASE_HELD, STALE_LEASE, COMPACTION_NOT_FOUND."""
@@ -191,7 +198,7 @@ class ContextStoreStub:
     user; newest first. A key without a task_type or a task_id finds none. Errors: INVALID_FIELD.
     """
     GetInheritanceContext: _grpc.UnaryUnaryMultiCallable[_context_store_pb2.GetInheritanceContextRequest, _context_store_pb2.GetInheritanceContextResponse]
-    """What a task would take over from an ended one: its final summary (or its newest summary) and its plans. Errors:
+    """What a task would take over from an ended one: its final summary (or the newest in its view) and its plans. Errors:
     TASK_NOT_FOUND, WRONG_STATUS (it has not ended), NOTHING_TO_INHERIT.
     """
     RewindTask: _grpc.UnaryUnaryMultiCallable[_context_store_pb2.RewindTaskRequest, _context_store_pb2.RewindTaskResponse]
@@ -333,6 +340,10 @@ class ContextStoreAsyncStub(ContextStoreStub):
     arrives, appends it as an assistant message when it is complete, and records the usage. What only the provider
     understands of an answer is kept beside the message, and goes back to that provider as it was.
 
+    A context over the limit of the model is compressed before it is sent, without asking a model, if the task's contexts are
+    compressed by themselves. If the model refuses it all the same as too long, before anything of an answer came, it is
+    compressed and sent once more; should that not help, the call fails with PROVIDER_REFUSED.
+
     If the answer breaks off, what arrived is appended with `"interrupted":true` beside its content, without tool calls
     that are not whole, and the call fails with PROVIDER_FAILED; the next request is valid. The same is appended when the
     caller goes away, reads nothing for too long, or the server stops. While a model answers, the task is open to other
@@ -347,10 +358,11 @@ class ContextStoreAsyncStub(ContextStoreStub):
     """
     StreamRequest: _aio.UnaryStreamMultiCallable[_context_store_pb2.StreamRequestRequest, _context_store_pb2.StreamRequestResponse]  # type: ignore[assignment]
     """What the model sees as the body of a request to a provider, to be sent as it is: messages, system prompt, tools and
-    parameters. It is always valid, whatever happened to the task: calls without a result get one, results without a
-    call become text, contents that the provider does not take are mended (docs/RENDERING.md). The same view gives the
-    same bytes, and until the view is rewritten each body extends the last one up to the first call that was open in it,
-    so that prompt caches hit. A retry is safe: nothing is changed. Errors: INVALID_FIELD, TASK_NOT_FOUND,
+    parameters. It is always valid, whatever happened to the task: calls without a result get one, results without a call
+    become text, contents that the provider does not take are mended (docs/RENDERING.md). The same view gives the same
+    bytes, and until the view is rewritten each body extends the last one up to the first call that was open in it, so
+    that prompt caches hit. A view that is over the limit of the model is compressed first, and one whose outputs or
+    images pass their budgets is trimmed. A retry is safe: nothing is appended. Errors: INVALID_FIELD, TASK_NOT_FOUND,
     REQUEST_TOO_LARGE (before the first byte), OVERLOADED, STALLED.
     """
     GetContextUsage: _aio.UnaryUnaryMultiCallable[_context_store_pb2.GetContextUsageRequest, _context_store_pb2.GetContextUsageResponse]  # type: ignore[assignment]
@@ -361,8 +373,9 @@ class ContextStoreAsyncStub(ContextStoreStub):
     """One message as it stands in the log. Errors: TASK_NOT_FOUND, MESSAGE_NOT_FOUND."""
     PinMessage: _aio.UnaryUnaryMultiCallable[_context_store_pb2.PinMessageRequest, _context_store_pb2.PinMessageResponse]  # type: ignore[assignment]
     """Pins a message: no compaction takes it, or the group it belongs to, out of the view, also none that is under way.
-    Pinning twice is pinning once. At most 4 096 messages can be pinned, and a quarter of the context limit in
-    tokens. Errors as AppendMessage, MESSAGE_NOT_FOUND, and NOT_IN_VIEW (a compaction has taken it already).
+    Pinning twice is pinning once. At most 4 096 messages can be pinned, and with their groups they may have a quarter of
+    the context limit in tokens: INVALID_FIELD. Errors as AppendMessage, MESSAGE_NOT_FOUND, and NOT_IN_VIEW (a compaction
+    has taken it already).
     """
     UnpinMessage: _aio.UnaryUnaryMultiCallable[_context_store_pb2.UnpinMessageRequest, _context_store_pb2.UnpinMessageResponse]  # type: ignore[assignment]
     """Releases a pinned message. Errors as PinMessage."""
@@ -371,7 +384,7 @@ class ContextStoreAsyncStub(ContextStoreStub):
     is appended is kept. A second call waits for nothing: REWRITE_IN_FLIGHT. The work goes on if the caller goes away. A
     call that has nothing to do ends well, with `done.compressed` false and a reason. With a request_id, a repeated call is
     told what became of the first: that it is done. Errors as AppendMessage, REWRITE_IN_FLIGHT, STALE_VIEW (an undo or a
-    rewind came in between), LIMIT_UNKNOWN (`compact` does not guess the limit of a model).
+    rewind came in between), LIMIT_UNKNOWN (`compact` does not guess the limit of a model; with target_tokens it need not).
     """
     BeginCompaction: _aio.UnaryStreamMultiCallable[_context_store_pb2.BeginCompactionRequest, _context_store_pb2.BeginCompactionResponse]  # type: ignore[assignment]
     """Asks for what to summarise, for an agent that summarises itself: what `strategy` would have summarised, as lines of
@@ -382,9 +395,10 @@ class ContextStoreAsyncStub(ContextStoreStub):
     """
     CommitCompaction: _aio.UnaryUnaryMultiCallable[_context_store_pb2.CommitCompactionRequest, _context_store_pb2.CommitCompactionResponse]  # type: ignore[assignment]
     """Puts the agent's summary in the place of what BeginCompaction told. It has to be smaller than that, and to name the
-    output refs that were listed. Messages that were appended since are kept. Errors as AppendMessage, COMPACTION_NOT_FOUND
-    (the token is unknown or has expired), STALE_VIEW, SUMMARY_REFUSED. Unless it is STALE_VIEW, the token stays good after an
-    error. The work goes on if the caller goes away; with a request_id, a repeated call waits for it.
+    output refs that were listed, and with all that it retains and keeps the view has to get smaller. Messages that were
+    appended since are kept. Errors as AppendMessage, COMPACTION_NOT_FOUND (the token is unknown or has expired),
+    STALE_VIEW, SUMMARY_REFUSED. Unless it is STALE_VIEW, the token stays good after an error. The work goes on if the
+    caller goes away; with a request_id, a repeated call waits for it.
     """
     AbortCompaction: _aio.UnaryUnaryMultiCallable[_context_store_pb2.AbortCompactionRequest, _context_store_pb2.AbortCompactionResponse]  # type: ignore[assignment]
     """Gives a token back. Errors: TASK_NOT_FOUND, LEASE_HELD, STALE_LEASE, COMPACTION_NOT_FOUND."""
@@ -404,7 +418,7 @@ class ContextStoreAsyncStub(ContextStoreStub):
     user; newest first. A key without a task_type or a task_id finds none. Errors: INVALID_FIELD.
     """
     GetInheritanceContext: _aio.UnaryUnaryMultiCallable[_context_store_pb2.GetInheritanceContextRequest, _context_store_pb2.GetInheritanceContextResponse]  # type: ignore[assignment]
-    """What a task would take over from an ended one: its final summary (or its newest summary) and its plans. Errors:
+    """What a task would take over from an ended one: its final summary (or the newest in its view) and its plans. Errors:
     TASK_NOT_FOUND, WRONG_STATUS (it has not ended), NOTHING_TO_INHERIT.
     """
     RewindTask: _aio.UnaryUnaryMultiCallable[_context_store_pb2.RewindTaskRequest, _context_store_pb2.RewindTaskResponse]  # type: ignore[assignment]
@@ -627,6 +641,10 @@ class ContextStoreServicer(metaclass=_abc_1.ABCMeta):
         arrives, appends it as an assistant message when it is complete, and records the usage. What only the provider
         understands of an answer is kept beside the message, and goes back to that provider as it was.
 
+        A context over the limit of the model is compressed before it is sent, without asking a model, if the task's contexts are
+        compressed by themselves. If the model refuses it all the same as too long, before anything of an answer came, it is
+        compressed and sent once more; should that not help, the call fails with PROVIDER_REFUSED.
+
         If the answer breaks off, what arrived is appended with `"interrupted":true` beside its content, without tool calls
         that are not whole, and the call fails with PROVIDER_FAILED; the next request is valid. The same is appended when the
         caller goes away, reads nothing for too long, or the server stops. While a model answers, the task is open to other
@@ -647,10 +665,11 @@ class ContextStoreServicer(metaclass=_abc_1.ABCMeta):
         context: _ServicerContext,
     ) -> _typing.Union[_abc.Iterator[_context_store_pb2.StreamRequestResponse], _abc.AsyncIterator[_context_store_pb2.StreamRequestResponse]]:
         """What the model sees as the body of a request to a provider, to be sent as it is: messages, system prompt, tools and
-        parameters. It is always valid, whatever happened to the task: calls without a result get one, results without a
-        call become text, contents that the provider does not take are mended (docs/RENDERING.md). The same view gives the
-        same bytes, and until the view is rewritten each body extends the last one up to the first call that was open in it,
-        so that prompt caches hit. A retry is safe: nothing is changed. Errors: INVALID_FIELD, TASK_NOT_FOUND,
+        parameters. It is always valid, whatever happened to the task: calls without a result get one, results without a call
+        become text, contents that the provider does not take are mended (docs/RENDERING.md). The same view gives the same
+        bytes, and until the view is rewritten each body extends the last one up to the first call that was open in it, so
+        that prompt caches hit. A view that is over the limit of the model is compressed first, and one whose outputs or
+        images pass their budgets is trimmed. A retry is safe: nothing is appended. Errors: INVALID_FIELD, TASK_NOT_FOUND,
         REQUEST_TOO_LARGE (before the first byte), OVERLOADED, STALLED.
         """
 
@@ -679,8 +698,9 @@ class ContextStoreServicer(metaclass=_abc_1.ABCMeta):
         context: _ServicerContext,
     ) -> _typing.Union[_context_store_pb2.PinMessageResponse, _abc.Awaitable[_context_store_pb2.PinMessageResponse]]:
         """Pins a message: no compaction takes it, or the group it belongs to, out of the view, also none that is under way.
-        Pinning twice is pinning once. At most 4 096 messages can be pinned, and a quarter of the context limit in
-        tokens. Errors as AppendMessage, MESSAGE_NOT_FOUND, and NOT_IN_VIEW (a compaction has taken it already).
+        Pinning twice is pinning once. At most 4 096 messages can be pinned, and with their groups they may have a quarter of
+        the context limit in tokens: INVALID_FIELD. Errors as AppendMessage, MESSAGE_NOT_FOUND, and NOT_IN_VIEW (a compaction
+        has taken it already).
         """
 
     @_abc_1.abstractmethod
@@ -701,7 +721,7 @@ class ContextStoreServicer(metaclass=_abc_1.ABCMeta):
         is appended is kept. A second call waits for nothing: REWRITE_IN_FLIGHT. The work goes on if the caller goes away. A
         call that has nothing to do ends well, with `done.compressed` false and a reason. With a request_id, a repeated call is
         told what became of the first: that it is done. Errors as AppendMessage, REWRITE_IN_FLIGHT, STALE_VIEW (an undo or a
-        rewind came in between), LIMIT_UNKNOWN (`compact` does not guess the limit of a model).
+        rewind came in between), LIMIT_UNKNOWN (`compact` does not guess the limit of a model; with target_tokens it need not).
         """
 
     @_abc_1.abstractmethod
@@ -724,9 +744,10 @@ class ContextStoreServicer(metaclass=_abc_1.ABCMeta):
         context: _ServicerContext,
     ) -> _typing.Union[_context_store_pb2.CommitCompactionResponse, _abc.Awaitable[_context_store_pb2.CommitCompactionResponse]]:
         """Puts the agent's summary in the place of what BeginCompaction told. It has to be smaller than that, and to name the
-        output refs that were listed. Messages that were appended since are kept. Errors as AppendMessage, COMPACTION_NOT_FOUND
-        (the token is unknown or has expired), STALE_VIEW, SUMMARY_REFUSED. Unless it is STALE_VIEW, the token stays good after an
-        error. The work goes on if the caller goes away; with a request_id, a repeated call waits for it.
+        output refs that were listed, and with all that it retains and keeps the view has to get smaller. Messages that were
+        appended since are kept. Errors as AppendMessage, COMPACTION_NOT_FOUND (the token is unknown or has expired),
+        STALE_VIEW, SUMMARY_REFUSED. Unless it is STALE_VIEW, the token stays good after an error. The work goes on if the
+        caller goes away; with a request_id, a repeated call waits for it.
         """
 
     @_abc_1.abstractmethod
@@ -776,7 +797,7 @@ class ContextStoreServicer(metaclass=_abc_1.ABCMeta):
         request: _context_store_pb2.GetInheritanceContextRequest,
         context: _ServicerContext,
     ) -> _typing.Union[_context_store_pb2.GetInheritanceContextResponse, _abc.Awaitable[_context_store_pb2.GetInheritanceContextResponse]]:
-        """What a task would take over from an ended one: its final summary (or its newest summary) and its plans. Errors:
+        """What a task would take over from an ended one: its final summary (or the newest in its view) and its plans. Errors:
         TASK_NOT_FOUND, WRONG_STATUS (it has not ended), NOTHING_TO_INHERIT.
         """
 

@@ -188,7 +188,8 @@ class _ErrorReasonEnumTypeWrapper(_enum_type_wrapper._EnumTypeWrapper[_ErrorReas
     Code: NOT_FOUND. Retry: no; begin again.
     """
     ERROR_REASON_SUMMARY_REFUSED: _ErrorReason.ValueType  # 39
-    """A summary is empty, not smaller than what it stands for, or leaves out what it has to name. Which is told.
+    """A summary is empty, not smaller than what it stands for, longer than was asked for, or leaves out what it has to name; or
+    the view would not get smaller by it. Which is told.
     Code: INVALID_ARGUMENT. Retry: no; with a better one.
     """
     ERROR_REASON_NOTHING_TO_INHERIT: _ErrorReason.ValueType  # 40
@@ -197,7 +198,7 @@ class _ErrorReasonEnumTypeWrapper(_enum_type_wrapper._EnumTypeWrapper[_ErrorReas
     """
     ERROR_REASON_NOTHING_TO_SUMMARIZE: _ErrorReason.ValueType  # 41
     """Of the context there is nothing that an agent could summarise. Why is named, in the words of
-    CompressDone.reason: `nothing` or `over`.
+    CompressDone.reason: `nothing`, `over` or `too_many_parts`.
     Code: FAILED_PRECONDITION. Retry: no; once there are more messages, or with other settings.
     """
     ERROR_REASON_NOT_IN_VIEW: _ErrorReason.ValueType  # 42
@@ -393,7 +394,8 @@ ERROR_REASON_COMPACTION_NOT_FOUND: ErrorReason.ValueType  # 38
 Code: NOT_FOUND. Retry: no; begin again.
 """
 ERROR_REASON_SUMMARY_REFUSED: ErrorReason.ValueType  # 39
-"""A summary is empty, not smaller than what it stands for, or leaves out what it has to name. Which is told.
+"""A summary is empty, not smaller than what it stands for, longer than was asked for, or leaves out what it has to name; or
+the view would not get smaller by it. Which is told.
 Code: INVALID_ARGUMENT. Retry: no; with a better one.
 """
 ERROR_REASON_NOTHING_TO_INHERIT: ErrorReason.ValueType  # 40
@@ -402,7 +404,7 @@ Code: NOT_FOUND. Retry: no.
 """
 ERROR_REASON_NOTHING_TO_SUMMARIZE: ErrorReason.ValueType  # 41
 """Of the context there is nothing that an agent could summarise. Why is named, in the words of
-CompressDone.reason: `nothing` or `over`.
+CompressDone.reason: `nothing`, `over` or `too_many_parts`.
 Code: FAILED_PRECONDITION. Retry: no; once there are more messages, or with other settings.
 """
 ERROR_REASON_NOT_IN_VIEW: ErrorReason.ValueType  # 42

@@ -154,10 +154,14 @@ class Pressure(_message.Message):
     reported.
     """
     limit: _builtins.int
-    """Tokens the model takes."""
+    """Tokens the model takes: the one that Chat or StreamRequest last named, if it takes less than the task's own or the task
+    names none.
+    """
     limit_source: _builtins.str
-    """Where the limit comes from: `task` (its configuration), `server` (`models` or `context_length` of its provider in the
-    server's configuration), `model` (a well-known one) or `default` (a guess by provider).
+    """Where the limit comes from: `task` (its configuration), `server` (`models`, `context_length` of the provider, or a preset
+    in the server's configuration), `model` (a well-known one), `default` (a guess by provider), or `provider`: the model
+    refused more in Chat, whatever is configured. What it says it takes is the limit then, or half of what it was sent. That
+    is known until another model is asked or the task is opened again.
     """
     ratio: _builtins.float
     """`tokens` divided by `limit`."""

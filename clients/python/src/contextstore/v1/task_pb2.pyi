@@ -313,9 +313,9 @@ class WindowConfig(_message.Message):
     MESSAGES_FIELD_NUMBER: _builtins.int
     TOKENS_FIELD_NUMBER: _builtins.int
     messages: _builtins.int
-    """Messages at the end, rounded outwards to whole groups."""
+    """Messages at the end, rounded outwards to whole groups. Those that may not go do not count."""
     tokens: _builtins.int
-    """Tokens at the end."""
+    """Tokens at the end. Those of what may not go count."""
     def __init__(
         self,
         *,
@@ -389,7 +389,7 @@ class OutputsConfig(_message.Message):
     never over half of the limit.
     """
     max_message_bytes: _builtins.int
-    """Largest view of one output, in bytes."""
+    """Largest view of one output, in bytes. Never over 1 MiB and an eighth of a message, whatever is said here."""
     max_line_length: _builtins.int
     """Longest line of a view, in characters."""
     tail_bytes: _builtins.int
@@ -457,8 +457,8 @@ class TaskConfig(_message.Message):
     model: _builtins.str
     """The model the agent talks to."""
     context_length: _builtins.int
-    """Tokens the model takes. Unset: what the server knows of the model or of the provider, or a guess;
-    `limit_source` tells.
+    """Tokens the model takes, whichever is asked. Unset: what the server knows of the model or of the provider, or a guess;
+    `limit_source` tells. What a model has refused counts more.
     """
     durability: _builtins.str
     """`group`, `each` or `process`. Empty: as the server is configured."""

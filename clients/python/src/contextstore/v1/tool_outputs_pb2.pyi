@@ -129,7 +129,9 @@ class PutToolOutputHeader(_message.Message):
     max_line_length: _builtins.int
     """Longest line of the view, in characters. 0: as configured (`outputs.max_line_length`)."""
     max_message_bytes: _builtins.int
-    """Largest view, in bytes. 0: as configured (`outputs.max_message_bytes`)."""
+    """Largest view, in bytes: 1 KiB to 1 MiB, and an eighth of a message at most. 0: as configured
+    (`outputs.max_message_bytes`).
+    """
     tail_bytes: _builtins.int
     """Bytes of the view, at most half, that show the end of the output rather than its beginning. Unset: as configured
     (`outputs.tail_bytes`).

@@ -74,9 +74,9 @@ export type StartTaskRequest = Message<"contextstore.v1.StartTaskRequest"> & {
   leaseGeneration: bigint;
 
   /**
-   * What a new task takes over: `AUTO` (also if empty: from the newest task that FindPreviousContexts finds and that has
-   * something to take over, if `inheritance.enabled` and the key has a task_type and a task_id), `NEVER`, or the id of a task
-   * that ended (TASK_NOT_FOUND, WRONG_STATUS, NOTHING_TO_INHERIT). It becomes the first message of the view behind the
+   * What a new task takes over: `AUTO` (also if empty: from the newest task that has something to take over, of the ten newest
+   * that FindPreviousContexts finds, if `inheritance.enabled` and the key has a task_type and a task_id), `NEVER`, or the id of a
+   * task that ended (TASK_NOT_FOUND, WRONG_STATUS, NOTHING_TO_INHERIT). It becomes the first message of the view behind the
    * system prompt. A task that is there already is taken up as it is.
    *
    * @generated from field: string inherit = 8;
@@ -2440,7 +2440,8 @@ export type CommitCompactionRequest = Message<"contextstore.v1.CommitCompactionR
   retain: string;
 
   /**
-   * Messages of those that were told that are to stay as they are, with the groups they belong to; at most 256.
+   * Messages of those that were told that are to stay as they are, with the groups they belong to, if there is room; at most
+   * 256.
    *
    * @generated from field: repeated uint64 keep_seqs = 5;
    */
@@ -4265,6 +4266,10 @@ export const ContextStore: GenService<{
    * arrives, appends it as an assistant message when it is complete, and records the usage. What only the provider
    * understands of an answer is kept beside the message, and goes back to that provider as it was.
    *
+   * A context over the limit of the model is compressed before it is sent, without asking a model, if the task's contexts are
+   * compressed by themselves. If the model refuses it all the same as too long, before anything of an answer came, it is
+   * compressed and sent once more; should that not help, the call fails with PROVIDER_REFUSED.
+   *
    * If the answer breaks off, what arrived is appended with `"interrupted":true` beside its content, without tool calls
    * that are not whole, and the call fails with PROVIDER_FAILED; the next request is valid. The same is appended when the
    * caller goes away, reads nothing for too long, or the server stops. While a model answers, the task is open to other
@@ -4286,10 +4291,11 @@ export const ContextStore: GenService<{
   },
   /**
    * What the model sees as the body of a request to a provider, to be sent as it is: messages, system prompt, tools and
-   * parameters. It is always valid, whatever happened to the task: calls without a result get one, results without a
-   * call become text, contents that the provider does not take are mended (docs/RENDERING.md). The same view gives the
-   * same bytes, and until the view is rewritten each body extends the last one up to the first call that was open in it,
-   * so that prompt caches hit. A retry is safe: nothing is changed. Errors: INVALID_FIELD, TASK_NOT_FOUND,
+   * parameters. It is always valid, whatever happened to the task: calls without a result get one, results without a call
+   * become text, contents that the provider does not take are mended (docs/RENDERING.md). The same view gives the same
+   * bytes, and until the view is rewritten each body extends the last one up to the first call that was open in it, so
+   * that prompt caches hit. A view that is over the limit of the model is compressed first, and one whose outputs or
+   * images pass their budgets is trimmed. A retry is safe: nothing is appended. Errors: INVALID_FIELD, TASK_NOT_FOUND,
    * REQUEST_TOO_LARGE (before the first byte), OVERLOADED, STALLED.
    *
    * @generated from rpc contextstore.v1.ContextStore.StreamRequest
@@ -4322,8 +4328,9 @@ export const ContextStore: GenService<{
   },
   /**
    * Pins a message: no compaction takes it, or the group it belongs to, out of the view, also none that is under way.
-   * Pinning twice is pinning once. At most 4 096 messages can be pinned, and a quarter of the context limit in
-   * tokens. Errors as AppendMessage, MESSAGE_NOT_FOUND, and NOT_IN_VIEW (a compaction has taken it already).
+   * Pinning twice is pinning once. At most 4 096 messages can be pinned, and with their groups they may have a quarter of
+   * the context limit in tokens: INVALID_FIELD. Errors as AppendMessage, MESSAGE_NOT_FOUND, and NOT_IN_VIEW (a compaction
+   * has taken it already).
    *
    * @generated from rpc contextstore.v1.ContextStore.PinMessage
    */
@@ -4347,7 +4354,7 @@ export const ContextStore: GenService<{
    * is appended is kept. A second call waits for nothing: REWRITE_IN_FLIGHT. The work goes on if the caller goes away. A
    * call that has nothing to do ends well, with `done.compressed` false and a reason. With a request_id, a repeated call is
    * told what became of the first: that it is done. Errors as AppendMessage, REWRITE_IN_FLIGHT, STALE_VIEW (an undo or a
-   * rewind came in between), LIMIT_UNKNOWN (`compact` does not guess the limit of a model).
+   * rewind came in between), LIMIT_UNKNOWN (`compact` does not guess the limit of a model; with target_tokens it need not).
    *
    * @generated from rpc contextstore.v1.ContextStore.Compress
    */
@@ -4372,9 +4379,10 @@ export const ContextStore: GenService<{
   },
   /**
    * Puts the agent's summary in the place of what BeginCompaction told. It has to be smaller than that, and to name the
-   * output refs that were listed. Messages that were appended since are kept. Errors as AppendMessage, COMPACTION_NOT_FOUND
-   * (the token is unknown or has expired), STALE_VIEW, SUMMARY_REFUSED. Unless it is STALE_VIEW, the token stays good after an
-   * error. The work goes on if the caller goes away; with a request_id, a repeated call waits for it.
+   * output refs that were listed, and with all that it retains and keeps the view has to get smaller. Messages that were
+   * appended since are kept. Errors as AppendMessage, COMPACTION_NOT_FOUND (the token is unknown or has expired),
+   * STALE_VIEW, SUMMARY_REFUSED. Unless it is STALE_VIEW, the token stays good after an error. The work goes on if the
+   * caller goes away; with a request_id, a repeated call waits for it.
    *
    * @generated from rpc contextstore.v1.ContextStore.CommitCompaction
    */
@@ -4430,7 +4438,7 @@ export const ContextStore: GenService<{
     output: typeof FindPreviousContextsResponseSchema;
   },
   /**
-   * What a task would take over from an ended one: its final summary (or its newest summary) and its plans. Errors:
+   * What a task would take over from an ended one: its final summary (or the newest in its view) and its plans. Errors:
    * TASK_NOT_FOUND, WRONG_STATUS (it has not ended), NOTHING_TO_INHERIT.
    *
    * @generated from rpc contextstore.v1.ContextStore.GetInheritanceContext

@@ -345,7 +345,8 @@ export enum ErrorReason {
   COMPACTION_NOT_FOUND = 38,
 
   /**
-   * A summary is empty, not smaller than what it stands for, or leaves out what it has to name. Which is told.
+   * A summary is empty, not smaller than what it stands for, longer than was asked for, or leaves out what it has to name; or
+   * the view would not get smaller by it. Which is told.
    * Code: INVALID_ARGUMENT. Retry: no; with a better one.
    *
    * @generated from enum value: ERROR_REASON_SUMMARY_REFUSED = 39;
@@ -362,7 +363,7 @@ export enum ErrorReason {
 
   /**
    * Of the context there is nothing that an agent could summarise. Why is named, in the words of
-   * CompressDone.reason: `nothing` or `over`.
+   * CompressDone.reason: `nothing`, `over` or `too_many_parts`.
    * Code: FAILED_PRECONDITION. Retry: no; once there are more messages, or with other settings.
    *
    * @generated from enum value: ERROR_REASON_NOTHING_TO_SUMMARIZE = 41;

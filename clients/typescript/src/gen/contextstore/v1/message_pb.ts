@@ -171,15 +171,18 @@ export type Pressure = Message$1<"contextstore.v1.Pressure"> & {
   tokens: bigint;
 
   /**
-   * Tokens the model takes.
+   * Tokens the model takes: the one that Chat or StreamRequest last named, if it takes less than the task's own or the task
+   * names none.
    *
    * @generated from field: uint64 limit = 2;
    */
   limit: bigint;
 
   /**
-   * Where the limit comes from: `task` (its configuration), `server` (`models` or `context_length` of its provider in the
-   * server's configuration), `model` (a well-known one) or `default` (a guess by provider).
+   * Where the limit comes from: `task` (its configuration), `server` (`models`, `context_length` of the provider, or a preset
+   * in the server's configuration), `model` (a well-known one), `default` (a guess by provider), or `provider`: the model
+   * refused more in Chat, whatever is configured. What it says it takes is the limit then, or half of what it was sent. That
+   * is known until another model is asked or the task is opened again.
    *
    * @generated from field: string limit_source = 3;
    */

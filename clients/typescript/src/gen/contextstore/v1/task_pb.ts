@@ -323,14 +323,14 @@ export const PruneConfigSchema: GenMessage<PruneConfig> = /*@__PURE__*/
  */
 export type WindowConfig = Message<"contextstore.v1.WindowConfig"> & {
   /**
-   * Messages at the end, rounded outwards to whole groups.
+   * Messages at the end, rounded outwards to whole groups. Those that may not go do not count.
    *
    * @generated from field: optional uint32 messages = 1;
    */
   messages?: number | undefined;
 
   /**
-   * Tokens at the end.
+   * Tokens at the end. Those of what may not go count.
    *
    * @generated from field: optional uint64 tokens = 2;
    */
@@ -394,7 +394,7 @@ export type OutputsConfig = Message<"contextstore.v1.OutputsConfig"> & {
   budgetTokens?: bigint | undefined;
 
   /**
-   * Largest view of one output, in bytes.
+   * Largest view of one output, in bytes. Never over 1 MiB and an eighth of a message, whatever is said here.
    *
    * @generated from field: optional uint64 max_message_bytes = 3;
    */
@@ -450,8 +450,8 @@ export type TaskConfig = Message<"contextstore.v1.TaskConfig"> & {
   model: string;
 
   /**
-   * Tokens the model takes. Unset: what the server knows of the model or of the provider, or a guess;
-   * `limit_source` tells.
+   * Tokens the model takes, whichever is asked. Unset: what the server knows of the model or of the provider, or a guess;
+   * `limit_source` tells. What a model has refused counts more.
    *
    * @generated from field: optional uint64 context_length = 3;
    */

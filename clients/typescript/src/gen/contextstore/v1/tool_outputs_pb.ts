@@ -170,7 +170,8 @@ export type PutToolOutputHeader = Message<"contextstore.v1.PutToolOutputHeader">
   maxLineLength: number;
 
   /**
-   * Largest view, in bytes. 0: as configured (`outputs.max_message_bytes`).
+   * Largest view, in bytes: 1 KiB to 1 MiB, and an eighth of a message at most. 0: as configured
+   * (`outputs.max_message_bytes`).
    *
    * @generated from field: uint64 max_message_bytes = 9;
    */
