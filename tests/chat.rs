@@ -18,6 +18,8 @@ mod wire;
 mod cut;
 #[path = "chat/errors.rs"]
 mod errors;
+#[path = "chat/overflow.rs"]
+mod overflow;
 #[path = "chat/repeat.rs"]
 mod repeat;
 #[path = "chat/secrets.rs"]
