@@ -62,16 +62,17 @@ const TOO_LONG: [&str; 16] = [
     "string too long",
 ];
 
-/// What stands before the limit where a refusal names it.
-const TOLD_LIMITS: [&str; 8] = [
-    "context length is",
-    "context length of only",
-    "context length of",
-    "context size (",
-    "context window of",
-    "exceed context limit:",
-    "n_ctx\":",
-    "tokens >",
+/// What stands before the limit where a refusal names it; what has to follow first, if anything.
+const TOLD_LIMITS: [(&str, &str); 8] = [
+    ("context length is", ""),
+    ("context length of only", ""),
+    ("context length of", ""),
+    ("context size (", ""),
+    ("context window of", ""),
+    // `199000 + 8000 > 200000`
+    ("exceed context limit:", ">"),
+    ("n_ctx\":", ""),
+    ("tokens >", ""),
 ];
 
 impl LlmError {
@@ -83,8 +84,9 @@ impl LlmError {
             Self::Failed { problem, .. } => problem,
         }
         .to_lowercase();
-        TOLD_LIMITS.iter().find_map(|before| {
+        TOLD_LIMITS.iter().find_map(|(before, then)| {
             let behind = &words[words.find(before)? + before.len()..];
+            let behind = &behind[behind.find(then)? + then.len()..];
             let digits = behind.trim_start().chars().take_while(|c| c.is_ascii_digit() || *c == ',');
             digits.filter(char::is_ascii_digit).collect::<String>().parse().ok().filter(|limit| *limit > 0)
         })
@@ -239,6 +241,10 @@ mod tests {
         assert_eq!(told("prompt is too long: 208310 tokens > 200,000 maximum"), Some(200_000));
         assert_eq!(told("the request exceeds the available context size (4096 tokens)"), Some(4096));
         assert_eq!(told("the prompt exceeds a context length of only 2048 tokens"), Some(2048));
+        let with_answer =
+            "input length and `max_tokens` exceed context limit: 199000 + 8000 > 200000, decrease input";
+        assert_eq!(told(with_answer), Some(200_000));
+        assert_eq!(told("input length and `max_tokens` exceed context limit: 199000"), None);
         assert_eq!(told("Please reduce the length of the input"), None);
     }
 
