@@ -1,6 +1,6 @@
 //! Sets apart what is to be summarised and what stays, each in a file of its own, in one pass over the view.
 
-use std::collections::VecDeque;
+use std::collections::{BTreeSet, VecDeque};
 use std::fmt::Write as _;
 use std::ops::Range;
 
@@ -9,6 +9,7 @@ use super::words;
 use crate::context::plain_text;
 use crate::model::json::{field, items};
 use crate::model::{LiteralKind, Role, StoreError, TaskId};
+use crate::outputs::OutputId;
 use crate::store::{MISSING_TOKENS, Outline, RequestFile, Seen, Store, WorkFile};
 
 /// Bytes that are gathered before they are written.
@@ -35,7 +36,7 @@ pub(super) struct Apart {
     pub(super) previous: Option<String>,
     /// What was retained before and goes.
     pub(super) retained: Option<String>,
-    /// Outputs that messages that go refer to: the newest.
+    /// Outputs that messages and summaries that go refer to: the newest.
     pub(super) refs: Vec<String>,
     /// Places where something goes, one after the other.
     pub(super) gaps: Vec<Gap>,
@@ -107,6 +108,9 @@ impl Apart {
         let files = [going.finish()?, staying.finish()?];
         let (file, len) = files[0].contents();
         let joined = |texts: Vec<String>| (!texts.is_empty()).then(|| texts.join("\n\n"));
+        let (previous, retained) = (joined(sorter.summaries), joined(sorter.retained));
+        let carried = [&previous, &retained].into_iter().flatten();
+        let refs = newest_refs(carried.flat_map(|text| OutputId::named_in(text)), sorter.refs);
         Ok(Self {
             material: Material::new(file, len).until(&outline.stop),
             messages: sorter.messages,
@@ -114,13 +118,24 @@ impl Apart {
             kept_tokens: sorter.kept_tokens,
             first_seq: sorter.first_seq,
             last_seq: sorter.last_seq,
-            previous: joined(sorter.summaries),
-            retained: joined(sorter.retained),
-            refs: sorter.refs.into(),
+            previous,
+            retained,
+            refs,
             gaps: sorter.gaps,
             _files: files,
         })
     }
+}
+
+/// The refs that a summary has to name: those of messages that go and, as far as there is room, those that earlier summaries
+/// have named.
+fn newest_refs(earlier: impl Iterator<Item = OutputId>, newer: VecDeque<String>) -> Vec<String> {
+    let mut earlier: Vec<String> = earlier.map(|id| id.to_string()).collect();
+    let mut seen = BTreeSet::new();
+    earlier.retain(|known| !newer.contains(known) && seen.insert(known.clone()));
+    let room = MOST_REFS.saturating_sub(newer.len());
+    let surplus = earlier.len().saturating_sub(room);
+    earlier.into_iter().skip(surplus).chain(newer).collect()
 }
 
 #[derive(Default)]
@@ -256,7 +271,12 @@ impl Writer {
             ("name", shown.name),
             ("output_ref", seen.output_ref),
         ];
-        for (name, value) in fields {
+        // What a model said without content: that it will not, or aloud.
+        let spoken = |name| shown.extra.and_then(|extra| field(extra, name));
+        let transcript = spoken("audio").and_then(|audio| field(audio, "transcript"));
+        for (name, value) in
+            fields.into_iter().chain([("refusal", spoken("refusal")), ("transcript", transcript)])
+        {
             if let Some(value) = value {
                 let _ = write!(out, ",\"{name}\":{value}");
             }

@@ -53,11 +53,20 @@ pub(super) fn check(
         return Err(format!("has {tokens} tokens; at most {budget} were asked for"));
     }
     let missing: Vec<&str> =
-        refs.iter().map(String::as_str).filter(|output_ref| !summary.contains(output_ref)).collect();
+        refs.iter().map(String::as_str).filter(|output_ref| !names(summary, output_ref)).collect();
     if !missing.is_empty() {
         return Err(format!("does not name these output refs: {}", missing.join(", ")));
     }
     Ok(())
+}
+
+/// Whether a text has a ref in it, and not only one that begins or ends like it.
+fn names(text: &str, output_ref: &str) -> bool {
+    let is_of_ref = |c: char| c.is_ascii_alphanumeric() || c == '-' || c == '_';
+    text.match_indices(output_ref).any(|(at, _)| {
+        let (before, behind) = (&text[..at], &text[at + output_ref.len()..]);
+        !before.ends_with(is_of_ref) && !behind.starts_with(is_of_ref)
+    })
 }
 
 #[cfg(test)]
@@ -73,6 +82,8 @@ mod tests {
             check(summary, (replaced, 50, room), &refs, counter).err().unwrap_or_default()
         };
         assert_eq!(problem("Goal: ship. ref=out-1", 100, &["out-1"]), "");
+        assert!(problem("Goal: ship. ref=out-12, about-1", 100, &["out-1"]).ends_with("refs: out-1"));
+        assert_eq!(problem("出力out-12とout-1。", 100, &["out-12", "out-1"]), "");
         assert_eq!(problem(" \n", 100, &[]), "is empty");
         assert!(problem(&"\u{1b}".repeat(40_000), u64::MAX, &[]).contains("at most 196608"));
         assert!(problem(&"x".repeat(400), 100, &[]).contains("stands for messages of 100"));

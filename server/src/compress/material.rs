@@ -150,22 +150,27 @@ impl<'a> Line<'a> {
             tool_name: None,
             output_ref: None,
         };
-        let (mut role, mut refusal) = (None, None);
+        let (mut role, mut refusal, mut transcript) = (None, None, None);
         for (key, value) in fields(line) {
             match key {
                 "\"seq\"" => read.seq = value.parse().ok()?,
                 "\"role\"" => role = text(value).and_then(|role| Role::parse(&role)),
                 "\"content\"" => read.text = content(value),
                 "\"refusal\"" => refusal = text(value).filter(|text| !text.is_empty()),
+                "\"transcript\"" => transcript = text(value).filter(|text| !text.is_empty()),
                 "\"tool_calls\"" => read.calls = list(value).filter_map(call).collect(),
                 "\"tool_name\"" => read.tool_name = text(value).filter(|name| !name.is_empty()),
                 "\"output_ref\"" => read.output_ref = text(value).filter(|name| !name.is_empty()),
                 _ => {}
             }
         }
-        if let Some(refusal) = refusal {
-            let before = if read.text.is_empty() { "" } else { "\n" };
-            read.text = Cow::Owned(format!("{}{before}[refused: {refusal}]", read.text));
+        let refusal = refusal.map(|refusal| Cow::Owned(format!("[refused: {refusal}]")));
+        for more in [transcript, refusal].into_iter().flatten() {
+            if read.text.is_empty() {
+                read.text = more;
+            } else {
+                read.text = Cow::Owned(format!("{}\n{more}", read.text));
+            }
         }
         read.role = role?;
         Some(read)
@@ -322,6 +327,10 @@ mod tests {
             (
                 r#"{"seq":5,"role":"assistant","content":null,"refusal":"no"}"#,
                 r#"5 assistant "[refused: no]" [] None None"#,
+            ),
+            (
+                r#"{"seq":7,"role":"assistant","content":"Well","transcript":"as I said","refusal":"no"}"#,
+                r#"7 assistant "Well\nas I said\n[refused: no]" [] None None"#,
             ),
             (
                 r#"{"seq":6,"role":"assistant","content":[{"type":"refusal","refusal":"never"}],"refusal":null}"#,

@@ -52,6 +52,8 @@ use under_way::{Queue, Turn, UnderWay};
 
 /// How long to wait for a compression that somebody else began.
 const PATIENCE: Duration = Duration::from_secs(60);
+/// How many more may work at once that somebody waits for.
+const WAITED_FOR: usize = 4;
 /// How often a view is compressed in a row, if so much comes meanwhile.
 const ROUNDS: u32 = 3;
 /// How long compressions that are cut off have to clean up.
@@ -74,6 +76,8 @@ pub(crate) struct Compressor {
     agent_ttl: Duration,
     /// Compressions that nobody asked for, and that nobody waits for.
     queue: Queue,
+    /// What somebody waits for: more at once, and not behind the others.
+    waited_for: Queue,
     under_way: Mutex<HashMap<TaskId, UnderWay>>,
     /// Tasks that are being ended.
     ending: Mutex<HashMap<TaskId, Weak<TurnLock>>>,
@@ -100,6 +104,7 @@ impl Compressor {
             hooks,
             agent_ttl: config.agent_ttl,
             queue: Queue::new(config.at_once),
+            waited_for: Queue::new(config.at_once * WAITED_FOR),
             under_way: Mutex::default(),
             ending: Mutex::default(),
             going: watch::Sender::new(0),
@@ -126,9 +131,13 @@ impl Compressor {
     /// Compresses a view if it is time to, and returns when that is done, be it by somebody else. Should it fail or take too
     /// long, the view is as it was.
     pub(crate) async fn if_due(self: &Arc<Self>, store: &Store, id: TaskId, urgent: bool) {
-        let place = self.wait_to_begin(id, urgent, self.lease_if_begun(store, id));
-        if let Ok(Some(place)) = timeout(PATIENCE, place).await {
-            self.by_itself(store, id, &Turn::default().of(&place)).await;
+        let lease = self.lease_if_begun(store, id);
+        let begin = async {
+            let place = self.wait_to_begin(id, urgent, lease).await?;
+            Some((self.waited_for.turn().await.of(&place), place))
+        };
+        if let Ok(Some((turn, _place))) = timeout(PATIENCE, begin).await {
+            self.by_itself(store, id, &turn).await;
         }
     }
 
@@ -198,7 +207,8 @@ impl Compressor {
         let urgent = block_in_place(|| store.pressure(id))?.stage == Stage::Emergency;
         let begun = block_in_place(|| self.begin(id, urgent, lease));
         let place = begun.ok_or(StoreError::RewriteInFlight { id })?;
-        self.run(store, id, order, &Turn::default().of(&place), progress).await
+        let turn = self.waited_for.turn().await.of(&place);
+        self.run(store, id, order, &turn, progress).await
     }
 
     async fn run(
@@ -300,7 +310,7 @@ impl Compressor {
     ) -> Option<String> {
         self.going.send_modify(|going| *going += 1);
         let _going = Going(Arc::clone(self));
-        let turn = Turn::default();
+        let turn = self.waited_for.turn().await;
         let asker = self.asker(store, &turn);
         let may_ask = may_ask && !*self.cut.borrow();
         let made = tokio::select! {

@@ -45,16 +45,15 @@ impl Hurry {
     }
 }
 
-/// A turn among those who compress in the background. It is left while a model is waited for, so that a slow one holds up
-/// nobody who needs none. What is waited for needs no queue, as the default has none.
-#[derive(Default)]
+/// A turn among those who compress. It is left while a model is waited for, so that a slow one holds up nobody who needs
+/// none.
 pub(super) struct Turn {
-    queue: Option<Queue>,
+    queue: Queue,
     held: Mutex<Option<OwnedSemaphorePermit>>,
     hurry: Hurry,
 }
 
-/// How many do what at once in the background.
+/// How many do what at once.
 #[derive(Clone)]
 pub(super) struct Queue {
     /// Reading and writing views.
@@ -72,9 +71,9 @@ impl Queue {
         Self { working: of(at_once), asking: of(at_once * ASKING) }
     }
 
-    /// A turn in the background.
+    /// A turn, when one is free.
     pub(super) async fn turn(&self) -> Turn {
-        Turn { held: Mutex::new(self.work().await), queue: Some(self.clone()), hurry: Hurry::default() }
+        Turn { held: Mutex::new(self.work().await), queue: self.clone(), hurry: Hurry::default() }
     }
 
     async fn work(&self) -> Option<OwnedSemaphorePermit> {
@@ -91,14 +90,13 @@ impl Turn {
 
     /// Waits for a model, while others have the turn; none if there is no time for it any more.
     pub(super) async fn aside<T>(&self, asking: impl Future<Output = T>) -> Option<T> {
-        let Some(queue) = &self.queue else { return self.in_time(asking).await };
         drop(self.held().take());
         let answer = self.in_time(async {
-            let _asking = queue.asking.acquire().await;
+            let _asking = self.queue.asking.acquire().await;
             asking.await
         });
         let answer = answer.await;
-        let again = self.in_time(queue.work()).await.flatten();
+        let again = self.in_time(self.queue.work()).await.flatten();
         *self.held() = again;
         answer
     }

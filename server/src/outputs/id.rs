@@ -26,6 +26,12 @@ impl OutputId {
         Self::of_digits(text.strip_prefix(Self::PREFIX)?.as_bytes())
     }
 
+    /// Those that a text names, in order.
+    pub fn named_in(text: &str) -> impl Iterator<Item = Self> {
+        let is_of_id = |c: char| c.is_ascii_alphanumeric() || c == '-' || c == '_';
+        text.split(move |c| !is_of_id(c)).filter_map(Self::parse)
+    }
+
     /// Of its digits alone.
     pub(crate) fn of_digits(digits: &[u8]) -> Option<Self> {
         let digit = |byte: u8| match byte {
