@@ -15,6 +15,8 @@ mod outputs;
 mod put;
 #[path = "outputs/search.rs"]
 mod search;
+#[path = "outputs/secrets.rs"]
+mod secrets;
 #[path = "support/server.rs"]
 mod server;
 #[path = "outputs/stays.rs"]

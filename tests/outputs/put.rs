@@ -299,3 +299,20 @@ async fn outputs_are_listed_page_by_page_in_the_order_of_their_refs() {
         assert_eq!(found, ids, "by {page_size}");
     }
 }
+
+/// Bytes that a disk has spoilt are replaced by the same ones that come again.
+#[tokio::test(flavor = "multi_thread")]
+async fn what_is_put_again_mends_what_is_damaged() {
+    let server = TestServer::start().await;
+    let (mut api, mut outputs) = (api(&server).await, outputs(&server).await);
+    let work = start(&mut api).await;
+    let bytes = b"a line of the log\n".repeat(3000);
+    let id = keep(&mut outputs, &work, &bytes).await;
+    let path = server.running(&work.uuid).join("outputs").join(&id);
+    for damage in [bytes[..100].to_vec(), [&bytes[..5000], b"X", &bytes[5001..]].concat()] {
+        std::fs::write(&path, damage).unwrap();
+        let answer = put(&mut outputs, answering(&work, "c"), &bytes).await.unwrap();
+        assert_eq!(answer.r#ref.unwrap().id, id);
+        assert_eq!(bytes_of(&mut outputs, &work, &id).await.unwrap(), bytes);
+    }
+}

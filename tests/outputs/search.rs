@@ -54,6 +54,36 @@ async fn lines_are_found_with_their_numbers_and_those_around_them() {
     }
 }
 
+/// A long line is searched in pieces; it is one line all the same.
+#[tokio::test(flavor = "multi_thread")]
+async fn enough_is_counted_in_lines() {
+    let server = TestServer::start().await;
+    let (mut api, mut outputs) = (api(&server).await, outputs(&server).await);
+    let work = start(&mut api).await;
+    let long = format!("{}needle", "x".repeat(700_000)).repeat(5);
+    let text = format!("{long}\nneedle 2\nbetween\nneedle 4\nneedle 5\nend\n");
+    let id = keep(&mut outputs, &work, text.as_bytes()).await;
+    for (most, after, lines_told, limited) in [
+        (0, 0, "1: 2: 4: 5:", false),
+        (1, 0, "1:", true),
+        (2, 0, "1: 2:", true),
+        (2, 1, "1: 2: 3-", true),
+        (3, 0, "1: 2: 4:", true),
+        (3, 1, "1: 2: 3- 4: 5-", true),
+        (4, 1, "1: 2: 3- 4: 5: 6-", true),
+        (5, 0, "1: 2: 4: 5:", false),
+    ] {
+        let request =
+            pb::GrepToolOutputRequest { max_matches: most, after, ..searching(&work, &id, "needle") };
+        let (lines, matches, was_limited) = grep(&mut outputs, request).await.unwrap();
+        let mark = |line: &pb::GrepLine| if line.is_match { ':' } else { '-' };
+        let told: Vec<String> =
+            lines.iter().map(|line| format!("{}{}", line.line_number, mark(line))).collect();
+        assert_eq!((told.join(" ").as_str(), was_limited), (lines_told, limited), "{most} and {after}");
+        assert_eq!(matches, lines.iter().filter(|line| line.is_match).count() as u64);
+    }
+}
+
 #[tokio::test(flavor = "multi_thread")]
 async fn all_outputs_of_a_task_are_searched_in_the_order_of_their_refs() {
     let server = TestServer::start_configured(&[("durability", "process")]).await;

@@ -108,7 +108,6 @@ impl Grep {
             .line_number(true)
             .before_context(before)
             .after_context(after)
-            .max_matches((most > 0).then_some(most))
             .binary_detection(BinaryDetection::none())
             .bom_sniffing(false)
             .memory_map(MmapChoice::never())
@@ -123,6 +122,8 @@ impl Grep {
             matches: Rc::clone(&matches),
             waiting: None,
             gap: false,
+            most: if most == 0 { u64::MAX } else { most },
+            behind: 0,
             count: 0,
             alive: true,
         };
@@ -241,6 +242,10 @@ struct LinesOf<'a> {
     /// The line that was found last: more of its pieces may match.
     waiting: Option<Found>,
     gap: bool,
+    /// Lines that match and are enough.
+    most: u64,
+    /// Lines behind the last of them.
+    behind: usize,
     count: u64,
     alive: bool,
 }
@@ -252,7 +257,7 @@ impl LinesOf<'_> {
         let line_number = number.unwrap_or(0).saturating_sub(splits);
         match &mut self.waiting {
             Some(same) if same.line_number == line_number => {
-                if is_match && !same.is_match {
+                if is_match && !same.is_match && self.count < self.most {
                     (same.is_match, same.text) = (true, self.grep.text(bytes, true));
                     self.count += 1;
                 }
@@ -260,11 +265,20 @@ impl LinesOf<'_> {
             }
             _ => self.flush(),
         }
+        // The searcher counts pieces of lines, so it is not told how many are enough.
+        let is_enough = self.count >= self.most;
+        if is_enough {
+            if self.behind >= self.grep.options.after {
+                return false;
+            }
+            self.behind += 1;
+        }
+        let is_match = is_match && !is_enough;
         self.count += u64::from(is_match);
         let gap_before = std::mem::take(&mut self.gap);
         let text = self.grep.text(bytes, is_match);
         self.waiting = Some(Found { line_number, text, is_match, gap_before });
-        self.alive
+        self.alive && (self.count < self.most || self.grep.options.after > 0)
     }
 
     fn flush(&mut self) {
@@ -287,6 +301,6 @@ impl Sink for &mut LinesOf<'_> {
 
     fn context_break(&mut self, _: &Searcher) -> io::Result<bool> {
         self.gap = true;
-        Ok(true)
+        Ok(self.count < self.most)
     }
 }

@@ -266,8 +266,13 @@ impl ViewMaker {
         text.chars().for_each(|character| lines.show(character));
         let held = lines.held.take();
         held.into_iter().for_each(|held| lines.add(held));
-        let fits = lines.head.floor_char_boundary(wanted);
-        let text = lines.head[..fits].to_owned();
+        // What stands for bytes that are no text takes more room than they do.
+        let mut from = lines.head.ceil_char_boundary(lines.head.len().saturating_sub(wanted));
+        if from > 0 {
+            from += lines.head[from..].find('\n').map_or(0, |end| end + 1);
+            first += lines.head[..from].matches('\n').count() as u64;
+        }
+        let text = lines.head[from..].to_owned();
         (!text.is_empty()).then_some((text, first))
     }
 

@@ -10,7 +10,7 @@ use crate::mask::{Found, MaskStream};
 use crate::model::json::field;
 use crate::model::{Json, JsonKind, NewMessage, OutputRef, RequestId, Role, TaskId, ToolCall};
 use crate::outputs::{
-    Counted, Head, MediaKind, OutputId, Tally, View, ViewLimits, ViewMaker, Written, looks_like_text,
+    Counted, Head, MediaKind, OutputId, Tally, View, ViewLimits, ViewMaker, Written, may_be_text,
 };
 
 /// Bytes of a line around what is in it, for quotas.
@@ -86,8 +86,8 @@ pub struct Put {
 
 /// Whether secrets are looked for in an output: in texts.
 enum Secrets {
-    /// Its first bytes will tell.
-    Unknown,
+    /// Its first bytes will tell, when enough of them are there.
+    Unknown(Vec<u8>),
     Masked(MaskStream),
     /// It is no text.
     Left,
@@ -106,9 +106,11 @@ impl Store {
         let files = if Self::was_put(&task, &new)? { None } else { Some(task.begin_put(&new.caller(None))?) };
         let view = ViewMaker::new(new.limits);
         let secrets = match MediaKind::of(&new.media_type) {
-            _ if new.media_type.is_empty() => Secrets::Unknown,
+            _ if new.media_type.is_empty() => Secrets::Unknown(Vec::new()),
             MediaKind::Text => Secrets::Masked(self.shared.env.options.masker.stream()),
-            MediaKind::Image | MediaKind::Document | MediaKind::Binary => Secrets::Left,
+            // Many say this of whatever they have.
+            MediaKind::Binary => Secrets::Unknown(Vec::new()),
+            MediaKind::Image | MediaKind::Document => Secrets::Left,
         };
         let (tally, found) = (Tally::default(), Found::default());
         Ok(Put { store: self.clone(), id, new, files, tally, view, secrets, found })
@@ -167,19 +169,28 @@ impl Put {
 
     /// Adds the next bytes.
     pub fn write(&mut self, bytes: &[u8]) -> Result<(), StoreError> {
-        if matches!(self.secrets, Secrets::Unknown) && !bytes.is_empty() {
-            let masker = &self.store.shared.env.options.masker;
-            let is_text = looks_like_text(&bytes[..bytes.len().min(LOOK)]);
-            self.secrets = if is_text { Secrets::Masked(masker.stream()) } else { Secrets::Left };
-        }
         match &mut self.secrets {
-            Secrets::Unknown | Secrets::Left => self.keep(bytes),
+            Secrets::Unknown(first) => {
+                first.extend_from_slice(bytes);
+                if first.len() < LOOK { Ok(()) } else { self.decide() }
+            }
+            Secrets::Left => self.keep(bytes),
             Secrets::Masked(stream) => {
                 let mut masked = Vec::with_capacity(bytes.len());
                 stream.push(bytes, &mut masked);
                 self.keep(&masked)
             }
         }
+    }
+
+    /// Whether it may be a text, by its first bytes, in whatever pieces they came.
+    fn decide(&mut self) -> Result<(), StoreError> {
+        let Secrets::Unknown(first) = &mut self.secrets else { return Ok(()) };
+        let first = std::mem::take(first);
+        let masker = &self.store.shared.env.options.masker;
+        let is_text = may_be_text(&first[..first.len().min(LOOK)]);
+        self.secrets = if is_text { Secrets::Masked(masker.stream()) } else { Secrets::Left };
+        self.write(&first)
     }
 
     /// Writes bytes in which there are no secrets.
@@ -198,6 +209,7 @@ impl Put {
 
     /// There are no more: puts it in its place, records the call, appends the message, in this order.
     pub fn finish(mut self) -> Result<PutDone, StoreError> {
+        self.decide()?;
         if let Secrets::Masked(stream) = std::mem::replace(&mut self.secrets, Secrets::Left) {
             let mut rest = Vec::new();
             self.found = stream.finish(&mut rest);
@@ -205,6 +217,7 @@ impl Put {
         }
         let counted = std::mem::take(&mut self.tally).finish();
         let task = self.store.task(self.id)?;
+        let _naming = (self.new.append || self.new.record.is_some()).then(|| task.naming(counted.id));
         let media_type = match self.new.media_type.as_str() {
             "" if counted.is_text => "text/plain",
             "" => "application/octet-stream",

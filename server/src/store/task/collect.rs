@@ -234,7 +234,7 @@ impl Task {
                 let put_again = Meta::read(self.env.fs.as_ref(), &dir.join(id.meta()))
                     .map_err(failed)?
                     .is_none_or(|meta| meta.head.put_at >= before);
-                if put_again || !dead.contains(&id) {
+                if put_again || !dead.contains(&id) || self.outputs.is_being_named(id) {
                     collected.kept += 1;
                     collected.kept_bytes += bytes;
                     continue;
@@ -369,14 +369,17 @@ impl Task {
     }
 }
 
+/// Characters of a ref behind its prefix, and bytes that a ref may have in a log.
+const DIGITS: usize = OutputId::LEN - OutputId::PREFIX.len();
+const LONGEST_NAME: usize = OutputId::LEN + "\\u002d".len() - "-".len();
+
 /// Takes those out of a set that a log names behind a place in it, and moves that place to its end. A name counts wherever
 /// it stands: in a message, a record, a summary.
 fn spare(log: &dyn File, scanned: &mut u64, dead: &mut BTreeSet<OutputId>) -> io::Result<()> {
-    let prefix = OutputId::PREFIX.as_bytes();
-    let finder = memchr::memmem::Finder::new(prefix);
+    let finder = memchr::memmem::Finder::new("out");
     let mut buf = vec![0; CHUNK];
     // What was scanned may end within a name.
-    let mut at = scanned.saturating_sub(OutputId::LEN as u64 - 1);
+    let mut at = scanned.saturating_sub(LONGEST_NAME as u64 - 1);
     loop {
         let mut filled = 0;
         while filled < buf.len() {
@@ -387,15 +390,18 @@ fn spare(log: &dyn File, scanned: &mut u64, dead: &mut BTreeSet<OutputId>) -> io
         }
         let bytes = &buf[..filled];
         for begins in finder.find_iter(bytes) {
-            let digits = bytes.get(begins + prefix.len()..begins + OutputId::LEN);
-            if let Some(id) = digits.and_then(OutputId::of_digits) {
-                dead.remove(&id);
+            // Whoever writes JSON may write any character by its number.
+            for prefix in ["out-", "out\\u002d", "out\\u002D"] {
+                let name = bytes[begins..].strip_prefix(prefix.as_bytes()).unwrap_or_default();
+                if let Some(id) = name.get(..DIGITS).and_then(OutputId::of_digits) {
+                    dead.remove(&id);
+                }
             }
         }
         if filled < buf.len() {
             *scanned = at + filled as u64;
             return Ok(());
         }
-        at += (filled - (OutputId::LEN - 1)) as u64;
+        at += (filled - (LONGEST_NAME - 1)) as u64;
     }
 }

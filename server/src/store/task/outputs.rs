@@ -26,6 +26,31 @@ pub(super) struct Kept {
     used: Mutex<Option<u64>>,
     /// Whether the name of their directory is known to be durable.
     synced: AtomicBool,
+    /// Outputs that a log is about to name.
+    naming: Mutex<Vec<OutputId>>,
+}
+
+impl Kept {
+    /// Whether a log is about to name an output.
+    pub(super) fn is_being_named(&self, id: OutputId) -> bool {
+        lock(&self.naming).contains(&id)
+    }
+}
+
+/// An output stays while this is there, whoever collects: it has its place, or gets one, and a log is about to name it.
+#[derive(Debug)]
+pub(crate) struct Naming {
+    task: Arc<Task>,
+    id: OutputId,
+}
+
+impl Drop for Naming {
+    fn drop(&mut self) {
+        let mut naming = lock(&self.task.outputs.naming);
+        if let Some(at) = naming.iter().position(|id| *id == self.id) {
+            naming.swap_remove(at);
+        }
+    }
 }
 
 /// The files of an output that is being written. They have no name that counts yet.
@@ -88,6 +113,12 @@ impl Output {
 }
 
 impl Task {
+    /// A log is about to name an output.
+    pub(crate) fn naming(self: &Arc<Self>, id: OutputId) -> Naming {
+        lock(&self.outputs.naming).push(id);
+        Naming { task: Arc::clone(self), id }
+    }
+
     /// Refuses a put that could not be made now.
     fn may_put(&self, inner: &Inner, caller: &Caller) -> Result<(), StoreError> {
         self.check_writable(inner)?;
@@ -156,9 +187,16 @@ impl Task {
             let inner = self.lock();
             self.may_put(&inner, caller)?;
             let dir = inner.path(self.id, layout::OUTPUTS);
-            self.look(&dir, counted.id)
-                .map_err(|error| StoreError::io(format!("looking into {dir}"), error))?
+            match self.look(&dir, counted.id) {
+                Err(error) if is_damage(&error) => None,
+                found => found.map_err(|error| StoreError::io(format!("looking into {dir}"), error))?,
+            }
         };
+        // What is there counts only if it is what was put; else the new bytes take its place.
+        let found = found.and_then(|(mut content, meta)| {
+            let same = content.count().is_ok_and(|there| there.hash == counted.hash);
+            same.then_some((content, meta))
+        });
         let head = Head::new(
             counted,
             written,
@@ -179,7 +217,8 @@ impl Task {
             if found.is_some() {
                 fs.remove_file(&dir.join(put.name.clone()))
             } else {
-                put.place_data(fs, &dir, counted.id.plain())
+                put.place_data(fs, &dir, counted.id.plain())?;
+                files::remove_if_there(fs, &dir.join(counted.id.packed())).map(drop)
             }
         });
         let placed = placed.and_then(|()| self.sync_outputs(&inner, &dir));
@@ -385,10 +424,13 @@ impl Task {
 /// Why an output could not be read.
 #[expect(clippy::wildcard_enum_match_arm, reason = "kinds of I/O errors are not ours to list")]
 pub(crate) fn bad_output(id: TaskId, output: OutputId, error: io::Error) -> StoreError {
-    match error.kind() {
-        io::ErrorKind::InvalidData | io::ErrorKind::UnexpectedEof => {
-            StoreError::OutputDamaged { id, output: output.to_string(), problem: error.to_string() }
-        }
-        _ => StoreError::io(format!("reading output {output}"), error),
+    if is_damage(&error) {
+        return StoreError::OutputDamaged { id, output: output.to_string(), problem: error.to_string() };
     }
+    StoreError::io(format!("reading output {output}"), error)
+}
+
+/// Whether bytes are not what they were.
+fn is_damage(error: &io::Error) -> bool {
+    matches!(error.kind(), io::ErrorKind::InvalidData | io::ErrorKind::UnexpectedEof)
 }
