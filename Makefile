@@ -246,7 +246,7 @@ bench: bench-core bench-service ## Measures beside limits and peers: ROUNDS=n, a
 bench-core: ## Measures the store alone, beside bare fdatasync and SQLite: ROUNDS=n
 	$(CARGO) bench --locked --package contextstore --bench core
 bench-service: $(BENCH_VENV)/ready ## Measures the service, from Rust and Python: ROUNDS=n, ONLY=names, AGAINST=binary, AWAKE=1, …
-	@command -v redis-server >/dev/null || echo "redis-server is not installed; it is left out" >&2
+	@for peer in redis-server rg; do command -v $$peer >/dev/null || echo "$$peer is not installed; it is left out" >&2; done
 	PYTHON=$(abspath $(BENCH_VENV)/bin/python) $(CARGO) bench --locked --package contextstore --bench service
 
 .PHONY: bench-retention

@@ -24,6 +24,8 @@ mod awake;
 mod calls;
 #[path = "service/floor.rs"]
 mod floor;
+#[path = "service/grep.rs"]
+mod grep;
 #[path = "service/large.rs"]
 mod large;
 #[path = "service/limits.rs"]
@@ -117,7 +119,11 @@ fn whole(runtime: &Arc<Runtime>, place: &Path, binary: &Path, rounds: usize, rep
     let mut targets = targets::of(&cells, report);
     drop(cells);
     drop(calls);
-    if std::env::var_os("ONLY").is_none() {
+    let only = std::env::var("ONLY").ok();
+    if only.as_ref().is_none_or(|only| only.contains("grep")) {
+        targets.extend(grep::targets(runtime, &server, place, rounds));
+    }
+    if only.is_none() {
         targets.extend(large::growth(runtime, &server, place, rounds));
         drop(server);
         targets.extend(large::memory(runtime, binary, place));
