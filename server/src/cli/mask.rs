@@ -28,6 +28,8 @@ pub(super) struct Mask {
 
 /// Bytes that are read at once.
 const CHUNK: usize = 64 << 10;
+/// Largest text that is checked.
+const MOST_CHECKED: usize = 256 << 20;
 
 impl Mask {
     pub(super) fn run(self, out: &mut dyn Write) -> Result<ExitCode, Failure> {
@@ -67,11 +69,15 @@ fn write(masker: &Masker, mut input: Box<dyn Read>, out: &mut dyn Write) -> Resu
 fn check(
     masker: &Masker,
     name: &str,
-    mut input: Box<dyn Read>,
+    input: Box<dyn Read>,
     out: &mut dyn Write,
 ) -> Result<ExitCode, Failure> {
     let mut bytes = Vec::new();
-    input.read_to_end(&mut bytes)?;
+    input.take(MOST_CHECKED as u64 + 1).read_to_end(&mut bytes)?;
+    if bytes.len() > MOST_CHECKED {
+        let problem = format!("{name} has more than {} MiB; check it in pieces", MOST_CHECKED >> 20);
+        return Err(io::Error::other(problem).into());
+    }
     let text = String::from_utf8_lossy(&bytes);
     let (mut line, mut at) = (1, 0);
     let findings = masker.findings(&text);

@@ -54,7 +54,7 @@ enum Command {
     Show(show::Show),
     /// List tasks
     Tasks(tasks::Tasks),
-    /// Read, search and list the outputs of tools
+    /// Read, search, list, trim and clean up the outputs of tools
     Output(output::Output),
     /// Compress the context of a task now
     Compress(compress::Compress),

@@ -190,7 +190,7 @@ macro_rules! provider_keys {
                 },
                 default: "none",
                 since: SINCE,
-                about: "Tokens that the model takes, for tasks with this `llm_provider` that do not say",
+                about: "Tokens that the model takes, where neither the task nor the name of the model says it",
             },
             Key {
                 name: concat!("llm.providers.", $word, ".timeout"),

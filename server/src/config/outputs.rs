@@ -34,7 +34,7 @@ pub(super) const KEYS: [Key; 7] = [
         },
         default: "50KiB",
         since: SINCE,
-        about: "Largest view of one output; the rest is read by its ref. Never over `limits.message_bytes`. A task may say otherwise",
+        about: "Largest view of one output; the rest is read by its ref. Never over an eighth of `limits.message_bytes`. A task may say otherwise",
     },
     Key {
         name: "outputs.max_line_length",

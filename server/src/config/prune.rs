@@ -118,7 +118,7 @@ pub(super) const KEYS: [Key; 20] = [
         },
         default: "5",
         since: SINCE,
-        about: "Messages that are missing in one place before they are summarised by an LLM rather than only counted",
+        about: "Messages that are missing in one place before they are summarised rather than only counted, when the context is nearly full",
     },
     Key {
         name: "prune.gap.message_chars",
@@ -146,14 +146,14 @@ pub(super) const KEYS: [Key; 20] = [
         kind: Kind::Tokens { set: |c, value| c.context.window.messages = value },
         default: "none",
         since: SINCE,
-        about: "Messages at the end that `window` keeps, rounded outwards to whole groups. With `window.tokens`, the smaller of the two; with neither, half of the limit. A task may say otherwise",
+        about: "Messages at the end that `window` keeps, beside what has to stay, rounded outwards to whole groups. With `window.tokens`, the smaller of the two; with neither, half of the limit. A task may say otherwise",
     },
     Key {
         name: "window.tokens",
         kind: Kind::Tokens { set: |c, value| c.context.window.tokens = value },
         default: "none",
         since: SINCE,
-        about: "Tokens at the end that `window` keeps. A task may say otherwise",
+        about: "Tokens that `window` keeps, with what has to stay. A task may say otherwise",
     },
     Key {
         name: "inheritance.enabled",

@@ -22,7 +22,7 @@ pub mod limits {
     /// Turns.
     pub const MAX_TURNS: u64 = 1000;
     /// Bytes that the view of an output may be limited to.
-    pub const VIEW_BYTES: RangeInclusive<u64> = (1 << 10)..=(16 << 20);
+    pub const VIEW_BYTES: RangeInclusive<u64> = (1 << 10)..=(1 << 20);
     /// Characters that a line of it may be limited to.
     pub const LINE_LENGTH: RangeInclusive<u64> = 40..=1_000_000;
     /// Tools that are named.
