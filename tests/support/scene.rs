@@ -20,10 +20,13 @@ pub(crate) struct Scene<S = TestServer> {
     pub(crate) work: Work,
 }
 
-/// How a task is compressed if nothing else is said: when it is asked for, and counted by length alone.
+/// How a task is compressed if nothing else is said: when it is asked for, and counted by length alone. Outputs stay as they
+/// are until then.
 pub(crate) fn by_hand(context_length: u64) -> pb::TaskConfig {
     let compression = pb::CompressionConfig { auto: Some(false), ..Default::default() };
+    let outputs = pb::OutputsConfig { enabled: Some(false), ..Default::default() };
     pb::TaskConfig {
+        outputs: Some(outputs),
         context_length: Some(context_length),
         token_counter: "heuristic".to_owned(),
         compression: Some(compression),
