@@ -166,7 +166,7 @@ fn values_out_of_range_are_refused_with_the_range() {
             "compression: {breaker: {longest: 1s}}",
             "compression.breaker.longest must be at least compression.breaker.pause",
         ),
-        ("outputs: {max_message_bytes: 1000}", "outputs.max_message_bytes must be a size from 1KiB to 16MiB"),
+        ("outputs: {max_message_bytes: 1000}", "outputs.max_message_bytes must be a size from 1KiB to 1MiB"),
         ("outputs: {max_line_length: 39}", "outputs.max_line_length must be a number from 40 to 1000000"),
         (
             "outputs: {max_message_bytes: 4KiB, tail_bytes: 2049}",
