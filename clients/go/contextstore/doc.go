@@ -26,4 +26,9 @@
 //
 // A task that was started is held: nobody else changes it. The client renews the lease in the background until the task is
 // paused or has ended, or the task or the client is closed.
+//
+// # Hooks
+//
+// [Task.OnComplete] and [Task.OnStop] have functions called, in order, before the status of a task changes. One that fails is
+// logged with log/slog and the task ends all the same, unless [Task.SetHookErrors] says otherwise.
 package contextstore

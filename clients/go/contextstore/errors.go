@@ -57,14 +57,15 @@ func (e *Error) Is(target error) bool {
 		target == context.DeadlineExceeded && e.Code == codes.DeadlineExceeded
 }
 
-// Unwrap gives the error of gRPC.
+// Unwrap gives the error of gRPC, or of the hook.
 func (e *Error) Unwrap() error {
 	return e.cause
 }
 
 // GRPCStatus gives the status of gRPC, for package status.
 func (e *Error) GRPCStatus() *status.Status {
-	if found, ok := status.FromError(e.cause); ok && found != nil {
+	// What a hook said may have a status of its own.
+	if found, ok := status.FromError(e.cause); ok && found.Code() == e.Code {
 		return found
 	}
 	return status.New(e.Code, e.Message)

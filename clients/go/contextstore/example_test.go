@@ -143,3 +143,15 @@ func ExampleOutputs_Put() {
 		fmt.Println(line.GetLineNumber(), line.GetText())
 	}
 }
+
+// Called before the task is completed, in this process.
+func ExampleTask_OnComplete() {
+	var task *contextstore.Task // of StartTask
+	task.OnComplete("say so", func(ctx context.Context, ending contextstore.Ending) error {
+		fmt.Println(ending.Task.UUID, "will be", ending.Status)
+		return nil
+	})
+	if _, err := task.Complete(context.Background(), "Fixed it."); err != nil {
+		log.Fatal(err)
+	}
+}

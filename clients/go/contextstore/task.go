@@ -26,6 +26,7 @@ type Task struct {
 
 	client *Client
 	lease  lease
+	hooks  hooks
 }
 
 // summarizing is how long a completion may take for which the server asks a model.
@@ -66,6 +67,9 @@ func (t *Task) RenewLease(ctx context.Context) (time.Duration, error) {
 
 // Pause puts it aside and ends the lease.
 func (t *Task) Pause(ctx context.Context, options ...CallOption) (*pb.Task, error) {
+	if err := t.before(ctx, Ending{Status: "paused"}); err != nil {
+		return nil, err
+	}
 	answer, err := invoke(ctx, t.client, t.client.Stub.PauseTask, &pb.PauseTaskRequest{
 		TaskUuid: t.UUID, RequestId: gathered(options).requestID, LeaseGeneration: t.lease.current(),
 	})
@@ -87,6 +91,9 @@ func (t *Task) Resume(ctx context.Context, options ...CallOption) (*pb.Task, err
 // Complete ends it well. The summary is what is to be remembered of it; without one, the server makes it, for which it has
 // five minutes if the context has no deadline.
 func (t *Task) Complete(ctx context.Context, finalSummary string, options ...CallOption) (*pb.Task, error) {
+	if err := t.before(ctx, Ending{Status: "completed", FinalSummary: finalSummary}); err != nil {
+		return nil, err
+	}
 	timeout := t.client.timeout
 	if finalSummary == "" && timeout > 0 {
 		timeout = max(timeout, summarizing)
@@ -100,6 +107,10 @@ func (t *Task) Complete(ctx context.Context, finalSummary string, options ...Cal
 
 // Fail ends it badly. The summary may be empty, as for Complete.
 func (t *Task) Fail(ctx context.Context, why, finalSummary string, options ...CallOption) (*pb.Task, error) {
+	ending := Ending{Status: "failed", FinalSummary: finalSummary, ErrorMessage: why}
+	if err := t.before(ctx, ending); err != nil {
+		return nil, err
+	}
 	answer, err := invoke(ctx, t.client, t.client.Stub.FailTask, &pb.FailTaskRequest{
 		TaskUuid: t.UUID, RequestId: gathered(options).requestID, LeaseGeneration: t.lease.current(),
 		ErrorMessage: why, FinalSummary: finalSummary,
