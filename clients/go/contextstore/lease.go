@@ -41,11 +41,11 @@ func (l *lease) newest() uint64 {
 
 // take takes what the server granted, and keeps it alive.
 func (l *lease) take(generation uint64, lives time.Duration) {
-	l.stop()
-	ctx, stop := context.WithCancel(l.closing)
 	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.halt()
+	ctx, stop := context.WithCancel(l.closing)
 	l.generation, l.last, l.used, l.stopping = generation, generation, time.Now(), stop
-	l.mu.Unlock()
 	if lives > 0 {
 		go l.keep(ctx, lives)
 	}
@@ -62,6 +62,11 @@ func (l *lease) touch() {
 func (l *lease) stop() {
 	l.mu.Lock()
 	defer l.mu.Unlock()
+	l.halt()
+}
+
+// halt is stop under the lock.
+func (l *lease) halt() {
 	if l.stopping != nil {
 		l.stopping()
 		l.stopping = nil
@@ -70,9 +75,9 @@ func (l *lease) stop() {
 
 // end says that the task was paused or has ended, and the lease with it.
 func (l *lease) end() {
-	l.stop()
 	l.mu.Lock()
 	defer l.mu.Unlock()
+	l.halt()
 	l.generation = 0
 }
 
