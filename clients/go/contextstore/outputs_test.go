@@ -10,6 +10,7 @@ import (
 	"testing"
 	"testing/iotest"
 
+	"google.golang.org/protobuf/proto"
 	"google.golang.org/protobuf/types/known/durationpb"
 
 	"github.com/contextstore/contextstore/clients/go/contextstore"
@@ -73,6 +74,29 @@ func TestOutputsAreKeptWhole(t *testing.T) {
 			t.Errorf("%v", done)
 		}
 		must(client.CollectGarbage(ctx, nil))(t)
+	})
+}
+
+func TestOldOutputsBecomePlaceholders(t *testing.T) {
+	overBoth(t, func(t *testing.T, _ *server, client *contextstore.Client) {
+		ctx := t.Context()
+		task := must(client.StartTask(ctx, uncompressed()))(t)
+		outputs := task.Outputs()
+		must(task.Append(ctx, `{"role":"assistant","content":null,"tool_calls":[{"id":"call-1","type":"function","function":{"name":"cat","arguments":"{}"}}]}`))(t)
+		header := &pb.PutToolOutputHeader{ToolName: "cat", ToolCallId: "call-1", Append: true}
+		put := must(outputs.Put(ctx, header, strings.NewReader(strings.Repeat("many words\n", 500))))(t)
+		request := &pb.TrimToolOutputsRequest{BudgetTokens: proto.Uint64(0)}
+		if trimmed := must(outputs.Trim(ctx, request))(t); trimmed.GetTrimmed() != 0 {
+			t.Errorf("the model has not answered it: %v", trimmed)
+		}
+		must(task.Append(ctx, contextstore.Message{Role: "assistant", Content: "Seen."}))(t)
+		trimmed := must(outputs.Trim(ctx, request))(t)
+		if trimmed.GetTrimmed() != 1 || trimmed.GetTokensAfter() >= trimmed.GetTokensBefore() {
+			t.Errorf("%v", trimmed)
+		}
+		if shown := view(t, task)[1]; len(shown) > 1000 || !strings.Contains(shown, put.GetRef().GetId()) {
+			t.Errorf("%s", shown)
+		}
 	})
 }
 
