@@ -131,6 +131,11 @@ func (p *pipeline) send(ctx context.Context, stream interface {
 		}
 	}
 	for {
+		// Found by an earlier attempt: what comes behind it is not waited for.
+		if p.isBad() {
+			_ = stream.CloseSend()
+			return
+		}
 		for p.isFull() {
 			select {
 			case <-p.room:
@@ -140,7 +145,7 @@ func (p *pipeline) send(ctx context.Context, stream interface {
 		}
 		select {
 		case message, ok := <-p.source:
-			if !ok || p.bad != nil || !p.add(message) {
+			if !ok || !p.add(message) {
 				_ = stream.CloseSend()
 				return
 			}
@@ -181,6 +186,12 @@ func (p *pipeline) newest() *pb.AppendMessagesRequest {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	return p.waiting[len(p.waiting)-1]
+}
+
+func (p *pipeline) isBad() bool {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.bad != nil
 }
 
 func (p *pipeline) isFull() bool {

@@ -56,10 +56,11 @@ func (t *Task) Chat(
 func (t *Task) Request(ctx context.Context, request *pb.StreamRequestRequest) (io.ReadCloser, error) {
 	request = cloned(request)
 	request.TaskUuid = t.UUID
+	ctx, cancel := context.WithCancel(ctx)
 	open := func(ctx context.Context) (grpc.ServerStreamingClient[pb.StreamRequestResponse], error) {
 		return t.client.Stub.StreamRequest(ctx, request)
 	}
-	return newBody(dataOf(read(ctx, t.client, untilBegun, open)))
+	return newBody(cancel, dataOf(read(ctx, t.client, untilBegun, open)))
 }
 
 // dataOf gives the bytes of answers that have some.

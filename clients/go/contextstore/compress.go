@@ -86,7 +86,7 @@ func (t *Task) BeginCompaction(ctx context.Context, request *pb.BeginCompactionR
 // Read gives the messages that are to be summarised, one by one as they arrive; once.
 func (c *Compaction) Read() iter.Seq2[json.RawMessage, error] {
 	return func(yield func(json.RawMessage, error) bool) {
-		body, err := newBody(func(yield func([]byte, error) bool) {
+		body, err := newBody(func() {}, func(yield func([]byte, error) bool) {
 			for {
 				answer, err, ok := c.next()
 				if !ok || !yield(answer.GetData(), err) {

@@ -126,14 +126,15 @@ func (o Outputs) put(
 func (o Outputs) Read(ctx context.Context, request *pb.ReadToolOutputRequest) (io.ReadCloser, error) {
 	request = cloned(request)
 	request.TaskUuid = o.task.UUID
+	ctx, cancel := context.WithCancel(ctx)
 	open := func(ctx context.Context) (grpc.ServerStreamingClient[pb.ReadToolOutputResponse], error) {
 		return o.task.client.OutputsStub.ReadToolOutput(ctx, request)
 	}
 	if !request.GetRaw() {
 		// A chunk may end inside a line, so there is no place to go on from.
-		return newBody(dataOf(read(ctx, o.task.client, untilBegun, open)))
+		return newBody(cancel, dataOf(read(ctx, o.task.client, untilBegun, open)))
 	}
-	return newBody(func(yield func([]byte, error) bool) {
+	return newBody(cancel, func(yield func([]byte, error) bool) {
 		for data, err := range dataOf(read(ctx, o.task.client, always, open)) {
 			request.Offset += uint64(len(data))
 			limit := request.GetLimit()

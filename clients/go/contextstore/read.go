@@ -32,11 +32,12 @@ type Record struct {
 func (t *Task) Current(ctx context.Context, request *pb.StreamCurrentRequest) (io.ReadCloser, error) {
 	request = cloned(request)
 	request.TaskUuid = t.UUID
+	ctx, cancel := context.WithCancel(ctx)
 	var snapshot *pb.StreamCurrentResponse
 	open := func(ctx context.Context) (grpc.ServerStreamingClient[pb.StreamCurrentResponse], error) {
 		return t.client.Stub.StreamCurrent(ctx, request)
 	}
-	return newBody(func(yield func([]byte, error) bool) {
+	return newBody(cancel, func(yield func([]byte, error) bool) {
 		for chunk, err := range read(ctx, t.client, always, open) {
 			if err != nil {
 				yield(nil, err)
@@ -230,6 +231,9 @@ func lines(from io.Reader) iter.Seq2[json.RawMessage, error] {
 
 // body is a stream of chunks as a reader.
 type body struct {
+	// Ends the call, and so a Read that waits for it.
+	cancel context.CancelFunc
+
 	mu   sync.Mutex
 	rest []byte
 	err  error
@@ -238,8 +242,8 @@ type body struct {
 }
 
 // newBody reads the first chunk, so that a call that is refused fails here.
-func newBody(chunks iter.Seq2[[]byte, error]) (io.ReadCloser, error) {
-	b := &body{}
+func newBody(cancel context.CancelFunc, chunks iter.Seq2[[]byte, error]) (io.ReadCloser, error) {
+	b := &body{cancel: cancel}
 	b.next, b.stop = iter.Pull2(chunks)
 	b.pull()
 	if b.err != nil && !errors.Is(b.err, io.EOF) {
@@ -254,14 +258,20 @@ func (b *body) pull() {
 		chunk, err, ok := b.next()
 		switch {
 		case !ok:
-			b.err = io.EOF
+			b.end(io.EOF)
 		case err != nil:
-			b.err = err
-			b.stop()
+			b.end(err)
 		default:
 			b.rest = chunk
 		}
 	}
+}
+
+// end says what Read answers from now on.
+func (b *body) end(err error) {
+	b.err = err
+	b.stop()
+	b.cancel()
 }
 
 // Read implements io.Reader.
@@ -277,14 +287,14 @@ func (b *body) Read(into []byte) (int, error) {
 	return n, nil
 }
 
-// Close ends the call, if it has not ended.
+// Close ends the call, if it has not ended. It may be called while another goroutine reads.
 func (b *body) Close() error {
+	b.cancel()
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	if b.err == nil {
-		b.err = io.ErrClosedPipe
+		b.end(io.ErrClosedPipe)
 	}
 	b.rest = nil
-	b.stop()
 	return nil
 }

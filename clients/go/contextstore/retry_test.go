@@ -4,6 +4,8 @@ package contextstore_test
 
 import (
 	"context"
+	"errors"
+	"io"
 	"net"
 	"path/filepath"
 	"sync"
@@ -32,6 +34,8 @@ type failing struct {
 	renewed  []uint64
 	watched  []string
 	headers  metadata.MD
+	// Closed when a reader has gone away.
+	left chan struct{}
 }
 
 func (f *failing) next() error {
@@ -79,11 +83,45 @@ func (f *failing) WatchTask(r *pb.WatchTaskRequest, stream grpc.ServerStreamingS
 	return f.next()
 }
 
-func startFailing(t *testing.T, errors ...error) (*failing, *contextstore.Client) {
+// StreamCurrent tells the first half of the view, and then nothing until the reader goes away.
+func (f *failing) StreamCurrent(
+	_ *pb.StreamCurrentRequest, stream grpc.ServerStreamingServer[pb.StreamCurrentResponse],
+) error {
+	_ = stream.Send(&pb.StreamCurrentResponse{Data: []byte("half "), TotalBytes: 10})
+	<-stream.Context().Done()
+	close(f.left)
+	return nil
+}
+
+// AppendMessages acknowledges what was sent once all of it was, unless there is an error left.
+func (f *failing) AppendMessages(
+	stream grpc.BidiStreamingServer[pb.AppendMessagesRequest, pb.AppendMessagesResponse],
+) error {
+	var count uint64
+	for {
+		_, err := stream.Recv()
+		if errors.Is(err, io.EOF) {
+			break
+		}
+		if err != nil {
+			return err
+		}
+		count++
+	}
+	if err := f.next(); err != nil {
+		return err
+	}
+	for seq := range count {
+		_ = stream.Send(&pb.AppendMessagesResponse{Seq: seq + 1})
+	}
+	return nil
+}
+
+func startFailing(t *testing.T, failures ...error) (*failing, *contextstore.Client) {
 	t.Helper()
 	path := filepath.Join(t.TempDir(), "s")
 	listener := must(net.Listen("unix", path))(t)
-	f := &failing{errors: errors}
+	f := &failing{errors: failures, left: make(chan struct{})}
 	server := grpc.NewServer()
 	pb.RegisterContextStoreServer(server, f)
 	go server.Serve(listener)
@@ -169,4 +207,37 @@ func TestALeaseIsRenewedUntilItIsGone(t *testing.T) {
 	if f.headers.Get(":authority")[0] != "localhost" {
 		t.Errorf("%v", f.headers)
 	}
+}
+
+func TestAMessageThatCannotBeSentIsToldAlsoAcrossACut(t *testing.T) {
+	_, client := startFailing(t, status.Error(codes.Unavailable, "gone"))
+	silence := make(chan struct{})
+	defer close(silence)
+	messages := func(yield func(any) bool) {
+		if yield(user("Once.")) && yield(func() {}) {
+			<-silence
+		}
+	}
+	acks, err := collected(client.Task("t").AppendMany(t.Context(), messages))
+	var failure *contextstore.Error
+	if len(acks) != 1 || !errors.As(err, &failure) || failure.Code != codes.InvalidArgument {
+		t.Errorf("%v %v", acks, err)
+	}
+}
+
+func TestABodyIsClosedWhileItIsRead(t *testing.T) {
+	f, client := startFailing(t)
+	body := must(client.Task("t").Current(t.Context(), nil))(t)
+	ended := make(chan error)
+	go func() {
+		_, err := io.ReadAll(body)
+		ended <- err
+	}()
+	if err := body.Close(); err != nil {
+		t.Error(err)
+	}
+	if err := <-ended; !errors.Is(err, context.Canceled) && !errors.Is(err, io.ErrClosedPipe) {
+		t.Errorf("%v", err)
+	}
+	<-f.left
 }
