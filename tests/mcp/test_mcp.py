@@ -6,11 +6,8 @@ import asyncio
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-import grpc
 import pytest
 from contextstore import Client
-from contextstore.v1 import tool_outputs_pb2 as pb
-from contextstore.v1 import tool_outputs_pb2_grpc as rpc
 from mcp import Client as McpClient
 from mcp import StdioServerParameters
 from mcp.types import CallToolResult
@@ -39,17 +36,9 @@ def kept() -> Iterator[Kept]:
     server = Server()
     with Client(server.unix) as client:
         task = client.start_task()
-        task.append_plan("steps", {"steps": ["look", "repair"]})
-        with grpc.insecure_channel(server.unix) as channel:
-            header = pb.PutToolOutputHeader(
-                task_uuid=task.uuid,
-                tool_name="bash",
-                content="".join(f"{line}\n" for line in LINES).encode(),
-                request_id="put-1",
-                lease_generation=task.lease_generation,
-            )
-            put = rpc.ToolOutputsStub(channel).PutToolOutput(iter([pb.PutToolOutputRequest(header=header)]))
-        yield Kept(server, task.uuid, put.ref.id)
+        task.append_plan({"steps": ["look", "repair"]}, plan_type="steps")
+        put = task.output.put("".join(f"{line}\n" for line in LINES), tool_name="bash")
+        yield Kept(server, task.uuid, put.ref)
     server.remove()
 
 
