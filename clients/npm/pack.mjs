@@ -33,6 +33,7 @@ try {
   mkdirSync(join(dir, "bin"));
   copyFileSync(binary, join(dir, "bin/contextstore"));
   chmodSync(join(dir, "bin/contextstore"), 0o755);
+  copyFileSync(join(server, "LICENSE"), join(dir, "LICENSE"));
   const manifest = {
     name,
     version,
