@@ -356,10 +356,11 @@ BUILT := target/$(if $(filter dev,$(PROFILE)),debug,$(PROFILE))/contextstore
 PACKAGES_VENV := target/tools/packages-$(shell git hash-object tests/packages/requirements.txt | cut -c 1-12)
 
 .PHONY: build-wheel build-npm-server
-build-wheel: $(PACKAGES_VENV)/ready ## Builds the wheels of the Python client and of the server: target/packages
-	rm -f $(PACKAGES)/*.whl
+build-wheel: $(PACKAGES_VENV)/ready ## Builds the wheels of the Python client and of the server, and the client's source: target/packages
+	rm -f $(PACKAGES)/*.whl $(PACKAGES)/*.tar.gz
 	$(PACKAGES_VENV)/bin/pip wheel --quiet --disable-pip-version-check --no-deps --no-build-isolation \
 	  --wheel-dir $(PACKAGES) ./$(PYTHON_CLIENT)
+	cd $(PYTHON_CLIENT) && $(abspath $(PACKAGES_VENV))/bin/hatchling build --target sdist --directory $(abspath $(PACKAGES))
 	cd clients/python-bin && $(abspath $(PACKAGES_VENV))/bin/maturin build --locked --profile $(PROFILE) \
 	  $(if $(filter dev,$(PROFILE)),--all-features) --out $(abspath $(PACKAGES))
 build-npm-server: $(NODE_MODULES) ## Packs the TypeScript client and the server of this platform for npm: target/packages
