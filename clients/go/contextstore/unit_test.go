@@ -11,6 +11,8 @@ import (
 	"go/token"
 	"os"
 	"path/filepath"
+	"reflect"
+	"regexp"
 	"slices"
 	"strconv"
 	"strings"
@@ -173,5 +175,22 @@ func TestMessagesAreTakenInManyForms(t *testing.T) {
 	}
 	if _, err := contextstore.NewMessage(make(chan int)); err == nil {
 		t.Error("a channel passes for a message")
+	}
+}
+
+func TestTheReadmeNamesEveryMethod(t *testing.T) {
+	readme := string(must(os.ReadFile("../README.md"))(t))
+	for _, kind := range []reflect.Type{
+		reflect.TypeFor[*contextstore.Client](), reflect.TypeFor[*contextstore.Task](),
+		reflect.TypeFor[contextstore.Outputs](), reflect.TypeFor[*contextstore.Compaction](),
+	} {
+		for at := range kind.NumMethod() {
+			name := kind.Method(at).Name
+			// Those of the message in a Compaction are of the protocol.
+			_, isOfMessage := reflect.TypeFor[*pb.BeginCompactionResponse_Begun]().MethodByName(name)
+			if !isOfMessage && !regexp.MustCompile(`\b`+name+`\b`).MatchString(readme) {
+				t.Errorf("%v.%s", kind, name)
+			}
+		}
 	}
 }
