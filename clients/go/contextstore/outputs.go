@@ -127,21 +127,29 @@ func (o Outputs) Read(ctx context.Context, request *pb.ReadToolOutputRequest) (i
 	request = cloned(request)
 	request.TaskUuid = o.task.UUID
 	ctx, cancel := context.WithCancel(ctx)
+	offset, limit := request.GetOffset(), request.GetLimit()
+	// How far it was read: lines, and bytes behind the last of them; with Raw, bytes alone.
+	var done, behind, skip uint64
 	open := func(ctx context.Context) (grpc.ServerStreamingClient[pb.ReadToolOutputResponse], error) {
+		skip, request.Offset = behind, offset+done
+		if limit > 0 {
+			request.Limit = limit - done
+		}
 		return o.task.client.OutputsStub.ReadToolOutput(ctx, request)
-	}
-	if !request.GetRaw() {
-		// A chunk may end inside a line, so there is no place to go on from.
-		return newBody(cancel, dataOf(read(ctx, o.task.client, untilBegun, open)))
 	}
 	return newBody(cancel, func(yield func([]byte, error) bool) {
 		for data, err := range dataOf(read(ctx, o.task.client, always, open)) {
-			request.Offset += uint64(len(data))
-			limit := request.GetLimit()
-			if limit > 0 {
-				request.Limit = limit - min(limit, uint64(len(data)))
+			again := min(skip, uint64(len(data)))
+			data, skip = data[again:], skip-again
+			if request.GetRaw() {
+				done += uint64(len(data))
+			} else if last := bytes.LastIndexByte(data, '\n'); last >= 0 {
+				done += uint64(bytes.Count(data, []byte("\n")))
+				behind = uint64(len(data) - last - 1)
+			} else {
+				behind += uint64(len(data))
 			}
-			if !yield(data, err) || limit > 0 && request.Limit == 0 {
+			if !yield(data, err) || limit > 0 && done >= limit {
 				return
 			}
 		}

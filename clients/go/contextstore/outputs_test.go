@@ -5,6 +5,7 @@ package contextstore_test
 import (
 	"bytes"
 	"errors"
+	"fmt"
 	"io"
 	"strings"
 	"testing"
@@ -114,5 +115,16 @@ func TestAnOutputIsPutOnceAcrossCuts(t *testing.T) {
 	request := &pb.ReadToolOutputRequest{RefId: put.GetRef().GetId(), Raw: true}
 	if got := must(io.ReadAll(must(task.Outputs().Read(t.Context(), request))(t)))(t); string(got) != large || p.cuts != 2 {
 		t.Errorf("%d cuts: %d of %d bytes", p.cuts, len(got), len(large))
+	}
+	// Numbered lines go on in the middle of one.
+	p.cutAfter(1_000_000)
+	request = &pb.ReadToolOutputRequest{RefId: put.GetRef().GetId(), Offset: 10, Limit: 200_000}
+	got := must(io.ReadAll(must(task.Outputs().Read(t.Context(), request))(t)))(t)
+	want := &strings.Builder{}
+	for number := 11; number <= 200_010; number++ {
+		fmt.Fprintf(want, "%6d\tmany words\n", number)
+	}
+	if string(got) != want.String() || p.cuts != 3 {
+		t.Errorf("%d cuts: %d of %d bytes", p.cuts, len(got), want.Len())
 	}
 }

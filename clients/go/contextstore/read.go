@@ -140,16 +140,38 @@ func (t *Task) Plans(ctx context.Context, request *pb.StreamPlansRequest) iter.S
 	}
 }
 
-// Summaries gives the summaries, oldest first. They are few, and have no place to go on from: a broken connection ends it.
+// Summaries gives the summaries, oldest first.
 func (t *Task) Summaries(ctx context.Context, request *pb.StreamSummariesRequest) iter.Seq2[Record, error] {
 	return func(yield func(Record, error) bool) {
 		request := cloned(request)
 		request.TaskUuid = t.UUID
+		// They are few: after a broken connection they are asked for from the first, and those that were read are left out.
+		done, skip := 0, 0
 		open := func(ctx context.Context) (grpc.ServerStreamingClient[pb.StreamSummariesResponse], error) {
+			skip = done
 			return t.client.Stub.StreamSummaries(ctx, request)
 		}
-		var from, limit uint64
-		numbered("summary", read(ctx, t.client, untilBegun, open), &from, &limit)(yield)
+		for batch, err := range read(ctx, t.client, always, open) {
+			if err != nil {
+				yield(Record{}, err)
+				return
+			}
+			for _, line := range batch.GetRecords() {
+				if skip > 0 {
+					skip--
+					continue
+				}
+				record, err := numberedRecord("summary", line)
+				if err != nil {
+					yield(Record{}, err)
+					return
+				}
+				done++
+				if !yield(record, nil) {
+					return
+				}
+			}
+		}
 	}
 }
 

@@ -93,6 +93,17 @@ func (f *failing) StreamCurrent(
 	return nil
 }
 
+// StreamSummaries tells the first, and the second if it does not break off before that.
+func (f *failing) StreamSummaries(
+	_ *pb.StreamSummariesRequest, stream grpc.ServerStreamingServer[pb.StreamSummariesResponse],
+) error {
+	_ = stream.Send(&pb.StreamSummariesResponse{Records: [][]byte{[]byte(`{"id":1}`)}})
+	if err := f.next(); err != nil {
+		return err
+	}
+	return stream.Send(&pb.StreamSummariesResponse{Records: [][]byte{[]byte(`{"id":2}`)}})
+}
+
 // AppendMessages acknowledges what was sent once all of it was, unless there is an error left.
 func (f *failing) AppendMessages(
 	stream grpc.BidiStreamingServer[pb.AppendMessagesRequest, pb.AppendMessagesResponse],
@@ -187,6 +198,14 @@ func TestAWatchGoesOnBehindTheLastEvent(t *testing.T) {
 	events := must(collected(client.Task("t").Watch(t.Context(), "")))(t)
 	if len(events) != 2 || events[1].GetResumeToken() != "begin++" || len(f.watched) != 3 || f.watched[1] != "begin" {
 		t.Errorf("%v %v", events, f.watched)
+	}
+}
+
+func TestSummariesThatWereReadAreLeftOut(t *testing.T) {
+	_, client := startFailing(t, status.Error(codes.Unavailable, "gone"))
+	summaries := must(collected(client.Task("t").Summaries(t.Context(), nil)))(t)
+	if len(summaries) != 2 || summaries[0].Seq != 1 || summaries[1].Seq != 2 {
+		t.Errorf("%v", summaries)
 	}
 }
 
