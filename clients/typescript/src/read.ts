@@ -173,14 +173,26 @@ export class Reader {
     return this.#range(options, planRecord, open);
   }
 
-  /** Summaries are few, and have no place to go on from: a broken connection ends it. */
+  /** Summaries are few: after a broken connection they are asked for from the first, and those that were read are left out. */
   async *summaries(options: CallOptions & { limit?: Count }): AsyncGenerator<JsonObject, void, undefined> {
+    const [rpc, caller] = [this.#rpc, this.#caller];
     const request = { taskUuid: this.#taskUuid, limit: toCount("limit", options.limit) };
-    const open = (attempt: Attempt) => this.#rpc.streamSummaries(request, attempt);
+    let read = 0;
     await this.#core.settle(options);
-    for await (const batch of this.#caller.stream(options, open)) {
-      yield* batch.records.map(parseLine);
-    }
+    yield* caller.resuming(options, async function* rest() {
+      let skip = read;
+      const open = (attempt: Attempt) => rpc.streamSummaries(request, attempt);
+      for await (const batch of caller.stream(options, open)) {
+        for (const bytes of batch.records) {
+          if (skip > 0) {
+            skip -= 1;
+            continue;
+          }
+          read += 1;
+          yield parseLine(bytes);
+        }
+      }
+    });
   }
 
   async *#range(

@@ -113,6 +113,16 @@ describe("through a connection that breaks", () => {
     assert.ok(Buffer.concat(read).equals(before));
   });
 
+  test("summaries are asked for again", async () => {
+    const long = await client.startTask({ config: { contextLength: 4000, compression: { auto: false } } });
+    await collect(long.appendMany(messages(40)));
+    const compaction = await long.beginCompaction();
+    await compaction.commit("All of it was said.");
+    proxy.cutAfter(0);
+    const summaries = await collect(long.summaries());
+    assert.deepEqual([proxy.cuts, summaries.map(({ id }) => id)], [1, [1]]);
+  });
+
   test("the history has every record once, messages and events", async () => {
     await collect(task.appendMany(messages(600)));
     for (const seq of [10, 300, 600]) {
