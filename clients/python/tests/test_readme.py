@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 import re
 import resource
 import subprocess
@@ -9,9 +10,12 @@ import sys
 import time
 import venv
 from pathlib import Path
+from typing import Any
 
 import pytest
 from serving import BINARY, REPOSITORY, Server
+
+from contextstore import Client, Compaction, Outputs, Spawned, Task, ToolCall
 
 README = Path(__file__).parents[1] / "README.md"
 BLOCKS = re.findall(r"^```python\n(.*?)^```$", README.read_text(), re.DOTALL | re.MULTILINE)
@@ -19,6 +23,13 @@ BLOCKS = re.findall(r"^```python\n(.*?)^```$", README.read_text(), re.DOTALL | r
 
 def test_there_are_examples() -> None:
     assert len(BLOCKS) >= 2
+
+
+@pytest.mark.parametrize("kind", [Client, Task, Outputs, Compaction, ToolCall, Spawned])
+def test_every_method_is_named(kind: type[Any]) -> None:
+    text = README.read_text()
+    methods = [name for name, _ in inspect.getmembers(kind, callable) if not name.startswith("_")]
+    assert [name for name in methods if not re.search(rf"\b{name}\b", text)] == []
 
 
 @pytest.mark.parametrize("code", BLOCKS, ids=range(len(BLOCKS)))
