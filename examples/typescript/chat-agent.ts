@@ -2,7 +2,7 @@
 //
 // It asks a model, carries out the tools that the model calls, and hands the results over, until the model has an answer.
 //
-//     node chat-agent.ts "What does this folder hold?"
+//     node chat-agent.js "What does this folder hold?"      # compiled as examples/README.md says
 //
 // The server is found as CONTEXTSTORE_ADDRESS or CONTEXTSTORE_DATA_DIR say, and has the key of the provider;
 // AGENT_PROVIDER and AGENT_MODEL ask for another one than it is configured for.

@@ -1,8 +1,10 @@
 // A coding agent: it plans, runs tools with large outputs, compresses its context, is interrupted and goes on, and leaves
 // what it learned to the task that follows.
 //
-//     node coding-agent.ts                       # offline: fake-llm plays the model
-//     OPENAI_API_KEY=… node coding-agent.ts      # a real one; or ANTHROPIC_API_KEY; AGENT_MODEL names the model
+//     node coding-agent.js                       # offline: fake-llm plays the model
+//     OPENAI_API_KEY=… node coding-agent.js      # a real one; or ANTHROPIC_API_KEY; AGENT_MODEL names the model
+//
+// examples/README.md says how it is compiled.
 //
 // The server is the one that CONTEXTSTORE_ADDRESS or CONTEXTSTORE_DATA_DIR names, with its own key; without them the agent
 // starts one for itself (CONTEXTSTORE_BINARY, the platform's package, or the PATH). It works in a folder of its own.
@@ -200,7 +202,7 @@ async function agent(client: Client): Promise<void> {
 async function withServer(): Promise<void> {
   const { OPENAI_API_KEY, ANTHROPIC_API_KEY, AGENT_MODEL } = process.env;
   const provider = ANTHROPIC_API_KEY && !OPENAI_API_KEY ? "anthropic" : "openai";
-  const isOnline = Boolean(OPENAI_API_KEY ?? ANTHROPIC_API_KEY);
+  const isOnline = Boolean(OPENAI_API_KEY || ANTHROPIC_API_KEY);
   await using fake = isOnline ? undefined : await FakeModel.start();
   const model = AGENT_MODEL ?? (provider === "anthropic" ? "claude-opus-4-5" : "gpt-5");
   const env = {
