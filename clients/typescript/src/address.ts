@@ -18,9 +18,9 @@ export interface TlsOptions {
 
 /** How to reach the server. */
 export interface ConnectOptions {
-  /** `unix:/path/of/contextstore.sock` or `tcp:127.0.0.1:PORT`. */
+  /** `unix:/path/of/contextstore.sock`, `tcp:127.0.0.1:PORT`, or `tls:HOST:PORT`, which is TCP with `tls`. */
   readonly address: string;
-  /** Encrypts the connection: only over TCP. `true`: with a certificate that Node trusts. */
+  /** Encrypts the connection: only over TCP. `true`, as with `tls:HOST:PORT`: with a certificate that Node trusts. */
   readonly tls?: boolean | TlsOptions;
   /** The token for TCP. The Unix socket needs none. */
   readonly token?: string;
@@ -37,9 +37,9 @@ export interface ConnectOptions {
 /** An address, taken apart. */
 export type Address =
   | { readonly kind: "unix"; readonly path: string }
-  | { readonly kind: "tcp"; readonly host: string; readonly port: number };
+  | { readonly kind: "tcp" | "tls"; readonly host: string; readonly port: number };
 
-const FORMS = "unix:/path/of/contextstore.sock or tcp:127.0.0.1:PORT";
+const FORMS = "unix:/path/of/contextstore.sock or tcp:127.0.0.1:PORT or tls:HOST:PORT";
 
 /** Takes an address apart, or throws a TypeError that says what it should look like. */
 export function parseAddress(text: string): Address {
@@ -47,13 +47,13 @@ export function parseAddress(text: string): Address {
   if (unix?.[1] !== undefined) {
     return { kind: "unix", path: unix[1] };
   }
-  const tcp = /^tcp:(?:\[([0-9A-Fa-f:.]+)\]|([^:/[\]\s]+)):(\d{1,5})$/.exec(text);
-  const host = tcp?.[1] ?? tcp?.[2];
-  const port = Number(tcp?.[3]);
+  const tcp = /^(tcp|tls):(?:\[([0-9A-Fa-f:.]+)\]|([^:/[\]\s]+)):(\d{1,5})$/.exec(text);
+  const host = tcp?.[2] ?? tcp?.[3];
+  const port = Number(tcp?.[4]);
   if (host === undefined || port < 1 || port > 65535) {
     throw new TypeError(`address ${JSON.stringify(text)} is not of the form ${FORMS}`);
   }
-  return { kind: "tcp", host, port };
+  return { kind: tcp?.[1] === "tls" ? "tls" : "tcp", host, port };
 }
 
 /** Whether what is sent there stays on this machine. */
@@ -133,17 +133,27 @@ const DATA_DIR = "contexts";
 /**
  * The options that the environment gives: CONTEXTSTORE_ADDRESS, CONTEXTSTORE_TOKEN, CONTEXTSTORE_TOKEN_FILE, and
  * CONTEXTSTORE_DATA_DIR for what the others leave open: its `contextstore.sock`, or else where its `addresses` say,
- * and its `token`.
+ * and its `token`. With an address `tls:HOST:PORT`, the files CONTEXTSTORE_CA_FILE, CONTEXTSTORE_CERT_FILE and
+ * CONTEXTSTORE_KEY_FILE are those of `tls`.
  */
 export function optionsFromEnv(env: NodeJS.ProcessEnv): ConnectOptions {
   const dataDir = env.CONTEXTSTORE_DATA_DIR || DATA_DIR;
   const address = env.CONTEXTSTORE_ADDRESS || addressIn(dataDir);
+  const { kind } = parseAddress(address);
+  const where = kind === "tls" ? { address, tls: tlsFromEnv(env) } : { address };
   if (env.CONTEXTSTORE_TOKEN) {
-    return { address, token: env.CONTEXTSTORE_TOKEN };
+    return { ...where, token: env.CONTEXTSTORE_TOKEN };
   }
-  const needsToken = parseAddress(address).kind === "tcp";
-  const tokenFile = env.CONTEXTSTORE_TOKEN_FILE || (needsToken ? join(dataDir, "token") : undefined);
-  return tokenFile ? { address, tokenFile } : { address };
+  const tokenFile = env.CONTEXTSTORE_TOKEN_FILE || (kind === "unix" ? undefined : join(dataDir, "token"));
+  return tokenFile ? { ...where, tokenFile } : where;
+}
+
+function tlsFromEnv(env: NodeJS.ProcessEnv): TlsOptions {
+  const [ca, cert, key] = ["CA", "CERT", "KEY"].map((name) => {
+    const file = env[`CONTEXTSTORE_${name}_FILE`];
+    return file ? readFileSync(file) : undefined;
+  });
+  return { ...(ca && { ca }), ...(cert && { cert }), ...(key && { key }) };
 }
 
 /**

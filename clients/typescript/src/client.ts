@@ -89,7 +89,8 @@ export function connect(options: ConnectOptions): Client {
 
 /**
  * As `connect`, with what the environment says: CONTEXTSTORE_ADDRESS, CONTEXTSTORE_TOKEN,
- * CONTEXTSTORE_TOKEN_FILE, and CONTEXTSTORE_DATA_DIR for what they leave open.
+ * CONTEXTSTORE_TOKEN_FILE, and CONTEXTSTORE_DATA_DIR for what they leave open; for `tls:HOST:PORT` also
+ * CONTEXTSTORE_CA_FILE, CONTEXTSTORE_CERT_FILE and CONTEXTSTORE_KEY_FILE.
  */
 export function fromEnv(env: NodeJS.ProcessEnv = process.env): Client {
   return new Client(optionsFromEnv(env));

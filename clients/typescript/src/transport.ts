@@ -21,7 +21,7 @@ export interface Connection {
 export function openConnection(options: ConnectOptions): Connection {
   const address = parseAddress(options.address);
   const token = new TokenSource(options);
-  const isSecure = options.tls !== undefined && options.tls !== false;
+  const isSecure = address.kind === "tls" || (options.tls !== undefined && options.tls !== false);
   if (isSecure && address.kind === "unix") {
     throw new TypeError(`tls is for TCP; ${options.address} is a socket of this machine`);
   }

@@ -13,6 +13,7 @@ test("an address is a Unix socket or a host and a port", () => {
   assert.deepEqual(parseAddress("unix:///run/a.sock"), { kind: "unix", path: "/run/a.sock" });
   assert.deepEqual(parseAddress("unix:contexts/a.sock"), { kind: "unix", path: "contexts/a.sock" });
   assert.deepEqual(parseAddress("tcp:127.0.0.1:7777"), { kind: "tcp", host: "127.0.0.1", port: 7777 });
+  assert.deepEqual(parseAddress("tls:store.test:1"), { kind: "tls", host: "store.test", port: 1 });
   assert.deepEqual(parseAddress("tcp:[::1]:65535"), { kind: "tcp", host: "::1", port: 65535 });
 });
 
@@ -29,6 +30,7 @@ test("a token never crosses the network in clear text", () => {
   assert.ok(!isLocal(parseAddress("tcp:127.0.0.1.example.com:1")));
   assert.throws(() => connect({ address: "tcp:10.0.0.1:1", token: "t" }), /clear text to tcp:10.0.0.1:1/);
   connect({ address: "tcp:10.0.0.1:1", token: "t", tls: true }).close();
+  connect({ address: "tls:10.0.0.1:1", token: "t" }).close();
   assert.throws(() => connect({ address: "unix:/a", tls: true }), /tls is for TCP/);
 });
 

@@ -7,7 +7,7 @@ import { mkdtempSync, readFileSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { afterEach, beforeEach, test } from "node:test";
-import { type Client, connect, DeadlineError, type Task, UnavailableError } from "../src/index.js";
+import { type Client, connect, DeadlineError, fromEnv, type Task, UnavailableError } from "../src/index.js";
 import {
   answer,
   anthropicTools,
@@ -345,7 +345,7 @@ test("over TLS the token is sent, and only a server that is trusted is spoken to
   const dir = mkdtempSync(join(tmpdir(), "contextstore-tls-"));
   const [key, cert] = [join(dir, "key.pem"), join(dir, "cert.pem")];
   const made = ["req", "-x509", "-newkey", "rsa:2048", "-nodes", "-days", "2", "-subj", "/CN=store.test"];
-  const names = ["-addext", "subjectAltName=DNS:store.test"];
+  const names = ["-addext", "subjectAltName=DNS:store.test,IP:127.0.0.1"];
   execFileSync("openssl", [...made, ...names, "-keyout", key, "-out", cert], { stdio: "ignore" });
   const secure = await FakeOutputs.start({
     key: readFileSync(key, "utf8"),
@@ -357,6 +357,14 @@ test("over TLS the token is sent, and only a server that is trusted is spoken to
     await trusted.task(UUID).output.put("x");
     assert.deepEqual(secure.tokens, ["Bearer secret"]);
     trusted.close();
+    const fromThere = fromEnv({
+      CONTEXTSTORE_ADDRESS: secure.address.replace("tcp:", "tls:"),
+      CONTEXTSTORE_CA_FILE: cert,
+      CONTEXTSTORE_TOKEN: "other",
+    });
+    await fromThere.task(UUID).output.put("x");
+    assert.deepEqual(secure.tokens, ["Bearer secret", "Bearer other"]);
+    fromThere.close();
     const stranger = connect({ ...options, tls: true });
     await assert.rejects(
       stranger.task(UUID).output.put("x"),
