@@ -3,6 +3,8 @@
 package contextstore
 
 import (
+	"crypto/tls"
+	"crypto/x509"
 	"fmt"
 	"net"
 	"os"
@@ -17,9 +19,11 @@ type address struct {
 	path string
 	// For TCP, with the port.
 	host string
+	// Whether TCP is encrypted.
+	tls bool
 }
 
-// parseAddress takes unix:/path and tcp:host:port.
+// parseAddress takes unix:/path, tcp:host:port and tls:host:port.
 func parseAddress(text string) (address, error) {
 	if path, ok := strings.CutPrefix(text, "unix:"); ok && path != "" {
 		if strings.HasPrefix(path, "///") {
@@ -27,15 +31,16 @@ func parseAddress(text string) (address, error) {
 		}
 		return address{path: path}, nil
 	}
-	if rest, ok := strings.CutPrefix(text, "tcp:"); ok {
+	kind, rest, _ := strings.Cut(text, ":")
+	if kind == "tcp" || kind == "tls" {
 		host, port, err := net.SplitHostPort(rest)
 		number, bad := strconv.ParseUint(port, 10, 16)
 		if err == nil && bad == nil && number > 0 && host != "" && !strings.ContainsAny(host, "/ ") {
-			return address{host: rest}, nil
+			return address{host: rest, tls: kind == "tls"}, nil
 		}
 	}
 	return address{}, fmt.Errorf(
-		"contextstore: address %q is not of the form unix:/path/of/contextstore.sock or tcp:127.0.0.1:PORT", text)
+		"contextstore: address %q is not of the form unix:/path/of/contextstore.sock or tcp:127.0.0.1:PORT or tls:HOST:PORT", text)
 }
 
 // target is the address as gRPC takes it.
@@ -66,10 +71,41 @@ const dataDir = "contexts"
 
 // FromEnv connects as the environment says: CONTEXTSTORE_ADDRESS, CONTEXTSTORE_TOKEN, CONTEXTSTORE_TOKEN_FILE, and
 // CONTEXTSTORE_DATA_DIR for what the others leave open: its contextstore.sock, or else where its addresses say, and its
-// token.
+// token. For tls:HOST:PORT, the files CONTEXTSTORE_CA_FILE, CONTEXTSTORE_CERT_FILE and CONTEXTSTORE_KEY_FILE say whom to
+// trust, and what the client shows of itself.
 func FromEnv(options ...Option) (*Client, error) {
 	where, found := fromEnv(os.Getenv)
+	if strings.HasPrefix(where, "tls:") {
+		config, err := tlsFromEnv(os.Getenv)
+		if err != nil {
+			return nil, fmt.Errorf("contextstore: %w", err)
+		}
+		found = append(found, WithTLS(config))
+	}
 	return Connect(where, append(found, options...)...)
+}
+
+func tlsFromEnv(get func(string) string) (*tls.Config, error) {
+	config := &tls.Config{}
+	if file := get("CONTEXTSTORE_CA_FILE"); file != "" {
+		text, err := os.ReadFile(file)
+		if err != nil {
+			return nil, err
+		}
+		config.RootCAs = x509.NewCertPool()
+		if !config.RootCAs.AppendCertsFromPEM(text) {
+			return nil, fmt.Errorf("CONTEXTSTORE_CA_FILE: there is no certificate in %s", file)
+		}
+	}
+	cert, key := get("CONTEXTSTORE_CERT_FILE"), get("CONTEXTSTORE_KEY_FILE")
+	if cert != "" || key != "" {
+		own, err := tls.LoadX509KeyPair(cert, key)
+		if err != nil {
+			return nil, err
+		}
+		config.Certificates = []tls.Certificate{own}
+	}
+	return config, nil
 }
 
 func fromEnv(get func(string) string) (string, []Option) {
@@ -87,7 +123,7 @@ func fromEnv(get func(string) string) (string, []Option) {
 	if file := get("CONTEXTSTORE_TOKEN_FILE"); file != "" {
 		return where, []Option{WithTokenFile(file)}
 	}
-	if strings.HasPrefix(where, "tcp:") {
+	if !strings.HasPrefix(where, "unix:") {
 		return where, []Option{WithTokenFile(filepath.Join(dir, "token"))}
 	}
 	return where, nil

@@ -4,6 +4,7 @@ package contextstore
 
 import (
 	"context"
+	"crypto/tls"
 	"errors"
 	"fmt"
 	"iter"
@@ -14,6 +15,7 @@ import (
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/backoff"
 	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/credentials"
 	"google.golang.org/grpc/credentials/insecure"
 	"google.golang.org/grpc/health/grpc_health_v1"
 	"google.golang.org/grpc/keepalive"
@@ -45,6 +47,7 @@ type settings struct {
 	instanceID       string
 	timeout          time.Duration
 	retryFor         time.Duration
+	tls              *tls.Config
 	dial             []grpc.DialOption
 }
 
@@ -56,6 +59,12 @@ func WithToken(token string) Option {
 // WithTokenFile names a file with the token: it is read at the first call, and again after the server has refused it.
 func WithTokenFile(path string) Option {
 	return func(s *settings) { s.token, s.tokenFile = "", path }
+}
+
+// WithTLS encrypts the connection, and says whom to trust; for TCP. An address tls:HOST:PORT does so by itself, and trusts whom
+// the machine trusts.
+func WithTLS(config *tls.Config) Option {
+	return func(s *settings) { s.tls = config }
 }
 
 // WithInstanceID says who holds the tasks that this client starts; without it, a random one. Give one to take them up at once
@@ -79,7 +88,8 @@ func WithDialOptions(options ...grpc.DialOption) Option {
 	return func(s *settings) { s.dial = append(s.dial, options...) }
 }
 
-// Connect prepares a connection to unix:/path/of/contextstore.sock or tcp:127.0.0.1:PORT. It is made by the first call.
+// Connect prepares a connection to unix:/path/of/contextstore.sock, tcp:127.0.0.1:PORT or tls:HOST:PORT. It is made by the first
+// call.
 func Connect(address string, options ...Option) (*Client, error) {
 	s := settings{instanceID: newID(), timeout: 30 * time.Second, retryFor: 10 * time.Second}
 	for _, option := range options {
@@ -97,11 +107,17 @@ func Connect(address string, options ...Option) (*Client, error) {
 	if err != nil {
 		return nil, err
 	}
-	if token.exists() && !where.isLocal() {
-		return nil, fmt.Errorf("contextstore: the token would cross the network in clear text to %s", address)
+	secrecy := insecure.NewCredentials()
+	switch {
+	case s.tls != nil && where.path != "":
+		return nil, fmt.Errorf("contextstore: TLS is for TCP; %s is a socket of this machine", address)
+	case s.tls != nil || where.tls:
+		secrecy = credentials.NewTLS(s.tls)
+	case token.exists() && !where.isLocal():
+		return nil, fmt.Errorf("contextstore: the token would cross the network in clear text to %s; use TLS", address)
 	}
 	dial := []grpc.DialOption{
-		grpc.WithTransportCredentials(insecure.NewCredentials()),
+		grpc.WithTransportCredentials(secrecy),
 		grpc.WithNoProxy(),
 		// The server keeps its own limits; a message may be larger than gRPC's 4 MiB.
 		grpc.WithDefaultCallOptions(grpc.MaxCallRecvMsgSize(math.MaxInt32)),

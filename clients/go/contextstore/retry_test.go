@@ -4,10 +4,16 @@ package contextstore_test
 
 import (
 	"context"
+	"crypto/tls"
+	"encoding/pem"
 	"errors"
 	"io"
 	"net"
+	"net/http/httptest"
+	"os"
 	"path/filepath"
+	"slices"
+	"strings"
 	"sync"
 	"testing"
 	"time"
@@ -15,6 +21,7 @@ import (
 	"google.golang.org/genproto/googleapis/rpc/errdetails"
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/credentials"
 	"google.golang.org/grpc/metadata"
 	"google.golang.org/grpc/status"
 	"google.golang.org/protobuf/proto"
@@ -259,4 +266,48 @@ func TestABodyIsClosedWhileItIsRead(t *testing.T) {
 		t.Errorf("%v", err)
 	}
 	<-f.left
+}
+
+func TestOverTLSTheTokenIsSentToWhomIsTrusted(t *testing.T) {
+	other := httptest.NewTLSServer(nil)
+	defer other.Close()
+	server := grpc.NewServer(grpc.Creds(credentials.NewServerTLSFromCert(&other.TLS.Certificates[0])))
+	defer server.Stop()
+	f := &failing{}
+	pb.RegisterContextStoreServer(server, f)
+	listener := must(net.Listen("tcp", "127.0.0.1:0"))(t)
+	go server.Serve(listener)
+	address := "tls:" + listener.Addr().String()
+
+	stranger := must(contextstore.Connect(address, contextstore.WithRetryFor(0)))(t)
+	defer stranger.Close()
+	_, err := stranger.StartTask(t.Context(), nil)
+	if status.Code(err) != codes.Unavailable || !strings.Contains(err.Error(), "certificate") {
+		t.Errorf("%v", err)
+	}
+
+	ca := filepath.Join(t.TempDir(), "ca.pem")
+	block := &pem.Block{Type: "CERTIFICATE", Bytes: other.Certificate().Raw}
+	if err := os.WriteFile(ca, pem.EncodeToMemory(block), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	t.Setenv("CONTEXTSTORE_ADDRESS", address)
+	t.Setenv("CONTEXTSTORE_TOKEN", "secret")
+	t.Setenv("CONTEXTSTORE_CA_FILE", ca)
+	client := must(contextstore.FromEnv())(t)
+	defer client.Close()
+	must(client.StartTask(t.Context(), nil))(t)
+	if got := f.headers.Get("authorization"); !slices.Equal(got, []string{"Bearer secret"}) {
+		t.Errorf("%v", got)
+	}
+	t.Setenv("CONTEXTSTORE_CA_FILE", filepath.Join(t.TempDir(), "none"))
+	if _, err := contextstore.FromEnv(); err == nil {
+		t.Error("there is no such file")
+	}
+	if _, err := contextstore.Connect("unix:/a", contextstore.WithTLS(nil)); err != nil {
+		t.Error(err)
+	}
+	if _, err := contextstore.Connect("unix:/a", contextstore.WithTLS(&tls.Config{})); err == nil {
+		t.Error("a socket has no TLS")
+	}
 }
