@@ -136,6 +136,17 @@ def test_the_model_is_told_what_went_wrong(client: Client) -> None:
     assert task.current().to_list()[1]["content"] == "Error: FileNotFoundError: no such folder"
 
 
+def test_that_the_model_could_not_be_told_is_raised(client: Client) -> None:
+    task = client.start_task()
+    task.append(CALL)
+    with pytest.raises(errors.WrongStatus), task.tool("ls", call_id="c1", suppress=True):
+        task.pause()
+        raise FileNotFoundError("no such folder")
+    # An error that is raised anyway is what the caller hears.
+    with pytest.raises(FileNotFoundError), task.tool("ls", call_id="c1"):
+        raise FileNotFoundError("no such folder")
+
+
 @pytest.mark.quick
 def test_the_view_in_every_form(client: Client) -> None:
     task = client.start_task()

@@ -61,6 +61,14 @@ class ToolCallBase(Generic[C]):
         if error is not None:
             self.error = ended_by(error) or f"{type(error).__name__}: the agent was stopped"
 
+    def _is_told(self, error: BaseException | None) -> bool:
+        """Whether an error of the block is told to the model, and not raised."""
+        return self._suppress and isinstance(error, Exception)
+
+    def _lesser(self, error: BaseException | None) -> tuple[type[ContextStoreError], ...]:
+        """Errors that give way to that of the block, which is what the caller has to hear; if it is raised."""
+        return (ContextStoreError,) if error is not None and not self._is_told(error) else ()
+
     def _put(self) -> dict[str, Any]:
         return {
             "tool_name": self.name,
@@ -123,8 +131,7 @@ class ToolCall(ToolCallBase[OutputContent]):
         traceback: TracebackType | None,
     ) -> bool:
         self._end(error)
-        # What went wrong in the block is what the caller has to hear.
-        with contextlib.suppress(*((ContextStoreError,) if error else ())):
+        with contextlib.suppress(*self._lesser(error)):
             if self.output is not None:
                 self.stored = self._task.output.put(self.output, **self._put())
                 self.seq = self.stored.seq
@@ -132,7 +139,7 @@ class ToolCall(ToolCallBase[OutputContent]):
                 self._task.record_tool_call(self.name, **self._record())
                 if self.call_id:
                     self.seq = self._task.append(self._message()).seq
-        return self._suppress and isinstance(error, Exception)
+        return self._is_told(error)
 
 
 class AsyncToolCall(ToolCallBase[AsyncOutputContent]):
@@ -165,7 +172,7 @@ class AsyncToolCall(ToolCallBase[AsyncOutputContent]):
         traceback: TracebackType | None,
     ) -> bool:
         self._end(error)
-        with contextlib.suppress(*((ContextStoreError,) if error else ())):
+        with contextlib.suppress(*self._lesser(error)):
             if self.output is not None:
                 self.stored = await self._task.output.put(self.output, **self._put())
                 self.seq = self.stored.seq
@@ -173,4 +180,4 @@ class AsyncToolCall(ToolCallBase[AsyncOutputContent]):
                 await self._task.record_tool_call(self.name, **self._record())
                 if self.call_id:
                     self.seq = (await self._task.append(self._message())).seq
-        return self._suppress and isinstance(error, Exception)
+        return self._is_told(error)
