@@ -154,3 +154,17 @@ def test_the_environment_names_the_server(shared_server: Server, monkeypatch: py
             assert (await client.server_info()).data_dir == str(shared_server.data_dir)
 
     asyncio.run(story())
+
+
+def test_who_is_cancelled_while_a_stream_is_closed_is_cancelled(run: Callable[[Story], None]) -> None:
+    async def story(client: AsyncClient) -> None:
+        task = await client.start_task()
+        await task.append(USER, wait=False)
+        assert task._appender is not None and task._appender._stream is not None
+        closing = asyncio.create_task(task._appender.close())
+        await asyncio.sleep(0)
+        closing.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await closing
+
+    run(story)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import contextlib
 from collections.abc import AsyncIterator
 from typing import TYPE_CHECKING
 
@@ -68,8 +67,8 @@ class AsyncAppendStream:
         """Ends the stream and its task."""
         self._call.cancel()
         self._collector.cancel()
-        with contextlib.suppress(asyncio.CancelledError):
-            await self._collector
+        # Its cancellation is none of ours: that of the caller is not lost.
+        await asyncio.gather(self._collector, return_exceptions=True)
 
     async def _feed(self) -> AsyncIterator[pb.AppendMessagesRequest]:
         held = None
