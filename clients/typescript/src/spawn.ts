@@ -30,9 +30,9 @@ export interface SpawnOptions {
 }
 
 /** Variables that are for clients: the server would take some of them for keys of its configuration. */
-const CLIENT_VARIABLES = ["CONTEXTSTORE_ADDRESS", "CONTEXTSTORE_TOKEN", "CONTEXTSTORE_TOKEN_FILE"];
+const CLIENT_VARIABLES = ["ADDRESS", "TOKEN", "TOKEN_FILE", "CA_FILE", "CERT_FILE", "KEY_FILE"];
 const NOT_FOR_SERVER = [
-  ...CLIENT_VARIABLES,
+  ...CLIENT_VARIABLES.map((name) => `CONTEXTSTORE_${name}`),
   "CONTEXTSTORE_BINARY",
   "CONTEXTSTORE_BIN",
   "CONTEXTSTORE_FAKE_LLM",
