@@ -180,7 +180,7 @@ fix-go: | $(GO) ## Formats the Go code, and lists what it depends on
 test: setup check ## Runs every check, then every test; fails if they changed the work tree
 	$(PYTHON) tests/oracle/test_fold.py
 	$(CARGO) test --locked --workspace --all-features
-	$(MAKE) --no-print-directory test-python test-official test-typescript test-go test-tools
+	$(MAKE) --no-print-directory test-python test-official test-typescript test-go test-tools test-mcp test-packages
 	@[[ "$$($(WORKTREE))" == "$(WORKTREE_BEFORE)" ]] || \
 	  { echo "the checks or tests changed the work tree:"; git status --short; exit 1; } >&2
 
