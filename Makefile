@@ -176,13 +176,30 @@ fix-go: | $(GO) ## Formats the Go code, and lists what it depends on
 
 ##  Tests
 
+# Programs that keep a processor busy for long. Most others wait for disks and sockets, so these run beside them.
+BUSY := chat_memory compress_memory faults large model render retention
+WAITING := $(filter-out $(BUSY),$(basename $(notdir $(wildcard tests/*.rs tests/providers/tests/*.rs))))
+
 .PHONY: test
 test: setup check ## Runs every check, then every test; fails if they changed the work tree
 	$(PYTHON) tests/oracle/test_fold.py
-	$(CARGO) test --locked --workspace --all-features
-	$(MAKE) --no-print-directory test-python test-official test-typescript test-go test-tools test-mcp test-packages
+	$(CARGO) test --locked --workspace --all-features --no-run
+	@echo "beside what follows: make test-busy, told at the end"; \
+	  $(MAKE) --no-print-directory test-busy >target/test-busy.log 2>&1 & busy=$$!; \
+	  trap 'kill $$busy 2>/dev/null || true' EXIT; \
+	  $(MAKE) --no-print-directory test-waiting test-python test-official test-typescript test-go test-tools \
+	    test-mcp test-packages; \
+	  passed=0; wait $$busy || passed=$$?; cat target/test-busy.log; exit $$passed
 	@[[ "$$($(WORKTREE))" == "$(WORKTREE_BEFORE)" ]] || \
 	  { echo "the checks or tests changed the work tree:"; git status --short; exit 1; } >&2
+
+.PHONY: test-rust test-busy test-waiting
+test-rust: test-busy test-waiting ## Tests of the server and of the Rust client
+test-busy:
+	$(CARGO_TEST) --no-fail-fast $(addprefix --test ,$(BUSY))
+test-waiting:
+	$(CARGO) test --locked --workspace --all-features --no-fail-fast --lib --bins $(addprefix --test ,$(WAITING))
+	$(CARGO) test --locked --workspace --all-features --doc
 
 .PHONY: test-typescript
 test-typescript: build-typescript ## The TypeScript client against the server, on both transports
