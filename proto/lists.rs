@@ -13,6 +13,8 @@ const MORE: usize = 1023;
 
 /// Directives of each kind.
 const DIRECTIVES: usize = 64;
+/// Tools whose outputs are never trimmed.
+const TOOLS: usize = 64;
 /// Messages that a summary leaves as they are.
 const KEPT: usize = 256;
 
@@ -32,10 +34,12 @@ pub(crate) fn of(request: &str) -> &'static [List] {
         "StartTaskRequest" => &[
             (&[4, 5, 16], "config.compression.summary_directives", DIRECTIVES),
             (&[4, 5, 18], "config.compression.retain_directives", DIRECTIVES),
+            (&[4, 11, 6], "config.outputs.protected_tools", TOOLS),
         ],
         "UpdateTaskRequest" => &[
             (&[2, 5, 16], "config.compression.summary_directives", DIRECTIVES),
             (&[2, 5, 18], "config.compression.retain_directives", DIRECTIVES),
+            (&[2, 11, 6], "config.outputs.protected_tools", TOOLS),
         ],
         "CompressRequest" | "BeginCompactionRequest" => &[
             (&[3, 16], "overrides.summary_directives", DIRECTIVES),

@@ -26,7 +26,7 @@ const LAYERS: &[(&str, &[&str])] = &[
             "infra",
         ],
     ),
-    ("compress", &["hooks", "llm", "config", "store", "render", "context", "model", "infra"]),
+    ("compress", &["hooks", "llm", "config", "store", "outputs", "render", "context", "model", "infra"]),
     ("llm", &["config", "model", "infra"]),
     ("hooks", &["config", "model", "infra"]),
     ("config", &["mask", "context", "model", "infra"]),
