@@ -222,6 +222,7 @@ pub(crate) fn negatives(seed: u64) -> Vec<String> {
         let mut draw = |of: &str, len: usize| draw(&mut random, of, len);
         let uuid = [8, 4, 4, 4, 12].map(|len| draw(HEX, len)).join("-");
         lines.push(format!("commit {}", draw(HEX, 40)));
+        lines.push(format!("branch task-{} and disk-{}", draw(HEX, 40), draw(ALNUM, 48)));
         lines.push(format!("task {uuid} was started"));
         lines.push(format!("checksum = \"{}\"", draw(HEX, 64)));
         lines.push(format!("\"integrity\": \"sha512-{}==\",", draw(BASE64, 86)));

@@ -26,8 +26,6 @@ pub(super) struct Span {
     /// How it goes on behind `end`, as long as that is not known.
     pub(super) tail: Option<Tail>,
     pub(super) rule: Rule,
-    /// Whether its label was written.
-    pub(super) labelled: bool,
 }
 
 #[derive(Debug, Clone, Copy)]
@@ -131,7 +129,6 @@ impl Scanner {
                     end: offset + hit.end,
                     tail: hit.tail,
                     rule: check.rule(),
-                    labelled: false,
                 };
                 if span.tail.is_some() || !allow.has(&text[span.start..span.end]) {
                     spans.push(span);

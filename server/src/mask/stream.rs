@@ -96,20 +96,17 @@ impl MaskStream {
         self.spans = kept;
     }
 
-    /// Lets go what no later find can change: nothing that a rule could still look back at, nor what something that goes on
-    /// may yet reach.
+    /// Lets go what no later find can change: what no rule can look back at any more. What goes on was followed further than
+    /// that, to near the end of what is held.
     fn write(&mut self, whole: bool, out: &mut Vec<u8>) {
-        let mut safe = if whole { self.held.len() } else { self.scanned.saturating_sub(BEHIND) };
-        for span in self.spans.iter().filter(|span| span.tail.is_some()) {
-            safe = safe.min(span.end);
-        }
+        let safe = if whole { self.held.len() } else { self.scanned.saturating_sub(BEHIND) };
         let mut later = Vec::new();
-        for mut span in std::mem::take(&mut self.spans) {
+        for span in std::mem::take(&mut self.spans) {
             if span.start >= safe {
                 later.push(span);
                 continue;
             }
-            if !span.labelled && span.start >= self.masked_to {
+            if span.start >= self.masked_to {
                 out.extend_from_slice(&self.held[self.let_go..span.start]);
                 out.extend_from_slice(span.rule.label().as_bytes());
                 self.found.add(span.rule.name());
@@ -117,7 +114,6 @@ impl MaskStream {
             self.masked_to = self.masked_to.max(span.end);
             self.let_go = self.let_go.max(span.end);
             if span.tail.is_some() {
-                span.labelled = true;
                 later.push(span);
             }
         }
@@ -128,13 +124,9 @@ impl MaskStream {
         }
     }
 
-    /// Drops what nobody looks at again.
+    /// Drops what was let go and nobody looks back at.
     fn forget(&mut self) {
-        let mut gone = self.scanned.saturating_sub(BEHIND).min(self.let_go);
-        for span in &self.spans {
-            // What goes on is told from the byte before.
-            gone = gone.min(if span.labelled { span.end.saturating_sub(1) } else { span.start });
-        }
+        let gone = self.scanned.saturating_sub(BEHIND);
         self.held.drain(..gone);
         self.scanned -= gone;
         self.let_go -= gone;

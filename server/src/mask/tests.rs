@@ -217,6 +217,33 @@ fn pieces_give_what_the_whole_gives() {
     }
 }
 
+/// What begins before its mark must still be there when the mark is seen.
+#[test]
+fn nothing_is_let_go_that_a_rule_may_look_back_at() {
+    let mark = format!("{}JQQJ99{} ", random(52), random(26));
+    let text = mark.repeat(2000);
+    for piece in [1, 999, 4096, 20_000] {
+        let (mut stream, mut out) = (masker().stream(), Vec::new());
+        for piece in text.as_bytes().chunks(piece) {
+            stream.push(piece, &mut out);
+        }
+        stream.finish(&mut out);
+        assert!(out == "[AZURE_KEY] ".repeat(2000).as_bytes(), "in pieces of {piece}");
+    }
+}
+
+#[test]
+fn what_is_longer_than_a_rule_sees_is_masked_to_its_end() {
+    let run = random(40_000);
+    for (text, expected) in [
+        (format!("a ghp_{run} b"), "a [GITHUB_TOKEN] b"),
+        (format!("eyJ{}.eyJ{run}.{run}, b", random(30)), "[JWT], b"),
+        (format!("aws_session_token={run}\n"), "aws_session_token=[AWS_SESSION_TOKEN]\n"),
+    ] {
+        assert_eq!(masked(&text), expected);
+    }
+}
+
 #[test]
 fn what_goes_on_for_megabytes_is_held_no_longer() {
     let mut stream = masker().stream();
