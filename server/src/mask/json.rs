@@ -1,7 +1,7 @@
 //! Masking of JSON: texts are looked at as they read, not as they are escaped, and only a text with something in it is written
 //! anew. What is opaque stays: ids, signatures, encrypted content, base64.
 
-use std::collections::HashSet;
+use std::collections::{HashMap, HashSet};
 
 use serde::de::IgnoredAny;
 
@@ -73,8 +73,7 @@ impl Walk<'_> {
     fn object(&mut self, json: &str, kind: Fields, out: &mut String) -> bool {
         let all = fields(json);
         let mut changed = false;
-        // Keys that were replaced may be the same now, which JSON must not have.
-        let mut taken = HashSet::new();
+        let mut names = Names::default();
         out.push('{');
         for (at, (raw_key, value)) in all.iter().enumerate() {
             if at > 0 {
@@ -86,12 +85,7 @@ impl Walk<'_> {
                 out.push_str(raw_key);
             } else {
                 changed = true;
-                let mut name = masked.clone().into_owned();
-                let is_other = |name: &str| all.iter().any(|(other, _)| decoded(other) == name);
-                while is_other(&name) || !taken.insert(name.clone()) {
-                    name.push('_');
-                }
-                out.push_str(&encoded(&name));
+                out.push_str(&encoded(&names.free(masked.into_owned(), &all)));
             }
             out.push(':');
             let within = match (kind, key.as_str()) {
@@ -128,6 +122,33 @@ impl Walk<'_> {
         }
         let masked = self.masker.text(text, self.found);
         (masked != text).then(|| masked.into_owned())
+    }
+}
+
+/// Names for keys that were replaced: they may be the same now, which JSON must not have.
+#[derive(Default)]
+struct Names {
+    /// All keys of the object, as soon as one was replaced, and the names that were given.
+    taken: HashSet<String>,
+    /// The number that is tried next, by name.
+    next: HashMap<String, usize>,
+}
+
+impl Names {
+    /// The name, or the first of `name_1`, `name_2` and so on that nobody has. Numbers only grow, so that all of them together
+    /// take no more steps than there are keys.
+    fn free(&mut self, name: String, all: &[(&str, &str)]) -> String {
+        if self.taken.is_empty() {
+            self.taken.extend(all.iter().map(|(key, _)| decoded(key)));
+        }
+        let next = self.next.entry(name.clone()).or_default();
+        loop {
+            let free = if *next == 0 { name.clone() } else { format!("{name}_{next}") };
+            *next += 1;
+            if self.taken.insert(free.clone()) {
+                return free;
+            }
+        }
     }
 }
 

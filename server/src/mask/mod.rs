@@ -19,6 +19,8 @@ mod stream;
 mod tail;
 #[cfg(test)]
 mod tests;
+#[cfg(test)]
+mod tests_cost;
 mod token;
 mod window;
 

@@ -1,0 +1,30 @@
+//! What somebody could make masking slow with: it takes steps in proportion to the text, whatever the text.
+
+use std::time::{Duration, Instant};
+
+use super::*;
+
+/// So long that only what grows faster than the text takes more, on a busy machine and without optimisation too.
+const LONG: Duration = Duration::from_secs(8);
+
+fn quickly<T>(what: &str, work: impl FnOnce() -> T) -> T {
+    let started = Instant::now();
+    let done = work();
+    assert!(started.elapsed() < LONG, "{what} took {:?}", started.elapsed());
+    done
+}
+
+#[test]
+fn many_keys_that_are_secrets_take_no_longer_than_others() {
+    let mut random = fastrand::Rng::with_seed(3);
+    let key = |random: &mut fastrand::Rng| -> String { (0..400).map(|_| random.alphanumeric()).collect() };
+    let keys: Vec<String> = (0..6_000).map(|n| format!(r#""ghp_{}":{n}"#, key(&mut random))).collect();
+    let json = format!("{{{}}}", keys.join(","));
+    let masked = quickly("keys", || masker().json(&json, Fields::Any, &mut Found::default())).unwrap();
+    assert!(masked.starts_with(r#"{"[GITHUB_TOKEN]":0,"[GITHUB_TOKEN]_1":1,"[GITHUB_TOKEN]_2":2,"#));
+    assert!(masked.ends_with(r#""[GITHUB_TOKEN]_5999":5999}"#));
+}
+
+fn masker() -> Masker {
+    Masker::standard()
+}
