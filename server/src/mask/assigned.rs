@@ -105,6 +105,9 @@ pub(super) static NAMES: &[(Rule, Expected, &[&str])] = &[
     ),
 ];
 
+/// As much of a value tells what it is.
+const HEAD: usize = 128;
+
 /// A value and how it was assigned.
 #[derive(Debug, Clone, Copy)]
 struct Value {
@@ -139,7 +142,7 @@ impl Expected {
                 let bytes = bytes.strip_suffix(b".").unwrap_or(bytes);
                 let hit = window.hit(value.start, end, Class::Any);
                 let end = if hit.tail.is_none() { value.start + bytes.len() } else { end };
-                is_drawn(bytes).then_some(Hit { end, ..hit })
+                is_drawn(&bytes[..bytes.len().min(HEAD)]).then_some(Hit { end, ..hit })
             }
             Self::Credentials => credentials(window, value.start),
         }

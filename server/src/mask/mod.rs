@@ -110,7 +110,10 @@ impl Masker {
         let Some(rules) = self.rules() else { return Vec::new() };
         let bytes = text.as_bytes();
         let regions = rules.regions(bytes);
-        let is_masked = |at: usize| regions.iter().any(|region| (region.start..region.end).contains(&at));
+        let is_masked = |at: usize| {
+            let next = regions.partition_point(|region| region.start <= at);
+            next > 0 && at < regions[next - 1].end
+        };
         let custom =
             rules.custom.as_ref().map_or_else(Vec::new, |custom| custom.findings(bytes, &rules.allow));
         let mut findings: Vec<Finding> = custom.into_iter().filter(|found| !is_masked(found.start)).collect();
@@ -169,12 +172,7 @@ impl Rules {
     fn regions(&self, bytes: &[u8]) -> Vec<Span> {
         let mut spans = Vec::new();
         self.scanner.find(bytes, 0, bytes.len(), &self.allow, &mut spans);
-        for span in &mut spans {
-            if let Some(tail) = span.tail.take() {
-                span.end = tail.follow(bytes, span.end, true).0;
-            }
-        }
-        spans.sort_unstable_by_key(|span| (span.start, span.rule));
+        tail::follow(&mut spans, bytes, true);
         let mut regions: Vec<Span> = Vec::new();
         for span in spans {
             match regions.last_mut() {

@@ -13,7 +13,7 @@ use super::rule::Rule;
 use super::shape::{SHAPES, Shape};
 use super::tail::Tail;
 use super::token::{TOKENS, Token};
-use super::window::{Hit, Window};
+use super::window::{Hit, Runs, Window};
 
 /// A longer value is not looked at for its name.
 const LONGEST_VALUE: usize = 4096;
@@ -102,7 +102,8 @@ impl Scanner {
         // As it would stand in a text. A quote would end it there.
         let text = format!("{name}\": \"{}\"", value.replace(['"', '\\'], "'"));
         let start = text.len() - value.len() - 1;
-        let window = Window { bytes: text.as_bytes(), at: 0, after: name.len(), goes_on: false };
+        let (bytes, runs) = (text.as_bytes(), &Runs::default());
+        let window = Window { bytes, offset: 0, runs, at: 0, after: name.len(), goes_on: false };
         self.checks.iter().flatten().find_map(|(_, check)| match check {
             Check::Name(rule, expected, literal) if name.ends_with(literal) => {
                 let hit = expected.check(&window)?;
@@ -115,18 +116,18 @@ impl Scanner {
     /// Adds what the rules find at literals that begin in `from..to`.
     pub(super) fn find(&self, text: &[u8], from: usize, to: usize, allow: &Allow, spans: &mut Vec<Span>) {
         let end = text.len().min(to.saturating_add(self.longest));
-        let mut at = from;
+        let (runs, mut at) = (Runs::default(), from);
         while at < to {
             let Some(found) = self.literals.find(Input::new(text).range(at..end)) else { return };
             if found.start() >= to {
                 return;
             }
             for (len, check) in &self.checks[found.pattern().as_usize()] {
-                let (offset, window) = Window::around(text, found.start(), found.start() + len);
+                let window = Window::around(text, &runs, found.start(), found.start() + len);
                 let Some(hit) = check.look(&window) else { continue };
                 let span = Span {
-                    start: offset + hit.start,
-                    end: offset + hit.end,
+                    start: window.offset + hit.start,
+                    end: window.offset + hit.end,
                     tail: hit.tail,
                     rule: check.rule(),
                 };

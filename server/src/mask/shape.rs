@@ -109,10 +109,12 @@ pub(super) fn is_blank(value: &[u8]) -> bool {
 /// Three characters, a digit, `Q~` and 31 to 34 more.
 fn azure_client_secret(window: &Window<'_>) -> Option<Hit> {
     const BEFORE: usize = 4;
+    // Two more than fit: with a full stop, and with one character too many.
+    const MOST: usize = 36;
     let has = |byte: &u8| Class::Dotted.has(*byte) || *byte == b'~';
     let start = window.at.checked_sub(BEFORE)?;
     let before = &window.bytes[start..window.at];
-    let behind = window.rest().iter().take_while(|byte| has(byte)).count();
+    let behind = window.rest().iter().take(MOST).take_while(|byte| has(byte)).count();
     // The full stop of a sentence is not the secret's.
     let behind = behind - usize::from(behind > 31 && window.rest()[behind - 1] == b'.');
     let fits = before.iter().all(has) && before[BEFORE - 1].is_ascii_digit() && (31..=34).contains(&behind);

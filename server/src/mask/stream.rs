@@ -1,13 +1,18 @@
 //! Masking of bytes that arrive in pieces. Whatever the pieces, the result is that of masking the whole, and no more than a
 //! window and one piece is held.
 
+use std::collections::HashSet;
+
 use super::custom::Lines;
 use super::scan::Span;
 use super::window::{AHEAD, BEHIND};
-use super::{Found, Masker};
+use super::{Found, Masker, tail};
 
 /// Bytes are looked at when so many are there, so that small pieces do not make the same ones be looked at again and again.
 const ENOUGH: usize = 4 * AHEAD;
+
+/// No more are looked at in one go, so that what is found and held stays small.
+const AT_ONCE: usize = 64 * 1024;
 
 /// A text on its way through a [`Masker`].
 #[derive(Debug)]
@@ -46,9 +51,11 @@ impl MaskStream {
             out.extend_from_slice(chunk);
             return;
         }
-        self.held.extend_from_slice(chunk);
-        if self.held.len() - self.scanned >= ENOUGH {
-            self.advance(false, out);
+        for piece in chunk.chunks(AT_ONCE) {
+            self.held.extend_from_slice(piece);
+            if self.held.len() - self.scanned >= ENOUGH {
+                self.advance(false, out);
+            }
         }
     }
 
@@ -78,22 +85,9 @@ impl MaskStream {
 
     /// Follows what goes on as far as the text is there. Of two that reach equally far in the same way one is enough.
     fn follow(&mut self, whole: bool) {
-        for span in &mut self.spans {
-            if let Some(tail) = span.tail {
-                let (end, ended) = tail.follow(&self.held, span.end, whole);
-                span.end = end;
-                span.tail = (!ended).then_some(tail);
-            }
-        }
-        self.spans.sort_unstable_by_key(|span| (span.start, span.rule));
-        let mut kept: Vec<Span> = Vec::with_capacity(self.spans.len());
-        for span in self.spans.drain(..) {
-            let same = |other: &Span| span.tail.is_some() && (other.end, other.tail) == (span.end, span.tail);
-            if !kept.iter().any(same) {
-                kept.push(span);
-            }
-        }
-        self.spans = kept;
+        tail::follow(&mut self.spans, &self.held, whole);
+        let mut going_on = HashSet::new();
+        self.spans.retain(|span| span.tail.is_none_or(|tail| going_on.insert((span.end, tail))));
     }
 
     /// Lets go what no later find can change: what no rule can look back at any more. What goes on was followed further than

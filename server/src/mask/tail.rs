@@ -1,5 +1,8 @@
 //! How a secret goes on behind what a rule could see: a run of characters to its end, or a private key to its last line.
 
+use std::collections::HashMap;
+
+use super::scan::Span;
 use super::window::Class;
 
 /// How far a private key is looked ahead in, from where it is known to reach.
@@ -15,7 +18,7 @@ const PIECE: usize = 16;
 const FOOTER: usize = 64;
 
 /// What goes on.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub(super) enum Tail {
     /// All characters of a class that follow.
     Run(Class),
@@ -50,16 +53,48 @@ impl Tail {
         }
     }
 
-    /// Follows it as far as the text goes: where it reaches to, and whether that is its end.
-    pub(super) fn follow(self, text: &[u8], mut end: usize, whole: bool) -> (usize, bool) {
+    /// Follows it as far as the text goes.
+    fn follow(self, text: &[u8], from: usize, whole: bool) -> Followed {
+        let mut reached = from;
         loop {
-            match self.step(text, end, whole) {
-                Step::To(to) => end = to,
-                Step::Ends(to) => return (to, true),
-                Step::More => return (end, false),
+            match self.step(text, reached, whole) {
+                Step::To(to) => reached = to,
+                Step::Ends(end) => {
+                    // The line that ends a key may also be one that announces the next.
+                    let reached = if self == Self::Key { reached } else { end };
+                    return Followed { from, reached, end, ended: true };
+                }
+                Step::More => return Followed { from, reached, end: reached, ended: false },
             }
         }
     }
+}
+
+/// A tail that was followed.
+#[derive(Debug, Clone, Copy)]
+struct Followed {
+    /// From here it went on, and whoever comes to it up to `reached` goes the same way.
+    from: usize,
+    reached: usize,
+    /// Where it reaches to, and whether it ends there.
+    end: usize,
+    ended: bool,
+}
+
+/// Follows what goes on in spans, as far as the text goes. Many may lie in one run, and it is followed once: of each kind of tail
+/// the last is remembered, which all that begin in it share.
+pub(super) fn follow(spans: &mut [Span], text: &[u8], whole: bool) {
+    let mut last = HashMap::<Tail, Followed>::new();
+    spans.sort_unstable_by_key(|span| (span.end, span.start, span.rule));
+    for span in spans.iter_mut() {
+        let Some(tail) = span.tail else { continue };
+        let known = last.get(&tail).filter(|known| (known.from..=known.reached).contains(&span.end));
+        let followed = known.copied().unwrap_or_else(|| tail.follow(text, span.end, whole));
+        last.insert(tail, followed);
+        span.end = followed.end;
+        span.tail = (!followed.ended).then_some(tail);
+    }
+    spans.sort_unstable_by_key(|span| (span.start, span.rule));
 }
 
 /// Every decision is made on [`LOOK`] bytes, or on all that are left, so it does not matter how many are there already.

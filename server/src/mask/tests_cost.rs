@@ -28,3 +28,37 @@ fn many_keys_that_are_secrets_take_no_longer_than_others() {
 fn masker() -> Masker {
     Masker::standard()
 }
+
+/// What looks like secrets, or like the beginning of one, again and again.
+#[test]
+fn what_is_made_of_beginnings_takes_steps_in_proportion() {
+    const BYTES: usize = 512 << 10;
+    for piece in [
+        "ghs_A1b2c3d4e5f-",
+        "-----BEGIN PRIVATE KEY-----\nAAAAAAAAAAAAAAAAAAAA\n",
+        "-----BEGIN PRIVATE KEY-----AAAAAAAAAAAAAAAAAAAA",
+        "password=a1b2c3d\n",
+        "password=a1b2c3d",
+        "password=\"a1b2c3d",
+        "glpat-",
+        "-eyJ",
+        "-eyJhbGciOiJIUzI1.eyJ",
+        "api_key=",
+        "SessionToken=",
+        "&sig=",
+        "Q~",
+        "a1JQQJ99",
+        "a://b:c@",
+        "Authorization:Bearer A1b2c3d4e5f6g7=",
+    ] {
+        let text = piece.repeat(BYTES / piece.len());
+        let mut found = Found::default();
+        let whole = quickly(piece, || masker().text(&text, &mut found));
+        for most in [1 << 30, 7_000] {
+            let (mut stream, mut out) = (masker().stream(), Vec::new());
+            quickly(piece, || text.as_bytes().chunks(most).for_each(|piece| stream.push(piece, &mut out)));
+            assert_eq!(stream.finish(&mut out), found, "{piece}");
+            assert!(out == whole.as_bytes(), "{piece}");
+        }
+    }
+}

@@ -1,6 +1,8 @@
 //! What a rule may look at: a bounded piece of the text around the place that made it look. Since no rule sees more, what
 //! it finds does not depend on how the text arrives.
 
+use std::cell::Cell;
+
 use super::tail::Tail;
 
 /// How far a rule looks back from where its trigger begins.
@@ -9,10 +11,47 @@ pub(super) const BEHIND: usize = 128;
 /// How far a rule looks ahead from there.
 pub(super) const AHEAD: usize = 4096;
 
+/// Long runs that were measured last, in offsets of the text. Triggers stand close together in what only looks like secrets, and
+/// each would measure the same runs again: its own, and in a JSON web token those of two more parts.
+#[derive(Debug, Default)]
+pub(super) struct Runs {
+    last: [Cell<Option<(Class, usize, usize)>>; Self::COUNT],
+    next: Cell<usize>,
+}
+
+impl Runs {
+    const COUNT: usize = 8;
+
+    /// A shorter one is measured as quickly as it is looked up.
+    const SHORTEST: usize = 64;
+
+    /// Where a run reaches to from `from`, at least, and who says so.
+    fn known(&self, from: usize, class: Class) -> Option<(usize, usize)> {
+        self.last.iter().enumerate().find_map(|(slot, last)| match last.get() {
+            Some((of, start, end)) if of == class && (start..end).contains(&from) => Some((slot, end)),
+            _ => None,
+        })
+    }
+
+    fn remember(&self, slot: Option<usize>, class: Class, start: usize, end: usize) {
+        if let Some(slot) = slot {
+            let known = self.last[slot].get().map_or(start, |(_, known, _)| known);
+            self.last[slot].set(Some((class, known, end)));
+        } else if end - start >= Self::SHORTEST {
+            let slot = self.next.get();
+            self.last[slot].set(Some((class, start, end)));
+            self.next.set((slot + 1) % Self::COUNT);
+        }
+    }
+}
+
 /// The text around a trigger.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Window<'a> {
     pub(super) bytes: &'a [u8],
+    /// Where the window begins in the text that `runs` is about.
+    pub(super) offset: usize,
+    pub(super) runs: &'a Runs,
     /// Where the trigger begins, and where it ends.
     pub(super) at: usize,
     pub(super) after: usize,
@@ -31,12 +70,11 @@ pub(super) struct Hit {
 
 impl Window<'_> {
     /// The window around a trigger that stands at `at` in a text.
-    pub(super) fn around(text: &[u8], at: usize, after: usize) -> (usize, Window<'_>) {
-        let from = at.saturating_sub(BEHIND);
+    pub(super) fn around<'a>(text: &'a [u8], runs: &'a Runs, at: usize, after: usize) -> Window<'a> {
+        let offset = at.saturating_sub(BEHIND);
         let to = text.len().min(at + AHEAD);
-        let window =
-            Window { bytes: &text[from..to], at: at - from, after: after - from, goes_on: to < text.len() };
-        (from, window)
+        let (bytes, goes_on) = (&text[offset..to], to < text.len());
+        Window { bytes, offset, runs, at: at - offset, after: after - offset, goes_on }
     }
 
     /// What follows the trigger.
@@ -46,7 +84,15 @@ impl Window<'_> {
 
     /// Bytes of a class that follow each other from `from` on: where they end.
     pub(super) fn run(&self, from: usize, class: Class) -> usize {
-        from + self.bytes[from..].iter().take_while(|byte| class.has(**byte)).count()
+        let (slot, known) = match self.runs.known(self.offset + from, class) {
+            Some((slot, end)) => (Some(slot), end.min(self.offset + self.bytes.len()) - self.offset),
+            None => (None, from),
+        };
+        let to = known + self.bytes[known..].iter().take_while(|byte| class.has(**byte)).count();
+        if to > known {
+            self.runs.remember(slot, class, self.offset + from, self.offset + to);
+        }
+        to
     }
 
     /// From `start` to the end of a run that reaches to `end`, or on behind the window.
@@ -82,7 +128,7 @@ impl Window<'_> {
 }
 
 /// A set of bytes that a token may be made of.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub(super) enum Class {
     /// Letters and digits.
     Alnum = 1,
