@@ -236,7 +236,7 @@ async fn nothing_else_is_changed() {
     let token = scene.corpus[0].clone();
     assert_eq!(token.rule, "github_token");
     let opaque = format!(
-        r#"[{{"type":"thinking","thinking":"t","signature":"x ghp_{0}"}},{{"type":"image_url","image_url":{{"url":"data:image/png;base64,ghp_{0}"}}}},{{"type":"input_audio","input_audio":{{"data":"ghp_{0}","format":"wav"}}}},{{"type":"tool_use","id":"ghp_{0}","name":"f","input":{{}}}}]"#,
+        r#"[{{"type":"thinking","thinking":"t","signature":"x ghp_{0}"}},{{"type":"image_url","image_url":{{"url":"data:image/png;base64,iVBO/AKIAIOSFODNN7ABCDEFG/{0}"}}}},{{"type":"input_audio","input_audio":{{"data":"UklG/AKIAIOSFODNN7ABCDEFG/{0}{0}","format":"wav"}}}},{{"type":"tool_use","id":"ghp_{0}","name":"f","input":{{}}}}]"#,
         token.secret
     );
     let body = format!(r#"{{"role":"assistant","content":{opaque},"x_id":"ghp_{}"}}"#, token.secret);

@@ -5,6 +5,7 @@ use std::collections::{HashMap, HashSet};
 
 use serde::de::IgnoredAny;
 
+use super::window::Class;
 use super::{Found, Masker, Rules};
 use crate::model::json::{JsonKind, compact, fields, items};
 
@@ -19,6 +20,12 @@ pub(crate) enum Fields {
 
 /// A text of this length with nothing but base64 in it is data.
 const LONG_BASE64: usize = 512;
+
+/// In a field for data a shorter one is, too.
+const SHORT_BASE64: usize = 64;
+
+/// A number with fewer digits is no password.
+const SHORTEST_NUMBER: usize = 6;
 
 impl Masker {
     /// The JSON with secrets replaced; none if there are none. The text must be compact.
@@ -63,10 +70,11 @@ impl Walk<'_> {
                 changed
             }
             JsonKind::Object => self.object(json, fields, out),
-            JsonKind::Null | JsonKind::Other => {
+            JsonKind::Null => {
                 out.push_str(json);
                 false
             }
+            JsonKind::Other => self.number(json, key, out),
         }
     }
 
@@ -74,6 +82,8 @@ impl Walk<'_> {
         let all = fields(json);
         let mut changed = false;
         let mut names = Names::default();
+        // Then `data` is what somebody has written, as in a document.
+        let is_text = all.contains(&("\"type\"", "\"text\""));
         out.push('{');
         for (at, (raw_key, value)) in all.iter().enumerate() {
             if at > 0 {
@@ -91,6 +101,7 @@ impl Walk<'_> {
             let within = match (kind, key.as_str()) {
                 // What a tool is called with is the caller's own.
                 (Fields::Message, "input" | "arguments") => Fields::Any,
+                (Fields::Message, "data") if is_text => Fields::Any,
                 _ => kind,
             };
             changed |= self.value(value, within, &key, out);
@@ -100,25 +111,33 @@ impl Walk<'_> {
     }
 
     fn text(&mut self, raw: &str, fields: Fields, key: &str, out: &mut String) -> bool {
-        let masked = if fields == Fields::Message && is_opaque(key) {
-            None
-        } else {
-            self.decoded_text(&decoded(raw), fields, key)
+        let text = decoded(raw);
+        let masked = match fields == Fields::Message && is_opaque(key, &text) {
+            true => None,
+            false => self.decoded_text(&text, key),
         };
         out.push_str(masked.as_deref().map(encoded).as_deref().unwrap_or(raw));
         masked.is_some()
     }
 
-    /// A text with secrets replaced, if there are any. One that is itself JSON stays JSON.
-    fn decoded_text(&mut self, text: &str, fields: Fields, key: &str) -> Option<String> {
-        if is_data(text) {
-            return None;
-        }
+    /// A number may be a password, and becomes a text then. Words of JSON are none.
+    fn number(&mut self, json: &str, key: &str, out: &mut String) -> bool {
+        let is_long = json.bytes().filter(u8::is_ascii_digit).count() >= SHORTEST_NUMBER;
+        let masked = is_long.then(|| self.masker.assigned(key, json, self.found)).flatten();
+        out.push_str(masked.as_deref().map(encoded).as_deref().unwrap_or(json));
+        masked.is_some()
+    }
+
+    /// A text with secrets replaced, if there are any. One that is itself JSON stays JSON; its fields are no message's.
+    fn decoded_text(&mut self, text: &str, key: &str) -> Option<String> {
         if let Some(masked) = self.masker.assigned(key, text, self.found) {
             return Some(self.masker.text(&masked, self.found).into_owned());
         }
         if text.trim_start().starts_with(['{', '[']) && serde_json::from_str::<IgnoredAny>(text).is_ok() {
-            return self.masker.json(&compact(text), fields, self.found);
+            return self.masker.json(&compact(text), Fields::Any, self.found);
+        }
+        if is_data(text) {
+            return None;
         }
         let masked = self.masker.text(text, self.found);
         (masked != text).then(|| masked.into_owned())
@@ -163,16 +182,14 @@ fn encoded(text: &str) -> String {
     serde_json::Value::from(text).to_string()
 }
 
-/// Fields of messages that nobody reads as text: whoever made them compares them byte by byte.
-fn is_opaque(key: &str) -> bool {
+/// Fields of messages that nobody reads as text: whoever made them compares them byte by byte. Those for data are so only as
+/// long as it is data.
+fn is_opaque(key: &str, text: &str) -> bool {
     const OPAQUE: &[&str] = &[
         "id",
         "type",
         "role",
         "name",
-        "data",
-        "file_data",
-        "b64_json",
         "signature",
         "thought_signature",
         "thoughtSignature",
@@ -180,13 +197,24 @@ fn is_opaque(key: &str) -> bool {
         "media_type",
         "format",
     ];
-    key.ends_with("_id") || OPAQUE.contains(&key)
+    match key {
+        "data" | "file_data" | "b64_json" => {
+            let of_addresses =
+                text.len() >= LONG_BASE64 && text.bytes().all(|byte| Class::Url.has(byte) || byte == b'=');
+            is_base64(text, SHORT_BASE64) || of_addresses || is_data(text)
+        }
+        _ if key.ends_with("_id") => !key.ends_with("key_id"),
+        _ => OPAQUE.contains(&key),
+    }
+}
+
+fn is_base64(text: &str, least: usize) -> bool {
+    text.len() >= least && text.bytes().all(|byte| Class::Base64.has(byte))
 }
 
 /// Whether a text is data that is only written as text: an image in an address, or base64 alone.
 fn is_data(text: &str) -> bool {
-    let start = text.get(..text.floor_char_boundary(128)).unwrap_or_default();
-    let in_address = start.starts_with("data:") && start.contains(";base64,");
-    let base64 = |byte: u8| byte.is_ascii_alphanumeric() || matches!(byte, b'+' | b'/' | b'=');
-    in_address || (text.len() >= LONG_BASE64 && text.bytes().all(base64))
+    let in_address = text.strip_prefix("data:").and_then(|rest| rest.split_once(";base64,"));
+    let is_type = |kind: &str| kind.len() < 128 && !kind.contains(char::is_whitespace);
+    in_address.is_some_and(|(kind, data)| is_type(kind) && is_base64(data, 0)) || is_base64(text, LONG_BASE64)
 }

@@ -21,6 +21,8 @@ mod tail;
 mod tests;
 #[cfg(test)]
 mod tests_cost;
+#[cfg(test)]
+mod tests_forms;
 mod token;
 mod window;
 

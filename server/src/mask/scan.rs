@@ -15,8 +15,8 @@ use super::tail::Tail;
 use super::token::{TOKENS, Token};
 use super::window::{Hit, Runs, Window};
 
-/// A longer value is not looked at for its name.
-const LONGEST_VALUE: usize = 4096;
+/// As much of a value is looked at for its name. What is secret to there is so to its end.
+const LONGEST_VALUE: usize = 3072;
 
 /// Something to mask, in offsets of the text.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -96,18 +96,21 @@ impl Scanner {
 
     /// The part of a value that is secret because of the value's name, and the rule that says so.
     pub(super) fn assigned(&self, name: &str, value: &str) -> Option<(Rule, Range<usize>)> {
-        if value.len() > LONGEST_VALUE || !self.literals.is_match(name) {
+        if !self.literals.is_match(name) {
             return None;
         }
+        let seen = &value[..value.floor_char_boundary(LONGEST_VALUE)];
         // As it would stand in a text. A quote would end it there.
-        let text = format!("{name}\": \"{}\"", value.replace(['"', '\\'], "'"));
-        let start = text.len() - value.len() - 1;
+        let text = format!("{name}\": \"{}\"", seen.replace(['"', '\\'], "'"));
+        let start = text.len() - seen.len() - 1;
         let (bytes, runs) = (text.as_bytes(), &Runs::default());
         let window = Window { bytes, offset: 0, runs, at: 0, after: name.len(), goes_on: false };
         self.checks.iter().flatten().find_map(|(_, check)| match check {
             Check::Name(rule, expected, literal) if name.ends_with(literal) => {
                 let hit = expected.check(&window)?;
-                Some((*rule, hit.start.checked_sub(start)?..hit.end.min(text.len() - 1) - start))
+                let end = hit.end.min(text.len() - 1) - start;
+                let end = if end == seen.len() { value.len() } else { end };
+                Some((*rule, hit.start.checked_sub(start)?..end))
             }
             Check::Name(..) | Check::Token(_) | Check::Shape(_) => None,
         })
