@@ -3,6 +3,7 @@
 
 use super::rule::Rule;
 use super::shape::is_blank;
+use super::value::{Value, head, quoted, value};
 use super::window::{Class, Hit, Window, distinct, kinds, looks_random};
 
 /// What a name makes a rule expect of the value behind it.
@@ -52,11 +53,14 @@ pub(super) static NAMES: &[(Rule, Expected, &[&str])] = &[
             "SECRET_KEY",
             "SecretKey",
             "secretKey",
+            "Secret Access Key",
+            "Secret access key",
+            "secret access key",
         ],
     ),
     (
         Rule::AwsSessionToken,
-        Expected::Run(Class::Base64, 100, usize::MAX),
+        Expected::Run(Class::Any, 100, usize::MAX),
         &[
             "session_token",
             "SESSION_TOKEN",
@@ -71,7 +75,7 @@ pub(super) static NAMES: &[(Rule, Expected, &[&str])] = &[
         Expected::Run(Class::Base64, 43, usize::MAX),
         &["AccountKey", "accountKey", "SharedAccessKey", "sharedAccessKey"],
     ),
-    (Rule::AzureKey, Expected::Run(Class::Any, 43, usize::MAX), &["?sig", "&sig", ";sig"]),
+    (Rule::AzureKey, Expected::Run(Class::Any, 43, usize::MAX), &["?sig", "&sig", ";sig", "\\u0026sig"]),
     (Rule::Authorization, Expected::Credentials, &["Authorization", "authorization", "AUTHORIZATION"]),
     (
         Rule::Secret,
@@ -89,15 +93,30 @@ pub(super) static NAMES: &[(Rule, Expected, &[&str])] = &[
             "api-key",
             "Api-Key",
             "API-Key",
+            "API-KEY",
+            "secret_key",
+            "SECRET_KEY",
+            "SecretKey",
+            "secretKey",
+            "secret_key_base",
+            "SECRET_KEY_BASE",
             "access_token",
             "ACCESS_TOKEN",
             "accessToken",
+            "AccessToken",
+            "Access-Token",
+            "access-token",
             "auth_token",
             "AUTH_TOKEN",
             "authToken",
+            "AuthToken",
+            "Auth-Token",
+            "auth-token",
+            "AUTH-TOKEN",
             "refresh_token",
             "REFRESH_TOKEN",
             "refreshToken",
+            "RefreshToken",
             "private_token",
             "Private-Token",
             "PRIVATE-TOKEN",
@@ -105,35 +124,26 @@ pub(super) static NAMES: &[(Rule, Expected, &[&str])] = &[
     ),
 ];
 
-/// As much of a value tells what it is.
-const HEAD: usize = 128;
-
-/// A value and how it was assigned.
-#[derive(Debug, Clone, Copy)]
-struct Value {
-    start: usize,
-    end: usize,
-    quoted: bool,
-    colon: bool,
-    spaced: bool,
-}
-
 impl Expected {
     /// Whether the name that the window was made for has such a value.
     pub(super) fn check(self, window: &Window<'_>) -> Option<Hit> {
+        if let Self::Password = self {
+            return password(window);
+        }
         let value = value(window)?;
         match self {
-            Self::Password => {
-                let bytes = &window.bytes[value.start..value.end];
-                is_password(bytes, value).then_some(Hit { start: value.start, end: value.end, tail: None })
-            }
+            Self::Password => None,
             Self::Run(class, least, most) => {
-                let end = window.run(value.start, class);
+                let (end, escapes) = run(window, value.start, class);
                 let bytes = &window.bytes[value.start..end];
                 // Base64 may be filled up to a multiple of four.
-                let len = bytes.len() - bytes.iter().rev().take_while(|byte| **byte == b'=').count();
+                let len =
+                    bytes.len() - bytes.iter().rev().take_while(|byte| **byte == b'=').count() - escapes;
                 let fits = (least..=most).contains(&len) && looks_random(bytes, Class::Any);
                 fits.then(|| window.hit(value.start, end, class))
+            }
+            Self::Random if value.quoted && is_made_of_signs(value.bytes(window)) => {
+                is_drawn(value.head(window)).then_some(Hit { start: value.start, end: value.end, tail: None })
             }
             Self::Random => {
                 let end = window.run(value.start, Class::Any);
@@ -142,82 +152,152 @@ impl Expected {
                 let bytes = bytes.strip_suffix(b".").unwrap_or(bytes);
                 let hit = window.hit(value.start, end, Class::Any);
                 let end = if hit.tail.is_none() { value.start + bytes.len() } else { end };
-                is_drawn(&bytes[..bytes.len().min(HEAD)]).then_some(Hit { end, ..hit })
+                is_drawn(head(bytes)).then_some(Hit { end, ..hit })
             }
             Self::Credentials => credentials(window, value.start),
         }
     }
 }
 
-/// The value that is assigned to what stands in front of `window.after`: behind the quote that closes the name, if there is
-/// one, and `=`, `:`, `:=` or `=>`. On the same line.
-fn value(window: &Window<'_>) -> Option<Value> {
-    const LONGEST: usize = 256;
-    let bytes = window.bytes;
-    let skip = |from: usize, of: &[u8], most: usize| {
-        from + bytes[from..].iter().take(most).take_while(|byte| of.contains(byte)).count()
-    };
-    let mut at = skip(window.after, b"\\", 4);
-    at = skip(at, b"\"'`", 1);
-    at = skip(at, b"]", 1);
-    let before = at;
-    at = skip(at, b" \t", 16);
-    let mut spaced = at > before;
-    let colon = bytes.get(at) == Some(&b':');
-    at = match bytes.get(at..)? {
-        [b'=', b'=' | b'~', ..] | [b':', b':', ..] => return None,
-        [b':', b'=', ..] | [b'=', b'>', ..] => at + 2,
-        [b'=' | b':', ..] => at + 1,
-        _ => return None,
-    };
-    let before = at;
-    at = skip(at, b" \t", 64);
-    spaced |= at > before;
-    // Literals of bytes and raw ones.
-    let quote = |at: usize| matches!(bytes.get(at), Some(b'"' | b'\''));
-    if matches!(bytes.get(at), Some(b'b' | b'r' | b'u')) && quote(at + 1) {
-        at += 1;
+/// A run in which slashes may be escaped, as some do in JSON: where it ends, and how many bytes of it are escapes.
+fn run(window: &Window<'_>, start: usize, class: Class) -> (usize, usize) {
+    let (mut end, mut escapes) = (window.run(start, class), 0);
+    while window.bytes[end..].starts_with(b"\\/") && class.has(b'/') {
+        escapes += 1;
+        end = window.run(end + 1, class);
     }
-    let start = skip(at, b"\\", 4);
-    if quote(start) {
-        let (escapes, quote) = (start - at, bytes[start]);
-        if let Some(end) = closing(&bytes[..bytes.len().min(start + LONGEST)], start + 1, quote, escapes) {
-            return Some(Value { start: start + 1, end, quoted: true, colon, spaced });
-        }
-        at = start + 1;
-    }
-    let ends = |byte: &u8| {
-        !byte.is_ascii_graphic()
-            || matches!(byte, b'"' | b'\'' | b'`' | b',' | b';' | b'&' | b'<' | b'>' | b'\\')
-    };
-    let len =
-        bytes[at..].iter().take(LONGEST).position(ends).unwrap_or_else(|| (bytes.len() - at).min(LONGEST));
-    let stops = bytes[at..at + len].iter().rev().take_while(|byte| matches!(byte, b'.' | b':')).count();
-    Some(Value { start: at, end: at + len - stops, quoted: false, colon, spaced })
+    (end, escapes)
 }
 
-/// Where a quoted value ends: at a quote that is escaped as often as the one that opened it.
-fn closing(bytes: &[u8], start: usize, quote: u8, escapes: usize) -> Option<usize> {
-    for (offset, byte) in bytes.get(start..)?.iter().enumerate() {
-        let at = start + offset;
-        if *byte == b'\n' {
-            return None;
-        }
-        if *byte == quote {
-            let before = bytes[start..at].iter().rev().take_while(|byte| **byte == b'\\').count();
-            if before == escapes || (escapes == 0 && before % 2 == 0) {
-                return Some(at - escapes.min(before));
-            }
-        }
+fn password(window: &Window<'_>) -> Option<Hit> {
+    let hit = |value: Value| match value.quoted {
+        true => Hit { start: value.start, end: value.end, tail: None },
+        false => window.hit(value.start, value.end, Class::Value),
+    };
+    let Some(value) = value(window) else {
+        let value = quoted(window, argument(window)?);
+        let bytes = value.head(window);
+        let how = Value { colon: true, spaced: true, ..value };
+        return (bytes.first() != Some(&b'-') && is_password(bytes, how)).then(|| hit(value));
+    };
+    // What `grep` puts behind the name of a file, and the file itself.
+    let bytes = value.head(window);
+    let tight = value.colon && !value.spaced && !value.quoted;
+    let number = bytes.iter().take_while(|byte| byte.is_ascii_digit()).count();
+    let is_path = window.bytes[..window.at].ends_with(b"/");
+    if tight && (is_path || (number > 0 && bytes.get(number) == Some(&b':'))) {
+        return None;
     }
-    None
+    let whole = if value.quoted { value.bytes(window) } else { bytes };
+    (is_password(bytes, value) || (value.quoted && is_passphrase(whole))).then(|| hit(value))
+}
+
+/// Where a password stands behind a blank: `--password x`, and `login me password x` of a `.netrc`.
+fn argument(window: &Window<'_>) -> Option<usize> {
+    let (before, rest) = (&window.bytes[..window.at], window.rest());
+    let option = before.ends_with(b"--");
+    let mut words = before.rsplit(u8::is_ascii_whitespace).filter(|word| !word.is_empty());
+    let netrc = before.ends_with(b" ") || before.ends_with(b"\n") || before.ends_with(b"\t");
+    let login = netrc && words.nth(1) == Some(b"login");
+    let alone = rest.first() == Some(&b' ') && rest.get(1).is_some_and(u8::is_ascii_graphic);
+    (alone && (option || login)).then_some(window.after + 1)
+}
+
+/// Words that somebody has drawn or made up, with blanks between them: no word that sentences are made with is among them.
+fn is_passphrase(value: &[u8]) -> bool {
+    const OFTEN: &[&str] = &[
+        "the",
+        "your",
+        "you",
+        "and",
+        "are",
+        "for",
+        "from",
+        "has",
+        "have",
+        "must",
+        "not",
+        "should",
+        "with",
+        "was",
+        "were",
+        "will",
+        "this",
+        "that",
+        "than",
+        "then",
+        "can",
+        "cannot",
+        "may",
+        "please",
+        "enter",
+        "field",
+        "fields",
+        "least",
+        "invalid",
+        "wrong",
+        "incorrect",
+        "new",
+        "old",
+        "current",
+        "reset",
+        "change",
+        "confirm",
+        "forgot",
+        "forgotten",
+        "repeat",
+        "again",
+        "too",
+        "short",
+        "required",
+        "user",
+        "name",
+        "login",
+        "admin",
+        "database",
+        "set",
+        "hash",
+        "hashed",
+        "encrypted",
+        "stored",
+        "string",
+        "value",
+        "text",
+        "characters",
+        "type",
+        "default",
+        "root",
+        "used",
+        "using",
+        "when",
+        "auth",
+        "basic",
+        "token",
+        "failed",
+        "missing",
+    ];
+    let words: Vec<&[u8]> = value.split(|byte| *byte == b' ').collect();
+    let is_plain = |word: &&[u8]| {
+        (3..=12).contains(&word.len())
+            && word.iter().all(|byte| byte.is_ascii_lowercase() || byte.is_ascii_digit())
+            && !OFTEN.iter().any(|often| often.as_bytes() == *word)
+    };
+    (4..=12).contains(&words.len()) && words.iter().all(is_plain) && !is_about_passwords(value)
+}
+
+/// Whether a value in quotes has signs in it that end a run, and none that belongs to an expression, an address or a sentence.
+fn is_made_of_signs(value: &[u8]) -> bool {
+    let is_sign = |byte: &u8| byte.is_ascii_graphic() && !b":{}()[]<>\"'`\\".contains(byte);
+    value.iter().all(is_sign) && !value.iter().all(|byte| Class::Any.has(*byte)) && value[0] != b'$'
 }
 
 /// Whether a value is a password, not a variable, a call, a type, a label or a word of a sentence. One that is neither quoted
 /// nor has digits or signs in it cannot be told from a name, and stays.
 fn is_password(value: &[u8], how: Value) -> bool {
     const SHORTEST: usize = 4;
-    let plain = value.len() < SHORTEST || !value.iter().all(u8::is_ascii_graphic) || distinct(value) < 3;
+    const LONG_WORD: usize = 9;
+    let is_visible = |byte: &u8| byte.is_ascii_graphic() || !byte.is_ascii();
+    let plain = value.len() < SHORTEST || !value.iter().all(is_visible) || distinct(value) < 3;
     if plain || is_blank(value) {
         return false;
     }
@@ -226,6 +306,9 @@ fn is_password(value: &[u8], how: Value) -> bool {
     let sign = value.iter().any(|byte| !byte.is_ascii_alphanumeric() && !b"_-.:/".contains(byte));
     if is_word(value) || (!digit && is_about_passwords(value)) || has_blank(value) {
         return false;
+    }
+    if how.environment && letter && value.len() >= LONG_WORD && value.iter().all(u8::is_ascii_alphanumeric) {
+        return true;
     }
     if how.quoted {
         let turns = value.windows(2).any(|pair| pair[0].is_ascii_lowercase() && pair[1].is_ascii_uppercase());
@@ -310,8 +393,18 @@ fn is_drawn(value: &[u8]) -> bool {
     let digits = value.iter().filter(|byte| byte.is_ascii_digit()).count();
     let hex = value.len() >= SHORTEST_HEX && value.iter().all(|byte| Class::Hex.has(*byte));
     let mixed = value.len() >= SHORTEST && kinds(value) == 3 && digits >= 2 && !is_expression(value);
-    let path = value.iter().filter(|byte| **byte == b'/').count() > 2;
-    distinct(value) >= 8 && (hex || (mixed && !path))
+    distinct(value) >= 8 && (hex || (mixed && !is_path(value)))
+}
+
+/// Whether it is names with slashes between them, rather than base64, in which a long part has characters of all kinds.
+fn is_path(value: &[u8]) -> bool {
+    const LONG: usize = 10;
+    let drawn = |part: &[u8]| {
+        part.len() >= LONG && kinds(part) == 3 && part.iter().all(|byte| Class::Base64.has(*byte))
+    };
+    let absolute = matches!(value[0], b'/' | b'.' | b'~');
+    value.iter().filter(|byte| **byte == b'/').count() > 2
+        && (absolute || !value.split(|byte| *byte == b'/').any(drawn))
 }
 
 /// `Bearer`, `Basic` or `Token`, and what follows.

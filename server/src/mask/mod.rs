@@ -24,6 +24,7 @@ mod tests_cost;
 #[cfg(test)]
 mod tests_forms;
 mod token;
+mod value;
 mod window;
 
 pub use custom::{CustomRule, LONGEST_MATCH, PatternError, allowed_pattern, check_pattern};

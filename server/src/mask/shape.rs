@@ -3,6 +3,7 @@
 
 use super::rule::Rule;
 use super::tail::{Tail, key_follows};
+use super::value::{head, quoted};
 use super::window::{Class, Hit, Window, looks_random};
 
 /// What makes a rule look, and how it looks then.
@@ -15,6 +16,10 @@ pub(super) static SHAPES: &[Shape] = &[
     (Rule::PrivateKey, "---- BEGIN ", private_key),
     (Rule::PrivateKey, "Private-Lines: ", putty_key),
     (Rule::UrlPassword, "://", url_password),
+    (Rule::UrlPassword, ":\\/\\/", url_password),
+    (Rule::Password, " -u", curl_user),
+    (Rule::Password, " --user", curl_user),
+    (Rule::ServiceToken, "SG.", sendgrid_key),
     (Rule::AzureKey, "Q~", azure_client_secret),
     (Rule::AzureKey, "JQQJ99", azure_marked_key),
 ];
@@ -66,20 +71,22 @@ fn putty_key(window: &Window<'_>) -> Option<Hit> {
 
 /// The password of `scheme://user:password@host`; the user and the host stay readable.
 fn url_password(window: &Window<'_>) -> Option<Hit> {
-    const LONGEST: usize = 512;
+    const LONGEST_USER: usize = 256;
     let scheme = window.bytes[..window.at].last();
     if !scheme.is_some_and(u8::is_ascii_alphanumeric) {
         return None;
     }
-    let ends = |byte: &u8| {
-        !byte.is_ascii_graphic()
-            || matches!(byte, b'/' | b'?' | b'#' | b'"' | b'\'' | b'<' | b'>' | b'`' | b'\\')
-    };
-    let rest = window.rest();
-    let authority = rest.iter().take(LONGEST).position(ends).unwrap_or_else(|| rest.len().min(LONGEST));
-    let authority = &rest[..authority];
+    let end = window.run(window.after, Class::Authority);
+    let authority = &window.bytes[window.after..end];
+    let user = memchr::memchr(b':', &authority[..authority.len().min(LONGEST_USER)])?;
+    if end == window.bytes.len() && window.goes_on {
+        // No host is so long.
+        return Some(window.hit(window.after + user + 1, end, Class::Authority));
+    }
     let host = memchr::memrchr(b'@', authority)?;
-    let user = memchr::memchr(b':', &authority[..host])?;
+    if user > host {
+        return None;
+    }
     let (password, host) = (&authority[user + 1..host], &authority[host + 1..]);
     let host_begins = host.first().is_some_and(|byte| byte.is_ascii_alphanumeric() || *byte == b'[');
     if password.is_empty() || !host_begins || is_blank(password) {
@@ -104,6 +111,34 @@ pub(super) fn is_blank(value: &[u8]) -> bool {
         _ => false,
     };
     brackets || filled || variable
+}
+
+/// The password of `curl -u user:password`.
+fn curl_user(window: &Window<'_>) -> Option<Hit> {
+    let before = &window.bytes[..window.at];
+    let line = memchr::memrchr(b'\n', before).map_or(before, |end| &before[end + 1..]);
+    memchr::memmem::find(line, b"curl")?;
+    let blank = window.rest().iter().take(1).take_while(|byte| matches!(byte, b' ' | b'=')).count();
+    let value = quoted(window, window.after + blank);
+    let user = memchr::memchr(b':', value.head(window))?;
+    let password = &value.bytes(window)[user + 1..];
+    let found = !password.is_empty() && user > 0 && !is_blank(head(password));
+    let (start, end) = (value.start + user + 1, value.end);
+    let hit =
+        if value.quoted { Hit { start, end, tail: None } } else { window.hit(start, end, Class::Value) };
+    found.then_some(hit)
+}
+
+/// 22 characters, a dot and 43 more.
+fn sendgrid_key(window: &Window<'_>) -> Option<Hit> {
+    const PARTS: (usize, usize) = (22, 43);
+    let dot = window.run(window.after, Class::Url);
+    if dot - window.after != PARTS.0 || window.bytes.get(dot) != Some(&b'.') || !window.begins_word(window.at)
+    {
+        return None;
+    }
+    let end = window.run(dot + 1, Class::Url);
+    (end - dot - 1 == PARTS.1).then_some(Hit { start: window.at, end, tail: None })
 }
 
 /// Three characters, a digit, `Q~` and 31 to 34 more.

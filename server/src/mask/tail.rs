@@ -14,6 +14,9 @@ const GAP: usize = 160;
 /// Characters in a row that are a piece of a key wherever they stand.
 const PIECE: usize = 16;
 
+/// Blanks that a line of a key may begin with.
+const INDENT: usize = 64;
+
 /// Longest line that ends a key.
 const FOOTER: usize = 64;
 
@@ -117,8 +120,9 @@ fn key(text: &[u8], end: usize, whole: bool) -> Step {
             at += 1;
             continue;
         }
-        let before = if at == 0 { text[..end].last() } else { ahead.get(at - 1) };
-        let is_line = before == Some(&b'\n')
+        let before = &text[..end + at];
+        let blanks = before.iter().rev().take(INDENT).take_while(|byte| matches!(byte, b' ' | b'\t')).count();
+        let is_line = before[..before.len() - blanks].last() == Some(&b'\n')
             && match ahead.get(at + len) {
                 Some(next) => matches!(next, b'\n' | b'\r'),
                 None => whole,

@@ -77,3 +77,131 @@ fn data_is_opaque_only_where_it_is_data() {
         assert_eq!(masked_json(&json, Fields::Message), None, "{json}");
     }
 }
+
+#[test]
+fn long_values_are_masked_to_their_end() {
+    for len in [300, 600, 2_900, 5_000, 40_000] {
+        let secret = random(len);
+        for (before, behind) in
+            [("password=", "\nx"), ("https://me:", "@host/a"), ("api_key: ", " x"), ("DB_PASSWORD=", "")]
+        {
+            let masked = masked(&format!("{before}{secret}{behind}"));
+            assert!(masked.starts_with(&format!("{before}[")), "{before} {len}: {masked}");
+            assert!(!masked.contains(&secret[len - 12..]), "{before} {len}: {masked}");
+            // Of an address so long that its host was not seen, that goes too.
+            let ends = masked.ends_with(behind) || (len > 3_000 && masked.ends_with("]/a"));
+            assert!(ends, "{before} {len}: {masked}");
+        }
+        let quoted = masked(&format!("password = \"{secret}\", x"));
+        assert_eq!(quoted, "password = \"[PASSWORD]\", x", "{len}");
+    }
+}
+
+#[test]
+fn forms_that_tools_print() {
+    let r = random;
+    let slashed = format!("{}\\/{}\\/{}", r(10), r(14), r(14));
+    for (text, expected) in [
+        (
+            format!("X-Amz-Security-Token=IQoJ{}%2F{}%3D%3D&X-Amz-Date=1", r(90), r(200)),
+            "X-Amz-Security-Token=[AWS_SESSION_TOKEN]&X-Amz-Date=1",
+        ),
+        (format!("?sv=1\\u0026sig={}%3D\\u0026x", r(44)), "?sv=1\\u0026sig=[AZURE_KEY]\\u0026x"),
+        ("\"postgres:\\/\\/app:s3cret@db\\/x\"".to_owned(), "\"postgres:\\/\\/app:[URL_PASSWORD]@db\\/x\""),
+        (format!("\"SecretAccessKey\":\"{slashed}\""), "\"SecretAccessKey\":\"[AWS_SECRET_KEY]\""),
+        (
+            format!("AWS Secret Access Key [None]: {}", r(40)),
+            "AWS Secret Access Key [None]: [AWS_SECRET_KEY]",
+        ),
+        (
+            format!("AWS Secret Access Key [****************WXYZ]: {}", r(40)),
+            "AWS Secret Access Key [****************WXYZ]: [AWS_SECRET_KEY]",
+        ),
+        (format!("SG.{}.{}", r(22), r(43)), "[SERVICE_TOKEN]"),
+        (format!("xapp-1-A{}-{}-{}", "0B1C2D3E4F", "1234567890123", r(64)), "[SLACK_TOKEN]"),
+    ] {
+        assert_eq!(masked(&text), expected, "{text}");
+        assert_eq!(masked(expected), expected);
+    }
+}
+
+#[test]
+fn everyday_notation() {
+    let hex = "9f86d081884c7d659a2feaa0c55ad015a3bf4f1b9f86d081884c7d659a2feaa0";
+    let drawn = random(30);
+    for (text, expected) in [
+        ("**Password:** Xk29!vb", "**Password:** [PASSWORD]"),
+        ("**password**: Xk29!vb", "**password**: [PASSWORD]"),
+        ("- Password: `Xk29!vb`", "- Password: `[PASSWORD]`"),
+        ("<password>Xk29!vb</password>", "<password>[PASSWORD]</password>"),
+        ("X-API-KEY: DRAWN", "X-API-KEY: [SECRET]"),
+        ("X-Auth-Token: DRAWN", "X-Auth-Token: [SECRET]"),
+        ("\"AccessToken\":\"DRAWN\"", "\"AccessToken\":\"[SECRET]\""),
+        ("SECRET_KEY=HEX", "SECRET_KEY=[SECRET]"),
+        ("  secret_key_base: HEX", "  secret_key_base: [SECRET]"),
+        ("SECRET_KEY = 'django-insecure-8f$k2!Qz&x(w9'", "SECRET_KEY = 'django-insecure-8f$k2!Qz&x(w9'"),
+        ("SECRET_KEY = 'django-insecure-8f$k2!Qz&xw9Lm#'", "SECRET_KEY = '[SECRET]'"),
+        ("password = \"correct horse battery staple\"", "password = \"[PASSWORD]\""),
+        ("password=pässwörd1 x", "password=[PASSWORD] x"),
+        ("\"password\": \"пароль99\"", "\"password\": \"[PASSWORD]\""),
+        ("password=hunter22です", "password=[PASSWORD]です"),
+        ("DB_PASSWORD=correcthorsebattery", "DB_PASSWORD=[PASSWORD]"),
+        ("mysql --password Xk29!vb -h db", "mysql --password [PASSWORD] -h db"),
+        ("curl -s -u admin:Xk29!vb https://x", "curl -s -u admin:[PASSWORD] https://x"),
+        ("curl --user 'admin:Xk29 vb' https://x", "curl --user 'admin:[PASSWORD]' https://x"),
+        ("machine h login me password Xk29!vb", "machine h login me password [PASSWORD]"),
+        ("machine h\n  login me\n  password Xk29!vb\n", "machine h\n  login me\n  password [PASSWORD]\n"),
+        ("client_secret=aB3dE5fG7hJ9/kL1/mN2pQ4/rS6tU8/vW0xY/zA1", "client_secret=[SECRET]"),
+    ] {
+        let text = text.replace("DRAWN", &drawn).replace("HEX", hex);
+        assert_eq!(masked(&text), expected, "{text}");
+    }
+}
+
+#[test]
+fn everyday_notation_that_stays() {
+    for text in [
+        "/etc/passwd:1:root:x:0:0:root:/root:/bin/bash",
+        "passwd:12:daemon:x:2:2:daemon:/sbin:/sbin/nologin",
+        "/etc/passwd:root:x:0:0:root",
+        "deployment-ricplt-xapp-onboarder-f564f96dd-tn6kg",
+        "SG.Framework.Extensions.DependencyInjection.Abstractions.Testing.Common2.Core",
+        "the password: field is required",
+        "password: string",
+        "password: String,",
+        "if password == other {",
+        "\"password\": \"Please enter your password again\"",
+        "\"password\": \"must have at least eight characters\"",
+        "<password>string</password>",
+        "<label for=\"password\">Password</label>",
+        "--password <password>  the password",
+        "--password string   Password for the registry",
+        "use --password and --user 2 times",
+        "docker login --password-stdin",
+        "sort -u a:b | curl https://x",
+        "docker run -u 1000:1000 image",
+        "curl -u $USER:$PASSWORD https://x",
+        "curl -u \"$USER:${PASSWORD}\" https://x",
+        "login with a password 2 times",
+        "**Password:** required",
+        "ALLOW_EMPTY_PASSWORD=yes",
+        "PASSWORD=$OTHER",
+        "\"secret\": \"arn:aws:secretsmanager:us-east-1:123456789012:secret:MySecret-AbCdEf\"",
+        "secret: projects/my-App-1/secrets/Key2/versions/3",
+        "password: ${{ secrets.DB_PASSWORD }}",
+        "password=`pass show db`",
+        "std::vector<password>x1</y>",
+    ] {
+        assert_eq!(masked(text), text);
+    }
+}
+
+#[test]
+fn an_indented_key_without_an_end_is_masked_to_its_last_line() {
+    let lines: Vec<String> = (0..5).map(|line| format!("    {}", random(64 + line % 2))).collect();
+    let text = format!(
+        "key: |\n    -----BEGIN RSA PRIVATE KEY-----\n{}\n    Ab1c2d==\n\nnext: of another kind\n",
+        lines.join("\n")
+    );
+    assert_eq!(masked(&text), "key: |\n    [PRIVATE_KEY]\n\nnext: of another kind\n");
+}

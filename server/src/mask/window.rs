@@ -146,11 +146,15 @@ pub(super) enum Class {
     Base32 = 64,
     /// All that any of them has, and `%` and `~`.
     Any = 128,
+    /// What a value without quotes is made of: all signs but those that end it, and letters of two bytes, as in `ä` and `д`.
+    Value = 256,
+    /// What can stand between `://` and the path.
+    Authority = 512,
 }
 
 impl Class {
     pub(super) fn has(self, byte: u8) -> bool {
-        CLASSES[byte as usize] & self as u8 != 0
+        CLASSES[byte as usize] & self as u16 != 0
     }
 
     /// Whether it has bytes that stand between the words of a name.
@@ -160,9 +164,9 @@ impl Class {
 }
 
 /// The classes that each byte is in.
-static CLASSES: [u8; 256] = classes();
+static CLASSES: [u16; 256] = classes();
 
-const fn classes() -> [u8; 256] {
+const fn classes() -> [u16; 256] {
     let mut table = [0; 256];
     let mut byte = 0;
     while byte < 256 {
@@ -170,28 +174,36 @@ const fn classes() -> [u8; 256] {
         let alnum = b.is_ascii_alphanumeric();
         let mut set = 0;
         if alnum {
-            set |= Class::Alnum as u8;
+            set |= Class::Alnum as u16;
         }
         if alnum || b == b'_' {
-            set |= Class::Word as u8;
+            set |= Class::Word as u16;
         }
         if alnum || b == b'_' || b == b'-' {
-            set |= Class::Url as u8;
+            set |= Class::Url as u16;
         }
         if alnum || b == b'_' || b == b'-' || b == b'.' {
-            set |= Class::Dotted as u8;
+            set |= Class::Dotted as u16;
         }
         if alnum || b == b'+' || b == b'/' || b == b'=' {
-            set |= Class::Base64 as u8;
+            set |= Class::Base64 as u16;
         }
         if b.is_ascii_hexdigit() {
-            set |= Class::Hex as u8;
+            set |= Class::Hex as u16;
         }
         if b.is_ascii_uppercase() || (b >= b'2' && b <= b'7') {
-            set |= Class::Base32 as u8;
+            set |= Class::Base32 as u16;
         }
         if alnum || matches!(b, b'_' | b'-' | b'.' | b'+' | b'/' | b'=' | b'%' | b'~') {
-            set |= Class::Any as u8;
+            set |= Class::Any as u16;
+        }
+        let ends = matches!(b, b'"' | b'\'' | b'`' | b'<' | b'>' | b'\\');
+        let letter = matches!(b, 0x80..=0xbf | 0xc3..=0xdf);
+        if letter || b.is_ascii_graphic() && !ends && !matches!(b, b',' | b';' | b'&') {
+            set |= Class::Value as u16;
+        }
+        if b.is_ascii_graphic() && !ends && !matches!(b, b'/' | b'?' | b'#') {
+            set |= Class::Authority as u16;
         }
         table[byte] = set;
         byte += 1;
