@@ -144,6 +144,83 @@ fn others(random: &mut Rng) -> Vec<Positive> {
     add("password", &secret, format!("{{\"user\":\"me\",\"password\":\"{secret}\"}}"));
     add("password", &secret, format!("password = '{secret}'  # local only"));
     add("password", &secret, format!("Server=db;User Id=sa;Pwd={secret};"));
+    lines.extend(printed(random));
+    lines.extend(written(random));
+    lines
+}
+
+/// As tools print them.
+fn printed(random: &mut Rng) -> Vec<Positive> {
+    let mut lines = Vec::new();
+    let mut add = |rule, secret: &str, line: String| {
+        lines.push(Positive { line, secret: secret.to_owned(), rule });
+    };
+    let secret = draw(random, ALNUM, 240);
+    add(
+        "aws_session_token",
+        &secret,
+        format!("https://b.s3.example.net/k?X-Amz-Security-Token=IQoJ%2F{secret}%3D&X-Amz-Date=1"),
+    );
+    let secret = draw(random, BASE64, 900);
+    add("aws_session_token", &secret, format!("{{\"SessionToken\":\"{secret}\"}}"));
+    let secret = draw(random, ALNUM, 44);
+    add(
+        "azure_key",
+        &secret,
+        format!("\"u\":\"https://x.example.net/c?sv=1\\u0026sig={secret}%3D\\u0026se=2\""),
+    );
+    let secret = draw(random, ALNUM, 20);
+    let other = draw(random, ALNUM, 19);
+    add("aws_secret_key", &secret, format!("\"SecretAccessKey\":\"{secret}\\/{other}\""));
+    let secret = draw(random, BASE64, 40);
+    add("aws_secret_key", &secret, format!("AWS Secret Access Key [None]: {secret}"));
+    let secret = format!("{}9z", draw(random, ALNUM, 12));
+    add("url_password", &secret, format!("\"postgres:\\/\\/app:{secret}@db.example.net\\/app\""));
+    let secret = draw(random, ALNUM, 600);
+    add("url_password", &secret, format!("https://me:{secret}@git.example.net/a.git"));
+    let secret = format!("{}.{}", draw(random, URL, 22), draw(random, URL, 43));
+    add("service_token", &secret, around(random, &format!("SG.{secret}")));
+    for before in ["X-API-KEY: ", "X-Auth-Token: ", "\"AccessToken\":\"Aa1"] {
+        let secret = format!("7aB2{}", draw(random, ALNUM, 32));
+        add("secret", &secret, format!("{before}{secret}"));
+    }
+    for before in ["SECRET_KEY=", "secret_key_base: "] {
+        let secret = draw(random, HEX, 64);
+        add("secret", &secret, format!("{before}{secret}"));
+    }
+    lines
+}
+
+/// As people write them, in documents, shells and files of settings.
+fn written(random: &mut Rng) -> Vec<Positive> {
+    let mut lines = Vec::new();
+    let mut add = |secret: &str, line: String| {
+        lines.push(Positive { line, secret: secret.to_owned(), rule: "password" });
+    };
+    for (before, behind) in [
+        ("**Password:** ", ""),
+        ("**password**: ", ", as agreed"),
+        ("- Password: `", "`"),
+        ("<password>", "</password>"),
+        ("mysqldump --password ", " app"),
+        ("curl -s -u admin:", " https://x.example.net"),
+        ("machine x.example.net login me password ", ""),
+        ("password=ä", "ö"),
+        ("\"password\": \"д", "\","),
+    ] {
+        let secret = format!("{}#7x", draw(random, ALNUM, 12));
+        add(&secret, format!("{before}{secret}{behind}"));
+    }
+    for len in [300, 2_000] {
+        let secret = format!("{}7x", draw(random, ALNUM, len));
+        add(&secret, format!("password=\"{secret}\""));
+        add(&secret, format!("password={secret}"));
+    }
+    let mut word = || draw(random, "bcdfghjklmnpqrstvwz", 9);
+    let secret = [word(), word(), word(), word()].join(" ");
+    add(&secret, format!("passphrase = \"{secret}\""));
+    let secret = word() + &word();
+    add(&secret, format!("DB_PASSWORD={secret}"));
     lines
 }
 
@@ -210,6 +287,27 @@ const PLAIN: &[&str] = &[
     "npm_config_registry=https://registry.npmjs.org/",
     "npm_package_dependencies_typescript_eslint_parser",
     "パスワードは8文字以上にしてください。",
+    "/etc/passwd:1:root:x:0:0:root:/root:/bin/bash",
+    "passwd:12:daemon:x:2:2:daemon:/sbin:/sbin/nologin",
+    "deployment-ricplt-xapp-onboarder-f564f96dd-tn6kg",
+    "SG.Framework.Extensions.DependencyInjection.Abstractions.Testing.Common2.Core",
+    "the password: field is required",
+    "password: string",
+    "if password == other.password2 {",
+    "\"password\": \"Please enter your password again\"",
+    "\"password\": \"must have at least eight characters\"",
+    "<password>string</password>",
+    "<label for=\"password\">Password</label>",
+    "--password string   Password for the registry",
+    "docker login --username me --password-stdin registry2.example.net",
+    "docker run -u 1000:1000 image",
+    "curl -u $USER:$PASSWORD https://x.example.net",
+    "login with a password 2 times",
+    "**Password:** required",
+    "ALLOW_EMPTY_PASSWORD=yes",
+    "\"secret\": \"arn:aws:secretsmanager:us-east-1:123456789012:secret:MySecret-AbCdEf\"",
+    "secret: projects/my-App-1/secrets/Key2/versions/3",
+    "password=`pass show db/app2`",
     "MASKED=[GITHUB_TOKEN] password=[PASSWORD] https://u:[URL_PASSWORD]@host/",
 ];
 

@@ -3,7 +3,8 @@
 use std::fmt::Write as _;
 use std::fs;
 
-use contextstore_client::{Chat, Commit, Compress, NewMessage, StartTask, Task, ToolCall, v1};
+use bytes::Bytes;
+use contextstore_client::{Chat, Commit, Compress, NewMessage, PutOutput, StartTask, Task, ToolCall, v1};
 use futures_util::TryStreamExt;
 use serde_json::{Value, json};
 
@@ -183,6 +184,36 @@ async fn records_endings_and_configurations() {
             task.fail(text.clone(), text.clone()).await.unwrap()
         };
         assert_eq!(ended.error_message.is_empty(), number % 2 == 0);
+    }
+    scene.search().await;
+}
+
+/// However an output is cut on its way, nothing of a secret is kept.
+#[tokio::test(flavor = "multi_thread")]
+async fn outputs_in_pieces() {
+    let scene = Scene::new().await;
+    let task = scene.task(v1::TaskConfig::default(), "").await;
+    let text = scene.text();
+    for (seed, most) in [1, 16, 700, 9_000, 200_000].into_iter().enumerate() {
+        let mut random = fastrand::Rng::with_seed(seed as u64);
+        let (mut pieces, mut rest) = (Vec::new(), text.as_bytes());
+        while !rest.is_empty() {
+            let (piece, after) = rest.split_at(random.usize(1..=most).min(rest.len()));
+            pieces.push(Bytes::copy_from_slice(piece));
+            rest = after;
+        }
+        // Most of it at once, or there would be a hundred thousand messages of one byte.
+        let joined = pieces.split_off(pieces.len().min(5_000)).concat();
+        pieces.push(Bytes::from(joined));
+        let put = PutOutput {
+            tool_name: "sh".to_owned(),
+            tool_call_id: format!("c{seed}"),
+            media_type: "text/plain".to_owned(),
+            append: true,
+            ..Default::default()
+        };
+        let told = task.outputs().put_stream(put, futures_util::stream::iter(pieces)).await.unwrap();
+        assert!(counted(&told.masked) >= scene.corpus.len() as u64, "{:?}", told.masked);
     }
     scene.search().await;
 }

@@ -55,12 +55,12 @@ rules! {
     AnthropicKey "anthropic_key" "[ANTHROPIC_KEY]" "Anthropic: `sk-ant-`";
     LlmKey "llm_key" "[LLM_KEY]" "other providers of models: OpenRouter, Groq, xAI, Perplexity, Hugging Face, Replicate, NVIDIA, Cerebras";
     AwsAccessKey "aws_access_key" "[AWS_ACCESS_KEY]" "AWS: `AKIA`, `ASIA`, `ABIA`, `ACCA` and 16 more; `ABSK` of Bedrock";
-    AwsSecretKey "aws_secret_key" "[AWS_SECRET_KEY]" "AWS: 40 characters assigned to `secret_access_key` or `secret_key`";
-    AwsSessionToken "aws_session_token" "[AWS_SESSION_TOKEN]" "AWS: a long value assigned to `session_token`";
+    AwsSecretKey "aws_secret_key" "[AWS_SECRET_KEY]" "AWS: 40 characters assigned to `secret_access_key`, `secret_key` or `Secret Access Key`";
+    AwsSessionToken "aws_session_token" "[AWS_SESSION_TOKEN]" "AWS: a long value assigned to `session_token` or `Security-Token`";
     GoogleKey "google_key" "[GOOGLE_KEY]" "Google Cloud: API keys `AIza`, secrets of OAuth clients `GOCSPX-`";
     GoogleToken "google_token" "[GOOGLE_TOKEN]" "Google Cloud: access tokens `ya29.`, refresh tokens `1//0`";
     AzureKey "azure_key" "[AZURE_KEY]" "Azure: `AccountKey=`, `SharedAccessKey=`, `sig=` of a SAS, secrets of clients with `Q~`, keys with `JQQJ99`";
-    SlackToken "slack_token" "[SLACK_TOKEN]" "Slack: `xoxb-`, `xoxp-`, `xoxa-`, `xoxr-`, `xoxs-`, `xoxc-`, `xoxd-`, `xoxe-`, `xapp-`";
+    SlackToken "slack_token" "[SLACK_TOKEN]" "Slack: `xoxb-`, `xoxp-`, `xoxa-`, `xoxr-`, `xoxs-`, `xoxc-`, `xoxd-`, `xoxe-`, `xapp-1-`";
     SlackWebhook "slack_webhook" "[SLACK_WEBHOOK]" "Slack: addresses of webhooks";
     StripeKey "stripe_key" "[STRIPE_KEY]" "Stripe: `sk_live_`, `sk_test_`, `rk_live_`, `rk_test_`, `whsec_`";
     NpmToken "npm_token" "[NPM_TOKEN]" "npm: `npm_`";
@@ -70,8 +70,8 @@ rules! {
     PrivateKey "private_key" "[PRIVATE_KEY]" "private keys from `BEGIN` to `END`, also without an end (PEM, OpenSSH, PGP, SSH2), and those of age";
     Authorization "authorization" "[AUTHORIZATION]" "what follows `Authorization: Bearer`, `Basic` or `Token`";
     UrlPassword "url_password" "[URL_PASSWORD]" "the password in `scheme://user:password@host`";
-    Password "password" "[PASSWORD]" "values assigned to names that end in `password`, `passwd`, `passphrase`, `_pass`, and to `Pwd` in connection strings";
-    Secret "secret" "[SECRET]" "long random values assigned to names that end in `secret`, `api_key`, `access_token`, `auth_token`, `refresh_token`, `private_token`";
+    Password "password" "[PASSWORD]" "values assigned to names that end in `password`, `passwd`, `passphrase`, `_pass`, and to `Pwd` in connection strings; what follows `--password`, `login … password` and `curl -u user:`";
+    Secret "secret" "[SECRET]" "long random values assigned to names that end in `secret`, `secret_key`, `secret_key_base`, `api_key`, `access_token`, `auth_token`, `refresh_token`, `private_token`";
     #[personal] Email "email" "[EMAIL]" "addresses of mail";
     #[personal] Ssn "ssn" "[SSN]" "US social security numbers with hyphens";
     #[personal] Phone "phone" "[PHONE]" "telephone numbers: `+` and the country, and US and Japanese ones with separators";

@@ -147,7 +147,7 @@ fn jumble(random: &mut fastrand::Rng) -> String {
     let mut text = String::new();
     for _ in 0..random.usize(1..30) {
         let len = if random.u8(..) < 20 { random.usize(3_000..30_000) } else { random.usize(0..90) };
-        let piece = match random.u8(..22) {
+        let piece = match random.u8(..32) {
             0 => format!("ghp_{}", run(random, len)),
             1 => format!("eyJ{}.eyJ{}.{}", run(random, len), run(random, len), run(random, len)),
             2 => "-----BEGIN PRIVATE KEY-----\n".to_owned(),
@@ -169,6 +169,16 @@ fn jumble(random: &mut fastrand::Rng) -> String {
             18 => format!("id-{};", random.u32(..)),
             19 => "\n".to_owned(),
             20 => "_".to_owned(),
+            21 => "ghs_A1b2c3d4e5f-".repeat(len / 8),
+            22 => "-----BEGIN PRIVATE KEY-----\nAAAAAAAAAAAAAAAAAAAA\n".repeat(len / 40),
+            23 => "-----BEGIN PRIVATE KEY-----END ".to_owned(),
+            24 => "-eyJhbGciOiJIUzI1.eyJ".repeat(len / 16),
+            25 => format!("PASSWORD=ä{}", run(random, len)),
+            26 => format!("password: \"{}\"", run(random, len)),
+            27 => "    Ab1c==\n".repeat(len / 16),
+            28 => format!("Private-Lines: 1{}", run(random, 3)),
+            29 => "curl -u me:".to_owned(),
+            30 => format!("<password>{}</password>", run(random, len)),
             _ => "the quick brown fox. ".repeat(len / 16),
         };
         text.push_str(&piece);
