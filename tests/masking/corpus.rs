@@ -308,6 +308,11 @@ const PLAIN: &[&str] = &[
     "\"secret\": \"arn:aws:secretsmanager:us-east-1:123456789012:secret:MySecret-AbCdEf\"",
     "secret: projects/my-App-1/secrets/Key2/versions/3",
     "password=`pass show db/app2`",
+    "\"password\": \"パスワード（8文字以上）\"",
+    "\"password\": \"Пароль\"",
+    "curl -s --user-agent=Foo:bar https://x.example.net",
+    "curl -u username:password https://x.example.net",
+    "SECOND_PASS=optimisation",
     "MASKED=[GITHUB_TOKEN] password=[PASSWORD] https://u:[URL_PASSWORD]@host/",
 ];
 

@@ -303,8 +303,12 @@ fn is_password(value: &[u8], how: Value) -> bool {
     }
     let digit = value.iter().any(u8::is_ascii_digit);
     let letter = value.iter().any(u8::is_ascii_alphabetic);
-    let sign = value.iter().any(|byte| !byte.is_ascii_alphanumeric() && !b"_-.:/".contains(byte));
+    let sign = value.iter().any(|byte| byte.is_ascii_punctuation() && !b"_-.:/".contains(byte));
     if is_word(value) || (!digit && is_about_passwords(value)) || has_blank(value) {
+        return false;
+    }
+    // A label in another language; and who has a password in such letters puts a digit in it.
+    if !value.is_ascii() && (!digit || value.iter().any(|byte| *byte >= 0xe0)) {
         return false;
     }
     if how.environment && letter && value.len() >= LONG_WORD && value.iter().all(u8::is_ascii_alphanumeric) {
@@ -350,7 +354,7 @@ fn is_word(value: &[u8]) -> bool {
     WORDS.iter().any(|word| value.eq_ignore_ascii_case(word.as_bytes()))
 }
 
-fn is_about_passwords(value: &[u8]) -> bool {
+pub(super) fn is_about_passwords(value: &[u8]) -> bool {
     let lower = value.to_ascii_lowercase();
     ["passw", "your", "secret", "env"]
         .iter()

@@ -1,6 +1,7 @@
 //! Secrets that are known by their shape rather than by a prefix: JSON web tokens, private keys, passwords in addresses, and
 //! keys of Azure that have their mark in the middle.
 
+use super::assigned::is_about_passwords;
 use super::rule::Rule;
 use super::tail::{Tail, key_follows};
 use super::value::{head, quoted};
@@ -119,10 +120,14 @@ fn curl_user(window: &Window<'_>) -> Option<Hit> {
     let line = memchr::memrchr(b'\n', before).map_or(before, |end| &before[end + 1..]);
     memchr::memmem::find(line, b"curl")?;
     let blank = window.rest().iter().take(1).take_while(|byte| matches!(byte, b' ' | b'=')).count();
+    if blank == 0 && window.bytes[..window.after].ends_with(b"--user") {
+        return None;
+    }
     let value = quoted(window, window.after + blank);
     let user = memchr::memchr(b':', value.head(window))?;
     let password = &value.bytes(window)[user + 1..];
-    let found = !password.is_empty() && user > 0 && !is_blank(head(password));
+    let found =
+        !password.is_empty() && user > 0 && !is_blank(head(password)) && !is_about_passwords(head(password));
     let (start, end) = (value.start + user + 1, value.end);
     let hit =
         if value.quoted { Hit { start, end, tail: None } } else { window.hit(start, end, Class::Value) };

@@ -191,6 +191,15 @@ fn everyday_notation_that_stays() {
         "password: ${{ secrets.DB_PASSWORD }}",
         "password=`pass show db`",
         "std::vector<password>x1</y>",
+        "\"password\": \"パスワード（8文字以上）\"",
+        "\"password\": \"Пароль\"",
+        "password = \"Passwörter\"",
+        "password: パスワード123",
+        "curl --user-agent=Foo:bar https://x",
+        "curl -u username:password https://x",
+        "FIRST_PASS=completed_all",
+        "SECOND_PASS=optimisation",
+        "f(PASSWORD=identifier, x)",
     ] {
         assert_eq!(masked(text), text);
     }

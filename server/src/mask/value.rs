@@ -67,9 +67,11 @@ pub(super) fn value(window: &Window<'_>) -> Option<Value> {
     let before = at;
     at = skip(bytes, at, b" \t", 64);
     let spaced = spaced_before || at > before;
+    let value = quoted(window, at);
+    let alone = bytes.get(value.end).is_none_or(u8::is_ascii_whitespace);
     let environment =
-        !spaced && bytes[before - 1] == b'=' && before == window.after + 1 && is_variable(window);
-    Some(Value { colon, spaced, environment, ..quoted(window, at) })
+        !spaced && alone && before == window.after + 1 && bytes[window.after] == b'=' && is_variable(window);
+    Some(Value { colon, spaced, environment, ..value })
 }
 
 /// What tools show between a name and its colon: `AWS Secret Access Key [None]:`.
@@ -82,11 +84,12 @@ fn default(bytes: &[u8], at: usize) -> usize {
     }
 }
 
-/// Whether the name has nothing but capitals, digits and `_`.
+/// Whether the name has nothing but capitals, digits and `_`. A pass is also one of several.
 fn is_variable(window: &Window<'_>) -> bool {
     let name = window.bytes[..window.after].iter().rev().take_while(|byte| Class::Word.has(**byte)).count();
     let name = &window.bytes[window.after - name..window.after];
-    name.iter().all(|byte| byte.is_ascii_uppercase() || byte.is_ascii_digit() || *byte == b'_')
+    let is_capital = |byte: &u8| byte.is_ascii_uppercase() || byte.is_ascii_digit() || *byte == b'_';
+    name.iter().all(is_capital) && !name.ends_with(b"_PASS")
 }
 
 /// The value that begins at `at`, in quotes or to where words end.
