@@ -101,7 +101,7 @@ async fn messages() {
     let task = scene.task(v1::TaskConfig::default(), &scene.text()).await;
     for Positive { line, rule, .. } in &scene.corpus {
         let told = task.append(NewMessage::user(line.clone())).await.unwrap();
-        assert!(told.masked.iter().any(|masked| masked.rule == *rule), "{rule}: {:?}", told.masked);
+        assert!(told.masked.iter().any(|masked| masked.rule == *rule), "{rule}: {line}: {:?}", told.masked);
     }
     let many: Vec<_> = scene.lines().into_iter().map(NewMessage::assistant).collect();
     let sent = many.len();

@@ -209,7 +209,9 @@ fn is_opaque(key: &str, text: &str) -> bool {
 }
 
 fn is_base64(text: &str, least: usize) -> bool {
-    text.len() >= least && text.bytes().all(|byte| Class::Base64.has(byte))
+    // It ends with `=`; with one in the middle it is a name with a value.
+    let body = text.trim_end_matches('=');
+    text.len() >= least && body.bytes().all(|byte| Class::Base64.has(byte) && byte != b'=')
 }
 
 /// Whether a text is data that is only written as text: an image in an address, or base64 alone.
