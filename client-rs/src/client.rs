@@ -302,20 +302,27 @@ impl Client {
     /// Waits until the server takes calls, at most for `timeout`; answers why not, if it does not.
     pub async fn wait_until_ready(&self, timeout: Duration) -> Result<(), Error> {
         let end = Instant::now() + timeout;
+        let left = || end.saturating_duration_since(Instant::now());
         let mut pause = Duration::from_millis(5);
+        let mut known = None;
         loop {
-            let left = end.saturating_duration_since(Instant::now());
-            let error = match self.health_within(left).await {
+            let time = left();
+            let error = match self.health_within(time).await {
                 Ok(Health::Serving) => return Ok(()),
                 Ok(Health::NotServing) => Error::Deadline { after: timeout },
-                Err(error @ (Error::Connection { .. } | Error::Deadline { .. })) => error,
+                // One that had hardly any time says nothing that was not known better before.
+                Err(Error::Deadline { .. }) if time <= pause => {
+                    known.take().unwrap_or(Error::Deadline { after: timeout })
+                }
+                Err(Error::Deadline { .. }) => Error::Deadline { after: timeout },
                 Err(error) if error.is_transient() => error,
                 Err(error) => return Err(error),
             };
-            if end.saturating_duration_since(Instant::now()) <= pause {
+            if left() <= pause {
                 return Err(error);
             }
             tokio::time::sleep(pause).await;
+            known = Some(error);
             pause = (pause * 2).min(Duration::from_millis(200));
         }
     }
@@ -396,4 +403,18 @@ pub(crate) fn named(request_id: Option<String>) -> Option<String> {
 /// A name that nobody else has.
 pub(crate) fn new_id() -> String {
     Uuid::new_v4().to_string()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[tokio::test]
+    async fn who_waits_for_nobody_is_told_that_nobody_is_there() {
+        let client = Client::builder().address("unix:/gone/s").connect_lazy().unwrap();
+        for millis in (50..150).step_by(7) {
+            let gone = client.wait_until_ready(Duration::from_millis(millis)).await.unwrap_err();
+            assert!(matches!(gone, Error::Connection { .. }), "after {millis} ms: {gone:?}");
+        }
+    }
 }
