@@ -18,6 +18,7 @@ use tonic_health::pb::health_client::HealthClient;
 use uuid::Uuid;
 
 use crate::config::{self, Address, Auth, Builder, Settings};
+use crate::lease::{Lease, ttl_of};
 use crate::stream::Items;
 use crate::task::Origin;
 use crate::{Error, Task};
@@ -203,7 +204,8 @@ impl Client {
         let task_uuid = started.task.map_or(task_uuid, |task| task.uuid);
         let v1::StartTaskResponse { created, inherited_from, inheritance_comment, .. } = started;
         let origin = Origin { created, inherited_from, inheritance_comment };
-        Ok(Task::new(self.clone(), task_uuid, started.lease_generation, origin))
+        let lease = Lease::new(started.lease_generation, ttl_of(started.lease_ttl));
+        Ok(Task::new(self.clone(), task_uuid, lease, origin))
     }
 
     /// Goes on with a paused task, and holds its lease.
@@ -222,7 +224,7 @@ impl Client {
     /// A task under a lease that was taken elsewhere, as [`Client::get_task`] tells it: for tools that act for whoever
     /// works on it. Nothing is asked of the server.
     pub fn task_under(&self, task_uuid: impl Into<String>, lease_generation: u64) -> Task {
-        Task::new(self.clone(), task_uuid.into(), lease_generation, Origin::default())
+        Task::new(self.clone(), task_uuid.into(), Lease::new(lease_generation, None), Origin::default())
     }
 
     /// A task as it is now, with its statistics and how full its context is.

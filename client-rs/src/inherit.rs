@@ -4,6 +4,7 @@ use contextstore_proto::v1;
 use uuid::Uuid;
 
 use crate::client::{call, named, new_id};
+use crate::lease::{Lease, ttl_of};
 use crate::task::Origin;
 use crate::{Client, Error, Task};
 
@@ -33,7 +34,8 @@ impl Client {
         let forked = call!(self, fork_task, request)?;
         let uuid = forked.task.map_or(new_task_uuid, |task| task.uuid);
         let origin = Origin { created: true, ..Origin::default() };
-        Ok(Task::new(self.clone(), uuid, forked.lease_generation, origin))
+        let lease = Lease::new(forked.lease_generation, ttl_of(forked.lease_ttl));
+        Ok(Task::new(self.clone(), uuid, lease, origin))
     }
 
     /// Tasks that ended and that a task with this key and user would go on with, newest first; at most `limit`, 0: 10.

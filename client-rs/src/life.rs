@@ -1,13 +1,13 @@
-//! The life of a task: how it is configured, put aside, taken up and ended, and how its lease is kept.
+//! The life of a task: how it is configured, put aside, taken up and ended.
 
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Duration;
 
 use contextstore_proto::v1;
 use contextstore_proto::v1::ErrorReason;
-use tokio::task::JoinHandle;
 
 use crate::client::call;
+use crate::lease::ttl_of;
 use crate::task::there;
 use crate::{Error, RawClient, Task};
 
@@ -28,12 +28,12 @@ impl Task {
 
     /// Puts the task aside; its lease ends.
     pub async fn pause(&self) -> Result<v1::Task, Error> {
+        self.before("paused", "", "").await?;
         let request = v1::PauseTaskRequest {
             task_uuid: self.uuid().to_owned(),
             request_id: self.request_id(),
             lease_generation: self.lease_generation(),
         };
-        self.before("paused", "", "").await?;
         let ended = call!(self.client(), pause_task, request)?;
         self.lease().let_go();
         there("task", ended.task)
@@ -49,7 +49,7 @@ impl Task {
             lease_generation: self.lease().had(),
         };
         let resumed = call!(self.client(), resume_task, request)?;
-        self.lease().take(resumed.lease_generation);
+        self.lease().take(resumed.lease_generation, ttl_of(resumed.lease_ttl));
         there("task", resumed.task)
     }
 
@@ -106,56 +106,11 @@ impl Task {
         match self.client().call(request, send).await {
             // A removed task remembers no request: it was an earlier try that removed it.
             Err(error)
-                if error.reason() == Some(ErrorReason::TaskNotFound) && tries.load(Ordering::Relaxed) > 1 =>
-            {
-                Ok(())
+                if error.reason() == Some(ErrorReason::TaskNotFound) && tries.load(Ordering::Relaxed) > 1 => {
             }
-            done => done.map(drop),
+            done => done.map(drop)?,
         }
-    }
-
-    /// Keeps the lease alive; answers how long it lives without being renewed again.
-    pub async fn renew_lease(&self) -> Result<Duration, Error> {
-        let request = v1::RenewLeaseRequest {
-            task_uuid: self.uuid().to_owned(),
-            lease_generation: self.lease_generation(),
-        };
-        let lease_ttl = there("lease_ttl", call!(self.client(), renew_lease, request)?.lease_ttl)?;
-        Duration::try_from(lease_ttl).map_err(|_| Error::protocol("lease_ttl is negative"))
-    }
-
-    /// Keeps the lease alive in the background until the answer is dropped: for times in which nothing is
-    /// changed, as while a model is thinking. Must be called within a tokio runtime.
-    pub fn keep_alive(&self) -> KeepAlive {
-        let task = self.clone();
-        let renewing = tokio::spawn(async move {
-            loop {
-                match task.renew_lease().await {
-                    Ok(time_to_live) => tokio::time::sleep(time_to_live / 3).await,
-                    Err(error) => return error,
-                }
-            }
-        });
-        KeepAlive { renewing }
-    }
-}
-
-/// Keeps a lease alive until it is dropped.
-#[derive(Debug)]
-pub struct KeepAlive {
-    renewing: JoinHandle<Error>,
-}
-
-impl KeepAlive {
-    /// Waits until the lease cannot be renewed any more, and answers why.
-    pub async fn lost(&mut self) -> Error {
-        let ended = (&mut self.renewing).await;
-        ended.unwrap_or_else(|error| Error::protocol(format!("renewing the lease ended: {error}")))
-    }
-}
-
-impl Drop for KeepAlive {
-    fn drop(&mut self) {
-        self.renewing.abort();
+        self.lease().let_go();
+        Ok(())
     }
 }

@@ -1,7 +1,6 @@
 //! One task: what an agent does with it.
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use bytes::Bytes;
@@ -12,6 +11,7 @@ use futures_util::stream::{Stream, StreamExt, TryStreamExt};
 use crate::append::Window;
 use crate::client::{call, named, new_id};
 use crate::hooks::Hooks;
+use crate::lease::Lease;
 use crate::stream::Items;
 use crate::{Client, Current, Error, NewMessage, ReadCurrent, ReadMessages, ReadRecords, records};
 
@@ -32,31 +32,6 @@ pub(crate) struct Origin {
     pub(crate) created: bool,
     pub(crate) inherited_from: String,
     pub(crate) inheritance_comment: String,
-}
-
-/// Generations of a lease.
-#[derive(Debug)]
-pub(crate) struct Lease {
-    /// The one that changes are made under; 0 once it has ended.
-    held: AtomicU64,
-    /// The last one that was held.
-    had: AtomicU64,
-}
-
-impl Lease {
-    pub(crate) fn had(&self) -> u64 {
-        self.had.load(Ordering::Acquire)
-    }
-
-    pub(crate) fn take(&self, generation: u64) {
-        self.had.store(generation, Ordering::Release);
-        self.held.store(generation, Ordering::Release);
-    }
-
-    /// It has ended with the task, or with this part of its life.
-    pub(crate) fn let_go(&self) {
-        self.held.store(0, Ordering::Release);
-    }
 }
 
 /// A tool that was executed.
@@ -107,9 +82,8 @@ pub struct Statistics {
 }
 
 impl Task {
-    pub(crate) fn new(client: Client, uuid: String, lease_generation: u64, origin: Origin) -> Self {
-        let generation = || AtomicU64::new(lease_generation);
-        let lease = Arc::new(Lease { held: generation(), had: generation() });
+    pub(crate) fn new(client: Client, uuid: String, lease: Lease, origin: Origin) -> Self {
+        let lease = Arc::new(lease);
         let (hooks, origin) = (Arc::default(), Arc::new(origin));
         Self { client, uuid, lease, hooks, origin, request_id: None }
     }
@@ -121,7 +95,7 @@ impl Task {
 
     /// The lease that changes are made under; 0 for none.
     pub fn lease_generation(&self) -> u64 {
-        self.lease.held.load(Ordering::Acquire)
+        self.lease.held()
     }
 
     pub(crate) fn lease(&self) -> &Lease {
