@@ -280,7 +280,7 @@ fn bad_arguments_name_the_flag() {
         (&["tasks", "--status", "gone"], "[possible values: running, paused, completed, failed]"),
         (&["tasks", "--user", ""], "--user"),
         (&["tasks", "--output", "xml"], "[possible values: table, json, jsonl]"),
-        (&["tasks", "--address", "localhost:1"], "is neither unix:PATH nor tcp:HOST:PORT"),
+        (&["tasks", "--address", "localhost:1"], "is none of unix:PATH, tcp:HOST:PORT and tls:HOST:PORT"),
         (&["health", "--address", "tcp:localhost:0"], "has a port that is not between 1 and 65535"),
         (&["health", "--timeout", "0"], "--timeout"),
     ];

@@ -17,11 +17,11 @@ use tonic_health::pb::health_check_response::ServingStatus;
 use tonic_health::pb::health_client::HealthClient;
 use uuid::Uuid;
 
-use crate::config::{self, Address, Auth, Builder, Settings};
+use crate::config::{self, Settings};
 use crate::lease::{Lease, ttl_of};
 use crate::stream::Items;
 use crate::task::Origin;
-use crate::{Error, Task};
+use crate::{Address, Auth, Builder, Error, Task};
 
 /// Makes a unary call of the generated client, with the deadline and repetitions.
 macro_rules! call {
@@ -123,7 +123,7 @@ pub enum Health {
 }
 
 impl Client {
-    /// Connects to `unix:PATH` or `tcp:HOST:PORT`; over TCP without a token. For more, see [`Client::builder`].
+    /// Connects to `unix:PATH`, `tcp:HOST:PORT` or `tls:HOST:PORT`; over TCP without a token. For more, see [`Client::builder`].
     pub async fn connect(address: &str) -> Result<Self, Error> {
         Self::builder().address(address).connect().await
     }
@@ -146,7 +146,7 @@ impl Client {
             .max_decoding_message_size(MAX_MESSAGE_BYTES)
             .max_encoding_message_size(MAX_MESSAGE_BYTES);
         let holder = v1::Holder {
-            instance_id: new_id(),
+            instance_id: settings.instance_id.clone(),
             process_id: std::process::id(),
             hostname: config::read_small(Path::new("/proc/sys/kernel/hostname"))
                 .map(|name| name.trim_end().to_owned())
@@ -172,7 +172,7 @@ impl Client {
         &self.inner.settings.address
     }
 
-    /// Who takes the leases of this client: random for each client.
+    /// Who takes the leases of this client: random for each client, unless [`Builder::instance_id`] said so.
     pub fn instance_id(&self) -> &str {
         &self.inner.holder.instance_id
     }

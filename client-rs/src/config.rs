@@ -1,9 +1,8 @@
-//! Where the server is and how to talk to it: addresses, tokens, the environment, the channel.
+//! How to talk to a server: tokens, the environment, the channel.
 
 use std::fmt;
 use std::io::Read;
 use std::path::{Path, PathBuf};
-use std::str::FromStr;
 use std::time::Duration;
 
 use hyper_util::rt::TokioIo;
@@ -14,7 +13,9 @@ use tonic::transport::Endpoint;
 use tonic::{Request, Status};
 use tower::service_fn;
 
-use crate::{Client, Error, RetryPolicy};
+use crate::client::new_id;
+use crate::tls::{self, Tls};
+use crate::{Address, Client, Error, RetryPolicy};
 
 /// Names in a data directory.
 const SOCKET: &str = "contextstore.sock";
@@ -29,58 +30,6 @@ const MAX_FILE_BYTES: u64 = 4096;
 const FRAME_BYTES: u32 = 256 << 10;
 const STREAM_WINDOW_BYTES: u32 = 8 << 20;
 const CONNECTION_WINDOW_BYTES: u32 = 16 << 20;
-
-/// Where a server listens.
-#[derive(Debug, Clone, PartialEq, Eq)]
-#[non_exhaustive]
-pub enum Address {
-    /// A Unix socket: `unix:/path`.
-    Unix(PathBuf),
-    /// A TCP port: `tcp:127.0.0.1:7600`, `tcp:[::1]:7600`, `tcp:localhost:7600`. Nothing is encrypted.
-    Tcp {
-        /// A name or an IP address.
-        host: String,
-        /// The port.
-        port: u16,
-    },
-}
-
-impl FromStr for Address {
-    type Err = Error;
-
-    fn from_str(text: &str) -> Result<Self, Error> {
-        let bad = |problem: &str| Error::config("address", format!("`{text}` {problem}"));
-        if let Some(path) = text.strip_prefix("unix:") {
-            let path = path.strip_prefix("//").unwrap_or(path);
-            return if path.is_empty() { Err(bad("names no socket")) } else { Ok(Self::Unix(path.into())) };
-        }
-        let Some(rest) = text.strip_prefix("tcp:") else {
-            return Err(bad("is neither unix:PATH nor tcp:HOST:PORT"));
-        };
-        let (host, port) = rest.rsplit_once(':').ok_or_else(|| bad("has no port"))?;
-        let port = port.parse().map_err(|_| bad("has a port that is not between 1 and 65535"))?;
-        // One that asks the system for a port is for servers.
-        if port == 0 {
-            return Err(bad("has a port that is not between 1 and 65535"));
-        }
-        let bare = host.strip_prefix('[').and_then(|host| host.strip_suffix(']'));
-        let known = bare.is_some_and(|bare| bare.parse::<std::net::Ipv6Addr>().is_ok());
-        let name = |c: char| c.is_ascii_alphanumeric() || "-._".contains(c);
-        if !known && (host.is_empty() || !host.chars().all(name)) {
-            return Err(bad("has a host that is neither a name nor an IP address (IPv6 in brackets)"));
-        }
-        Ok(Self::Tcp { host: host.to_owned(), port })
-    }
-}
-
-impl fmt::Display for Address {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Unix(path) => write!(f, "unix:{}", path.display()),
-            Self::Tcp { host, port } => write!(f, "tcp:{host}:{port}"),
-        }
-    }
-}
 
 /// Makes a [`Client`].
 ///
@@ -105,16 +54,20 @@ pub struct Builder {
     data_dir: Option<PathBuf>,
     timeout: Option<Duration>,
     retry: RetryPolicy,
+    instance_id: Option<String>,
+    tls: Tls,
+    tls_of_env: Tls,
 }
 
 impl Builder {
-    /// Where the server listens: `unix:PATH` or `tcp:HOST:PORT`. Without it: where that of the data directory does.
+    /// Where the server listens: `unix:PATH`, `tcp:HOST:PORT` or `tls:HOST:PORT`. Without it: where that of the data
+    /// directory does.
     pub fn address(mut self, address: impl Into<String>) -> Self {
         self.address = Some(address.into());
         self
     }
 
-    /// The token for calls over TCP.
+    /// The token for calls over TCP. Without TLS it is sent to this machine only.
     pub fn token(mut self, token: impl Into<String>) -> Self {
         self.token = Some(token.into());
         self
@@ -147,20 +100,67 @@ impl Builder {
         self
     }
 
+    /// Names this client to leases: one that has the same name after a restart of the agent gets its tasks back at once.
+    /// Without one it is random.
+    pub fn instance_id(mut self, instance_id: impl Into<String>) -> Self {
+        self.instance_id = Some(instance_id.into());
+        self
+    }
+
+    /// A file with the certificates of who may vouch for a server at `tls:HOST:PORT`, in PEM. Without it: those that
+    /// the machine trusts.
+    ///
+    /// ```no_run
+    /// # async fn example() -> Result<(), contextstore_client::Error> {
+    /// let client = contextstore_client::Client::builder()
+    ///     .address("tls:store.example.org:7600")
+    ///     .token_file("/run/agent/token")
+    ///     .ca_file("/etc/agent/ca.pem")
+    ///     .connect()
+    ///     .await?;
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub fn ca_file(mut self, path: impl Into<PathBuf>) -> Self {
+        self.tls.ca_file = Some(path.into());
+        self
+    }
+
+    /// A file with this client's certificate, and those between it and its CA, in PEM: for a server that asks who it
+    /// is. Goes with [`Builder::key_file`].
+    pub fn cert_file(mut self, path: impl Into<PathBuf>) -> Self {
+        self.tls.cert_file = Some(path.into());
+        self
+    }
+
+    /// A file with the key of [`Builder::cert_file`], in PEM.
+    pub fn key_file(mut self, path: impl Into<PathBuf>) -> Self {
+        self.tls.key_file = Some(path.into());
+        self
+    }
+
+    /// The name in the server's certificate, if it is not the host of the address.
+    pub fn server_name(mut self, name: impl Into<String>) -> Self {
+        self.tls.server_name = Some(name.into());
+        self
+    }
+
     /// Takes what the environment says: `CONTEXTSTORE_ADDRESS`, `CONTEXTSTORE_TOKEN`,
-    /// `CONTEXTSTORE_TOKEN_FILE`, `CONTEXTSTORE_DATA_DIR`. What is not set, or empty, changes nothing.
+    /// `CONTEXTSTORE_TOKEN_FILE`, `CONTEXTSTORE_DATA_DIR`, and for a server at `tls:HOST:PORT` `CONTEXTSTORE_CA_FILE`,
+    /// `CONTEXTSTORE_CERT_FILE` and `CONTEXTSTORE_KEY_FILE`. What is not set, or empty, changes nothing.
     pub fn env(self) -> Self {
         self.vars(|name| std::env::var_os(name))
     }
 
     fn vars(mut self, var: impl Fn(&str) -> Option<std::ffi::OsString>) -> Self {
-        let var = |name| var(name).filter(|value| !value.is_empty());
+        let var = |name: &str| var(name).filter(|value| !value.is_empty());
         // What is not Unicode is refused as an address or a token all the same.
-        let text = |name| var(name).map(|value| value.to_string_lossy().into_owned());
+        let text = |name: &str| var(name).map(|value| value.to_string_lossy().into_owned());
         self.address = text("CONTEXTSTORE_ADDRESS").or(self.address);
         self.token = text("CONTEXTSTORE_TOKEN").or(self.token);
         self.token_file = var("CONTEXTSTORE_TOKEN_FILE").map(PathBuf::from).or(self.token_file);
         self.data_dir = var("CONTEXTSTORE_DATA_DIR").map(PathBuf::from).or(self.data_dir);
+        self.tls_of_env = Tls::of_vars(var).or(self.tls_of_env);
         self
     }
 
@@ -170,7 +170,7 @@ impl Builder {
         let endpoint = settings.endpoint()?;
         let connected = match &settings.address {
             Address::Unix(path) => endpoint.connect_with_connector(unix_connector(path)).await,
-            Address::Tcp { .. } => endpoint.connect().await,
+            Address::Tcp { .. } | Address::Tls { .. } => endpoint.connect().await,
         };
         let channel = connected.map_err(|error| Error::Connection {
             address: settings.address.to_string(),
@@ -186,7 +186,7 @@ impl Builder {
         let endpoint = settings.endpoint()?;
         let channel = match &settings.address {
             Address::Unix(path) => endpoint.connect_with_connector_lazy(unix_connector(path)),
-            Address::Tcp { .. } => endpoint.connect_lazy(),
+            Address::Tcp { .. } | Address::Tls { .. } => endpoint.connect_lazy(),
         };
         Ok(Client::new(channel, settings))
     }
@@ -206,8 +206,14 @@ impl Builder {
                 (find_server(&data_dir)?, Some(data_dir))
             }
         };
+        let secure = matches!(address, Address::Tls { .. });
+        if let Some(setting) = self.tls.setting().filter(|_| !secure) {
+            return Err(Error::config(setting, format!("is for an address tls:HOST:PORT, not {address}")));
+        }
+        let tls = secure.then(|| self.tls_of_env.or(self.tls));
+        let instance_id = self.instance_id.map_or_else(|| Ok(new_id()), instance_id)?;
         // The socket asks for no token; over TCP one that is on this machine is found by itself.
-        let found = data_dir.filter(|_| matches!(address, Address::Tcp { .. })).map(|dir| dir.join(TOKEN));
+        let found = data_dir.filter(|_| !matches!(address, Address::Unix(_))).map(|dir| dir.join(TOKEN));
         let token = match (self.token, self.token_file, found) {
             (Some(token), _, _) => Some(token),
             (None, Some(file), _) => Some(read_token("token_file", &file)?),
@@ -215,7 +221,13 @@ impl Builder {
             (None, None, None) => None,
         };
         let auth = Auth { header: token.as_deref().map(bearer).transpose()? };
-        Ok(Settings { address, auth, timeout, retry: self.retry })
+        if auth.header.is_some() && !secure && !address.is_here() {
+            let problem = format!(
+                "`{address}` is another machine, and a token is not sent there in the clear: use tls:HOST:PORT"
+            );
+            return Err(Error::config("address", problem));
+        }
+        Ok(Settings { address, auth, timeout, retry: self.retry, instance_id, tls })
     }
 }
 
@@ -228,6 +240,8 @@ impl fmt::Debug for Builder {
             .field("data_dir", &self.data_dir)
             .field("timeout", &self.timeout)
             .field("retry", &self.retry)
+            .field("instance_id", &self.instance_id)
+            .field("tls", &self.tls)
             .finish_non_exhaustive()
     }
 }
@@ -239,6 +253,9 @@ pub(crate) struct Settings {
     pub(crate) auth: Auth,
     pub(crate) timeout: Duration,
     pub(crate) retry: RetryPolicy,
+    pub(crate) instance_id: String,
+    /// Only for an address that wants it.
+    tls: Option<Tls>,
 }
 
 impl Settings {
@@ -247,11 +264,18 @@ impl Settings {
         let uri = match &self.address {
             Address::Unix(_) => "http://localhost".to_owned(),
             Address::Tcp { host, port } => format!("http://{host}:{port}"),
+            Address::Tls { host, port } => format!("https://{host}:{port}"),
         };
-        let bad = |error: tonic::transport::Error| Error::config("address", error.to_string());
+        let bad = |error: tonic::transport::Error| Error::config("address", tls::cause(&error));
         let endpoint = Endpoint::from_shared(uri).map_err(bad)?;
         let endpoint =
             endpoint.user_agent(concat!("contextstore-rust/", env!("CARGO_PKG_VERSION"))).map_err(bad)?;
+        let endpoint = match &self.tls {
+            Some(tls) => endpoint
+                .tls_config(tls.config()?)
+                .map_err(|error| Error::config("tls", format!("cannot be used: {}", tls::cause(&error))))?,
+            None => endpoint,
+        };
         Ok(endpoint
             .connect_timeout(self.timeout)
             .tcp_nodelay(true)
@@ -296,6 +320,10 @@ impl Interceptor for Auth {
         }
         Ok(request)
     }
+}
+
+fn instance_id(name: String) -> Result<String, Error> {
+    if name.is_empty() { Err(Error::config("instance_id", "is empty")) } else { Ok(name) }
 }
 
 fn bearer(token: &str) -> Result<MetadataValue<Ascii>, Error> {
@@ -345,42 +373,6 @@ mod tests {
 
     use std::ffi::OsString;
 
-    fn parse(text: &str) -> Result<String, String> {
-        text.parse::<Address>().map(|address| address.to_string()).map_err(|error| error.to_string())
-    }
-
-    #[test]
-    fn addresses_are_sockets_and_ports() {
-        for fine in
-            ["unix:/a/b.sock", "unix:b.sock", "tcp:127.0.0.1:1", "tcp:[::1]:65535", "tcp:local-host:80"]
-        {
-            assert_eq!(parse(fine).as_deref(), Ok(fine));
-        }
-        assert_eq!(parse("unix:///a b").as_deref(), Ok("unix:/a b"));
-    }
-
-    #[test]
-    fn what_is_no_address_is_named() {
-        let cases = [
-            ("", "is neither unix:PATH nor tcp:HOST:PORT"),
-            ("http://localhost:80", "is neither"),
-            ("127.0.0.1:80", "is neither"),
-            ("unix:", "names no socket"),
-            ("tcp:localhost", "has no port"),
-            ("tcp:localhost:", "between 1 and 65535"),
-            ("tcp:localhost:0", "between 1 and 65535"),
-            ("tcp:localhost:65536", "between 1 and 65535"),
-            ("tcp::80", "neither a name nor an IP address"),
-            ("tcp:::1:80", "neither a name nor an IP address"),
-            ("tcp:a/b:80", "neither a name nor an IP address"),
-            ("tcp:user@host:80", "neither a name nor an IP address"),
-        ];
-        for (text, problem) in cases {
-            let said = parse(text).unwrap_err();
-            assert!(said.starts_with("address `") && said.contains(problem), "{text}: {said}");
-        }
-    }
-
     #[test]
     fn the_environment_fills_in_and_empty_is_unset() {
         let var = |name: &str| match name {
@@ -415,9 +407,33 @@ mod tests {
     }
 
     #[test]
+    fn a_token_stays_here_or_goes_over_tls() {
+        let said = |address: &str| Builder::default().address(address).token("abc").settings();
+        for fine in ["tcp:127.0.0.2:9", "tcp:[::1]:9", "tcp:localhost:9", "tls:example.org:9", "unix:/s"] {
+            assert!(said(fine).is_ok(), "{fine}");
+        }
+        for other in ["tcp:192.0.2.1:9", "tcp:example.org:9"] {
+            let refused = said(other).unwrap_err().to_string();
+            assert!(refused.contains("is another machine"), "{refused}");
+        }
+    }
+
+    #[test]
+    fn certificates_are_for_tls_and_the_environment_names_them() {
+        let ca = |name: &str| (name == "CONTEXTSTORE_CA_FILE").then(|| OsString::from("/ca.pem"));
+        let tcp = Builder::default().vars(ca).address("tcp:127.0.0.1:9").settings().unwrap();
+        assert!(tcp.tls.is_none());
+        let tls = Builder::default().vars(ca).address("tls:example.org:9").settings().unwrap().tls.unwrap();
+        assert_eq!(tls.ca_file.as_deref(), Some(Path::new("/ca.pem")));
+        let refused = Builder::default().address("unix:/s").ca_file("/ca.pem").settings().unwrap_err();
+        assert_eq!(refused.to_string(), "ca_file is for an address tls:HOST:PORT, not unix:/s");
+    }
+
+    #[test]
     fn settings_that_do_nothing_are_refused() {
         let said = |builder: Builder| builder.settings().unwrap_err().to_string();
         assert_eq!(said(Builder::default().timeout(Duration::ZERO)), "timeout must be more than 0");
+        assert_eq!(said(Builder::default().instance_id("")), "instance_id is empty");
         let retry = RetryPolicy { attempts: 0, ..RetryPolicy::default() };
         assert_eq!(said(Builder::default().retry(retry)), "retry.attempts must be at least 1");
     }

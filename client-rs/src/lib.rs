@@ -39,6 +39,7 @@
 //! change renews it; [`Task::keep_alive`] does while nothing changes. If somebody else took over, changes fail
 //! with [`ErrorReason::StaleLease`].
 
+mod address;
 mod append;
 mod chat;
 mod client;
@@ -55,12 +56,14 @@ mod records;
 mod retry;
 mod stream;
 mod task;
+mod tls;
 
+pub use address::Address;
 pub use append::NewMessage;
 pub use chat::{Chat, RenderRequest};
 pub use client::{Client, Health, RawClient, RawOutputs, StartTask, TaskQuery};
 pub use compress::{Commit, Compaction, Compress};
-pub use config::{Address, Auth, Builder};
+pub use config::{Auth, Builder};
 pub use contextstore_proto::v1;
 pub use contextstore_proto::v1::ErrorReason;
 pub use contextstore_proto::v1::chat_response::Event as ChatEvent;
