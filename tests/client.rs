@@ -584,7 +584,8 @@ async fn retries_end() {
 #[tokio::test(flavor = "multi_thread")]
 async fn a_lease_is_kept_alive_until_it_is_lost() {
     let server = TestServer::start_configured(&[("lease.ttl", "2s")]).await;
-    let (client, other) = (server.client().await, server.client().await);
+    let client = server.builder().renew_leases(false).connect().await.unwrap();
+    let other = server.client().await;
     let task = start(&client).await;
     let mut alive = task.keep_alive();
     let take_up = || StartTask { task_uuid: Some(task.uuid().to_owned()), ..Default::default() };
@@ -599,4 +600,24 @@ async fn a_lease_is_kept_alive_until_it_is_lost() {
     eventually(DEADLINE, taken).await;
     let ended = tokio::time::timeout(DEADLINE, task.keep_alive().lost()).await.unwrap();
     assert_eq!(ended.reason(), Some(ErrorReason::StaleLease), "{ended:?}");
+    assert!(task.lease_lost().is_none(), "nothing was renewed by itself");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_lease_is_kept_alive_while_the_server_is_away() {
+    let mut server = TestServer::start_configured(&[("lease.ttl", "3s")]).await;
+    let client = server.builder().renew_leases(false).connect().await.unwrap();
+    let task = start(&client).await;
+    let mut alive = task.keep_alive();
+    server.kill();
+    let still = tokio::time::timeout(Duration::from_millis(500), alive.lost()).await;
+    assert!(still.is_err(), "{still:?}");
+    server.restart().await;
+    let still = tokio::time::timeout(Duration::from_secs(5), alive.lost()).await;
+    assert!(still.is_err(), "{still:?}");
+    task.append(NewMessage::user("still mine")).await.unwrap();
+
+    server.kill();
+    let gone = tokio::time::timeout(DEADLINE, alive.lost()).await.unwrap();
+    assert!(matches!(gone, Error::Connection { .. }), "{gone:?}");
 }

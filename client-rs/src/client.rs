@@ -18,7 +18,7 @@ use tonic_health::pb::health_client::HealthClient;
 use uuid::Uuid;
 
 use crate::config::{self, Settings};
-use crate::lease::{Lease, ttl_of};
+use crate::lease::Lease;
 use crate::stream::Items;
 use crate::task::Origin;
 use crate::{Address, Auth, Builder, Error, Task};
@@ -78,27 +78,6 @@ struct Inner {
     /// The settings' address, as errors name it.
     address: String,
     holder: v1::Holder,
-}
-
-/// A task to start.
-#[derive(Debug, Clone, Default)]
-pub struct StartTask {
-    /// Its id: a UUID. `None`: a new one. With the id of a running task that nobody else holds, that one is
-    /// taken up.
-    pub task_uuid: Option<String>,
-    /// Where it comes from.
-    pub key: v1::TaskKey,
-    /// Who it is for.
-    pub user: String,
-    /// Its configuration.
-    pub config: v1::TaskConfig,
-    /// Names the call. `None`: a new name.
-    pub request_id: Option<String>,
-    /// What a new task takes over: `AUTO` (also if empty: from the newest task that [`Client::previous_contexts`] finds, if
-    /// the configuration wants that), `NEVER`, or the id of a task that ended. [`Task::inherited_from`] tells.
-    pub inherit: String,
-    /// The system prompt: appended as the first message of a new task. Empty: none.
-    pub system_message: String,
 }
 
 /// Which tasks to list, and in which order.
@@ -185,38 +164,8 @@ impl Client {
         &self.inner.settings
     }
 
-    /// Starts a task, or takes up one that is running, and holds its lease.
-    pub async fn start_task(&self, start: StartTask) -> Result<Task, Error> {
-        let task_uuid = start.task_uuid.unwrap_or_else(|| Uuid::now_v7().to_string());
-        let request = v1::StartTaskRequest {
-            task_uuid: task_uuid.clone(),
-            key: Some(start.key),
-            user: start.user,
-            config: Some(start.config),
-            holder: Some(self.holder()),
-            request_id: named(start.request_id).unwrap_or_else(new_id),
-            lease_generation: 0,
-            inherit: start.inherit,
-            system_message: start.system_message,
-        };
-        let started = call!(self, start_task, request)?;
-        // The id in its usual form, however it was given.
-        let task_uuid = started.task.map_or(task_uuid, |task| task.uuid);
-        let v1::StartTaskResponse { created, inherited_from, inheritance_comment, .. } = started;
-        let origin = Origin { created, inherited_from, inheritance_comment };
-        let lease = Lease::new(started.lease_generation, ttl_of(started.lease_ttl));
-        Ok(Task::new(self.clone(), task_uuid, lease, origin))
-    }
-
-    /// Goes on with a paused task, and holds its lease.
-    pub async fn resume_task(&self, task_uuid: impl Into<String>) -> Result<Task, Error> {
-        let task = self.task(task_uuid);
-        task.resume().await?;
-        Ok(task)
-    }
-
     /// A task without its lease: to read it, and to change it while nobody holds it. Nothing is asked of the
-    /// server.
+    /// server. For the task of a key, to work on, see [`Client::task_of`].
     pub fn task(&self, task_uuid: impl Into<String>) -> Task {
         self.task_under(task_uuid, 0)
     }

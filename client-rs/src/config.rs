@@ -57,6 +57,7 @@ pub struct Builder {
     instance_id: Option<String>,
     tls: Tls,
     tls_of_env: Tls,
+    leave_leases: bool,
 }
 
 impl Builder {
@@ -104,6 +105,14 @@ impl Builder {
     /// Without one it is random.
     pub fn instance_id(mut self, instance_id: impl Into<String>) -> Self {
         self.instance_id = Some(instance_id.into());
+        self
+    }
+
+    /// Whether the leases of tasks are kept alive in the background: from when a task is started, resumed or forked until it
+    /// is paused, ended or deleted, or its last handle is dropped. They are, unless this says no; then
+    /// [`Task::keep_alive`](crate::Task::keep_alive) does.
+    pub fn renew_leases(mut self, renew: bool) -> Self {
+        self.leave_leases = !renew;
         self
     }
 
@@ -227,7 +236,15 @@ impl Builder {
             );
             return Err(Error::config("address", problem));
         }
-        Ok(Settings { address, auth, timeout, retry: self.retry, instance_id, tls })
+        Ok(Settings {
+            address,
+            auth,
+            timeout,
+            retry: self.retry,
+            instance_id,
+            tls,
+            renew_leases: !self.leave_leases,
+        })
     }
 }
 
@@ -254,6 +271,7 @@ pub(crate) struct Settings {
     pub(crate) timeout: Duration,
     pub(crate) retry: RetryPolicy,
     pub(crate) instance_id: String,
+    pub(crate) renew_leases: bool,
     /// Only for an address that wants it.
     tls: Option<Tls>,
 }

@@ -35,7 +35,7 @@ impl Client {
         let uuid = forked.task.map_or(new_task_uuid, |task| task.uuid);
         let origin = Origin { created: true, ..Origin::default() };
         let lease = Lease::new(forked.lease_generation, ttl_of(forked.lease_ttl));
-        Ok(Task::new(self.clone(), uuid, lease, origin))
+        Ok(Task::new(self.clone(), uuid, lease, origin).kept())
     }
 
     /// Tasks that ended and that a task with this key and user would go on with, newest first; at most `limit`, 0: 10.

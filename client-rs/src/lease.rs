@@ -1,10 +1,11 @@
 //! The lease of a task: which one is held, and how it is kept alive.
 
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 use std::time::{Duration, Instant};
 
 use contextstore_proto::v1;
-use tokio::task::JoinHandle;
+use contextstore_proto::v1::ErrorReason;
+use tokio::task::{AbortHandle, JoinHandle};
 use tonic::Request;
 
 use crate::client::call;
@@ -32,11 +33,24 @@ struct State {
     had: u64,
     /// How long it lives without being renewed, if that is known.
     ttl: Option<Duration>,
+    /// What renews it in the background.
+    renewing: Option<AbortHandle>,
+    /// Why that has given up.
+    lost: Option<Error>,
+}
+
+impl State {
+    fn stop(&mut self) {
+        if let Some(renewing) = self.renewing.take() {
+            renewing.abort();
+        }
+    }
 }
 
 impl Lease {
     pub(crate) fn new(generation: u64, ttl: Option<Duration>) -> Self {
-        Self { state: Mutex::new(State { held: generation, had: generation, ttl }) }
+        let state = State { held: generation, had: generation, ttl, ..State::default() };
+        Self { state: Mutex::new(state) }
     }
 
     fn lock(&self) -> MutexGuard<'_, State> {
@@ -56,16 +70,107 @@ impl Lease {
     }
 
     pub(crate) fn take(&self, generation: u64, ttl: Option<Duration>) {
-        *self.lock() = State { held: generation, had: generation, ttl };
+        let mut state = self.lock();
+        state.stop();
+        *state = State { held: generation, had: generation, ttl, ..State::default() };
     }
 
     /// It has ended with the task, or with this part of its life.
     pub(crate) fn let_go(&self) {
-        self.lock().held = 0;
+        let mut state = self.lock();
+        state.stop();
+        state.held = 0;
+    }
+
+    /// Has it renewed in the background, if it is held and is known to end.
+    fn keep(self: &Arc<Self>, client: &Client, task_uuid: &str) {
+        let mut state = self.lock();
+        let (State { held: generation @ 1.., ttl: Some(ttl), .. }, true) =
+            (&*state, client.settings().renew_leases)
+        else {
+            return;
+        };
+        let background = Background {
+            lease: Arc::downgrade(self),
+            client: client.clone(),
+            task_uuid: task_uuid.to_owned(),
+            generation: *generation,
+            ttl: *ttl,
+        };
+        state.stop();
+        state.renewing = Some(tokio::spawn(background.run()).abort_handle());
+    }
+}
+
+impl Drop for Lease {
+    fn drop(&mut self) {
+        self.lock().stop();
+    }
+}
+
+/// Renews a lease for as long as somebody has the task. A server that cannot be reached may come back at any time, and
+/// grants every lease one more life then.
+struct Background {
+    lease: Weak<Lease>,
+    client: Client,
+    task_uuid: String,
+    generation: u64,
+    ttl: Duration,
+}
+
+impl Background {
+    async fn run(mut self) {
+        let mut pause = self.ttl / OFTEN;
+        loop {
+            tokio::time::sleep(pause).await;
+            let time = time_to_renew(Some(self.ttl));
+            let renewed = renew_once(&self.client, &self.task_uuid, self.generation, time).await;
+            let Some(lease) = self.lease.upgrade() else { return };
+            let mut state = lease.lock();
+            if state.held != self.generation {
+                return;
+            }
+            match renewed {
+                Ok(ttl) => {
+                    (self.ttl, state.ttl) = (ttl, Some(ttl));
+                    pause = ttl / OFTEN;
+                }
+                Err(error) if passes(&error) => pause = pause_after(&error, Some(self.ttl)),
+                // It has ended: most likely by a call of this client that is not answered yet.
+                Err(error)
+                    if matches!(
+                        error.reason(),
+                        Some(ErrorReason::WrongStatus | ErrorReason::TaskNotFound)
+                    ) =>
+                {
+                    return;
+                }
+                Err(error) => {
+                    tracing::warn!(task = self.task_uuid, %error, "the lease could not be renewed");
+                    state.lost = Some(error);
+                    return;
+                }
+            }
+        }
     }
 }
 
 impl Task {
+    /// Has the lease kept alive in the background.
+    pub(crate) fn keep_lease(&self) {
+        self.lease().keep(self.client(), self.uuid());
+    }
+
+    pub(crate) fn kept(self) -> Self {
+        self.keep_lease();
+        self
+    }
+
+    /// Why the lease could not be kept alive in the background, if somebody else took the task: changes are refused.
+    pub fn lease_lost(&self) -> Option<Error> {
+        self.lease().lock().lost.clone()
+    }
+
     /// Keeps the lease alive; answers how long it lives without being renewed again.
     pub async fn renew_lease(&self) -> Result<Duration, Error> {
         let request = v1::RenewLeaseRequest {
@@ -75,9 +180,9 @@ impl Task {
         lives(call!(self.client(), renew_lease, request)?)
     }
 
-    /// Keeps the lease alive in the background until the answer is dropped: for times in which nothing is
-    /// changed, as while a model is thinking. What fails in passing is tried again for as long as the lease lives. Must
-    /// be called within a tokio runtime.
+    /// Keeps the lease alive in the background until the answer is dropped, and tells when it is lost: for a lease that was
+    /// taken elsewhere, or with [`Builder::renew_leases`](crate::Builder::renew_leases) set to false. What fails in passing is
+    /// tried again for as long as the lease lives. Must be called within a tokio runtime.
     pub fn keep_alive(&self) -> KeepAlive {
         let task = self.clone();
         let renewing = tokio::spawn(async move { task.renew_until_lost().await });
@@ -183,6 +288,51 @@ mod tests {
         let lost = task.keep_alive().lost().await;
         assert!(matches!(lost, Error::Connection { .. }), "{lost:?}");
         assert!(begun.elapsed() >= ttl, "{:?}", begun.elapsed());
+    }
+
+    #[tokio::test]
+    async fn a_lease_is_renewed_until_it_ends_or_nobody_has_the_task() {
+        let client = |renew| {
+            let builder = Client::builder().address("unix:/gone/s").renew_leases(renew);
+            builder.connect_lazy().unwrap().task("018f6b2e-5c1a-7d3e-9a41-000000000001")
+        };
+        let ttl = Some(Duration::from_millis(30));
+        let renewing = |task: &Task| task.lease().lock().renewing.clone();
+        let ended = async |renewing: AbortHandle| {
+            while !renewing.is_finished() {
+                tokio::task::yield_now().await;
+            }
+        };
+
+        let task = client(true);
+        task.keep_lease();
+        assert!(renewing(&task).is_none(), "there is no lease");
+        task.lease().take(1, ttl);
+        task.keep_lease();
+        let first = renewing(&task).unwrap();
+        task.lease().take(2, ttl);
+        task.keep_lease();
+        ended(first).await;
+        let second = renewing(&task).unwrap();
+        // What passes does not end it.
+        tokio::time::sleep(Duration::from_millis(100)).await;
+        assert!(!second.is_finished() && task.lease_lost().is_none());
+        task.lease().let_go();
+        ended(second).await;
+
+        task.lease().take(3, ttl);
+        task.keep_lease();
+        let (third, clone) = (renewing(&task).unwrap(), task.clone());
+        drop(task);
+        tokio::time::sleep(Duration::from_millis(50)).await;
+        assert!(!third.is_finished());
+        drop(clone);
+        ended(third).await;
+
+        let left = client(false);
+        left.lease().take(1, ttl);
+        left.keep_lease();
+        assert!(renewing(&left).is_none());
     }
 
     #[test]

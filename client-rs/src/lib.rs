@@ -35,9 +35,9 @@
 //!
 //! # Leases
 //!
-//! One client at a time works on a task. A [`Task`] that was started or resumed holds its lease, and every
-//! change renews it; [`Task::keep_alive`] does while nothing changes. If somebody else took over, changes fail
-//! with [`ErrorReason::StaleLease`].
+//! One client at a time works on a task. A [`Task`] that was started or resumed holds its lease, which is kept alive in
+//! the background until the task ends or its last handle is dropped ([`Builder::renew_leases`]). If somebody else took
+//! over, changes fail with [`ErrorReason::StaleLease`], and [`Task::lease_lost`] says so before.
 
 mod address;
 mod append;
@@ -54,6 +54,7 @@ mod life;
 mod outputs;
 mod records;
 mod retry;
+mod start;
 mod stream;
 mod task;
 mod tls;
@@ -61,7 +62,7 @@ mod tls;
 pub use address::Address;
 pub use append::NewMessage;
 pub use chat::{Chat, RenderRequest};
-pub use client::{Client, Health, RawClient, RawOutputs, StartTask, TaskQuery};
+pub use client::{Client, Health, RawClient, RawOutputs, TaskQuery};
 pub use compress::{Commit, Compaction, Compress};
 pub use config::{Auth, Builder};
 pub use contextstore_proto::v1;
@@ -75,6 +76,7 @@ pub use lease::KeepAlive;
 pub use outputs::{Grep, Outputs, PutOutput, ReadOutput};
 pub use records::{ReadMessages, ReadRecords};
 pub use retry::RetryPolicy;
+pub use start::StartTask;
 pub use stream::Items;
 pub use task::{Statistics, Task, ToolCall, Usage};
 pub use tonic;

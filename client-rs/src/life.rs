@@ -50,6 +50,7 @@ impl Task {
         };
         let resumed = call!(self.client(), resume_task, request)?;
         self.lease().take(resumed.lease_generation, ttl_of(resumed.lease_ttl));
+        self.keep_lease();
         there("task", resumed.task)
     }
 

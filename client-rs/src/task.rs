@@ -98,7 +98,7 @@ impl Task {
         self.lease.held()
     }
 
-    pub(crate) fn lease(&self) -> &Lease {
+    pub(crate) fn lease(&self) -> &Arc<Lease> {
         &self.lease
     }
 
