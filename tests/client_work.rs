@@ -1,18 +1,41 @@
-//! What the Rust client does for an agent by itself, against a real server: leases that are kept, tasks by their keys.
+//! What the Rust client does for an agent by itself, against a real server: leases that are kept, tasks by their keys,
+//! appends that nobody waits for.
 
 #![allow(clippy::disallowed_methods, clippy::unwrap_used, reason = "tests look at the disk as it is")]
 
+#[path = "support/proxy.rs"]
+mod proxy;
 #[path = "support/server.rs"]
 mod server;
 
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
-use contextstore_client::{Client, ErrorReason, NewMessage, StartTask, Task, v1};
+use bytes::Bytes;
+use contextstore_client::{Client, ErrorReason, NewMessage, ReadMessages, StartTask, Task, v1};
+use futures_util::{TryStreamExt, stream};
 
+use proxy::Proxy;
 use server::{DEADLINE, TestServer, eventually};
 
 async fn start(client: &Client) -> Task {
     client.start_task(StartTask::default()).await.unwrap()
+}
+
+/// The contents of all messages, as the log has them.
+async fn said(task: &Task) -> Vec<String> {
+    let messages = ReadMessages { kinds: vec!["message".to_owned()], ..Default::default() };
+    let lines: Vec<Bytes> = task.messages(messages).try_collect().await.unwrap();
+    let content = |line: &Bytes| -> String {
+        let line: serde_json::Value = serde_json::from_slice(line).unwrap();
+        line["content"].as_str().unwrap().to_owned()
+    };
+    lines.iter().map(content).collect()
+}
+
+fn numbered(numbers: std::ops::Range<u32>) -> Vec<String> {
+    numbers.map(|number| format!("message {number}")).collect()
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -102,4 +125,95 @@ async fn a_task_is_found_by_its_key() {
     assert_eq!((resumed.uuid(), status(resumed.clone()).await.as_str()), (made.as_str(), "running"));
     assert!(!resumed.is_new());
     resumed.append(NewMessage::user("go on")).await.unwrap();
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn appends_that_nobody_waits_for_are_there_for_what_comes_next() {
+    let server = TestServer::start().await;
+    let task = start(&server.client().await).await;
+    for message in numbered(0..2000) {
+        task.append_later(NewMessage::user(message)).await.unwrap();
+    }
+    // A read of a clone is as good as a flush.
+    assert_eq!(said(&task.clone()).await, numbered(0..2000));
+    assert!(task.flush().await.unwrap().is_none());
+    task.append_later(NewMessage::user("message 2000")).await.unwrap();
+    assert_eq!(task.append(NewMessage::user("message 2001")).await.unwrap().seq, 2002);
+    task.append_later(NewMessage::user("message 2002")).await.unwrap();
+    assert_eq!(task.flush().await.unwrap().unwrap().seq, 2003);
+
+    // What is refused is told by what comes next, and nothing behind it is appended.
+    task.append_later(NewMessage::user("message 2003")).await.unwrap();
+    task.append_later(NewMessage::json("{}").request_id("bad")).await.unwrap();
+    let refused = match task.append_later(NewMessage::user("not this").request_id("good")).await {
+        Ok(()) => task.get().await.unwrap_err(),
+        Err(error) => error,
+    };
+    assert_eq!(refused.reason(), Some(ErrorReason::InvalidField), "{refused:?}");
+    assert_eq!(task.get().await.unwrap().task.unwrap().last_seq, 2004);
+    let left = task.take_not_appended();
+    assert_eq!(left.len(), 2);
+    let good = left.into_iter().next_back().unwrap();
+    assert!(!task.append(good.clone()).await.unwrap().duplicate);
+    assert!(task.append(good).await.unwrap().duplicate, "it has kept its name");
+
+    // A task ends behind all of it.
+    task.append_later(NewMessage::user("the last")).await.unwrap();
+    task.complete("done").await.unwrap();
+    let all = said(&task).await;
+    assert_eq!((all.len(), all[2005].as_str()), (2006, "the last"));
+    task.append_later(NewMessage::user("too late")).await.unwrap();
+    assert_eq!(task.flush().await.unwrap_err().reason(), Some(ErrorReason::WrongStatus));
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn appends_go_on_when_the_connection_breaks() {
+    let server = TestServer::start().await;
+    let proxy = Proxy::new(&server.socket());
+    let client = proxy.builder().connect().await.unwrap();
+    let (later, many) = (start(&client).await, start(&client).await);
+    proxy.break_after(10_000);
+    proxy.cut();
+    for message in numbered(0..3000) {
+        later.append_later(NewMessage::user(message)).await.unwrap();
+    }
+    assert_eq!(later.flush().await.unwrap().unwrap().seq, 3000);
+    let messages = numbered(0..3000).into_iter().map(NewMessage::user);
+    let acks = many.append_many(stream::iter(messages)).await.unwrap();
+    let seqs: Vec<_> = acks.map_ok(|ack| ack.seq).try_collect().await.unwrap();
+    assert_eq!(seqs, (1..=3000).collect::<Vec<_>>());
+    assert!(proxy.connections() >= 10, "{} connections: it never broke", proxy.connections());
+
+    let direct = server.client().await;
+    for task in [later, many] {
+        assert_eq!(said(&direct.task(task.uuid())).await, numbered(0..3000));
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn appends_that_nobody_waits_for_are_bounded() {
+    let server = TestServer::start().await;
+    let proxy = Proxy::new(&server.socket());
+    let task = start(&proxy.builder().connect().await.unwrap()).await;
+    for (bytes, most) in [(1 << 20, 8), (10, 512)] {
+        proxy.hold(true);
+        let taken = Arc::new(AtomicUsize::new(0));
+        let appending = tokio::spawn({
+            let (task, taken) = (task.clone(), Arc::clone(&taken));
+            async move {
+                for _ in 0..most * 2 {
+                    task.append_later(NewMessage::user("x".repeat(bytes))).await.unwrap();
+                    taken.fetch_add(1, Ordering::SeqCst);
+                }
+            }
+        });
+        // The bytes of a message are a few more than those of its text.
+        let full = || async { (taken.load(Ordering::SeqCst) >= most - 1).then_some(()) };
+        eventually(DEADLINE, full).await;
+        tokio::time::sleep(Duration::from_millis(300)).await;
+        assert!(taken.load(Ordering::SeqCst) <= most, "{taken:?} of {bytes} bytes");
+        proxy.hold(false);
+        appending.await.unwrap();
+        task.flush().await.unwrap().unwrap();
+    }
 }

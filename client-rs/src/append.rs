@@ -1,46 +1,11 @@
-//! Messages to append, one by one or in a stream.
-
-use std::sync::Arc;
+//! Messages to append.
 
 use contextstore_proto::v1;
 use contextstore_proto::v1::append_message_request::Body;
 use contextstore_proto::v1::append_messages_request::Body as ManyBody;
 use contextstore_proto::v1::new_message::Body as CallBody;
-use futures_util::stream::{self, Stream, StreamExt};
-use tokio::sync::Semaphore;
 
 use crate::client::named;
-
-/// Most messages of a stream that are under way: sent, and their answers not taken. Whoever sends them again must
-/// find all of them among the last 1 024 request ids of the task's log, where events stand too: so half of that.
-const WINDOW: usize = 512;
-
-/// Room for messages that are under way.
-#[derive(Debug, Clone)]
-pub(crate) struct Window {
-    room: Arc<Semaphore>,
-}
-
-impl Window {
-    pub(crate) fn new() -> Self {
-        Self { room: Arc::new(Semaphore::new(WINDOW)) }
-    }
-
-    /// The messages, each taken from the caller when there is room for it.
-    pub(crate) fn limit<S: Stream + Send>(&self, messages: S) -> impl Stream<Item = S::Item> + Send + use<S> {
-        let room = Arc::clone(&self.room);
-        stream::unfold((Box::pin(messages), room), |(mut messages, room)| async {
-            room.acquire().await.ok()?.forget();
-            let message = messages.next().await?;
-            Some((message, (messages, room)))
-        })
-    }
-
-    /// The answer to a message was taken.
-    pub(crate) fn free(&self) {
-        self.room.add_permits(1);
-    }
-}
 
 /// A message to append: an OpenAI chat message as JSON, or by its fields.
 ///
@@ -163,6 +128,23 @@ impl NewMessage {
             request_id: self.request_id.unwrap_or_else(request_id),
             lease_generation,
             more: Vec::new(),
+        }
+    }
+}
+
+impl NewMessage {
+    /// What [`NewMessage::one_of_many`] made a request of, with its name.
+    pub(crate) fn of_request(request: v1::AppendMessagesRequest) -> Self {
+        let body = match request.body {
+            Some(ManyBody::Message(message)) => Body::Message(message),
+            Some(ManyBody::MessageJson(json)) => Body::MessageJson(json),
+            None => Body::MessageJson(String::new()),
+        };
+        Self {
+            body,
+            pinned: request.pinned,
+            output_ref: request.output_ref,
+            request_id: named(Some(request.request_id)),
         }
     }
 }

@@ -50,7 +50,7 @@ impl Task {
     ) -> Result<v1::GetContextUsageResponse, Error> {
         let request =
             v1::GetContextUsageRequest { task_uuid: self.uuid().to_owned(), tools_json: tools_json.into() };
-        call!(self.client(), get_context_usage, request)
+        call!(self.settled().await?, get_context_usage, request)
     }
 
     /// A turn of a model: appends the messages, sends the context, gives the answer as it arrives, appends it.
@@ -86,7 +86,7 @@ impl Task {
             request_id: self.request_id(),
             lease_generation: self.lease_generation(),
         };
-        chat(self.client().clone(), request)
+        self.behind(chat(self.client().clone(), request))
     }
 
     /// What the model sees as the body of a request to a provider, chunk by chunk, for an HTTP client of one's own. It
@@ -96,7 +96,7 @@ impl Task {
         let task_uuid = self.uuid().to_owned();
         let wanted =
             v1::StreamRequestRequest { task_uuid, provider, model, params_json, tools_json, max_bytes };
-        request(self.client().clone(), wanted)
+        self.behind(request(self.client().clone(), wanted))
     }
 }
 

@@ -70,6 +70,7 @@ impl Task {
         how: Compress,
         mut on_progress: impl FnMut(Progress),
     ) -> Result<v1::CompressDone, Error> {
+        self.flush().await?;
         let Compress { strategy, target_tokens, overrides, prune, window } = how;
         let request = v1::CompressRequest {
             task_uuid: self.uuid().to_owned(),
@@ -115,6 +116,7 @@ impl Task {
     /// # }
     /// ```
     pub async fn begin_compaction(&self, how: Compress) -> Result<Compaction, Error> {
+        self.flush().await?;
         let request = v1::BeginCompactionRequest {
             task_uuid: self.uuid().to_owned(),
             strategy: how.strategy,
@@ -147,7 +149,7 @@ impl Task {
             request_id: self.request_id(),
             lease_generation: self.lease_generation(),
         };
-        call!(self.client(), undo_compaction, request)
+        call!(self.settled().await?, undo_compaction, request)
     }
 }
 
@@ -185,7 +187,7 @@ impl Compaction {
             request_id: self.task.request_id(),
             lease_generation: self.task.lease_generation(),
         };
-        let done = call!(self.task.client(), commit_compaction, request)?.done;
+        let done = call!(self.task.settled().await?, commit_compaction, request)?.done;
         self.open = false;
         there("done", done)
     }

@@ -132,6 +132,7 @@ impl Task {
         final_summary: &str,
         error_message: &str,
     ) -> Result<(), Error> {
+        self.flush().await?;
         let (hooks, errors) = {
             let mut state = self.hooks().lock();
             state.failures.clear();

@@ -64,6 +64,6 @@ impl Client {
 impl Task {
     /// Makes another task out of the messages of this one; see [`Client::fork_task`].
     pub async fn fork(&self, fork: Fork) -> Result<Self, Error> {
-        self.client().fork_task(self.uuid(), fork).await
+        self.settled().await?.fork_task(self.uuid(), fork).await
     }
 }

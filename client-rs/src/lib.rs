@@ -29,9 +29,9 @@
 //!
 //! Every change carries a request id that the client makes, so it is carried out once however often it is sent.
 //! Reads and changes are repeated when the connection breaks or the server is busy or stopping
-//! ([`RetryPolicy`]), within the deadline of the call. Streams that read go on where they were interrupted.
-//! [`Task::append_many`] is not repeated: what was not acknowledged is for the caller to send again, with the
-//! same [`NewMessage::request_id`]. [`Task::chat`] and [`Task::request`] are repeated only while nothing has come.
+//! ([`RetryPolicy`]), within the deadline of the call. Streams that read go on where they were interrupted, and those that
+//! append ([`Task::append_later`], [`Task::append_many`]) send again what was not acknowledged. [`Task::chat`] and
+//! [`Task::request`] are repeated only while nothing has come.
 //!
 //! # Leases
 //!
@@ -49,9 +49,11 @@ mod current;
 mod error;
 mod hooks;
 mod inherit;
+mod later;
 mod lease;
 mod life;
 mod outputs;
+mod pipeline;
 mod records;
 mod retry;
 mod start;

@@ -23,7 +23,7 @@ impl Task {
             request_id: self.request_id(),
             lease_generation: self.lease_generation(),
         };
-        there("task", call!(self.client(), update_task, request)?.task)
+        there("task", call!(self.settled().await?, update_task, request)?.task)
     }
 
     /// Puts the task aside; its lease ends.
@@ -34,8 +34,8 @@ impl Task {
             request_id: self.request_id(),
             lease_generation: self.lease_generation(),
         };
-        let ended = call!(self.client(), pause_task, request)?;
-        self.lease().let_go();
+        let ended = call!(self.settled().await?, pause_task, request)?;
+        self.let_go();
         there("task", ended.task)
     }
 
@@ -67,8 +67,8 @@ impl Task {
             lease_generation: self.lease_generation(),
         };
         let send = |mut raw: RawClient, request| async move { raw.complete_task(request).await };
-        let ended = self.client().call_for(least, request, send).await?;
-        self.lease().let_go();
+        let ended = self.settled().await?.call_for(least, request, send).await?;
+        self.let_go();
         there("task", ended.task)
     }
 
@@ -87,8 +87,8 @@ impl Task {
             request_id: self.request_id(),
             lease_generation: self.lease_generation(),
         };
-        let ended = call!(self.client(), fail_task, request)?;
-        self.lease().let_go();
+        let ended = call!(self.settled().await?, fail_task, request)?;
+        self.let_go();
         there("task", ended.task)
     }
 
@@ -104,14 +104,14 @@ impl Task {
             tries.fetch_add(1, Ordering::Relaxed);
             async move { raw.delete_task(request).await }
         };
-        match self.client().call(request, send).await {
+        match self.settled().await?.call(request, send).await {
             // A removed task remembers no request: it was an earlier try that removed it.
             Err(error)
                 if error.reason() == Some(ErrorReason::TaskNotFound) && tries.load(Ordering::Relaxed) > 1 => {
             }
             done => done.map(drop)?,
         }
-        self.lease().let_go();
+        self.let_go();
         Ok(())
     }
 }

@@ -148,7 +148,7 @@ impl Outputs {
             let (header, bytes) = request.into_inner();
             async move { raw.put_tool_output(parts(header, stream::iter(pieces(bytes)))).await }
         };
-        Box::pin(self.client().call_for(least, (header, bytes), send)).await
+        Box::pin(self.task.settled().await?.call_for(least, (header, bytes), send)).await
     }
 
     /// The same with bytes as they come. They are sent once: if the connection breaks, nothing of them is kept.
@@ -156,7 +156,7 @@ impl Outputs {
     where
         S: Stream<Item = Bytes> + Send + 'static,
     {
-        let mut raw = self.client().raw_outputs();
+        let mut raw = self.task.settled().await?.raw_outputs();
         let put =
             raw.put_tool_output(parts(self.header(put), bytes.flat_map(|bytes| stream::iter(pieces(bytes)))));
         put.await.map(tonic::Response::into_inner).map_err(|status| self.client().error(status))
@@ -219,9 +219,9 @@ impl Outputs {
         let client = self.client().clone();
         let retries = client.settings().retry.start();
         let reading = Reading { client, request, chunks: None, begun: false, retries };
-        Items::new(stream::try_unfold(reading, |mut reading| async move {
+        self.task.behind(Items::new(stream::try_unfold(reading, |mut reading| async move {
             Ok(reading.next().await?.map(|chunk| (chunk, reading)))
-        }))
+        })))
     }
 
     /// Lines that match, in batches; the last one says how many there were.
@@ -244,10 +244,10 @@ impl Outputs {
             let failed = client.clone();
             Ok::<_, Error>(opened.into_inner().map(move |batch| batch.map_err(|status| failed.error(status))))
         });
-        Items::new(open.flat_map(|opened| match opened {
+        self.task.behind(Items::new(open.flat_map(|opened| match opened {
             Ok(batches) => batches.left_stream(),
             Err(error) => stream::once(async { Err(error) }).right_stream(),
-        }))
+        })))
     }
 
     /// What is known of an output.
@@ -258,7 +258,7 @@ impl Outputs {
             let mut raw = self.client().raw_outputs();
             async move { raw.stat_tool_output(request).await }
         };
-        let answer = self.client().call(request, send).await?;
+        let answer = self.task.settled().await?.call(request, send).await?;
         crate::task::there("output", answer.output)
     }
 
@@ -273,7 +273,7 @@ impl Outputs {
             let mut raw = self.client().raw_outputs();
             async move { raw.list_tool_outputs(request).await }
         };
-        self.client().call(request, send).await
+        self.task.settled().await?.call(request, send).await
     }
 
     /// Makes the oldest outputs in the view placeholders, until the rest has at most `budget_tokens`; `None`: the task's own
@@ -289,7 +289,7 @@ impl Outputs {
             let mut raw = self.client().raw_outputs();
             async move { raw.trim_tool_outputs(request).await }
         };
-        self.client().call(request, send).await
+        self.task.settled().await?.call(request, send).await
     }
 }
 

@@ -6,11 +6,10 @@ use std::time::Duration;
 use bytes::Bytes;
 use contextstore_proto::v1;
 use contextstore_proto::v1::ErrorReason;
-use futures_util::stream::{Stream, StreamExt, TryStreamExt};
 
-use crate::append::Window;
 use crate::client::{call, named, new_id};
 use crate::hooks::Hooks;
+use crate::later::Later;
 use crate::lease::Lease;
 use crate::stream::Items;
 use crate::{Client, Current, Error, NewMessage, ReadCurrent, ReadMessages, ReadRecords, records};
@@ -22,6 +21,7 @@ pub struct Task {
     uuid: String,
     lease: Arc<Lease>,
     hooks: Arc<Hooks>,
+    later: Arc<Later>,
     origin: Arc<Origin>,
     request_id: Option<String>,
 }
@@ -84,8 +84,8 @@ pub struct Statistics {
 impl Task {
     pub(crate) fn new(client: Client, uuid: String, lease: Lease, origin: Origin) -> Self {
         let lease = Arc::new(lease);
-        let (hooks, origin) = (Arc::default(), Arc::new(origin));
-        Self { client, uuid, lease, hooks, origin, request_id: None }
+        let (hooks, later, origin) = (Arc::default(), Arc::default(), Arc::new(origin));
+        Self { client, uuid, lease, hooks, later, origin, request_id: None }
     }
 
     /// Its id.
@@ -100,6 +100,16 @@ impl Task {
 
     pub(crate) fn lease(&self) -> &Arc<Lease> {
         &self.lease
+    }
+
+    /// The lease has ended with the task, or with this part of its life.
+    pub(crate) fn let_go(&self) {
+        self.lease.let_go();
+        self.later.close();
+    }
+
+    pub(crate) fn later(&self) -> &Later {
+        &self.later
     }
 
     pub(crate) fn hooks(&self) -> &Hooks {
@@ -145,60 +155,23 @@ impl Task {
 
     /// The task as it is now, with its statistics and how full its context is.
     pub async fn get(&self) -> Result<v1::GetTaskResponse, Error> {
-        self.client.get_task(&self.uuid).await
+        self.settled().await?.get_task(&self.uuid).await
     }
 
     /// Appends a message; it is on disk when this returns.
     pub async fn append(&self, message: impl Into<NewMessage>) -> Result<v1::AppendMessageResponse, Error> {
         let request = message.into().single(self.uuid.clone(), self.lease_generation(), || self.request_id());
-        call!(self.client, append_message, request)
-    }
-
-    /// Appends messages without waiting for each: the answers come in the same order, each when its message is
-    /// on disk. The first failure ends the stream, and nothing behind it is appended.
-    ///
-    /// At most 512 messages are under way: the next one is sent when the answer to an earlier one is taken. So do not
-    /// wait for all of them to be sent before you take answers.
-    ///
-    /// Nothing is sent again by itself. After a broken connection, send what was not acknowledged once more, with
-    /// the same [`NewMessage::request_id`]: what had arrived is not appended twice.
-    ///
-    /// ```no_run
-    /// # async fn example(task: contextstore_client::Task) -> Result<(), contextstore_client::Error> {
-    /// use contextstore_client::NewMessage;
-    ///
-    /// let lines = ["one", "two", "three"].map(NewMessage::user);
-    /// let mut added = task.append_many(futures_util::stream::iter(lines)).await?;
-    /// while let Some(added) = added.try_next().await? {
-    ///     println!("message {} is on disk", added.seq);
-    /// }
-    /// # Ok(())
-    /// # }
-    /// ```
-    pub async fn append_many<S>(&self, messages: S) -> Result<Items<v1::AppendMessagesResponse>, Error>
-    where
-        S: Stream<Item: Into<NewMessage>> + Send + 'static,
-    {
-        let task = self.clone();
-        let window = Window::new();
-        let requests = window.limit(messages).map(move |message| {
-            message.into().one_of_many(task.uuid.clone(), task.lease_generation(), new_id)
-        });
-        let mut raw = self.client.raw();
-        let opened =
-            self.client.in_time(self.client.settings().timeout, raw.append_messages(requests)).await?;
-        let client = self.client.clone();
-        let answers = opened.into_inner().inspect_ok(move |_| window.free());
-        Ok(Items::new(answers.map_err(move |status| client.error(status))))
+        call!(self.settled().await?, append_message, request)
     }
 
     /// One message as it stands in the log.
     pub async fn message(&self, seq: u64) -> Result<v1::GetMessageResponse, Error> {
-        call!(self.client, get_message, v1::GetMessageRequest { task_uuid: self.uuid.clone(), seq })
+        call!(self.settled().await?, get_message, v1::GetMessageRequest { task_uuid: self.uuid.clone(), seq })
     }
 
     /// What the model sees, straight from the server's disk.
     pub async fn current(&self, read: ReadCurrent) -> Result<Current, Error> {
+        self.flush().await?;
         Current::open(self.client.clone(), self.uuid.clone(), read).await
     }
 
@@ -207,7 +180,7 @@ impl Task {
         let ReadMessages { from_seq, to_seq, limit, follow, kinds } = read;
         let task_uuid = self.uuid.clone();
         let request = v1::StreamMessagesRequest { task_uuid, from_seq, to_seq, limit, follow, kinds };
-        records::read(self.client.clone(), request)
+        self.behind(records::read(self.client.clone(), request))
     }
 
     /// What happens to the task from the first [`Items::try_next`] on, or behind the event with a `resume_token`.
@@ -215,7 +188,7 @@ impl Task {
     pub fn watch(&self, resume_token: impl Into<String>) -> Items<v1::WatchTaskResponse> {
         let request =
             v1::WatchTaskRequest { task_uuid: self.uuid.clone(), resume_token: resume_token.into() };
-        records::watch(self.client.clone(), request)
+        self.behind(records::watch(self.client.clone(), request))
     }
 
     /// Pins a message: no compaction takes it out of the view.
@@ -226,7 +199,7 @@ impl Task {
             request_id: self.request_id(),
             lease_generation: self.lease_generation(),
         };
-        call!(self.client, pin_message, request).map(drop)
+        call!(self.settled().await?, pin_message, request).map(drop)
     }
 
     /// Releases a pinned message.
@@ -237,7 +210,7 @@ impl Task {
             request_id: self.request_id(),
             lease_generation: self.lease_generation(),
         };
-        call!(self.client, unpin_message, request).map(drop)
+        call!(self.settled().await?, unpin_message, request).map(drop)
     }
 
     /// Takes the view back to what it was after a message.
@@ -248,7 +221,7 @@ impl Task {
             request_id: self.request_id(),
             lease_generation: self.lease_generation(),
         };
-        call!(self.client, rewind_task, request)
+        call!(self.settled().await?, rewind_task, request)
     }
 
     /// Records the execution of a tool.
@@ -267,7 +240,7 @@ impl Task {
             request_id: self.request_id(),
             lease_generation: self.lease_generation(),
         };
-        call!(self.client, record_tool_call, request)
+        call!(self.settled().await?, record_tool_call, request)
     }
 
     /// The tool calls that were recorded: lines of `tools.jsonl`.
@@ -278,7 +251,7 @@ impl Task {
             to_seq: read.to,
             limit: read.limit,
         };
-        records::read(self.client.clone(), request)
+        self.behind(records::read(self.client.clone(), request))
     }
 
     /// Appends a plan: any JSON.
@@ -294,13 +267,13 @@ impl Task {
             request_id: self.request_id(),
             lease_generation: self.lease_generation(),
         };
-        call!(self.client, append_plan, request)
+        call!(self.settled().await?, append_plan, request)
     }
 
     /// The newest plan; `None` if there is none.
     pub async fn latest_plan(&self) -> Result<Option<v1::GetLatestPlanResponse>, Error> {
         let request = v1::GetLatestPlanRequest { task_uuid: self.uuid.clone() };
-        none_if(ErrorReason::PlanNotFound, call!(self.client, get_latest_plan, request))
+        none_if(ErrorReason::PlanNotFound, call!(self.settled().await?, get_latest_plan, request))
     }
 
     /// The plans: lines of `planning.jsonl`.
@@ -311,20 +284,21 @@ impl Task {
             to_id: read.to,
             limit: read.limit,
         };
-        records::read(self.client.clone(), request)
+        self.behind(records::read(self.client.clone(), request))
     }
 
     /// The newest summary; `None` if there is none.
     pub async fn latest_summary(&self) -> Result<Option<v1::Summary>, Error> {
         let request = v1::GetLatestSummaryRequest { task_uuid: self.uuid.clone() };
-        let found = none_if(ErrorReason::SummaryNotFound, call!(self.client, get_latest_summary, request))?;
+        let found =
+            none_if(ErrorReason::SummaryNotFound, call!(self.settled().await?, get_latest_summary, request))?;
         Ok(found.and_then(|found| found.summary))
     }
 
     /// The summaries: lines of `summaries.jsonl`, at most `limit`; 0: all.
     pub fn summaries(&self, limit: u64) -> Items<Bytes> {
         let request = v1::StreamSummariesRequest { task_uuid: self.uuid.clone(), limit };
-        records::read(self.client.clone(), request)
+        self.behind(records::read(self.client.clone(), request))
     }
 
     /// Reports one call of the LLM; answers how full the context is.
@@ -339,7 +313,7 @@ impl Task {
             lease_generation: self.lease_generation(),
             tools_tokens: usage.tools_tokens,
         };
-        there("pressure", call!(self.client, record_usage, request)?.pressure)
+        there("pressure", call!(self.settled().await?, record_usage, request)?.pressure)
     }
 
     /// Adds to the task's counters; answers what they are now.
@@ -353,7 +327,7 @@ impl Task {
             request_id: self.request_id(),
             lease_generation: self.lease_generation(),
         };
-        there("statistics", call!(self.client, update_statistics, request)?.statistics)
+        there("statistics", call!(self.settled().await?, update_statistics, request)?.statistics)
     }
 }
 
