@@ -1,5 +1,5 @@
 //! What the Rust client does for an agent by itself, against a real server: leases that are kept, tasks by their keys,
-//! appends that nobody waits for.
+//! appends that nobody waits for, tools that are recorded.
 
 #![allow(clippy::disallowed_methods, clippy::unwrap_used, reason = "tests look at the disk as it is")]
 
@@ -13,7 +13,9 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
 use bytes::Bytes;
-use contextstore_client::{Client, ErrorReason, NewMessage, ReadMessages, StartTask, Task, v1};
+use contextstore_client::{
+    Client, ErrorReason, NewMessage, ReadMessages, StartTask, Task, ToolResult, v1,
+};
 use futures_util::{TryStreamExt, stream};
 
 use proxy::Proxy;
@@ -29,7 +31,7 @@ async fn said(task: &Task) -> Vec<String> {
     let lines: Vec<Bytes> = task.messages(messages).try_collect().await.unwrap();
     let content = |line: &Bytes| -> String {
         let line: serde_json::Value = serde_json::from_slice(line).unwrap();
-        line["content"].as_str().unwrap().to_owned()
+        line["content"].as_str().unwrap_or_default().to_owned()
     };
     lines.iter().map(content).collect()
 }
@@ -216,4 +218,64 @@ async fn appends_that_nobody_waits_for_are_bounded() {
         appending.await.unwrap();
         task.flush().await.unwrap().unwrap();
     }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn tools_are_timed_and_recorded() {
+    let server = TestServer::start().await;
+    let task = start(&server.client().await).await;
+    let call = |id: &str| v1::ToolCall {
+        id: id.to_owned(),
+        name: "t".to_owned(),
+        arguments: "{}".to_owned(),
+        ..Default::default()
+    };
+    let tool_calls = ["c1", "c2", "c3", "c4"].map(call).to_vec();
+    task.append(v1::Message { role: "assistant".to_owned(), tool_calls, ..Default::default() })
+        .await
+        .unwrap();
+
+    let work = async {
+        tokio::time::sleep(Duration::from_millis(20)).await;
+        Ok::<_, std::io::Error>("it says \"hi\"\n")
+    };
+    let done = task.tool("ask").arguments_json(r#"{"who":"ann"}"#).call_id("c1").run(work).await.unwrap();
+    assert_eq!((done.tool_seq, done.message_seq, done.error), (1, Some(2), None));
+    assert!(done.duration >= Duration::from_millis(20), "{:?}", done.duration);
+    let failing = async { Err::<String, _>(std::io::Error::other("no such file")) };
+    let failed = task.tool("read").call_id("c2").run(failing).await.unwrap();
+    assert_eq!((failed.message_seq, failed.error.as_deref()), (Some(3), Some("no such file")));
+    let large = "a long line of a log\n".repeat(50_000);
+    let kept = task.tool("make").call_id("c3").fail_with("exit code 2", large.into_bytes()).await.unwrap();
+    assert_eq!((kept.tool_seq, kept.message_seq), (3, Some(4)));
+    assert!(kept.output.unwrap().truncated);
+    let counted =
+        task.tool("count").message_seq(4).finish(ToolResult::Json("[1,2]".to_owned())).await.unwrap();
+    assert_eq!(counted.message_seq, None);
+    // A named call is made once, though it is two.
+    let named = task.with_request_id("step-9");
+    for _ in 0..2 {
+        let once = named.tool("once").call_id("c4").fail("busy").await;
+        // How long it took is another each time, and so is the call.
+        if let Err(error) = once {
+            assert_eq!(error.reason(), Some(ErrorReason::RequestIdReused));
+        }
+    }
+
+    let lines: Vec<Bytes> = task.tool_calls(Default::default()).try_collect().await.unwrap();
+    let lines: Vec<serde_json::Value> =
+        lines.iter().map(|line| serde_json::from_slice(line).unwrap()).collect();
+    let seen = |at: usize, field: &str| lines[at][field].clone();
+    assert_eq!(
+        (lines.len(), seen(0, "status"), seen(0, "result")),
+        (5, "success".into(), "it says \"hi\"\n".into())
+    );
+    assert!(seen(0, "duration_ms").as_u64().unwrap() >= 20);
+    assert_eq!((seen(1, "status"), seen(1, "error")), ("error".into(), "no such file".into()));
+    assert_eq!((seen(2, "tool_name"), seen(2, "error")), ("make".into(), "exit code 2".into()));
+    assert_eq!(seen(3, "message_seq"), 4);
+    let said = said(&task).await;
+    assert_eq!((said[1].as_str(), said[2].as_str()), ("it says \"hi\"\n", "Error: no such file"));
+    assert!(said[3].starts_with("a long line of a log"), "{}", &said[3][..100]);
+    assert_eq!(said.len(), 5);
 }

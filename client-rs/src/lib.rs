@@ -60,6 +60,7 @@ mod start;
 mod stream;
 mod task;
 mod tls;
+mod tool;
 
 pub use address::Address;
 pub use append::NewMessage;
@@ -82,3 +83,4 @@ pub use start::StartTask;
 pub use stream::Items;
 pub use task::{Statistics, Task, ToolCall, Usage};
 pub use tonic;
+pub use tool::{Recorded, ToolResult, ToolRun};

@@ -149,6 +149,11 @@ impl Task {
         Self { request_id: named(Some(request_id.into())), ..self.clone() }
     }
 
+    /// The name that the caller gave to the next change.
+    pub(crate) fn name(&self) -> Option<&str> {
+        self.request_id.as_deref()
+    }
+
     pub(crate) fn request_id(&self) -> String {
         self.request_id.clone().unwrap_or_else(new_id)
     }
