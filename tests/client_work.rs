@@ -1,5 +1,5 @@
 //! What the Rust client does for an agent by itself, against a real server: leases that are kept, tasks by their keys,
-//! appends that nobody waits for, tools that are recorded.
+//! appends that nobody waits for, tools that are recorded, servers of its own.
 
 #![allow(clippy::disallowed_methods, clippy::unwrap_used, reason = "tests look at the disk as it is")]
 
@@ -14,7 +14,7 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use contextstore_client::{
-    Client, ErrorReason, NewMessage, ReadMessages, StartTask, Task, ToolResult, v1,
+    Client, ErrorReason, NewMessage, ReadMessages, Spawn, StartTask, Task, ToolResult, v1,
 };
 use futures_util::{TryStreamExt, stream};
 
@@ -278,4 +278,38 @@ async fn tools_are_timed_and_recorded() {
     assert_eq!((said[1].as_str(), said[2].as_str()), ("it says \"hi\"\n", "Error: no such file"));
     assert!(said[3].starts_with("a long line of a log"), "{}", &said[3][..100]);
     assert_eq!(said.len(), 5);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_server_of_ones_own_ends_with_its_owner() {
+    let spawn = || Spawn::default().binary(env!("CARGO_BIN_EXE_contextstore"));
+    let alive = |pid: u32| std::path::Path::new(&format!("/proc/{pid}/stat")).exists();
+    let server = spawn().start().await.unwrap();
+    let (pid, data_dir, log) = (server.pid().unwrap(), server.data_dir().to_owned(), server.log());
+    assert_eq!(server.client().server_info().await.unwrap().process_id, pid);
+    start(server.client()).await.append(NewMessage::user("hi")).await.unwrap();
+    assert!(data_dir.exists() && log.exists());
+    server.stop().await;
+    assert!(!alive(pid) && !data_dir.exists() && !log.exists());
+
+    // A directory that was given stays, and what is in it; also if the server is only dropped.
+    let root = tempfile::tempdir().unwrap();
+    let there = root.path().join("a".repeat(90)).join("data");
+    let in_there = || spawn().data_dir(&there).env("CONTEXTSTORE_LEASE__TTL", "7s");
+    let server = in_there().client(Client::builder().instance_id("me")).start().await.unwrap();
+    assert_eq!(server.client().instance_id(), "me");
+    assert_eq!(server.client().server_info().await.unwrap().lease_ttl.unwrap().seconds, 7);
+    let task = start(server.client()).await;
+    task.append(NewMessage::user("hi")).await.unwrap();
+    let taken = in_there().start().await.unwrap_err().to_string();
+    assert!(taken.contains("no server could be started: it ended at once (exit code"), "{taken}");
+    let pid = server.pid().unwrap();
+    drop(server);
+    assert!(!alive(pid) && there.exists());
+    let server = in_there().start().await.unwrap();
+    assert_eq!(said(&server.client().task(task.uuid())).await, ["hi"]);
+    server.stop().await;
+
+    let wrong = spawn().arg("--no-such-flag").start().await.unwrap_err().to_string();
+    assert!(wrong.contains("--no-such-flag"), "{wrong}");
 }

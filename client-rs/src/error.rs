@@ -53,6 +53,12 @@ pub enum Error {
         #[source]
         error: Arc<dyn std::error::Error + Send + Sync>,
     },
+    /// No private server could be started; see [`spawn`](crate::spawn()).
+    #[error("no server could be started: {problem}")]
+    Spawn {
+        /// What went wrong, with what the server said.
+        problem: String,
+    },
     /// The server's answer is not one of the protocol.
     #[error("the server broke the protocol: {problem}")]
     Protocol {
@@ -95,7 +101,7 @@ impl Error {
     pub fn code(&self) -> Code {
         match self {
             Self::Config { .. } => Code::InvalidArgument,
-            Self::Connection { .. } => Code::Unavailable,
+            Self::Connection { .. } | Self::Spawn { .. } => Code::Unavailable,
             Self::Deadline { .. } => Code::DeadlineExceeded,
             Self::Refused(refusal) => refusal.code,
             Self::Hook { .. } => Code::Aborted,
@@ -132,6 +138,7 @@ impl Error {
             | Self::Connection { .. }
             | Self::Deadline { .. }
             | Self::Hook { .. }
+            | Self::Spawn { .. }
             | Self::Protocol { .. } => None,
         }
     }
@@ -148,7 +155,11 @@ impl Error {
                     refusal.code == Code::Unavailable && refusal.reason == ErrorReason::Unspecified;
                 unreachable || refusal.retry_after.is_some() && refusal.reason != ErrorReason::LeaseHeld
             }
-            Self::Config { .. } | Self::Deadline { .. } | Self::Hook { .. } | Self::Protocol { .. } => false,
+            Self::Config { .. }
+            | Self::Deadline { .. }
+            | Self::Hook { .. }
+            | Self::Spawn { .. }
+            | Self::Protocol { .. } => false,
         }
     }
 
