@@ -289,7 +289,16 @@ async fn a_server_of_ones_own_ends_with_its_owner() {
     assert_eq!(server.client().server_info().await.unwrap().process_id, pid);
     start(server.client()).await.append(NewMessage::user("hi")).await.unwrap();
     assert!(data_dir.exists() && log.exists());
+    // A stream on which nothing comes any more keeps nobody from ending.
+    let task = start(server.client()).await;
+    task.append_later(NewMessage::user("hi")).await.unwrap();
+    task.flush().await.unwrap().unwrap();
+    tokio::time::sleep(Duration::from_millis(1500)).await;
+    task.append_later(NewMessage::user("again")).await.unwrap();
+    assert_eq!(task.flush().await.unwrap().unwrap().seq, 2);
+    let begun = std::time::Instant::now();
     server.stop().await;
+    assert!(begun.elapsed() < Duration::from_secs(10), "{:?}", begun.elapsed());
     assert!(!alive(pid) && !data_dir.exists() && !log.exists());
 
     // A directory that was given stays, and what is in it; also if the server is only dropped.

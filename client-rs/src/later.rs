@@ -107,7 +107,7 @@ impl Pipe {
 
     /// Hands on a message when there is room for it; gives it back if nothing is taken any more.
     async fn take(&self, item: Item) -> Result<(), Item> {
-        if self.window.admit_one().await.is_none() || self.window.admit_bytes(item.bytes).await.is_none() {
+        if self.window.admit(item.bytes).await.is_none() {
             return Err(item);
         }
         self.taken.fetch_add(1, Ordering::AcqRel);

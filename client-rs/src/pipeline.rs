@@ -6,6 +6,7 @@
 use std::collections::VecDeque;
 use std::pin::Pin;
 use std::task::{Context, Poll};
+use std::time::Duration;
 
 use contextstore_proto::v1;
 use futures_util::stream::{self, Stream, StreamExt};
@@ -21,6 +22,9 @@ use crate::{Client, Error};
 const MOST_MESSAGES: usize = 512;
 /// Most of their bytes. A message that is larger goes alone.
 const MOST_BYTES: usize = 8 << 20;
+
+/// How long a stream is kept open on which nothing is sent: a server that is to stop waits for those that are open.
+const IDLE: Duration = Duration::from_secs(1);
 
 /// A message on its way, with its size.
 #[derive(Debug)]
@@ -48,7 +52,15 @@ impl Window {
         Self { messages: Semaphore::new(MOST_MESSAGES), bytes: Semaphore::new(MOST_BYTES) }
     }
 
-    /// Waits until there is room for one more message, whatever its size; `None` if nothing is taken any more.
+    /// Waits until there is room for a message; `None` if nothing is taken any more. Whoever waits no more has taken none.
+    pub(crate) async fn admit(&self, bytes: usize) -> Option<()> {
+        let one = self.messages.acquire().await.ok()?;
+        self.bytes.acquire_many(share(bytes)).await.ok()?.forget();
+        one.forget();
+        Some(())
+    }
+
+    /// The same for one whose size is not known yet: [`Window::admit_bytes`] is to follow.
     pub(crate) async fn admit_one(&self) -> Option<()> {
         self.messages.acquire().await.ok()?.forget();
         Some(())
@@ -107,7 +119,11 @@ pub(crate) async fn send_all(
     let retries = client.settings().retry.start();
     let mut sending = Sending { client, sent: VecDeque::new(), ended: false, retries };
     loop {
-        let Err(error) = sending.stretch(messages, acknowledged).await else { return Ok(()) };
+        let error = match sending.stretch(messages, acknowledged).await {
+            Ok(()) if sending.ended => return Ok(()),
+            Ok(()) => continue,
+            Err(error) => error,
+        };
         let Some(pause) = sending.retries.pause_to_resume(&error) else {
             return Err(Failed { error, not_appended: sending.sent });
         };
@@ -125,7 +141,7 @@ struct Sending {
 }
 
 impl Sending {
-    /// Sends all that is not acknowledged and then what comes, on one stream.
+    /// Sends all that is not acknowledged and then what comes, on one stream, until nothing comes any more, or for a while.
     async fn stretch(
         &mut self,
         messages: &mut (impl Stream<Item = Item> + Send + Unpin),
@@ -135,7 +151,10 @@ impl Sending {
             // Nothing is opened for nothing.
             match messages.next().await {
                 Some(item) => self.sent.push_back(item),
-                None => return Ok(()),
+                None => {
+                    self.ended = true;
+                    return Ok(());
+                }
             }
         }
         let (feed, requests) = mpsc::unbounded_channel();
@@ -149,20 +168,21 @@ impl Sending {
             stream::unfold(requests, |mut requests| async { Some((requests.recv().await?, requests)) });
         let mut raw = client.raw();
         let mut answers = client.in_time(timeout, raw.append_messages(requests)).await?.into_inner();
-        let mut end = Instant::now() + timeout;
-        while !(self.ended && self.sent.is_empty()) {
+        let (mut end, mut idle) = (Instant::now() + timeout, Instant::now() + IDLE);
+        while !self.sent.is_empty() || feed.is_some() {
             tokio::select! {
                 answer = tokio::time::timeout_at(end, answers.message()), if !self.sent.is_empty() => {
                     let answer = answer.map_err(|_| Error::Deadline { after: timeout })?;
                     let answer = answer.map_err(|status| client.error(status))?;
-                    let (Some(answer), Some(item)) = (answer, self.sent.pop_front()) else {
-                        return Err(Error::protocol("not every message was acknowledged"));
-                    };
+                    let short = || Error::protocol("not every message was acknowledged");
+                    let answer = answer.ok_or_else(short)?;
+                    let item = self.sent.pop_front().ok_or_else(short)?;
                     self.retries.reset();
-                    end = Instant::now() + timeout;
+                    (end, idle) = (Instant::now() + timeout, Instant::now() + IDLE);
                     acknowledged(answer, item.bytes);
                 }
-                next = messages.next(), if !self.ended => match (next, &feed) {
+                () = tokio::time::sleep_until(idle), if self.sent.is_empty() => feed = None,
+                next = messages.next(), if feed.is_some() => match (next, &feed) {
                     (Some(item), Some(feed)) => {
                         if self.sent.is_empty() {
                             end = Instant::now() + timeout;
@@ -192,10 +212,7 @@ mod tests {
     #[test]
     fn there_is_room_for_so_many_messages_and_so_many_bytes() {
         let window = Window::new();
-        let admit = |bytes| {
-            window.admit_one().now_or_never().flatten()?;
-            window.admit_bytes(bytes).now_or_never().flatten()
-        };
+        let admit = |bytes| window.admit(bytes).now_or_never().flatten();
         for _ in 0..MOST_MESSAGES {
             admit(10).unwrap();
         }
@@ -204,7 +221,7 @@ mod tests {
         admit(10).unwrap();
 
         let window = Window::new();
-        let admit = |bytes| window.admit_bytes(bytes).now_or_never().flatten();
+        let admit = |bytes| window.admit(bytes).now_or_never().flatten();
         admit(MOST_BYTES / 2).unwrap();
         admit(MOST_BYTES / 2).unwrap();
         assert!(admit(1).is_none());
@@ -214,6 +231,12 @@ mod tests {
         admit(3 * MOST_BYTES).unwrap();
         assert!(admit(1).is_none());
         window.free(3 * MOST_BYTES);
+        // Who does not wait for the bytes has not taken the place of a message.
+        admit(MOST_BYTES).unwrap();
+        for _ in 0..MOST_MESSAGES * 2 {
+            assert!(admit(1).is_none());
+        }
+        window.free(MOST_BYTES);
         admit(1).unwrap();
         window.close();
         assert!(window.admit_one().now_or_never().flatten().is_none());
