@@ -38,6 +38,38 @@
 //! One client at a time works on a task. A [`Task`] that was started or resumed holds its lease, which is kept alive in
 //! the background until the task ends or its last handle is dropped ([`Builder::renew_leases`]). If somebody else took
 //! over, changes fail with [`ErrorReason::StaleLease`], and [`Task::lease_lost`] says so before.
+//!
+//! # Appending without waiting
+//!
+//! [`Task::append`] returns when the message is on disk. [`Task::append_later`] only hands it on; what comes next (a read, a
+//! turn, a change of status, [`Task::flush`]) waits until all of it is on disk, and tells what went wrong.
+//! [`Task::append_many`] takes a stream and acknowledges each message.
+//!
+//! # Servers
+//!
+//! [`Builder`] says where a server is: at a Unix socket (`unix:PATH`), at a port of this machine (`tcp:HOST:PORT`), or
+//! behind TLS (`tls:HOST:PORT`, with [`Builder::ca_file`], [`Builder::cert_file`] and [`Builder::key_file`]).
+//! [`spawn()`] starts a private one for scripts and tests:
+//!
+//! ```no_run
+//! # async fn example() -> Result<(), contextstore_client::Error> {
+//! use contextstore_client::NewMessage;
+//!
+//! let server = contextstore_client::spawn().await?;
+//! // Found by its key, or else started.
+//! let task = server.client().task_of("17").await?;
+//! task.append_later(NewMessage::user("List the files.")).await?;
+//! task.append_later(NewMessage::json(
+//!     r#"{"role":"assistant","tool_calls":[{"id":"c1","type":"function","function":{"name":"ls","arguments":"{}"}}]}"#,
+//! ))
+//! .await?;
+//! // Timed, recorded, and told to the model.
+//! task.tool("ls").call_id("c1").run(async { Ok::<_, std::io::Error>("a.txt") }).await?;
+//! task.complete("Listed them.").await?;
+//! server.stop().await;
+//! # Ok(())
+//! # }
+//! ```
 
 mod address;
 mod append;
