@@ -422,7 +422,6 @@ impl Task {
 }
 
 /// Why an output could not be read.
-#[expect(clippy::wildcard_enum_match_arm, reason = "kinds of I/O errors are not ours to list")]
 pub(crate) fn bad_output(id: TaskId, output: OutputId, error: io::Error) -> StoreError {
     if is_damage(&error) {
         return StoreError::OutputDamaged { id, output: output.to_string(), problem: error.to_string() };
