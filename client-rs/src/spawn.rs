@@ -302,8 +302,9 @@ fn find_binary(var: impl Fn(&str) -> Option<OsString>) -> Result<PathBuf, Error>
         };
     }
     let path = var("PATH").unwrap_or_default();
-    let found =
-        std::env::split_paths(&path).map(|dir| dir.join("contextstore")).find(|file| can_be_run(file));
+    // An empty part of it would be the current directory, which nobody has chosen.
+    let folders = std::env::split_paths(&path).filter(|folder| folder.is_absolute());
+    let found = folders.map(|folder| folder.join("contextstore")).find(|file| can_be_run(file));
     found.ok_or_else(|| problem(format!("{BINARY} is not set, and there is no `contextstore` on the PATH")))
 }
 
@@ -352,7 +353,7 @@ mod tests {
         let none = said(find_binary(|_| None));
         assert!(none.contains("CONTEXTSTORE_BINARY is not set"), "{none}");
         let var = |value: &'static str| move |name: &str| (name == BINARY).then(|| OsString::from(value));
-        assert!(said(find_binary(var("/etc/hostname"))).contains("which is no program"));
+        assert!(said(find_binary(var("/proc/self/status"))).contains("which is no program"));
         assert!(said(find_binary(var("/"))).contains("which is no program"));
         assert_eq!(find_binary(var("/bin/sh")).unwrap(), Path::new("/bin/sh"));
     }
