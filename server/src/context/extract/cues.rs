@@ -54,6 +54,12 @@ impl Cues {
     pub(super) const SWAP: Self = Self(1 << 21);
     /// Something is not as it should be, or another one: a hint, if a value of the same sort is told with it.
     pub(super) const HINT: Self = Self(1 << 22);
+    /// Something does not do what it was chosen for.
+    pub(super) const DRAWBACK: Self = Self(1 << 23);
+    /// Somebody is no longer there, or has handed over.
+    pub(super) const LEFT: Self = Self(1 << 24);
+    /// A value is not what it was: moved, extended, になった.
+    pub(super) const REVISED: Self = Self(1 << 25);
     /// What says that something changed.
     pub(super) const CHANGED: Self = Self(Self::CHANGE.0 | Self::SHIFT.0);
     /// Somebody takes back what was said.
@@ -200,10 +206,10 @@ const WORDS: &[(Cues, &str)] = &[
     ),
     (
         Cues::FORMER,
-        "the former, former one, formerly, the previous one, previous one, previous value, old one, old ones, earlier one, the prior, \
+        "the former, former one, formerly, the previous one, previous one, previous value, old one, old ones, earlier one, the prior, that idea, that plan, i proposed, i suggested, i gave, i told you, gave you, \
          told you earlier, told you before, said earlier, said before, mentioned earlier, mentioned before, what i said, what i told, \
          is history, out of the picture, \
-         ^前の, 。前の, 、前の, 以前の, 元の案, 元の指定, 元の値, これまでの, 今までの, 従来の, 当初の, 前回の, の件, の話ですが",
+         ^前の, 。前の, 、前の, 以前の, 元の案, 元の指定, 元の値, これまでの, 今までの, 従来の, 当初の, 先の, 先日の, 以前お, 前回の, の件, の話ですが",
     ),
     (
         Cues::HINT,
@@ -218,8 +224,35 @@ const WORDS: &[(Cues, &str)] = &[
          乗り換え, 乗換, 差し替え, 置き換え, 切り替え, 切替, 入れ替え, 代わりに, かわりに, に変更, へ変更, に移行, へ移行, 一本化",
     ),
     (
+        Cues::DRAWBACK,
+        "doesn't work, don't work, didn't work, does not work, do not work, not work out, won't work, would need, would take, would \
+         run, would cost, would require, too, cannot, can't, diverge*, fails, failed, breaks, broke, trips, explode*, overrun*, runs \
+         out, doesn't fit, does not fit, doesn't scale, does not scale, flaw, flawed, drawback*, pulls in, unreliable, unstable, deadlock*, \
+         riskier, slower, worse, after all, not enough, not an option, impossible, is not, isn't, aren't, wasn't, no longer, only \
+         triggered, turned down, not approved, \
+         間に合いません, 間に合わ, かかります, かかりました, すぎ, 過ぎ, 悪く, 悪い, 合わな, 合いません, できません, できない, 使えま, 使えない, 出ました, 増えま, \
+         増えて, 止まり, 止まって, 足りな, 足りま, 不足し, 残ります, ではありません, ではなかった, 重い, 重く, 無理, 難し, 厳し, 却下, 認められま, 下りな, \
+         下りません, 通らな, 締め切っ, 壊れ, 不安定",
+    ),
+    (
+        Cues::LEFT,
+        "on leave, on vacation, on holiday, on a plane, on sabbatical, left the, has left, is leaving, leaves the, retires, retired, \
+         resigned, quit, changed teams, moved teams, is away, is out, out of office, out sick, is sick, fell ill, unavailable, not \
+         available, not reachable, no longer here, no longer with, handed over, took over, takes over, taken over, \
+         異動, 退職, 退社, 産休, 育休, 休職, 休暇, 転勤, 出張, 不在, 退任, 交代, 交替, 代わった, 代わりま, 替わった, 替わりま, 離任, 辞め, 引き継, 後任, 着任, 転職",
+    ),
+    (
+        Cues::REVISED,
+        "moved, moves to, slipped, slips, extended, postponed, pushed, delayed, brought forward, raised, lowered, increased, decreased, reduced, \
+         shortened, changed, revised, updated, new date, new deadline, new limit, new definition, new target, new budget, recomputed, \
+         recalculated, remeasured, re-measured, measured again, corrected, correct us, instead, now, these days, no longer, stricter, make \
+         that, make it, gave in, gave us, really, replaces, \
+         に変更, へ変更, 変更にな, 変更とな, 変更します, 変更して, 変わ, 変える, 変えて, 変えま, 替え, 延期, 延び, 延長, 短縮, 引き下げ, 引き上げ, 前倒し, 繰り上げ, 早ま, ずれ, 改ま, 改め, 訂正, になりました, になった, \
+         となりました, となった, ことになり, 切り替え, 乗り換え, 今は, 今後は, でよい, でもよい, でOK, 再計算, 再計測, 測り直, 見直",
+    ),
+    (
         Cues::ALLOW,
-        "you can, you may, can now, may now, you're free, free to, feel free, allowed, is ok, is okay, is fine, are fine, go ahead and, \
+        "lift the, lift all, is off, are off, you can, you may, can now, may now, you're free, free to, feel free, allowed, is ok, is okay, is fine, are fine, go ahead and, \
          lifted, unmute*, unfreez*, unblock*, unpause*, resume*, re-enable*, reenable*, is over, are over, no need, not needed, no \
          longer needed, no longer required, is back, cleared, without waiting, \
          解除, 解禁, 再開, 終わったので, 終わりました, 済んだので, 不要, してよい, していい, しても大丈夫, して構い, してかまい, 問題なくなり, 許可, 戻りました",
@@ -309,9 +342,9 @@ const WORDS: &[(Cues, &str)] = &[
     ),
     (
         Cues::VOID,
-        "no longer, forget, never mind, nevermind, no need, hold off, scrap, drop the, dropped, cancel*, obsolete, outdated, scratch that, ignore, disregard, withdrawn, void, \
+        "withdraw*, take back, retract*, no longer, forget, never mind, nevermind, no need, hold off, scrap, drop the, dropped, cancel*, obsolete, outdated, scratch that, ignore, disregard, withdrawn, void, \
          not valid, abandon*, lifted, take back, undo, undone, revert*, anymore, any more, deprecated, not needed, \
-         取り消, 撤回, 廃止, 不要, 無効, 中止, やめ, 取りやめ, 忘れて",
+         取り消, 取り下げ, 撤回, 廃止, 不要, 無効, 中止, やめ, 取りやめ, 忘れて",
     ),
     (
         Cues::PLAN,

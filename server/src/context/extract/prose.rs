@@ -4,6 +4,7 @@ use super::cues::Cues;
 use super::line::clean;
 use super::outputs::{Outputs, Source, error};
 use super::pool::{Item, Pool};
+use super::retract;
 use super::scan::{Kind, tokens};
 use super::sections::Section;
 use super::split::{Unit, units};
@@ -37,7 +38,9 @@ pub(super) fn take(pool: &mut Pool, text: &str, voice: Voice, goal: bool) -> boo
     let mut goals = if goal { GOAL_SENTENCES } else { 0 };
     let mut outputs = Outputs::default();
     let by_user = voice != Voice::Assistant;
+    let is_short = text.len() <= retract::LONGEST;
     let mut before: Option<(usize, Statement)> = None;
+    let mut sentences = Vec::new();
     units(text, |unit| match unit {
         Unit::Sentence(sentence) => {
             let mut statement = Statement::of(sentence);
@@ -89,7 +92,9 @@ pub(super) fn take(pool: &mut Pool, text: &str, voice: Voice, goal: bool) -> boo
                 pool.add(item.saying(statement.clone()));
             }
             pool.ask(sentence);
-            before = Some((start, statement));
+            if let Some((_, earlier)) = before.replace((start, statement)).filter(|_| is_short) {
+                sentences.push(earlier);
+            }
         }
         Unit::Code(line) => {
             let start = line.as_ptr().addr() - text.as_ptr().addr();
@@ -97,7 +102,10 @@ pub(super) fn take(pool: &mut Pool, text: &str, voice: Voice, goal: bool) -> boo
         }
     });
     outputs.tell_kept(pool, text, &Source::default());
-    pool.said_all(text, by_user);
+    sentences.extend(before.map(|(_, last)| last));
+    if is_short {
+        pool.said_all(text, &sentences, by_user);
+    }
     goal && goals < GOAL_SENTENCES
 }
 

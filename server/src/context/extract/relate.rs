@@ -3,7 +3,7 @@
 use super::cues::Cues;
 use super::statement::Statement;
 use super::topics::Topics;
-use super::values::NO_UNIT;
+use super::values::{NO_UNIT, PATHS, URLS};
 
 /// What a statement puts in the place of the values of an older one.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -208,6 +208,15 @@ impl Statement {
         if self.proper.len() > same && old.proper.len() > same { Puts::Other } else { puts }
     }
 
+    /// The sorts of values of which this one has others than an older one.
+    pub(super) fn put<'a>(&'a self, old: &'a Self) -> impl Iterator<Item = u32> + 'a {
+        let others = old.sorts.iter().filter(|value| self.sorts.binary_search(value).is_err());
+        let sorts = others.map(|(sort, _)| *sort).filter(|sort| is_specific(*sort));
+        sorts.filter(|sort| {
+            self.sorts.iter().any(|value| value.0 == *sort && old.sorts.binary_search(value).is_err())
+        })
+    }
+
     /// How much of what they are about is the same, by what it tells.
     fn overlap(&self, old: &Self, topics: &Topics) -> Overlap {
         let tell = |words: &[u32], others: &[u32], both: bool| -> u32 {
@@ -286,6 +295,11 @@ impl Statement {
     pub(super) fn has_any(&self, values: &[u32]) -> bool {
         values.iter().any(|value| self.values.binary_search(value).is_ok())
     }
+}
+
+/// Whether values of a sort are likely to be said of the same thing: many a path may be named.
+fn is_specific(sort: u32) -> bool {
+    !matches!(sort, NO_UNIT | PATHS | URLS)
 }
 
 /// How many units both count in.

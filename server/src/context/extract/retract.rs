@@ -2,10 +2,11 @@
 //! another, and what was said before stood in a message of the same subject. What sentences settle among themselves is
 //! not looked at again.
 
+use std::collections::HashMap;
 use std::sync::Arc;
 
 use super::cues::Cues;
-use super::pool::Pool;
+use super::pool::{Item, Pool};
 use super::relate::Puts;
 use super::sections::Section;
 use super::statement::Statement;
@@ -21,20 +22,32 @@ const MEANT: u32 = 15;
 /// What it adds to that if a value of the same sort is put in the place of the old one, or another.
 const SAME_SORT: u32 = 8;
 const OTHER: u32 = 3;
+/// And if no other statement has a value of that sort.
+const ALONE: u32 = 7;
+/// If it says that what was put forward does not do.
+const FAILS: u32 = 5;
+/// How much surer it must be of what somebody else has said.
+const OF_OTHERS: u32 = 8;
 /// A message of so few words speaks of one thing.
 const FEW: usize = 14;
 
 impl Pool {
-    /// A message was taken, of which this is all.
-    pub(super) fn said_all(&mut self, text: &str, by_user: bool) {
-        if text.len() > LONGEST {
-            return;
-        }
+    /// A message was taken, of which this is all, and its sentences.
+    pub(super) fn said_all(&mut self, text: &str, sentences: &[Statement], by_user: bool) {
         let whole = Statement::of(text);
         if !self.has_changed
-            && whole.cues.any(Cues::TURN | Cues::VOID | Cues::FORMER | Cues::CHANGED | Cues::HINT)
+            && whole.cues.any(
+                Cues::TURN
+                    | Cues::VOID
+                    | Cues::FORMER
+                    | Cues::CHANGED
+                    | Cues::HINT
+                    | Cues::DRAWBACK
+                    | Cues::LEFT
+                    | Cues::REVISED,
+            )
         {
-            self.take_back(&whole, by_user);
+            self.take_back(&Told { whole: &whole, sentences, by_user });
         }
         let mut context: Vec<u32> = whole.words.iter().chain(&whole.proper).copied().collect();
         context.sort_unstable();
@@ -43,17 +56,20 @@ impl Pool {
     }
 
     /// Drops what a message most likely takes back: people change what they have said themselves.
-    fn take_back(&mut self, whole: &Statement, by_user: bool) {
+    fn take_back(&mut self, told: &Told<'_>) {
         let mut best: Option<(u32, u64, Section, u64)> = None;
+        let sorts = self.sorts_before(told);
         for section in Section::SAID {
             for (id, item) in self.items_before(section) {
-                let Some(old) = item.statement.as_deref() else { continue };
-                let may = if by_user { item.by_user } else { !old.cues.any(Cues::RULE) };
-                if item.source != 0 || item.of_output || !may {
+                let Some(old) = item.statement.as_deref().filter(|old| told.may_change(item, old)) else {
                     continue;
-                }
+                };
                 let context = item.context.as_deref().unwrap_or_default();
-                let Some(fit) = whole.takes_back(old, context, by_user, &self.topics) else { continue };
+                let alone = told.whole.put(old).any(|sort| sorts.get(&sort) == Some(&1))
+                    && told.is_about(old, context);
+                let Some(fit) = told.takes_back(old, context, alone, item.by_user, &self.topics) else {
+                    continue;
+                };
                 let found = (fit, item.order, section, id);
                 if best.is_none_or(|best| found > best) {
                     best = Some(found);
@@ -61,20 +77,63 @@ impl Pool {
             }
         }
         if let Some((_, _, section, id)) = best {
-            self.drop_untrue(&[(section, id)], whole, by_user);
+            self.drop_untrue(&[(section, id)], told.whole, told.by_user);
         }
+    }
+
+    /// How many statements have a value of each sort that a message may give another value.
+    fn sorts_before(&self, told: &Told<'_>) -> HashMap<u32, u32> {
+        let mut counts = HashMap::new();
+        for section in Section::SAID {
+            for (_, item) in self.items_before(section) {
+                let Some(old) = item.statement.as_deref().filter(|old| told.may_change(item, old)) else {
+                    continue;
+                };
+                let mut sorts: Vec<u32> = told.whole.put(old).collect();
+                sorts.dedup();
+                for sort in sorts {
+                    *counts.entry(sort).or_default() += 1;
+                }
+            }
+        }
+        counts
     }
 }
 
-impl Statement {
-    /// How likely a message speaks of an older statement and says something else of it; none if it hardly does.
-    fn takes_back(&self, old: &Self, context: &[u32], by_user: bool, topics: &Topics) -> Option<u32> {
-        let over = self.cues.any(Cues::TURN | Cues::VOID | Cues::FORMER);
-        let puts = self.puts(old);
+/// A message that may take something back.
+struct Told<'a> {
+    whole: &'a Statement,
+    sentences: &'a [Statement],
+    by_user: bool,
+}
+
+impl Told<'_> {
+    /// Whether it is not for others to say.
+    fn may_change(&self, item: &Item, old: &Statement) -> bool {
+        item.source == 0 && !item.of_output && (self.by_user || !old.cues.any(Cues::RULE))
+    }
+
+    /// How likely it speaks of an older statement and says something else of it; none if it hardly does.
+    fn takes_back(
+        &self,
+        old: &Statement,
+        context: &[u32],
+        alone: bool,
+        of_user: bool,
+        topics: &Topics,
+    ) -> Option<u32> {
+        let Self { whole, by_user, .. } = *self;
+        let fails = self.fails(old, topics);
+        let over = fails || whole.cues.any(Cues::TURN | Cues::VOID | Cues::FORMER);
+        let revised = whole.cues.any(Cues::REVISED);
+        let puts = whole.puts(old);
+        let proposed = old.cues.any(Cues::DECISION | Cues::PLAN | Cues::FOUND);
+        let back = fails || whole.cues.any(Cues::VOID) || whole.cues.any(Cues::FORMER) && revised;
         let may = match puts {
-            Puts::Same => by_user || over,
-            Puts::Other => by_user && (over || self.cues.any(Cues::SWAP)),
-            Puts::Nothing => by_user && over,
+            Puts::Same => by_user || over || revised && whole.put(old).next().is_some(),
+            Puts::Other if by_user => over || whole.cues.any(Cues::SWAP | Cues::REVISED),
+            Puts::Nothing if by_user => over,
+            Puts::Other | Puts::Nothing => back && proposed && !of_user,
         };
         if !may {
             return None;
@@ -83,24 +142,65 @@ impl Statement {
         // What is counted says little, unless it is counted again.
         let counts = puts == Puts::Same;
         let spoken = |word: &&u32| {
-            (has(&self.words, word) || has(&self.proper, word))
-                && (counts || !has(&self.units, word) && !has(&old.units, word))
+            (has(&whole.words, word) || has(&whole.proper, word))
+                && (counts || !has(&whole.units, word) && !has(&old.units, word))
         };
-        let tell =
-            |words: &mut dyn Iterator<Item = &u32>| -> u32 { words.map(|word| topics.tenths(*word)).sum() };
-        let own = tell(&mut old.words.iter().chain(&old.proper).filter(spoken));
+        let own = tell(old.words.iter().chain(&old.proper).filter(spoken), topics);
+        let named = NAMED * u32::from(old.values.iter().any(|value| has(&whole.values, value)));
         let around = |word: &&u32| !has(&old.words, word) && !has(&old.proper, word);
-        let around = tell(&mut context.iter().filter(around).filter(spoken));
+        let around = tell(context.iter().filter(around).filter(spoken), topics);
         let around = if context.len() <= FEW { around } else { around / 2 };
         let value = match puts {
+            Puts::Same if alone && revised => SAME_SORT + ALONE,
             Puts::Same => SAME_SORT,
             Puts::Other => OTHER,
             Puts::Nothing => 0,
         };
-        let least = if self.cues.any(Cues::FORMER | Cues::SWAP) { NAMED } else { MEANT };
-        let fit = own + around + value;
-        (own + around > 0 && fit >= least).then_some(fit)
+        let least = if fails || whole.cues.any(Cues::FORMER | Cues::SWAP) { NAMED } else { MEANT };
+        let about = own + named + around;
+        let fit = about + value + if fails { FAILS } else { 0 };
+        let fit = if by_user == of_user { fit } else { fit.saturating_sub(OF_OTHERS) };
+        ((about > 0 || alone && revised) && fit >= least).then_some(fit)
     }
+
+    /// Whether what it says of its values may be said of what an older statement is about: it names that, or nothing
+    /// else.
+    fn is_about(&self, old: &Statement, context: &[u32]) -> bool {
+        const FEW_OTHERS: usize = 2;
+        let known = |word: &&u32| {
+            [&*old.words, &*old.proper, context].iter().any(|words| words.binary_search(word).is_ok())
+        };
+        let mut telling = self.sentences.iter().filter(|said| said.put(old).next().is_some());
+        telling.any(|said| {
+            let others = said.words.iter().filter(|word| !known(word) && !said.units.contains(word)).count();
+            let named = said.about.iter().any(|word| known(&word));
+            if said.wide { said.about.is_empty() || named } else { others <= FEW_OTHERS }
+        })
+    }
+
+    /// Whether it says that what an older statement puts forward does not do, or who it names is not there, and then
+    /// what takes its place.
+    fn fails(&self, old: &Statement, topics: &Topics) -> bool {
+        const DECIDES: [Cues; 5] = [Cues::DECISION, Cues::PLAN, Cues::CHANGED, Cues::SWAP, Cues::REVISED];
+        let decides = |said: &Statement| DECIDES.iter().any(|cue| said.cues.any(*cue));
+        let is_over = |(at, said): (usize, &Statement)| {
+            let has = |word: &&u32| {
+                said.words.binary_search(word).is_ok()
+                    || said.proper.binary_search(word).is_ok()
+                    || said.values.binary_search(word).is_ok()
+            };
+            said.cues.any(Cues::DRAWBACK | Cues::LEFT)
+                && self.sentences.iter().skip(at + 1).any(decides)
+                && tell(old.words.iter().chain(&old.proper).chain(&old.values).filter(has), topics) >= NAMED
+        };
+        let proposes = Cues::DECISION | Cues::PLAN | Cues::RULE | Cues::WISH | Cues::FOUND;
+        (old.cues.any(proposes) || self.by_user) && self.sentences.iter().enumerate().any(is_over)
+    }
+}
+
+/// How much words tell, in tenths.
+fn tell<'a>(words: impl Iterator<Item = &'a u32>, topics: &Topics) -> u32 {
+    words.map(|word| topics.tenths(*word)).sum()
 }
 
 #[cfg(test)]

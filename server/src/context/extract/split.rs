@@ -114,7 +114,9 @@ fn is_end(before: &str, behind: &str, mark: char) -> bool {
         return true;
     }
     let word = before.rsplit(|c: char| c.is_whitespace() || c == '(').next().unwrap_or_default();
-    let short = ["e.g", "i.e", "etc", "vs", "cf", "approx", "no", "dr", "mr", "ms", "st", "fig", "incl"];
+    let short = [
+        "e.g", "i.e", "etc", "vs", "cf", "approx", "no", "dr", "mr", "mrs", "ms", "prof", "st", "fig", "incl",
+    ];
     let is_short = short.iter().any(|short| word.eq_ignore_ascii_case(short));
     // The number of an item of a list.
     let is_number = before.trim_start().chars().all(|c| c.is_ascii_digit());

@@ -6,7 +6,10 @@ use std::ops::Range;
 
 use super::cues::Cues;
 use super::scan::{Kind, tokens};
-use super::values::{NO_UNIT, digits, is_date, is_month, is_thousands, sort, weekday, weekday_in, weekdays};
+use super::values::{
+    NO_UNIT, PERSON, SHARE, digits, is_date, is_month, is_thousands, is_title, person, sort, weekday,
+    weekday_in, weekdays,
+};
 use super::words::{is_small, is_small_run, stem};
 
 /// A sentence, taken apart. Words and values are hashes, sorted.
@@ -25,6 +28,10 @@ pub(super) struct Statement {
     pub(super) codes: Vec<u32>,
     /// In Japanese, how many of the words stand before the first は: what it is about.
     pub(super) topic: usize,
+    /// Those words.
+    pub(super) about: Vec<u32>,
+    /// It is mostly of another script than Latin.
+    pub(super) wide: bool,
     /// Those words, if they are of more than one name: the port of a service, not only the service.
     pub(super) subject: Vec<u32>,
     /// It answers what was asked, so its numbers count what was spoken of.
@@ -74,6 +81,7 @@ impl Statement {
         let about = text.find('は');
         // Latin letters among others are names.
         let foreign = text.bytes().filter(|byte| *byte >= 0x80).count() * 3 > text.len();
+        found.wide = foreign;
         tokens(text, |kind, range| {
             if found.words.len() >= MOST || found.values.len() >= MOST {
                 return;
@@ -105,6 +113,7 @@ impl Statement {
             }
             if found.topic == 0 && about.is_some_and(|about| range.start > about) {
                 found.topic = found.words.len();
+                found.about = found.words.clone();
                 if text[..about.unwrap_or_default()].contains('の') {
                     found.subject = found.words.clone();
                 }
@@ -133,6 +142,16 @@ impl Statement {
             let is_name = foreign || capital.is_some_and(|at| range.start + at > 0);
             let before = (found.words.len(), found.proper.len(), found.values.len());
             let is_rejected = rejections.reject(&range);
+            let named = match kind {
+                Kind::Run => person(&text[range.clone()], &text[range.end..]),
+                Kind::Word if is_title(text.get(name.clone()).unwrap_or_default()) => {
+                    Some(&text[range.clone()])
+                }
+                _ => None,
+            };
+            if let Some(who) = named {
+                found.sorts.push((PERSON, hash(who)));
+            }
             // Next Tuesday and April 4 are dates, whatever the month is.
             let month = kind == Kind::Word && is_month(&text[range.clone()]);
             match spelled {
@@ -193,7 +212,8 @@ impl Statement {
                 self.numbers += 1;
                 let digits = token.trim_end_matches(|c: char| c.is_ascii_alphabetic() || c == '%');
                 self.values.push(hash(digits));
-                self.sorts.push((NO_UNIT, hash(digits)));
+                let sort = if digits.starts_with("0.") { SHARE } else { NO_UNIT };
+                self.sorts.push((sort, hash(digits)));
                 if digits.len() < token.len() {
                     let unit = &token[digits.len()..];
                     let is_day = ["st", "nd", "rd", "th"].contains(&unit);
@@ -261,7 +281,7 @@ impl Statement {
     /// The last number counts these.
     fn count(&mut self, unit: u32) {
         self.units.push(unit);
-        if let Some(last) = self.sorts.last_mut().filter(|(sort, _)| *sort == NO_UNIT) {
+        if let Some(last) = self.sorts.last_mut().filter(|(sort, _)| matches!(*sort, NO_UNIT | SHARE)) {
             last.0 = unit;
         }
     }

@@ -7,11 +7,35 @@ use super::statement::hash;
 /// Of numbers that count nothing.
 pub(super) const NO_UNIT: u32 = 0;
 
+/// Of paths and addresses.
+pub(super) const PATHS: u32 = 1;
+pub(super) const URLS: u32 = 2;
+/// Of shares: 0.25.
+pub(super) const SHARE: u32 = 3;
+/// Of people.
+pub(super) const PERSON: u32 = 4;
+
+/// The name in a run of kanji, if it is that of a person: what follows, or how it ends, says so.
+pub(super) fn person<'a>(run: &'a str, behind: &str) -> Option<&'a str> {
+    const BEHIND: [&str; 5] = ["さん", "様", "氏", "くん", "先生"];
+    const TITLES: [&str; 12] =
+        ["部長", "課長", "係長", "次長", "室長", "所長", "店長", "社長", "主任", "教授", "先生", "博士"];
+    const LONGEST: usize = 4;
+    let name = TITLES.iter().find_map(|title| run.strip_suffix(title));
+    let name = name.or_else(|| BEHIND.iter().any(|word| behind.starts_with(word)).then_some(run))?;
+    (1..=LONGEST).contains(&name.chars().count()).then_some(name)
+}
+
+/// Whether a word stands before the name of a person.
+pub(super) fn is_title(word: &str) -> bool {
+    ["Mr", "Mrs", "Ms", "Dr", "Prof", "Professor"].contains(&word)
+}
+
 /// What an id looks like: runs of letters and of digits are all the same, what stands between them is not.
 pub(super) fn sort(kind: Kind, token: &str) -> u32 {
     match kind {
-        Kind::Path => return 1,
-        Kind::Url => return 2,
+        Kind::Path => return PATHS,
+        Kind::Url => return URLS,
         Kind::Word | Kind::Run | Kind::Number | Kind::Id | Kind::Name | Kind::Quoted => {}
     }
     let mut shape = 0x811c_9dc5_u32;
