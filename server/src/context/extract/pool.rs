@@ -442,8 +442,15 @@ impl Pool {
     pub(super) fn into_items(self) -> Vec<Item> {
         let items = self.shelves.into_iter().flat_map(|shelf| shelf.items.into_values());
         let mut items: Vec<Item> = items.collect();
-        for item in items.iter_mut().filter(|item| item.of_output) {
-            let share = LEAST_OF_COMMON + self.shown.rare(&item.text);
+        for item in &mut items {
+            let said = item.statement.as_deref().filter(|_| item.source == 0 && !item.quiet);
+            // What is said over and over with another name in it is talk; of the user's rules nothing is.
+            let share = match said {
+                _ if item.of_output => self.shown.rare(&item.text),
+                Some(said) if !item.by_user => self.topics.rare(said),
+                _ => continue,
+            };
+            let share = LEAST_OF_COMMON + share;
             item.weight = (item.weight * share / 100).max(item.weight.min(WEIGHT_OF_MORE));
         }
         items.sort_by_key(|item| (item.section, item.order));

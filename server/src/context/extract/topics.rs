@@ -3,7 +3,7 @@
 use std::collections::HashMap;
 
 use super::scan::{Kind, tokens};
-use super::statement::hash;
+use super::statement::{Statement, hash};
 
 /// Words that are remembered; then those said once are forgotten.
 const MOST: usize = 1 << 14;
@@ -25,6 +25,13 @@ impl Topics {
                 *count > 0
             });
         }
+    }
+
+    /// How much of a sentence hardly anybody else has said, in percent.
+    pub(super) fn rare(&self, said: &Statement) -> u32 {
+        let words = said.words.iter().chain(&said.proper);
+        let (all, tenths) = words.fold((0, 0), |(all, tenths), word| (all + 1, tenths + self.tenths(*word)));
+        10 * tenths / all.max(1)
     }
 
     /// How much a word tells of what a sentence is about, in tenths: all if hardly anybody else has said it.
