@@ -67,6 +67,16 @@ impl Cues {
     /// Something is allowed, or allowed again.
     pub(super) const ALLOW: Self = Self(1 << 18);
 
+    /// Any of these.
+    pub(super) const fn all(cues: &[Self]) -> Self {
+        let (mut all, mut at) = (0, 0);
+        while at < cues.len() {
+            all |= cues[at].0;
+            at += 1;
+        }
+        Self(all)
+    }
+
     /// The cues of a text.
     pub(super) fn of(text: &str) -> Self {
         let bytes = text.as_bytes();

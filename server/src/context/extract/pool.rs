@@ -144,6 +144,8 @@ impl Shelf {
 const AROUND: usize = 200;
 /// What is left of the weight of a line of an output in which all words are common, in percent.
 const LEAST_OF_COMMON: u32 = 50;
+/// A sentence of the assistant's that is new to so much matters more, in percent.
+const RARE: u32 = 60;
 /// What an error weighs whose command has succeeded since.
 const WEIGHT_OF_OLD_ERROR: u32 = 140;
 
@@ -450,6 +452,9 @@ impl Pool {
                 Some(said) if !item.by_user => self.topics.rare(said),
                 _ => continue,
             };
+            if !item.of_output && share >= RARE {
+                item.weight += share;
+            }
             let share = LEAST_OF_COMMON + share;
             item.weight = (item.weight * share / 100).max(item.weight.min(WEIGHT_OF_MORE));
         }

@@ -38,7 +38,7 @@ pub(super) fn take(pool: &mut Pool, text: &str, voice: Voice, goal: bool) -> boo
     let mut goals = if goal { GOAL_SENTENCES } else { 0 };
     let mut outputs = Outputs::default();
     let by_user = voice != Voice::Assistant;
-    let is_short = text.len() <= retract::LONGEST;
+    let is_short = text.len() <= retract::LONGEST_OF_PARTS;
     let mut before: Option<(usize, Statement)> = None;
     let mut sentences = Vec::new();
     units(text, |unit| match unit {
@@ -92,9 +92,10 @@ pub(super) fn take(pool: &mut Pool, text: &str, voice: Voice, goal: bool) -> boo
                 pool.add(item.saying(statement.clone()));
             }
             pool.ask(sentence);
-            if let Some((_, earlier)) = before.replace((start, statement)).filter(|_| is_short) {
-                sentences.push(earlier);
+            if is_short {
+                sentences.push((start..start + sentence.len(), statement.clone()));
             }
+            before = Some((start, statement));
         }
         Unit::Code(line) => {
             let start = line.as_ptr().addr() - text.as_ptr().addr();
@@ -102,7 +103,6 @@ pub(super) fn take(pool: &mut Pool, text: &str, voice: Voice, goal: bool) -> boo
         }
     });
     outputs.tell_kept(pool, text, &Source::default());
-    sentences.extend(before.map(|(_, last)| last));
     if is_short {
         pool.said_all(text, &sentences, by_user);
     }

@@ -3,6 +3,7 @@
 //! not looked at again.
 
 use std::collections::HashMap;
+use std::ops::Range;
 use std::sync::Arc;
 
 use super::cues::Cues;
@@ -12,8 +13,15 @@ use super::sections::Section;
 use super::statement::Statement;
 use super::topics::Topics;
 
-/// Longer messages speak of several things.
-pub(super) const LONGEST: usize = 1000;
+/// Longer messages speak of several things, and so do those of more sentences.
+const LONGEST: usize = 1000;
+const FEW_SENTENCES: usize = 3;
+/// Longer ones are documents.
+pub(super) const LONGEST_OF_PARTS: usize = 8000;
+
+/// What shows that something may be taken back.
+const STRONG: Cues =
+    Cues::all(&[Cues::TURN, Cues::VOID, Cues::FORMER, Cues::DRAWBACK, Cues::LEFT, Cues::REVISED]);
 
 /// How sure it must be that a statement is meant, in tenths of telling words: where somebody speaks of what was so before,
 /// and where somebody only says that something is over or has changed.
@@ -24,6 +32,8 @@ const SAME_SORT: u32 = 8;
 const OTHER: u32 = 3;
 /// And if no other statement has a value of that sort.
 const ALONE: u32 = 7;
+/// By how much a statement with a value of the same sort goes before others.
+const VALUED: u32 = 12;
 /// If it says that what was put forward does not do.
 const FAILS: u32 = 5;
 /// How much surer it must be of what somebody else has said.
@@ -33,26 +43,34 @@ const FEW: usize = 14;
 
 impl Pool {
     /// A message was taken, of which this is all, and its sentences.
-    pub(super) fn said_all(&mut self, text: &str, sentences: &[Statement], by_user: bool) {
-        let whole = Statement::of(text);
-        if !self.has_changed
-            && whole.cues.any(
-                Cues::TURN
-                    | Cues::VOID
-                    | Cues::FORMER
-                    | Cues::CHANGED
-                    | Cues::HINT
-                    | Cues::DRAWBACK
-                    | Cues::LEFT
-                    | Cues::REVISED,
-            )
-        {
-            self.take_back(&Told { whole: &whole, sentences, by_user });
+    pub(super) fn said_all(&mut self, text: &str, sentences: &[(Range<usize>, Statement)], by_user: bool) {
+        if sentences.len() <= FEW_SENTENCES && text.len() <= LONGEST {
+            let whole = Statement::of(text);
+            self.told(&Told { whole: &whole, sentences, by_user });
+        } else {
+            // Of one that says several things, what stands around each change.
+            for (at, (_, said)) in sentences.iter().enumerate().filter(|(_, (_, said))| said.cues.any(STRONG))
+            {
+                let (start, end) = (at.saturating_sub(1), (at + 2).min(sentences.len()));
+                let around = &sentences[start..end];
+                let place = around[0].0.start..around[around.len() - 1].0.end;
+                let whole = text.get(place).filter(|text| text.len() <= LONGEST).map(Statement::of);
+                self.told(&Told { whole: whole.as_ref().unwrap_or(said), sentences: around, by_user });
+            }
         }
-        let mut context: Vec<u32> = whole.words.iter().chain(&whole.proper).copied().collect();
-        context.sort_unstable();
-        context.dedup();
-        self.set_context(&Arc::from(context));
+        if text.len() <= LONGEST {
+            let words = sentences.iter().flat_map(|(_, said)| said.words.iter().chain(&said.proper));
+            let mut context: Vec<u32> = words.copied().collect();
+            context.sort_unstable();
+            context.dedup();
+            self.set_context(&Arc::from(context));
+        }
+    }
+
+    fn told(&mut self, told: &Told<'_>) {
+        if !self.has_changed && told.whole.cues.any(STRONG | Cues::CHANGED | Cues::HINT) {
+            self.take_back(told);
+        }
     }
 
     /// Drops what a message most likely takes back: people change what they have said themselves.
@@ -103,7 +121,7 @@ impl Pool {
 /// A message that may take something back.
 struct Told<'a> {
     whole: &'a Statement,
-    sentences: &'a [Statement],
+    sentences: &'a [(Range<usize>, Statement)],
     by_user: bool,
 }
 
@@ -128,12 +146,12 @@ impl Told<'_> {
         let revised = whole.cues.any(Cues::REVISED);
         let puts = whole.puts(old);
         let proposed = old.cues.any(Cues::DECISION | Cues::PLAN | Cues::FOUND);
-        let back = fails || whole.cues.any(Cues::VOID) || whole.cues.any(Cues::FORMER) && revised;
+        let back = fails || whole.cues.any(Cues::FORMER) && (revised || whole.cues.any(Cues::VOID));
         let may = match puts {
             Puts::Same => by_user || over || revised && whole.put(old).next().is_some(),
             Puts::Other if by_user => over || whole.cues.any(Cues::SWAP | Cues::REVISED),
             Puts::Nothing if by_user => over,
-            Puts::Other | Puts::Nothing => back && proposed && !of_user,
+            Puts::Other | Puts::Nothing => back && proposed && !of_user && !old.has_paths(),
         };
         if !may {
             return None;
@@ -160,7 +178,9 @@ impl Told<'_> {
         let about = own + named + around;
         let fit = about + value + if fails { FAILS } else { 0 };
         let fit = if by_user == of_user { fit } else { fit.saturating_sub(OF_OTHERS) };
-        ((about > 0 || alone && revised) && fit >= least).then_some(fit)
+        ((about > 0 || alone && revised) && fit >= least)
+            // Who tells a value most likely changes one.
+            .then_some(if counts && whole.put(old).next().is_some() { fit + VALUED } else { fit })
     }
 
     /// Whether what it says of its values may be said of what an older statement is about: it names that, or nothing
@@ -170,8 +190,8 @@ impl Told<'_> {
         let known = |word: &&u32| {
             [&*old.words, &*old.proper, context].iter().any(|words| words.binary_search(word).is_ok())
         };
-        let mut telling = self.sentences.iter().filter(|said| said.put(old).next().is_some());
-        telling.any(|said| {
+        let mut telling = self.sentences.iter().filter(|(_, said)| said.put(old).next().is_some());
+        telling.any(|(_, said)| {
             let others = said.words.iter().filter(|word| !known(word) && !said.units.contains(word)).count();
             let named = said.about.iter().any(|word| known(&word));
             if said.wide { said.about.is_empty() || named } else { others <= FEW_OTHERS }
@@ -182,8 +202,8 @@ impl Told<'_> {
     /// what takes its place.
     fn fails(&self, old: &Statement, topics: &Topics) -> bool {
         const DECIDES: [Cues; 5] = [Cues::DECISION, Cues::PLAN, Cues::CHANGED, Cues::SWAP, Cues::REVISED];
-        let decides = |said: &Statement| DECIDES.iter().any(|cue| said.cues.any(*cue));
-        let is_over = |(at, said): (usize, &Statement)| {
+        let decides = |(_, said): &(Range<usize>, Statement)| DECIDES.iter().any(|cue| said.cues.any(*cue));
+        let is_over = |(at, (_, said)): (usize, &(Range<usize>, Statement))| {
             let has = |word: &&u32| {
                 said.words.binary_search(word).is_ok()
                     || said.proper.binary_search(word).is_ok()

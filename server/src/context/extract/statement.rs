@@ -60,8 +60,9 @@ pub(super) struct Statement {
     pub(super) numbers: u32,
 }
 
-/// The bit of numbers among the kinds of values.
+/// The bits of numbers and of paths among the kinds of values.
 const NUMBER: u8 = 1;
+const PATH: u8 = 4;
 /// More of them say no more.
 const MOST: usize = 48;
 /// So many words are something to be said.
@@ -201,7 +202,7 @@ impl Statement {
         self.kinds |= match kind {
             Kind::Number => NUMBER,
             Kind::Id => 2,
-            Kind::Path => 4,
+            Kind::Path => PATH,
             Kind::Url => 8,
             Kind::Word | Kind::Run | Kind::Name | Kind::Quoted => 0,
         };
@@ -387,6 +388,10 @@ impl Statement {
             && self.weight() > 0
             && text.len() <= LONGEST
             && self.names <= 1
+    }
+
+    pub(super) fn has_paths(&self) -> bool {
+        self.kinds & PATH != 0
     }
 
     /// How many words it has that say something.
