@@ -358,7 +358,7 @@ const WORDS: &[(Cues, &str)] = &[
     ),
     (
         Cues::PLAN,
-        "^i'll, ^i will, ^we'll, ^we will, ^i'm going with, ^i would, ^we should, ^we can, ^i plan, ^we plan, 予定です, つもり, 用意します, 置きます, 持たせます, いきます, 行います",
+        "i propose, i suggest, i intend, i'd start, i'd go, my plan, ^plan:, ^i'd, ^i'll, ^i will, ^we'll, ^we will, ^i'm going with, ^i would, ^we should, ^we can, ^i plan, ^we plan, 予定です, つもり, 用意します, 置きます, 持たせます, いきます, 行います",
     ),
     (
         Cues::MOVED,

@@ -38,6 +38,8 @@ const VALUED: u32 = 12;
 const FAILS: u32 = 5;
 /// How much surer it must be of what somebody else has said.
 const OF_OTHERS: u32 = 8;
+/// So many words say something.
+const LEAST_WORDS: usize = 2;
 /// A message of so few words speaks of one thing.
 const FEW: usize = 14;
 
@@ -201,8 +203,10 @@ impl Told<'_> {
     /// Whether it says that what an older statement puts forward does not do, or who it names is not there, and then
     /// what takes its place.
     fn fails(&self, old: &Statement, topics: &Topics) -> bool {
-        const DECIDES: [Cues; 5] = [Cues::DECISION, Cues::PLAN, Cues::CHANGED, Cues::SWAP, Cues::REVISED];
-        let decides = |(_, said): &(Range<usize>, Statement)| DECIDES.iter().any(|cue| said.cues.any(*cue));
+        // What follows need not say that it is a decision.
+        let decides = |(_, said): &(Range<usize>, Statement)| {
+            said.weight() >= LEAST_WORDS && !said.cues.any(Cues::NARRATION)
+        };
         let is_over = |(at, (_, said)): (usize, &(Range<usize>, Statement))| {
             let has = |word: &&u32| {
                 said.words.binary_search(word).is_ok()
