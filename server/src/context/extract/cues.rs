@@ -333,7 +333,7 @@ const WORDS: &[(Cues, &str)] = &[
     (
         Cues::CHAT,
         "thanks, thank you, thx, great, nice, cool, awesome, perfect, hello, hi, hey, good morning, good job, good work, \
-         looks good, lgtm, sounds good, ok, okay, sure, got it, no problem, no hurry, no rush, no worries, you're welcome, cheers, take your time, how \
+         looks good, lgtm, sounds good, ^ok, ^okay, ^k, looks ok, hm+ ok, ^sure, got it, no problem, no hurry, no rush, no worries, you're welcome, cheers, take your time, how \
          is it going, how's it going, carry on, go ahead, keep going, go on, continue, well done, haha, lol, yes, yep, \
          interesting, makes sense, fair enough, my pleasure, happy to help, weekend, coffee, lunch, \
          ありがとう, お疲れ, おつかれ, こんにちは, おはよう, よろしく, いいね, いいですね, 了解, 承知, わかりました, OKです, \

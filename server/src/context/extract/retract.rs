@@ -213,7 +213,9 @@ impl Told<'_> {
                     || said.proper.binary_search(word).is_ok()
                     || said.values.binary_search(word).is_ok()
             };
+            // What was decided for a reason is not at fault.
             said.cues.any(Cues::DRAWBACK | Cues::LEFT)
+                && !said.cues.any(Cues::DECISION)
                 && self.sentences.iter().skip(at + 1).any(decides)
                 && tell(old.words.iter().chain(&old.proper).chain(&old.values).filter(has), topics) >= NAMED
         };
