@@ -271,6 +271,24 @@ mod tests {
                 "灯油",
                 "ヒートポンプ",
             ),
+            (
+                "The orchard inspection is on 4 May.",
+                "The inspector is ill. We have until 19 May now.",
+                "4 May",
+                "19 May",
+            ),
+            (
+                "Only Ruprecht signs the delivery notes.",
+                "Ruprecht is on leave. Please ask Yolanda.",
+                "Ruprecht signs",
+                "Yolanda",
+            ),
+            (
+                "出荷の承認は小田部長です。",
+                "人事異動がありました。今後は早川部長が承認します。",
+                "小田",
+                "早川",
+            ),
             ("Run it with POOL_SIZE=12 for now.", "It crashed, so run it with POOL_SIZE=40.", "12", "40"),
         ] {
             let text = told(&["Help me plan the farm.", old, new]);
@@ -284,5 +302,9 @@ mod tests {
             ("The greenhouse sensors report over Zigbee.", "The greenhouse doors stay shut at night.");
         let text = told(&["Help me plan the farm.", old, "Great, keep going please.", new]);
         assert!(text.contains("Zigbee") && text.contains("shut at night"), "{text}");
+        // A date of something else.
+        let (old, new) = ("収穫祭は9月5日です。", "温室の工事は10月8日に延期になりました。");
+        let text = told(&["Help me plan the farm.", old, new]);
+        assert!(text.contains("9月5日") && text.contains("10月8日"), "{text}");
     }
 }
