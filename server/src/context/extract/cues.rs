@@ -236,18 +236,17 @@ const WORDS: &[(Cues, &str)] = &[
     (
         Cues::DRAWBACK,
         "doesn't work, don't work, didn't work, does not work, do not work, not work out, won't work, would need, would take, would \
-         run, would cost, would require, too, cannot, can't, diverge*, fails, failed, breaks, broke, trips, explode*, overrun*, runs \
-         out, doesn't fit, does not fit, doesn't scale, does not scale, flaw, flawed, drawback*, pulls in, unreliable, unstable, deadlock*, \
-         riskier, slower, worse, after all, not enough, not an option, impossible, is not, isn't, aren't, wasn't, no longer, only \
-         triggered, turned down, not approved, \
+         run, would cost, would require, too, cannot, can't, fails, failed, breaks, broke, overrun*, runs \
+         out, doesn't fit, does not fit, doesn't scale, does not scale, flaw, flawed, drawback*, unreliable, unstable, deadlock*, \
+         riskier, slower, worse, after all, not enough, not an option, impossible, is not, isn't, aren't, wasn't, no longer, turned down, not approved, \
          間に合いません, 間に合わ, かかります, かかりました, すぎ, 過ぎ, 悪く, 悪い, 合わな, 合いません, できません, できない, 使えま, 使えない, 出ました, 増えま, \
-         増えて, 止まり, 止まって, 足りな, 足りま, 不足し, 残ります, ではありません, ではなかった, 重い, 重く, 無理, 難し, 厳し, 却下, 認められま, 下りな, \
-         下りません, 通らな, 締め切っ, 壊れ, 不安定",
+         増えて, 止まり, 止まって, 足りな, 足りま, 不足し, 残ります, ではありません, ではなかった, 重い, 重く, 無理, 難し, 厳し, 却下, \
+         通らな, 壊れ, 不安定",
     ),
     (
         Cues::LEFT,
-        "on leave, on vacation, on holiday, on a plane, on sabbatical, left the, has left, is leaving, leaves the, retires, retired, \
-         resigned, quit, changed teams, moved teams, is away, is out, out of office, out sick, is sick, fell ill, unavailable, not \
+        "on leave, on vacation, on holiday, on sabbatical, left the, has left, is leaving, leaves the, retires, retired, \
+         resigned, quit, changed teams, moved teams, is away, is out, out of office, out sick, is sick, unavailable, not \
          available, not reachable, no longer here, no longer with, handed over, took over, takes over, taken over, \
          異動, 退職, 退社, 産休, 育休, 休職, 休暇, 転勤, 出張, 不在, 退任, 交代, 交替, 代わった, 代わりま, 替わった, 替わりま, 離任, 辞め, 引き継, 後任, 着任, 転職",
     ),
@@ -255,8 +254,8 @@ const WORDS: &[(Cues, &str)] = &[
         Cues::REVISED,
         "moved, moves to, slipped, slips, extended, postponed, pushed, delayed, brought forward, raised, lowered, increased, decreased, reduced, \
          shortened, changed, revised, updated, new date, new deadline, new limit, new definition, new target, new budget, recomputed, \
-         recalculated, remeasured, re-measured, measured again, corrected, correct us, instead, now, these days, no longer, stricter, make \
-         that, make it, gave in, gave us, really, replaces, \
+         recalculated, remeasured, re-measured, measured again, corrected, instead, now, these days, no longer, make \
+         that, make it, really, replaces, \
          に変更, へ変更, 変更にな, 変更とな, 変更します, 変更して, 変わ, 変える, 変えて, 変えま, 替え, 延期, 延び, 延長, 短縮, 引き下げ, 引き上げ, 前倒し, 繰り上げ, 早ま, ずれ, 改ま, 改め, 訂正, になりました, になった, \
          となりました, となった, ことになり, 切り替え, 乗り換え, 今は, 今後は, でよい, でもよい, でOK, 再計算, 再計測, 測り直, 見直",
     ),
