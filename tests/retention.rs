@@ -3,6 +3,8 @@
 
 #![allow(clippy::unwrap_used, missing_docs, reason = "a test that cannot go on says why and stops")]
 
+#[path = "../benches/retention/fifth/mod.rs"]
+mod fifth;
 #[path = "../benches/retention/first/mod.rs"]
 mod first;
 #[path = "../benches/retention/fourth/mod.rs"]
@@ -25,6 +27,7 @@ const GENERATORS: &[Generator] = &[
     ("second", second::sessions),
     ("third", third::sessions),
     ("fourth", fourth::sessions),
+    ("fifth", fifth::sessions),
 ];
 
 /// The number of a session, without what it says.

@@ -15,7 +15,7 @@ const TUNING: &str = "used for tuning";
 
 /// The generators, and what each is for; the judge is the one that was never used for tuning.
 pub(crate) const GENERATORS: &[(&str, &str)] =
-    &[("first", TUNING), ("second", TUNING), ("third", TUNING), ("fourth", "the judge")];
+    &[("first", TUNING), ("second", TUNING), ("third", TUNING), ("fourth", TUNING), ("fifth", "the judge")];
 
 /// A table for each generator.
 pub(crate) fn tables(results: &[Result]) -> String {
