@@ -231,7 +231,7 @@ fn pad(beats: &mut Vec<Beat>, bulk: &mut Bulk, talk: usize) {
                 let (path, content) = Filler::edit(bulk, &kinds);
                 gap.push(Beat::Edit { path, content });
             }
-            _ => {}
+            Beat::User(_) | Beat::Assistant(_) | Beat::Tool(_) | Beat::Edit { .. } => {}
         }
         length += gap.iter().skip(before).map(size).sum::<usize>();
     }

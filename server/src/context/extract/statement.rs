@@ -143,12 +143,11 @@ impl Statement {
             let is_name = foreign || capital.is_some_and(|at| range.start + at > 0);
             let before = (found.words.len(), found.proper.len(), found.values.len());
             let is_rejected = rejections.reject(&range);
-            let named = match kind {
-                Kind::Run => person(&text[range.clone()], &text[range.end..]),
-                Kind::Word if is_title(text.get(name.clone()).unwrap_or_default()) => {
-                    Some(&text[range.clone()])
-                }
-                _ => None,
+            let named = if kind == Kind::Run {
+                person(&text[range.clone()], &text[range.end..])
+            } else {
+                let titled = kind == Kind::Word && is_title(text.get(name.clone()).unwrap_or_default());
+                titled.then(|| &text[range.clone()])
             };
             if let Some(who) = named {
                 found.sorts.push((PERSON, hash(who)));
