@@ -39,6 +39,14 @@ pub struct NewRewrite {
 /// The one rewrite of a task that may be in flight; over when this is dropped.
 struct InFlight<'a>(&'a Task);
 
+impl InFlight<'_> {
+    /// Ends it under the lock that shows its outcome: whoever sees that may begin the next one.
+    fn end(self, inner: &mut Inner) {
+        inner.rewriting = false;
+        std::mem::forget(self);
+    }
+}
+
 impl Drop for InFlight<'_> {
     fn drop(&mut self) {
         self.0.lock().rewriting = false;
@@ -152,8 +160,9 @@ impl Task {
             inner.rewriting = true;
             planned
         };
-        let _in_flight = InFlight(self);
-        self.build(begun).and_then(|plan| self.publish(plan, caller, digest))
+        let in_flight = InFlight(self);
+        let plan = self.build(begun)?;
+        self.publish(plan, caller, digest, in_flight)
     }
 
     /// A rewrite with secrets replaced, and what was replaced counted anew.
@@ -336,7 +345,13 @@ impl Task {
     }
 
     /// Under the lock: folds the rest, writes and syncs the event, which is the commit, and renames.
-    fn publish(&self, mut plan: Plan, caller: &Caller, digest: Digest) -> Result<u64, StoreError> {
+    fn publish(
+        &self,
+        mut plan: Plan,
+        caller: &Caller,
+        digest: Digest,
+        in_flight: InFlight<'_>,
+    ) -> Result<u64, StoreError> {
         let fs = self.env.fs.as_ref();
         let mut inner = self.lock();
         let committed = self.commit(&mut inner, &mut plan, caller, digest);
@@ -363,6 +378,7 @@ impl Task {
             tracing::warn!(id = %self.id, %error, "views could not be written; they will be made again");
         }
         self.mark_dirty(&mut inner);
+        in_flight.end(&mut inner);
         Ok(plan.rewrite.ordinal)
     }
 
