@@ -118,6 +118,8 @@ async fn nothing_is_lost_and_nothing_loops_whatever_comes_together() {
     // A view that a crash took away is made again when it is first asked for.
     let forks = pb::ListTasksRequest { page_size: 1000, ..Default::default() };
     for fork in client.list_tasks(forks).await.unwrap().into_inner().tasks {
+        let summaries = pb::StreamSummariesRequest { task_uuid: fork.uuid.clone(), ..Default::default() };
+        all(client.stream_summaries(summaries).await).await.unwrap();
         let request = pb::StreamCurrentRequest { task_uuid: fork.uuid, ..Default::default() };
         assert_ne!(view(&mut client, request).await, "", "a fork is empty");
     }

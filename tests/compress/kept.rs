@@ -1,12 +1,14 @@
 //! What stays however a context is compressed: what is pinned meanwhile, what was retained before, and the newest plan; and
 //! what was taken back does not.
 
+use std::fs;
+
 use contextstore_proto::v1 as pb;
 use pb::ErrorReason;
 use serde_json::json;
 
 use crate::scene::{Scene, assistant, calls, content, result, user, words};
-use crate::wire::{refused, task};
+use crate::wire::{holder, refused, task};
 
 /// A message that is pinned while somebody summarises it stays, with its group, and one that would be cut stays whole.
 #[tokio::test(flavor = "multi_thread")]
@@ -237,4 +239,21 @@ async fn a_turn_whose_beginning_is_summarised_goes_on() {
     let after = scene.lines().await;
     assert!((4..before.len()).contains(&after.len()), "{after:#?}");
     assert_eq!(after[2..], before[before.len() - (after.len() - 2)..]);
+}
+
+/// A fork has the summaries of what it was made of, also as a file.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_fork_has_the_summaries() {
+    let mut scene = Scene::new(100_000).await;
+    scene.talk(21).await;
+    scene.compressed(scene.ask("summarize")).await;
+    let request = pb::ForkTaskRequest {
+        task_uuid: scene.work.uuid.clone(),
+        holder: holder("fork"),
+        ..Default::default()
+    };
+    let fork = scene.api.fork_task(request).await.unwrap().into_inner().task.unwrap();
+    let summaries =
+        |uuid: &str| fs::read_to_string(scene.server.running(uuid).join("summaries.jsonl")).unwrap();
+    assert_eq!(summaries(&fork.uuid), summaries(&scene.work.uuid));
 }

@@ -77,6 +77,11 @@ impl Task {
             // Once it had its place it is not taken apart: a power cut could bring it back there.
             built.and_then(|task| put_in_place(&self.env, id, &making).map(|()| task))
         });
+        if let Ok(task) = &made
+            && let Err(error) = task.ensure_summaries(&task.lock())
+        {
+            tracing::warn!(%id, %error, "a fork's summaries could not be written; they will be made when asked for");
+        }
         made.inspect_err(|_| self.env.note_removed(bytes))
     }
 
