@@ -33,6 +33,8 @@ impl Server {
             .arg(data)
             .args(["--listen", &listen])
             .env("CONTEXTSTORE_LOG", "warn")
+            // Views are to grow.
+            .env("CONTEXTSTORE_COMPRESSION__AUTO", "false")
             .stdin(Stdio::null())
             .spawn()
             .unwrap();

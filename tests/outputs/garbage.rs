@@ -23,13 +23,17 @@ async fn only_what_is_old_and_unnamed_goes() {
     let recorded = put(&mut outputs, recorded, b"recorded").await.unwrap().r#ref.unwrap().id;
     let spoken = keep(&mut outputs, &work, b"spoken of").await;
     say(&mut api, &work, &format!("it is in {spoken}, I think")).await;
+    // A name is one however it is escaped.
+    let escaped = keep(&mut outputs, &work, b"spoken of otherwise").await;
+    let text = format!(r#"{{"role":"user","content":"see {}"}}"#, escaped.replacen('-', "\\u002d", 1));
+    api.append_message(work.json(text)).await.unwrap();
     keep(&mut outputs, &other, b"of another task").await;
 
     // New ones stay, by default for an hour.
     let all = outputs.collect_garbage(request(None, false, None)).await.unwrap().into_inner();
-    assert_eq!((all.removed, all.kept, all.tasks), (0, 4, 2));
+    assert_eq!((all.removed, all.kept, all.tasks), (0, 5, 2));
     let dry = outputs.collect_garbage(request(Some(&work), true, Some(0))).await.unwrap().into_inner();
-    assert_eq!((dry.removed, dry.kept, dry.tasks), (1, 2, 1));
+    assert_eq!((dry.removed, dry.kept, dry.tasks), (1, 3, 1));
     assert!(dry.removed_bytes > 5000 && dry.kept_bytes > 10);
     assert!(bytes_of(&mut outputs, &work, &dead).await.is_ok());
     let done = outputs.collect_garbage(request(Some(&work), false, Some(0))).await.unwrap().into_inner();
@@ -37,8 +41,9 @@ async fn only_what_is_old_and_unnamed_goes() {
     assert!(bytes_of(&mut outputs, &work, &dead).await.is_err());
     assert!(bytes_of(&mut outputs, &work, &recorded).await.is_ok());
     assert!(bytes_of(&mut outputs, &work, &spoken).await.is_ok());
+    assert!(bytes_of(&mut outputs, &work, &escaped).await.is_ok());
     let all = outputs.collect_garbage(request(None, false, Some(0))).await.unwrap().into_inner();
-    assert_eq!((all.removed, all.kept, all.failed.len()), (1, 2, 0));
+    assert_eq!((all.removed, all.kept, all.failed.len()), (1, 3, 0));
 }
 
 /// Puts go on, of contents that are new and of a few that come again and again, some named and some not; collections run
