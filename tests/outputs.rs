@@ -13,6 +13,8 @@ mod garbage;
 mod outputs;
 #[path = "outputs/put.rs"]
 mod put;
+#[path = "outputs/said.rs"]
+mod said;
 #[path = "outputs/search.rs"]
 mod search;
 #[path = "outputs/secrets.rs"]

@@ -37,6 +37,7 @@ def kept() -> Iterator[Kept]:
     with Client(server.unix) as client:
         task = client.start_task()
         task.append_plan({"steps": ["look", "repair"]}, plan_type="steps")
+        task.append({"role": "tool", "tool_call_id": "c1", "content": "never stored\nbut kept"})
         put = task.output.put("".join(f"{line}\n" for line in LINES), tool_name="bash")
         yield Kept(server, task.uuid, put.ref)
     server.remove()
@@ -89,6 +90,8 @@ def test_an_output_is_read_in_pieces_that_say_how_to_go_on(kept: Kept) -> None:
                 await tools.call_tool("tool_output_cache", {"ref_id": kept.ref, "offset": 10, "limit": 2})
             )
             assert few.splitlines()[:2] == ["    11\tline 11 of a log", "    12\tline 12 of a log"]
+            said = text(await tools.call_tool("tool_output_cache", {"ref_id": "seq=1", "offset": 1}))
+            assert said.splitlines()[0] == "     2\tbut kept"
             behind = text(await tools.call_tool("tool_output_cache", {"ref_id": kept.ref, "offset": 5000}))
             assert behind == "[the output has 5000 lines; there is nothing behind line 5000]"
 

@@ -26,7 +26,7 @@ const (
 // An output that is kept.
 type ToolOutputRef struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// Names it within its task: `out-` and 32 hex digits of the hash of its content.
+	// Names it within its task: `out-` and 32 hex digits of the hash of its content; `seq=N` for the text of a message.
 	Id string `protobuf:"bytes,1,opt,name=id,proto3" json:"id,omitempty"`
 	// Bytes of it, after secrets were masked.
 	ByteSize uint64 `protobuf:"varint,2,opt,name=byte_size,json=byteSize,proto3" json:"byte_size,omitempty"`
@@ -553,7 +553,8 @@ type ReadToolOutputRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// The task.
 	TaskUuid string `protobuf:"bytes,1,opt,name=task_uuid,json=taskUuid,proto3" json:"task_uuid,omitempty"`
-	// The output.
+	// The output: its ref (`out-…`), or `seq=N` for the text of message N, as a note in the place of an output that was never
+	// stored names it.
 	RefId string `protobuf:"bytes,2,opt,name=ref_id,json=refId,proto3" json:"ref_id,omitempty"`
 	// Lines to skip, or bytes with `raw`.
 	Offset uint64 `protobuf:"varint,3,opt,name=offset,proto3" json:"offset,omitempty"`
@@ -700,7 +701,7 @@ type GrepToolOutputRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// The task.
 	TaskUuid string `protobuf:"bytes,1,opt,name=task_uuid,json=taskUuid,proto3" json:"task_uuid,omitempty"`
-	// The output. Empty: all outputs of the task, in the order of their refs.
+	// The output: its ref, or `seq=N` for the text of message N. Empty: all outputs of the task, in the order of their refs.
 	RefId string `protobuf:"bytes,2,opt,name=ref_id,json=refId,proto3" json:"ref_id,omitempty"`
 	// A regular expression, as ripgrep takes it; at most 4096 bytes. Required.
 	Pattern string `protobuf:"bytes,3,opt,name=pattern,proto3" json:"pattern,omitempty"`
@@ -816,7 +817,7 @@ func (x *GrepToolOutputRequest) GetMaxLineLength() uint32 {
 // A line that matches or stands near one.
 type GrepLine struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// Its output.
+	// Its output, as it is asked for.
 	RefId string `protobuf:"bytes,1,opt,name=ref_id,json=refId,proto3" json:"ref_id,omitempty"`
 	// Its number, from 1.
 	LineNumber uint64 `protobuf:"varint,2,opt,name=line_number,json=lineNumber,proto3" json:"line_number,omitempty"`
@@ -964,7 +965,7 @@ type StatToolOutputRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// The task.
 	TaskUuid string `protobuf:"bytes,1,opt,name=task_uuid,json=taskUuid,proto3" json:"task_uuid,omitempty"`
-	// The output.
+	// The output: its ref, or `seq=N` for the text of message N.
 	RefId         string `protobuf:"bytes,2,opt,name=ref_id,json=refId,proto3" json:"ref_id,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache

@@ -51,13 +51,14 @@ type ToolOutputsClient interface {
 	PutToolOutput(ctx context.Context, opts ...grpc.CallOption) (grpc.ClientStreamingClient[PutToolOutputRequest, PutToolOutputResponse], error)
 	// Lines of an output, numbered as tools that read files print them, or a range of its bytes as they are. A line far behind
 	// costs no more than one at the start. Nothing is changed. Errors: INVALID_FIELD, TASK_NOT_FOUND, OUTPUT_NOT_FOUND,
-	// OUTPUT_DAMAGED, STALLED.
+	// MESSAGE_NOT_FOUND, OUTPUT_DAMAGED, STALLED.
 	ReadToolOutput(ctx context.Context, in *ReadToolOutputRequest, opts ...grpc.CallOption) (grpc.ServerStreamingClient[ReadToolOutputResponse], error)
 	// Lines that match a regular expression, with lines around them, as ripgrep finds them: in time that grows with the output
 	// and the pattern, whatever the pattern. Of one output or of all of a task's. Nothing is changed. Errors: INVALID_FIELD (a
-	// pattern that cannot be compiled, or is too large), TASK_NOT_FOUND, OUTPUT_NOT_FOUND, OUTPUT_DAMAGED, STALLED.
+	// pattern that cannot be compiled, or is too large), TASK_NOT_FOUND, OUTPUT_NOT_FOUND, MESSAGE_NOT_FOUND, OUTPUT_DAMAGED,
+	// STALLED.
 	GrepToolOutput(ctx context.Context, in *GrepToolOutputRequest, opts ...grpc.CallOption) (grpc.ServerStreamingClient[GrepToolOutputResponse], error)
-	// What is known of an output. Errors: INVALID_FIELD, TASK_NOT_FOUND, OUTPUT_NOT_FOUND.
+	// What is known of an output. Errors: INVALID_FIELD, TASK_NOT_FOUND, OUTPUT_NOT_FOUND, MESSAGE_NOT_FOUND.
 	StatToolOutput(ctx context.Context, in *StatToolOutputRequest, opts ...grpc.CallOption) (*StatToolOutputResponse, error)
 	// The outputs of a task, by their refs, one page at a time. Errors: INVALID_FIELD, TASK_NOT_FOUND.
 	ListToolOutputs(ctx context.Context, in *ListToolOutputsRequest, opts ...grpc.CallOption) (*ListToolOutputsResponse, error)
@@ -192,13 +193,14 @@ type ToolOutputsServer interface {
 	PutToolOutput(grpc.ClientStreamingServer[PutToolOutputRequest, PutToolOutputResponse]) error
 	// Lines of an output, numbered as tools that read files print them, or a range of its bytes as they are. A line far behind
 	// costs no more than one at the start. Nothing is changed. Errors: INVALID_FIELD, TASK_NOT_FOUND, OUTPUT_NOT_FOUND,
-	// OUTPUT_DAMAGED, STALLED.
+	// MESSAGE_NOT_FOUND, OUTPUT_DAMAGED, STALLED.
 	ReadToolOutput(*ReadToolOutputRequest, grpc.ServerStreamingServer[ReadToolOutputResponse]) error
 	// Lines that match a regular expression, with lines around them, as ripgrep finds them: in time that grows with the output
 	// and the pattern, whatever the pattern. Of one output or of all of a task's. Nothing is changed. Errors: INVALID_FIELD (a
-	// pattern that cannot be compiled, or is too large), TASK_NOT_FOUND, OUTPUT_NOT_FOUND, OUTPUT_DAMAGED, STALLED.
+	// pattern that cannot be compiled, or is too large), TASK_NOT_FOUND, OUTPUT_NOT_FOUND, MESSAGE_NOT_FOUND, OUTPUT_DAMAGED,
+	// STALLED.
 	GrepToolOutput(*GrepToolOutputRequest, grpc.ServerStreamingServer[GrepToolOutputResponse]) error
-	// What is known of an output. Errors: INVALID_FIELD, TASK_NOT_FOUND, OUTPUT_NOT_FOUND.
+	// What is known of an output. Errors: INVALID_FIELD, TASK_NOT_FOUND, OUTPUT_NOT_FOUND, MESSAGE_NOT_FOUND.
 	StatToolOutput(context.Context, *StatToolOutputRequest) (*StatToolOutputResponse, error)
 	// The outputs of a task, by their refs, one page at a time. Errors: INVALID_FIELD, TASK_NOT_FOUND.
 	ListToolOutputs(context.Context, *ListToolOutputsRequest) (*ListToolOutputsResponse, error)

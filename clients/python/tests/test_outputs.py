@@ -202,6 +202,11 @@ def test_the_model_reads_and_searches(task: Task) -> None:
     assert ask(tools.GREP, pattern="step").endswith("[50 matches; there may be more]")
     assert ask(tools.GREP, pattern="(").startswith("Error: ")
     assert ask(tools.READ, ref_id="out-" + "0" * 32).startswith("Error: ")
+    # What was never stored is read by the number of its message.
+    seq = task.append({"role": "tool", "tool_call_id": "c0", "content": "one\ntwo"}).seq
+    assert ask(tools.READ, ref_id=f"seq={seq}", offset=1) == "     2\ttwo\n[end: 2 lines]"
+    assert ask(tools.GREP, pattern="o$", ref_id=f"seq={seq}") == "2:two"
+    assert ask(tools.READ, ref_id=f"seq={seq + 1}").startswith("Error: ")
 
 
 @pytest.mark.quick

@@ -44,7 +44,7 @@ const DEFINITIONS: readonly Definition[] = [
     parameters: {
       type: "object",
       properties: {
-        ref_id: { type: "string", description: "The ref of the output: out-…" },
+        ref_id: { type: "string", description: "The ref of the output: out-…, or seq=14" },
         offset: whole("Lines to skip. Default 0", 0),
         limit: whole(`Most lines to read. Default ${LINES}`, 1, MOST_LINES),
       },

@@ -8,7 +8,7 @@ use tokio::runtime::Runtime;
 use super::Failure;
 use super::reader::Reader;
 use crate::model::{InvalidField, StoreError, TaskId};
-use crate::outputs::{BadPattern, Found, Grep, GrepOptions, Lines, Matches, MediaKind, OutputId, Raw};
+use crate::outputs::{BadPattern, Found, Grep, GrepOptions, Lines, Matches, MediaKind, OutputName, Raw};
 use crate::store::{Output, Store};
 
 /// Bytes that are read at once.
@@ -66,7 +66,7 @@ impl From<&Output> for Listed {
     fn from(output: &Output) -> Self {
         let head = &output.meta.head;
         Self {
-            id: output.id.to_string(),
+            id: output.name.to_string(),
             byte_size: head.byte_size,
             line_count: head.line_count,
             media_type: head.media_type.clone(),
@@ -88,7 +88,7 @@ impl<'a> Kept<'a> {
         }
     }
 
-    pub(super) fn stat(&self, id: TaskId, output: OutputId) -> Result<Listed, Failure> {
+    pub(super) fn stat(&self, id: TaskId, output: OutputName) -> Result<Listed, Failure> {
         match self {
             Self::Server(runtime, client) => {
                 Ok(runtime.block_on(outputs(client, id).stat(&output.to_string()))?.into())
@@ -117,7 +117,7 @@ impl<'a> Kept<'a> {
                     let Some(last) = page.last() else { return Ok(()) };
                     after = Some(*last);
                     for output in page {
-                        take((&store.output(id, output)?).into())?;
+                        take((&store.output(id, output.into())?).into())?;
                     }
                 }
             }
@@ -127,7 +127,7 @@ impl<'a> Kept<'a> {
     pub(super) fn lines(
         &self,
         id: TaskId,
-        output: OutputId,
+        output: OutputName,
         read: ReadOutput,
         take: TakeBytes<'_>,
     ) -> Result<(), Failure> {
@@ -155,7 +155,7 @@ impl<'a> Kept<'a> {
     pub(super) fn bytes(
         &self,
         id: TaskId,
-        output: OutputId,
+        output: OutputName,
         offset: u64,
         limit: u64,
         take: TakeBytes<'_>,
@@ -229,16 +229,19 @@ fn grep_in(store: &Store, id: TaskId, search: &Search, take: Take<'_, v1::GrepLi
     });
     let bad = |BadPattern(problem)| InvalidField::new("pattern", format!("cannot be used: {problem}"));
     let grep = grep.map_err(bad).map_err(StoreError::from)?;
+    let named = OutputName::parse(&search.ref_id);
+    let mut page: Vec<OutputName> = named.into_iter().collect();
     let (mut after, mut matches) = (None, 0);
     loop {
-        let page = match OutputId::parse(&search.ref_id) {
-            Some(_) if after.is_some() => Vec::new(),
-            Some(one) => vec![one],
-            None => store.outputs_after(id, after, PAGE)?,
-        };
-        let Some(last) = page.last() else { return Ok(matches) };
-        after = Some(*last);
-        for output in page {
+        if named.is_none() {
+            let next = store.outputs_after(id, after, PAGE)?;
+            after = next.last().copied();
+            page = next.into_iter().map(OutputName::from).collect();
+        }
+        if page.is_empty() {
+            return Ok(matches);
+        }
+        for output in page.drain(..) {
             let Output { content, meta, .. } = store.output(id, output)?;
             if search.ref_id.is_empty() && MediaKind::of(&meta.head.media_type) != MediaKind::Text {
                 continue;

@@ -17,7 +17,7 @@ use super::text::{bytes, safe};
 use super::trim::Trim;
 use crate::config::parse_duration;
 use crate::model::{InvalidField, TaskId};
-use crate::outputs::OutputId;
+use crate::outputs::OutputName;
 
 /// Reads, searches and lists the outputs of tools of a task: from a running server, or from a data directory.
 #[derive(Debug, Args)]
@@ -56,9 +56,9 @@ struct Cat {
     /// The task
     #[arg(value_name = "UUID", value_parser = TaskId::parse)]
     id: TaskId,
-    /// The output
-    #[arg(value_name = "REF", value_parser = output_id)]
-    output: OutputId,
+    /// The output: out-…, or seq=N for the text of a message
+    #[arg(value_name = "REF", value_parser = output_name)]
+    output: OutputName,
     #[command(flatten)]
     at: At,
     /// Lines to skip, or bytes with --raw
@@ -80,8 +80,8 @@ struct Grep {
     /// A regular expression, as ripgrep takes it
     pattern: String,
     /// The output; without it, all of the task's
-    #[arg(long = "ref", value_name = "REF", value_parser = output_id)]
-    output: Option<OutputId>,
+    #[arg(long = "ref", value_name = "REF", value_parser = output_name)]
+    output: Option<OutputName>,
     #[command(flatten)]
     at: At,
     /// Upper and lower case are the same
@@ -106,9 +106,9 @@ struct Stat {
     /// The task
     #[arg(value_name = "UUID", value_parser = TaskId::parse)]
     id: TaskId,
-    /// The output
-    #[arg(value_name = "REF", value_parser = output_id)]
-    output: OutputId,
+    /// The output: out-…, or seq=N for the text of a message
+    #[arg(value_name = "REF", value_parser = output_name)]
+    output: OutputName,
     #[command(flatten)]
     at: At,
     /// How to write it
@@ -146,8 +146,9 @@ struct Gc {
     form: Form,
 }
 
-fn output_id(text: &str) -> Result<OutputId, InvalidField> {
-    OutputId::parse(text).ok_or_else(|| InvalidField::new("REF", "is not out- and 32 hex digits"))
+fn output_name(text: &str) -> Result<OutputName, InvalidField> {
+    let problem = "is not out- and 32 hex digits, or seq= and the number of a message";
+    OutputName::parse(text).ok_or_else(|| InvalidField::new("REF", problem))
 }
 
 impl At {

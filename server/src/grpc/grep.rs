@@ -15,7 +15,7 @@ use super::outputs::ref_id;
 use super::serving::Serving;
 use crate::infra::metrics;
 use crate::model::{InvalidField, StoreError, TaskId};
-use crate::outputs::{BadPattern, Found, Grep, GrepOptions, Matches, MediaKind, OutputId};
+use crate::outputs::{BadPattern, Found, Grep, GrepOptions, Matches, MediaKind, OutputName};
 use crate::store::{Output, Store};
 
 /// Longest pattern, in bytes.
@@ -109,7 +109,7 @@ struct Search {
 }
 
 impl Search {
-    fn run(mut self, output: Option<OutputId>, most: u64) {
+    fn run(mut self, output: Option<OutputName>, most: u64) {
         let searched = match output {
             Some(output) => self.store.output(self.id, output).and_then(|found| self.one(found, most)),
             None => self.all(most),
@@ -124,10 +124,10 @@ impl Search {
     }
 
     fn one(&mut self, output: Output, most: u64) -> Result<(u64, bool), StoreError> {
-        let Output { id, content, .. } = output;
-        self.batch.of = id.to_string();
+        let Output { name, content, .. } = output;
+        self.batch.of = name.to_string();
         let searched = self.grep.search(content, most, &mut self.batch);
-        let searched = searched.map_err(|error| self.store.bad_output(self.id, id, error))?;
+        let searched = searched.map_err(|error| self.store.bad_output(self.id, name, error))?;
         Ok((searched.matches, searched.limited))
     }
 
@@ -139,7 +139,7 @@ impl Search {
             let Some(last) = page.last() else { return Ok((matches, false)) };
             after = Some(*last);
             for id in page {
-                let output = match self.store.output(self.id, id) {
+                let output = match self.store.output(self.id, id.into()) {
                     // It went since.
                     Err(StoreError::OutputNotFound { .. }) => continue,
                     output => output?,

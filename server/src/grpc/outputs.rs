@@ -14,7 +14,7 @@ use super::convert::{self, Parsed};
 use super::serving::Serving;
 use crate::infra::metrics;
 use crate::model::{InvalidField, StoreError, TaskId};
-use crate::outputs::{Head, Lines, OutputId, Raw, Step};
+use crate::outputs::{Head, Lines, OutputId, OutputName, Raw, Step};
 use crate::store::{Output, Store};
 
 /// How long ago an output must have been put, if nothing else is asked for.
@@ -22,12 +22,12 @@ const MIN_AGE: Duration = Duration::from_secs(3600);
 /// Bytes of a chunk.
 const CHUNK: usize = 128 << 10;
 
-pub(super) fn ref_id(text: &str) -> Parsed<OutputId> {
-    let id = OutputId::parse(text);
-    id.ok_or_else(|| InvalidField::new("ref_id", "is not the ref of an output: out- and 32 hex digits"))
+pub(super) fn ref_id(text: &str) -> Parsed<OutputName> {
+    let problem = "is not the ref of an output: out- and 32 hex digits, or seq= and the number of a message";
+    OutputName::parse(text).ok_or_else(|| InvalidField::new("ref_id", problem))
 }
 
-pub(super) fn told_ref(id: OutputId, head: &Head) -> pb::ToolOutputRef {
+pub(super) fn told_ref(id: OutputName, head: &Head) -> pb::ToolOutputRef {
     pb::ToolOutputRef {
         id: id.to_string(),
         byte_size: head.byte_size,
@@ -40,7 +40,7 @@ pub(super) fn told_ref(id: OutputId, head: &Head) -> pb::ToolOutputRef {
 fn told(output: &Output) -> pb::ToolOutput {
     let head = &output.meta.head;
     pb::ToolOutput {
-        r#ref: Some(told_ref(output.id, head)),
+        r#ref: Some(told_ref(output.name, head)),
         tool_name: head.tool_name.clone(),
         tool_call_id: head.tool_call_id.clone(),
         create_time: Some(answer::timestamp(head.created_at)),
@@ -92,7 +92,7 @@ pub(super) async fn list(
 
 /// An output of a list. One that went since is not told; of one that is damaged, that it is there.
 fn listed(store: &Store, id: TaskId, output: OutputId) -> Option<pb::ToolOutput> {
-    match store.output(id, output) {
+    match store.output(id, output.into()) {
         Ok(output) => Some(told(&output)),
         Err(StoreError::OutputNotFound { .. }) => None,
         Err(error) => {
@@ -164,7 +164,7 @@ enum Reader {
 pub(super) struct Chunks {
     store: Store,
     id: TaskId,
-    output: OutputId,
+    output: OutputName,
     /// None at the end.
     reader: Option<Reader>,
 }

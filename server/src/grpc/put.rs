@@ -248,7 +248,7 @@ fn told(done: PutDone) -> pb::PutToolOutputResponse {
     let view_json =
         if done.view.text.is_some() { String::new() } else { done.view.content.as_str().to_owned() };
     pb::PutToolOutputResponse {
-        r#ref: Some(super::outputs::told_ref(done.id, &done.head)),
+        r#ref: Some(super::outputs::told_ref(done.id.into(), &done.head)),
         view: done.view.text.unwrap_or_default(),
         view_json,
         truncated: done.view.truncated,

@@ -1,4 +1,5 @@
-//! The bytes of an output, whether they are stored as they are or packed: read at any place, without what is before it.
+//! The bytes of an output, whether they are stored as they are, packed, or those of a message: read at any place, without
+//! what is before it.
 //!
 //! A packed output is in zstd's seekable format: frames that stand for themselves, and a table of them at the end. So
 //! `zstd -d` reads it too.
@@ -27,14 +28,22 @@ const CHUNK: usize = 256 << 10;
 /// The bytes of one output.
 #[derive(Debug)]
 pub struct Content {
-    file: Arc<dyn File>,
     len: u64,
     on_disk: u64,
-    packed: Option<Packed>,
+    from: Source,
+}
+
+/// Where bytes come from.
+#[derive(Debug)]
+enum Source {
+    File(Arc<dyn File>),
+    Packed(Packed),
+    Memory(Arc<[u8]>),
 }
 
 #[derive(Debug)]
 struct Packed {
+    file: Arc<dyn File>,
     frames: Arc<[Frame]>,
     /// The frame that was read last.
     at: usize,
@@ -54,7 +63,7 @@ impl Content {
         match fs.open(&dir.join(id.plain()), Open::Read) {
             Ok(file) => {
                 let len = file.len()?;
-                return Ok(Some(Self { file, len, on_disk: len, packed: None }));
+                return Ok(Some(Self { len, on_disk: len, from: Source::File(file) }));
             }
             Err(error) if error.kind() == io::ErrorKind::NotFound => {}
             Err(error) => return Err(error),
@@ -91,8 +100,13 @@ impl Content {
         if next.at + 8 != table_at {
             return Err(torn());
         }
-        let packed = Packed { frames: frames.into(), at: usize::MAX, bytes: Vec::new() };
-        Ok(Self { file, len: next.stands_at, on_disk, packed: Some(packed) })
+        let packed = Packed { file, frames: frames.into(), at: usize::MAX, bytes: Vec::new() };
+        Ok(Self { len: next.stands_at, on_disk, from: Source::Packed(packed) })
+    }
+
+    /// Bytes that were read already, as those of a message.
+    pub fn here(bytes: Vec<u8>) -> Self {
+        Self { len: bytes.len() as u64, on_disk: 0, from: Source::Memory(bytes.into()) }
     }
 
     /// Bytes of the output.
@@ -108,7 +122,7 @@ impl Content {
 
     /// Whether it is stored packed.
     pub fn is_packed(&self) -> bool {
-        self.packed.is_some()
+        matches!(self.from, Source::Packed(_))
     }
 
     /// Reads up to `buf.len()` bytes; 0 only at the end.
@@ -116,14 +130,17 @@ impl Content {
         if offset >= self.len {
             return Ok(0);
         }
-        let Some(packed) = &mut self.packed else {
-            let most = usize::try_from(self.len - offset).unwrap_or(usize::MAX).min(buf.len());
-            return match self.file.read_at(&mut buf[..most], offset)? {
-                0 if most > 0 => Err(damaged("it is shorter than it was")),
-                read => Ok(read),
-            };
+        let bytes = match &mut self.from {
+            Source::File(file) => {
+                let most = usize::try_from(self.len - offset).unwrap_or(usize::MAX).min(buf.len());
+                return match file.read_at(&mut buf[..most], offset)? {
+                    0 if most > 0 => Err(damaged("it is shorter than it was")),
+                    read => Ok(read),
+                };
+            }
+            Source::Packed(packed) => packed.bytes_at(offset)?,
+            Source::Memory(bytes) => &bytes[usize::try_from(offset).unwrap_or(usize::MAX)..],
         };
-        let bytes = packed.bytes_at(self.file.as_ref(), offset)?;
         let read = bytes.len().min(buf.len());
         buf[..read].copy_from_slice(&bytes[..read]);
         Ok(read)
@@ -144,7 +161,7 @@ impl Content {
 
 impl Packed {
     /// The bytes from an offset on, up to the end of the frame that they are in.
-    fn bytes_at(&mut self, file: &dyn File, offset: u64) -> io::Result<&[u8]> {
+    fn bytes_at(&mut self, offset: u64) -> io::Result<&[u8]> {
         let behind = self.frames.partition_point(|frame| frame.stands_at <= offset);
         let at = behind.saturating_sub(1);
         let (Some(frame), Some(next)) = (self.frames.get(at), self.frames.get(at + 1)) else {
@@ -160,7 +177,7 @@ impl Packed {
                 return Err(damaged("its table of frames is damaged"));
             }
             let mut bytes = vec![0; packed];
-            read_exact_at(file, &mut bytes, frame.at)?;
+            read_exact_at(self.file.as_ref(), &mut bytes, frame.at)?;
             self.bytes.clear();
             self.bytes.reserve(stands);
             let unpacked = zstd::bulk::Decompressor::new()

@@ -1,4 +1,4 @@
-//! The name of an output: what is in it.
+//! The name of an output: what is in it, or the message that has it.
 
 use std::fmt;
 
@@ -77,6 +77,45 @@ impl fmt::Display for OutputId {
     }
 }
 
+/// What may be read as an output: one that was stored, or the text of a message that was not, as a note in its place
+/// names it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum OutputName {
+    /// `out-…`
+    Stored(OutputId),
+    /// `seq=N`
+    Message(u64),
+}
+
+impl OutputName {
+    /// What the name of a message begins with.
+    const PREFIX: &str = "seq=";
+
+    /// The reverse of `to_string`.
+    pub fn parse(text: &str) -> Option<Self> {
+        let Some(seq) = text.strip_prefix(Self::PREFIX) else {
+            return OutputId::parse(text).map(Self::Stored);
+        };
+        let digits = seq.bytes().all(|byte| byte.is_ascii_digit()) && !seq.starts_with('0');
+        seq.parse().ok().filter(|_| digits).map(Self::Message)
+    }
+}
+
+impl From<OutputId> for OutputName {
+    fn from(id: OutputId) -> Self {
+        Self::Stored(id)
+    }
+}
+
+impl fmt::Display for OutputName {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Stored(id) => id.fmt(f),
+            Self::Message(seq) => write!(f, "{}{seq}", Self::PREFIX),
+        }
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -98,6 +137,19 @@ mod tests {
             "out-0123456789abcdef0123456789abcdeg",
         ] {
             assert_eq!(OutputId::parse(other), None, "{other}");
+        }
+    }
+
+    #[test]
+    fn a_name_is_an_id_or_a_message() {
+        let id = OutputId::of(&blake3::hash(b"bytes"));
+        for name in [OutputName::Stored(id), OutputName::Message(1), OutputName::Message(u64::MAX)] {
+            assert_eq!(OutputName::parse(&name.to_string()), Some(name));
+        }
+        for other in
+            ["", "seq=", "seq=0", "seq=01", "seq=+1", "seq=-1", "seq=1 ", "seq=18446744073709551616", "1"]
+        {
+            assert_eq!(OutputName::parse(other), None, "{other}");
         }
     }
 }

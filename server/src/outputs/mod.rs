@@ -16,7 +16,7 @@ mod view;
 
 pub use content::Content;
 pub use grep::{BadPattern, Found, Grep, GrepOptions, Matches, Searched};
-pub use id::OutputId;
+pub use id::{OutputId, OutputName};
 pub use media::{MediaKind, may_be_text};
 pub use meta::{Head, Meta, Written};
 pub use pack::{PACK_FROM, pack};

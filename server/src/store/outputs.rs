@@ -10,7 +10,7 @@ use crate::mask::{Found, MaskStream};
 use crate::model::json::field;
 use crate::model::{Json, JsonKind, NewMessage, OutputRef, RequestId, Role, TaskId, ToolCall};
 use crate::outputs::{
-    Counted, Head, MediaKind, OutputId, Tally, View, ViewLimits, ViewMaker, Written, may_be_text,
+    Counted, Head, MediaKind, OutputId, OutputName, Tally, View, ViewLimits, ViewMaker, Written, may_be_text,
 };
 
 /// Bytes of a line around what is in it, for quotas.
@@ -130,12 +130,12 @@ impl Store {
     }
 
     /// Opens an output to read it.
-    pub fn output(&self, id: TaskId, output: OutputId) -> Result<Output, StoreError> {
+    pub fn output(&self, id: TaskId, output: OutputName) -> Result<Output, StoreError> {
         self.task(id)?.output(output)
     }
 
     /// Why an output that is open could not be read on.
-    pub fn bad_output(&self, id: TaskId, output: OutputId, error: std::io::Error) -> StoreError {
+    pub fn bad_output(&self, id: TaskId, output: OutputName, error: std::io::Error) -> StoreError {
         task::bad_output(id, output, error)
     }
 
@@ -228,7 +228,7 @@ impl Put {
         let view = view.finish(&counted, &media_type);
         let known = self.files.is_none();
         let head = match &self.files {
-            None => task.output(counted.id).map_err(|error| self.reused(error))?.meta.head,
+            None => task.stored(counted.id).map_err(|error| self.reused(error))?.meta.head,
             Some(files) => {
                 files.data.sync_data().map_err(|error| task.not_synced(error))?;
                 let written = Written {

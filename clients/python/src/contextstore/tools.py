@@ -43,7 +43,7 @@ _SCHEMAS: dict[str, tuple[str, dict[str, Any], list[str]]] = {
         "Reads lines of an output of a tool that was too large to be shown whole. The output is named by the ref_id "
         "that stands where it was cut. Lines are numbered.",
         {
-            "ref_id": {"type": "string", "description": "The ref of the output: out-…"},
+            "ref_id": {"type": "string", "description": "The ref of the output: out-…, or seq=14"},
             "offset": {"type": "integer", "minimum": 0, "description": "Lines to skip. Default 0"},
             "limit": {
                 "type": "integer",

@@ -26,8 +26,8 @@ const MATCHES: u64 = 100;
 const NEWEST: usize = 3;
 
 const INSTRUCTIONS: &str = "Outputs of tools may be cut or trimmed in this conversation. A placeholder such as \
-    [tool output trimmed; ref=out-…] names where the whole output is kept: read it with tool_output_cache, or search \
-    it with tool_output_cache_grep.";
+    [tool output trimmed; ref=out-…] or [tool output trimmed; seq=14] names where the whole output is kept: read it with \
+    tool_output_cache, or search it with tool_output_cache_grep.";
 
 /// The tools of one task, or of any.
 pub(super) struct Tools {
@@ -87,7 +87,7 @@ impl Tools {
                 "Reads the whole output of an earlier tool call by its ref, when the conversation shows only part of it or a \
                  placeholder. Answers numbered lines.",
                 json!({
-                    "ref_id": {"type": "string", "description": "The ref of the output, as the conversation names it: out-…"},
+                    "ref_id": {"type": "string", "description": "The ref of the output, as the conversation names it: out-…, or seq=14"},
                     "offset": {"type": "integer", "minimum": 0, "description": "Lines to skip; 0 is the beginning"},
                     "limit": {"type": "integer", "minimum": 1, "description": "Most lines to read; 2000 if left out. At most 50 KiB are answered at once"},
                 }),

@@ -147,7 +147,7 @@ impl Task {
             let Some(last) = batch.last() else { return Ok(()) };
             after = Some(*last);
             for id in batch {
-                let mended = self.output(id).and_then(|mut output| {
+                let mended = self.stored(id).and_then(|mut output| {
                     let counted = output.content.count().map_err(|error| self.bad_output(id, error))?;
                     let agrees = output.meta.len > 0 && output.meta.agrees(&counted).unwrap_or(false);
                     if agrees { Ok(()) } else { self.mend_output(id) }

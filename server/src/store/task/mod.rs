@@ -24,6 +24,7 @@ mod records;
 mod request;
 mod rewrite;
 mod row;
+mod said;
 mod shown;
 mod snapshot;
 mod ticket;

@@ -10,7 +10,7 @@ use std::sync::{Arc, Mutex};
 
 use crate::infra::fs::{File, Fs, Kind, Name, Open, StorePath};
 use crate::model::{StoreError, TaskId};
-use crate::outputs::{Content, Counted, Entry, Head, Meta, OutputId, Written, pack, put_names};
+use crate::outputs::{Content, Counted, Entry, Head, Meta, OutputId, OutputName, Written, pack, put_names};
 
 use super::{Caller, Inner, Task};
 use crate::store::env::{Env, lock};
@@ -97,8 +97,8 @@ impl PutFiles {
 /// An output that is open.
 #[derive(Debug)]
 pub struct Output {
-    /// Its ref.
-    pub id: OutputId,
+    /// What it is asked for by.
+    pub name: OutputName,
     /// Its bytes.
     pub content: Content,
     /// What is known of it.
@@ -276,7 +276,15 @@ impl Task {
     }
 
     /// Opens an output.
-    pub(crate) fn output(&self, id: OutputId) -> Result<Output, StoreError> {
+    pub(crate) fn output(&self, name: OutputName) -> Result<Output, StoreError> {
+        match name {
+            OutputName::Stored(id) => self.stored(id),
+            OutputName::Message(seq) => self.said(seq),
+        }
+    }
+
+    /// The same of one that was stored.
+    pub(crate) fn stored(&self, id: OutputId) -> Result<Output, StoreError> {
         let found = {
             let inner = self.lock();
             self.check_there(&inner)?;
@@ -294,7 +302,7 @@ impl Task {
                 Meta::counted(counted, head)
             }
         };
-        Ok(Output { id, content, meta })
+        Ok(Output { name: id.into(), content, meta })
     }
 
     /// What can be told of an output from its bytes alone, which are what was put.
@@ -316,7 +324,7 @@ impl Task {
     }
 
     pub(super) fn bad_output(&self, output: OutputId, error: io::Error) -> StoreError {
-        bad_output(self.id, output, error)
+        bad_output(self.id, output.into(), error)
     }
 
     /// The first outputs behind one, in the order of their refs.
@@ -422,7 +430,7 @@ impl Task {
 }
 
 /// Why an output could not be read.
-pub(crate) fn bad_output(id: TaskId, output: OutputId, error: io::Error) -> StoreError {
+pub(crate) fn bad_output(id: TaskId, output: OutputName, error: io::Error) -> StoreError {
     if is_damage(&error) {
         return StoreError::OutputDamaged { id, output: output.to_string(), problem: error.to_string() };
     }

@@ -33,7 +33,7 @@ class ToolOutputRef(_message.Message):
     MEDIA_TYPE_FIELD_NUMBER: _builtins.int
     BLAKE3_FIELD_NUMBER: _builtins.int
     id: _builtins.str
-    """Names it within its task: `out-` and 32 hex digits of the hash of its content."""
+    """Names it within its task: `out-` and 32 hex digits of the hash of its content; `seq=N` for the text of a message."""
     byte_size: _builtins.int
     """Bytes of it, after secrets were masked."""
     line_count: _builtins.int
@@ -287,7 +287,9 @@ class ReadToolOutputRequest(_message.Message):
     task_uuid: _builtins.str
     """The task."""
     ref_id: _builtins.str
-    """The output."""
+    """The output: its ref (`out-…`), or `seq=N` for the text of message N, as a note in the place of an output that was never
+    stored names it.
+    """
     offset: _builtins.int
     """Lines to skip, or bytes with `raw`."""
     limit: _builtins.int
@@ -360,7 +362,7 @@ class GrepToolOutputRequest(_message.Message):
     task_uuid: _builtins.str
     """The task."""
     ref_id: _builtins.str
-    """The output. Empty: all outputs of the task, in the order of their refs."""
+    """The output: its ref, or `seq=N` for the text of message N. Empty: all outputs of the task, in the order of their refs."""
     pattern: _builtins.str
     """A regular expression, as ripgrep takes it; at most 4096 bytes. Required."""
     ignore_case: _builtins.bool
@@ -408,7 +410,7 @@ class GrepLine(_message.Message):
     IS_MATCH_FIELD_NUMBER: _builtins.int
     GAP_BEFORE_FIELD_NUMBER: _builtins.int
     ref_id: _builtins.str
-    """Its output."""
+    """Its output, as it is asked for."""
     line_number: _builtins.int
     """Its number, from 1."""
     text: _builtins.str
@@ -479,7 +481,7 @@ class StatToolOutputRequest(_message.Message):
     task_uuid: _builtins.str
     """The task."""
     ref_id: _builtins.str
-    """The output."""
+    """The output: its ref, or `seq=N` for the text of message N."""
     def __init__(
         self,
         *,

@@ -104,7 +104,7 @@ class ToolOutputsServicer(object):
     def ReadToolOutput(self, request, context):
         """Lines of an output, numbered as tools that read files print them, or a range of its bytes as they are. A line far behind
         costs no more than one at the start. Nothing is changed. Errors: INVALID_FIELD, TASK_NOT_FOUND, OUTPUT_NOT_FOUND,
-        OUTPUT_DAMAGED, STALLED.
+        MESSAGE_NOT_FOUND, OUTPUT_DAMAGED, STALLED.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
@@ -113,14 +113,15 @@ class ToolOutputsServicer(object):
     def GrepToolOutput(self, request, context):
         """Lines that match a regular expression, with lines around them, as ripgrep finds them: in time that grows with the output
         and the pattern, whatever the pattern. Of one output or of all of a task's. Nothing is changed. Errors: INVALID_FIELD (a
-        pattern that cannot be compiled, or is too large), TASK_NOT_FOUND, OUTPUT_NOT_FOUND, OUTPUT_DAMAGED, STALLED.
+        pattern that cannot be compiled, or is too large), TASK_NOT_FOUND, OUTPUT_NOT_FOUND, MESSAGE_NOT_FOUND, OUTPUT_DAMAGED,
+        STALLED.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
     def StatToolOutput(self, request, context):
-        """What is known of an output. Errors: INVALID_FIELD, TASK_NOT_FOUND, OUTPUT_NOT_FOUND.
+        """What is known of an output. Errors: INVALID_FIELD, TASK_NOT_FOUND, OUTPUT_NOT_FOUND, MESSAGE_NOT_FOUND.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')

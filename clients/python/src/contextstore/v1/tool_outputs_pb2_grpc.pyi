@@ -53,15 +53,16 @@ class ToolOutputsStub:
     ReadToolOutput: _grpc.UnaryStreamMultiCallable[_tool_outputs_pb2.ReadToolOutputRequest, _tool_outputs_pb2.ReadToolOutputResponse]
     """Lines of an output, numbered as tools that read files print them, or a range of its bytes as they are. A line far behind
     costs no more than one at the start. Nothing is changed. Errors: INVALID_FIELD, TASK_NOT_FOUND, OUTPUT_NOT_FOUND,
-    OUTPUT_DAMAGED, STALLED.
+    MESSAGE_NOT_FOUND, OUTPUT_DAMAGED, STALLED.
     """
     GrepToolOutput: _grpc.UnaryStreamMultiCallable[_tool_outputs_pb2.GrepToolOutputRequest, _tool_outputs_pb2.GrepToolOutputResponse]
     """Lines that match a regular expression, with lines around them, as ripgrep finds them: in time that grows with the output
     and the pattern, whatever the pattern. Of one output or of all of a task's. Nothing is changed. Errors: INVALID_FIELD (a
-    pattern that cannot be compiled, or is too large), TASK_NOT_FOUND, OUTPUT_NOT_FOUND, OUTPUT_DAMAGED, STALLED.
+    pattern that cannot be compiled, or is too large), TASK_NOT_FOUND, OUTPUT_NOT_FOUND, MESSAGE_NOT_FOUND, OUTPUT_DAMAGED,
+    STALLED.
     """
     StatToolOutput: _grpc.UnaryUnaryMultiCallable[_tool_outputs_pb2.StatToolOutputRequest, _tool_outputs_pb2.StatToolOutputResponse]
-    """What is known of an output. Errors: INVALID_FIELD, TASK_NOT_FOUND, OUTPUT_NOT_FOUND."""
+    """What is known of an output. Errors: INVALID_FIELD, TASK_NOT_FOUND, OUTPUT_NOT_FOUND, MESSAGE_NOT_FOUND."""
     ListToolOutputs: _grpc.UnaryUnaryMultiCallable[_tool_outputs_pb2.ListToolOutputsRequest, _tool_outputs_pb2.ListToolOutputsResponse]
     """The outputs of a task, by their refs, one page at a time. Errors: INVALID_FIELD, TASK_NOT_FOUND."""
     TrimToolOutputs: _grpc.UnaryUnaryMultiCallable[_tool_outputs_pb2.TrimToolOutputsRequest, _tool_outputs_pb2.TrimToolOutputsResponse]
@@ -99,15 +100,16 @@ class ToolOutputsAsyncStub(ToolOutputsStub):
     ReadToolOutput: _aio.UnaryStreamMultiCallable[_tool_outputs_pb2.ReadToolOutputRequest, _tool_outputs_pb2.ReadToolOutputResponse]  # type: ignore[assignment]
     """Lines of an output, numbered as tools that read files print them, or a range of its bytes as they are. A line far behind
     costs no more than one at the start. Nothing is changed. Errors: INVALID_FIELD, TASK_NOT_FOUND, OUTPUT_NOT_FOUND,
-    OUTPUT_DAMAGED, STALLED.
+    MESSAGE_NOT_FOUND, OUTPUT_DAMAGED, STALLED.
     """
     GrepToolOutput: _aio.UnaryStreamMultiCallable[_tool_outputs_pb2.GrepToolOutputRequest, _tool_outputs_pb2.GrepToolOutputResponse]  # type: ignore[assignment]
     """Lines that match a regular expression, with lines around them, as ripgrep finds them: in time that grows with the output
     and the pattern, whatever the pattern. Of one output or of all of a task's. Nothing is changed. Errors: INVALID_FIELD (a
-    pattern that cannot be compiled, or is too large), TASK_NOT_FOUND, OUTPUT_NOT_FOUND, OUTPUT_DAMAGED, STALLED.
+    pattern that cannot be compiled, or is too large), TASK_NOT_FOUND, OUTPUT_NOT_FOUND, MESSAGE_NOT_FOUND, OUTPUT_DAMAGED,
+    STALLED.
     """
     StatToolOutput: _aio.UnaryUnaryMultiCallable[_tool_outputs_pb2.StatToolOutputRequest, _tool_outputs_pb2.StatToolOutputResponse]  # type: ignore[assignment]
-    """What is known of an output. Errors: INVALID_FIELD, TASK_NOT_FOUND, OUTPUT_NOT_FOUND."""
+    """What is known of an output. Errors: INVALID_FIELD, TASK_NOT_FOUND, OUTPUT_NOT_FOUND, MESSAGE_NOT_FOUND."""
     ListToolOutputs: _aio.UnaryUnaryMultiCallable[_tool_outputs_pb2.ListToolOutputsRequest, _tool_outputs_pb2.ListToolOutputsResponse]  # type: ignore[assignment]
     """The outputs of a task, by their refs, one page at a time. Errors: INVALID_FIELD, TASK_NOT_FOUND."""
     TrimToolOutputs: _aio.UnaryUnaryMultiCallable[_tool_outputs_pb2.TrimToolOutputsRequest, _tool_outputs_pb2.TrimToolOutputsResponse]  # type: ignore[assignment]
@@ -154,7 +156,7 @@ class ToolOutputsServicer(metaclass=_abc_1.ABCMeta):
     ) -> _typing.Union[_abc.Iterator[_tool_outputs_pb2.ReadToolOutputResponse], _abc.AsyncIterator[_tool_outputs_pb2.ReadToolOutputResponse]]:
         """Lines of an output, numbered as tools that read files print them, or a range of its bytes as they are. A line far behind
         costs no more than one at the start. Nothing is changed. Errors: INVALID_FIELD, TASK_NOT_FOUND, OUTPUT_NOT_FOUND,
-        OUTPUT_DAMAGED, STALLED.
+        MESSAGE_NOT_FOUND, OUTPUT_DAMAGED, STALLED.
         """
 
     @_abc_1.abstractmethod
@@ -165,7 +167,8 @@ class ToolOutputsServicer(metaclass=_abc_1.ABCMeta):
     ) -> _typing.Union[_abc.Iterator[_tool_outputs_pb2.GrepToolOutputResponse], _abc.AsyncIterator[_tool_outputs_pb2.GrepToolOutputResponse]]:
         """Lines that match a regular expression, with lines around them, as ripgrep finds them: in time that grows with the output
         and the pattern, whatever the pattern. Of one output or of all of a task's. Nothing is changed. Errors: INVALID_FIELD (a
-        pattern that cannot be compiled, or is too large), TASK_NOT_FOUND, OUTPUT_NOT_FOUND, OUTPUT_DAMAGED, STALLED.
+        pattern that cannot be compiled, or is too large), TASK_NOT_FOUND, OUTPUT_NOT_FOUND, MESSAGE_NOT_FOUND, OUTPUT_DAMAGED,
+        STALLED.
         """
 
     @_abc_1.abstractmethod
@@ -174,7 +177,7 @@ class ToolOutputsServicer(metaclass=_abc_1.ABCMeta):
         request: _tool_outputs_pb2.StatToolOutputRequest,
         context: _ServicerContext,
     ) -> _typing.Union[_tool_outputs_pb2.StatToolOutputResponse, _abc.Awaitable[_tool_outputs_pb2.StatToolOutputResponse]]:
-        """What is known of an output. Errors: INVALID_FIELD, TASK_NOT_FOUND, OUTPUT_NOT_FOUND."""
+        """What is known of an output. Errors: INVALID_FIELD, TASK_NOT_FOUND, OUTPUT_NOT_FOUND, MESSAGE_NOT_FOUND."""
 
     @_abc_1.abstractmethod
     def ListToolOutputs(

@@ -23,7 +23,7 @@ export const file_contextstore_v1_tool_outputs: GenFile = /*@__PURE__*/
  */
 export type ToolOutputRef = Message<"contextstore.v1.ToolOutputRef"> & {
   /**
-   * Names it within its task: `out-` and 32 hex digits of the hash of its content.
+   * Names it within its task: `out-` and 32 hex digits of the hash of its content; `seq=N` for the text of a message.
    *
    * @generated from field: string id = 1;
    */
@@ -349,7 +349,8 @@ export type ReadToolOutputRequest = Message<"contextstore.v1.ReadToolOutputReque
   taskUuid: string;
 
   /**
-   * The output.
+   * The output: its ref (`out-…`), or `seq=N` for the text of message N, as a note in the place of an output that was never
+   * stored names it.
    *
    * @generated from field: string ref_id = 2;
    */
@@ -434,7 +435,7 @@ export type GrepToolOutputRequest = Message<"contextstore.v1.GrepToolOutputReque
   taskUuid: string;
 
   /**
-   * The output. Empty: all outputs of the task, in the order of their refs.
+   * The output: its ref, or `seq=N` for the text of message N. Empty: all outputs of the task, in the order of their refs.
    *
    * @generated from field: string ref_id = 2;
    */
@@ -504,7 +505,7 @@ export const GrepToolOutputRequestSchema: GenMessage<GrepToolOutputRequest> = /*
  */
 export type GrepLine = Message<"contextstore.v1.GrepLine"> & {
   /**
-   * Its output.
+   * Its output, as it is asked for.
    *
    * @generated from field: string ref_id = 1;
    */
@@ -595,7 +596,7 @@ export type StatToolOutputRequest = Message<"contextstore.v1.StatToolOutputReque
   taskUuid: string;
 
   /**
-   * The output.
+   * The output: its ref, or `seq=N` for the text of message N.
    *
    * @generated from field: string ref_id = 2;
    */
@@ -972,7 +973,7 @@ export const ToolOutputs: GenService<{
   /**
    * Lines of an output, numbered as tools that read files print them, or a range of its bytes as they are. A line far behind
    * costs no more than one at the start. Nothing is changed. Errors: INVALID_FIELD, TASK_NOT_FOUND, OUTPUT_NOT_FOUND,
-   * OUTPUT_DAMAGED, STALLED.
+   * MESSAGE_NOT_FOUND, OUTPUT_DAMAGED, STALLED.
    *
    * @generated from rpc contextstore.v1.ToolOutputs.ReadToolOutput
    */
@@ -984,7 +985,8 @@ export const ToolOutputs: GenService<{
   /**
    * Lines that match a regular expression, with lines around them, as ripgrep finds them: in time that grows with the output
    * and the pattern, whatever the pattern. Of one output or of all of a task's. Nothing is changed. Errors: INVALID_FIELD (a
-   * pattern that cannot be compiled, or is too large), TASK_NOT_FOUND, OUTPUT_NOT_FOUND, OUTPUT_DAMAGED, STALLED.
+   * pattern that cannot be compiled, or is too large), TASK_NOT_FOUND, OUTPUT_NOT_FOUND, MESSAGE_NOT_FOUND, OUTPUT_DAMAGED,
+   * STALLED.
    *
    * @generated from rpc contextstore.v1.ToolOutputs.GrepToolOutput
    */
@@ -994,7 +996,7 @@ export const ToolOutputs: GenService<{
     output: typeof GrepToolOutputResponseSchema;
   },
   /**
-   * What is known of an output. Errors: INVALID_FIELD, TASK_NOT_FOUND, OUTPUT_NOT_FOUND.
+   * What is known of an output. Errors: INVALID_FIELD, TASK_NOT_FOUND, OUTPUT_NOT_FOUND, MESSAGE_NOT_FOUND.
    *
    * @generated from rpc contextstore.v1.ToolOutputs.StatToolOutput
    */

@@ -1,0 +1,67 @@
+//! Messages that are read like outputs: what a tool said where nobody stored it apart. A note that stands for such a message in
+//! the view names its number, so that a model can ask for it as for any other output.
+
+use super::Task;
+use super::outputs::Output;
+use crate::log::{Head as LineHead, Line};
+use crate::model::StoreError;
+use crate::model::json::{field, items};
+use crate::outputs::{Content, Head, Meta, OutputId, OutputName, Tally, Written};
+
+/// What the log has of a message.
+struct Said {
+    output_ref: Option<OutputId>,
+    text: String,
+    written: Written,
+}
+
+impl Task {
+    /// The text of a message; of one that names an output, that output. It is in memory, as large as a message may be.
+    pub(super) fn said(&self, seq: u64) -> Result<Output, StoreError> {
+        let mut lines = self.lines(seq, seq)?;
+        while let Some(found) = lines.step(|line| said(line))? {
+            let Some(Said { output_ref, text, written }) = found else { continue };
+            if let Some(id) = output_ref {
+                return self.stored(id);
+            }
+            let mut tally = Tally::default();
+            tally.push(text.as_bytes());
+            let counted = tally.finish();
+            let head = Head::new(&counted, written, None);
+            let content = Content::here(text.into_bytes());
+            return Ok(Output {
+                name: OutputName::Message(seq),
+                content,
+                meta: Meta::counted(counted, head),
+            });
+        }
+        Err(StoreError::MessageNotFound { id: self.id, seq, last: self.lock().shown.last_seq })
+    }
+}
+
+fn said(line: &Line<'_>) -> Option<Said> {
+    if !matches!(line.head, LineHead::Message { .. }) {
+        return None;
+    }
+    let body = line.message().ok()?;
+    let word = |json: Option<&serde_json::value::RawValue>| json.and_then(|json| unquoted(json.get()));
+    let content = body.content.map(serde_json::value::RawValue::get).unwrap_or_default();
+    let text = unquoted(content).unwrap_or_else(|| {
+        let parts = items(content).into_iter().filter_map(|part| unquoted(field(part, "text")?));
+        parts.collect::<Vec<_>>().join("\n")
+    });
+    Some(Said {
+        output_ref: word(body.output_ref).and_then(|id| OutputId::parse(&id)),
+        text,
+        written: Written {
+            media_type: "text/plain".to_owned(),
+            tool_name: word(body.tool_name).unwrap_or_default(),
+            tool_call_id: word(body.tool_call_id).unwrap_or_default(),
+            at: line.time()?,
+        },
+    })
+}
+
+fn unquoted(json: &str) -> Option<String> {
+    serde_json::from_str(json).ok()
+}
