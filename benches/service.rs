@@ -4,8 +4,9 @@
 //! is as busy for all; and what others disturb is measured again (`service/quiet.rs`). What is compared stands side by side, and each round goes there and back. The tables go to
 //! the screen and to `target/bench/service.md`; the targets at their end say themselves whether they are reached.
 //!
-//! `ROUNDS=n` sets how many. `ONLY=a|b` keeps the measurements whose names contain one of these. `AGAINST=binary`
-//! compares this build of the server with another one instead. `MESSAGES=n`, `STREAM=gigabytes` and `TASKS=n` set how
+//! `ROUNDS=n` sets how many. `ONLY=a|b` keeps the measurements whose names contain one of these; those at the end are
+//! `grep`, `growth`, `memory` and `start`. `AGAINST=binary` compares this build of the server with another one instead.
+//! `MESSAGES=n`, `STREAM=gigabytes` and `TASKS=n` set how
 //! much is put into the long task, the large view and the full directory. `PYTHON` runs `benches/python`. `AWAKE=1` keeps the
 //! processors from going to sleep (`service/awake.rs`): what that saves is the machine's, not the server's.
 
@@ -120,13 +121,18 @@ fn whole(runtime: &Arc<Runtime>, place: &Path, binary: &Path, rounds: usize, rep
     drop(cells);
     drop(calls);
     let only = std::env::var("ONLY").ok();
-    if only.as_ref().is_none_or(|only| only.contains("grep")) {
+    let wanted = |name| only.as_ref().is_none_or(|only| only.split('|').any(|part| part == name));
+    if wanted("grep") {
         targets.extend(grep::targets(runtime, &server, place, rounds));
     }
-    if only.is_none() {
+    if wanted("growth") {
         targets.extend(large::growth(runtime, &server, place, rounds));
-        drop(server);
+    }
+    drop(server);
+    if wanted("memory") {
         targets.extend(large::memory(runtime, binary, place));
+    }
+    if wanted("start") {
         targets.extend(large::start(runtime, binary, place, rounds));
     }
     targets::table(targets, report);

@@ -47,11 +47,8 @@ pub(crate) use serving::{Helpers, Serving};
 /// The names of the services, for health.
 pub(crate) const SERVICES: [&str; 2] = ["contextstore.v1.ContextStore", "contextstore.v1.ToolOutputs"];
 
-/// Every service: ours, health, and reflection in both its versions; and who says whether we are healthy.
-pub(crate) fn routes(
-    serving: Arc<Serving>,
-) -> Result<(Routes, HealthReporter), tonic_reflection::server::Error> {
-    let (health, health_service) = tonic_health::server::health_reporter();
+/// Reflection in both its versions. To decode all that it can tell takes milliseconds, and needs nothing of a server.
+pub(crate) fn reflection() -> Result<Routes, tonic_reflection::server::Error> {
     let reflection = || {
         tonic_reflection::server::Builder::configure()
             .register_encoded_file_descriptor_set(FILE_DESCRIPTOR_SET)
@@ -59,14 +56,15 @@ pub(crate) fn routes(
             // So that people see what is in the details of an error.
             .register_encoded_file_descriptor_set(tonic_types::pb::FILE_DESCRIPTOR_SET)
     };
+    Ok(Routes::new(reflection().build_v1()?).add_service(reflection().build_v1alpha()?))
+}
+
+/// Every service: ours, health and reflection; and who says whether we are healthy.
+pub(crate) fn routes(serving: Arc<Serving>, reflection: Routes) -> (Routes, HealthReporter) {
+    let (health, health_service) = tonic_health::server::health_reporter();
     // The gate knows how large a message may be, and says so in our own words.
     let service = Service::new(serving);
     let outputs = ToolOutputsServer::new(service.clone()).max_decoding_message_size(usize::MAX);
     let service = ContextStoreServer::new(service).max_decoding_message_size(usize::MAX);
-    let routes = Routes::new(service)
-        .add_service(outputs)
-        .add_service(health_service)
-        .add_service(reflection().build_v1()?)
-        .add_service(reflection().build_v1alpha()?);
-    Ok((routes, health))
+    (reflection.add_service(service).add_service(outputs).add_service(health_service), health)
 }

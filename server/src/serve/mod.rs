@@ -11,6 +11,7 @@ use std::time::{Duration, Instant};
 
 use tokio::net::TcpListener;
 use tokio::sync::watch;
+use tokio::task::spawn_blocking;
 use tonic::transport::Server;
 use tonic_health::ServingStatus;
 use tonic_health::server::HealthReporter;
@@ -78,6 +79,7 @@ pub async fn run(config: Config, stop: impl Future<Output = ()>) -> Result<(), S
         tracing::warn!(files, needed, "the limits could need more open files than the system allows");
     }
 
+    let reflection = spawn_blocking(grpc::reflection);
     // Before anything is bound: who holds the directory is said before who holds a port.
     let options = options(&config);
     let (store, recovered) = Store::open(&config.data_dir, options.clone())?;
@@ -119,7 +121,8 @@ pub async fn run(config: Config, stop: impl Future<Output = ()>) -> Result<(), S
     let serving = Serving::new(store, clock, limits.clone(), data_dir, helpers, stopped.clone());
     let in_flight = InFlight::new(limits.bytes_in_flight as u64, limits.message_bytes as u64);
     let start = |error: &dyn std::error::Error| ServeError::Start(error.to_string());
-    let (routes, health) = grpc::routes(Arc::clone(&serving)).map_err(|error| start(&error))?;
+    let reflection = reflection.await.map_err(|error| start(&error))?.map_err(|error| start(&error))?;
+    let (routes, health) = grpc::routes(Arc::clone(&serving), reflection);
     let access = Arc::new(Access::new(net::user_id(), token.as_deref()));
     let (connections, pace) = (limits.connections as u64, Arc::clone(&serving.pace));
     let gate = Gate::new(routes, Arc::clone(&access), Arc::clone(&in_flight), connections, pace);
