@@ -14,6 +14,8 @@ mod second;
 #[allow(dead_code, reason = "the benchmark uses more of it")]
 #[path = "../benches/retention/session.rs"]
 mod session;
+#[path = "../benches/retention/sixth/mod.rs"]
+mod sixth;
 #[path = "../benches/retention/third/mod.rs"]
 mod third;
 
@@ -28,6 +30,7 @@ const GENERATORS: &[Generator] = &[
     ("third", third::sessions),
     ("fourth", fourth::sessions),
     ("fifth", fifth::sessions),
+    ("sixth", sixth::sessions),
 ];
 
 /// The number of a session, without what it says.
