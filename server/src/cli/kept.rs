@@ -117,7 +117,7 @@ impl<'a> Kept<'a> {
                     let Some(last) = page.last() else { return Ok(()) };
                     after = Some(*last);
                     for output in page {
-                        take((&store.output(id, output.into())?).into())?;
+                        take((&store.output(id, output)?).into())?;
                     }
                 }
             }

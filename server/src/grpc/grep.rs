@@ -139,7 +139,7 @@ impl Search {
             let Some(last) = page.last() else { return Ok((matches, false)) };
             after = Some(*last);
             for id in page {
-                let output = match self.store.output(self.id, id.into()) {
+                let output = match self.store.output(self.id, id) {
                     // It went since.
                     Err(StoreError::OutputNotFound { .. }) => continue,
                     output => output?,

@@ -92,7 +92,7 @@ pub(super) async fn list(
 
 /// An output of a list. One that went since is not told; of one that is damaged, that it is there.
 fn listed(store: &Store, id: TaskId, output: OutputId) -> Option<pb::ToolOutput> {
-    match store.output(id, output.into()) {
+    match store.output(id, output) {
         Ok(output) => Some(told(&output)),
         Err(StoreError::OutputNotFound { .. }) => None,
         Err(error) => {

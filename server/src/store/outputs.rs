@@ -130,13 +130,13 @@ impl Store {
     }
 
     /// Opens an output to read it.
-    pub fn output(&self, id: TaskId, output: OutputName) -> Result<Output, StoreError> {
-        self.task(id)?.output(output)
+    pub fn output(&self, id: TaskId, output: impl Into<OutputName>) -> Result<Output, StoreError> {
+        self.task(id)?.output(output.into())
     }
 
     /// Why an output that is open could not be read on.
-    pub fn bad_output(&self, id: TaskId, output: OutputName, error: std::io::Error) -> StoreError {
-        task::bad_output(id, output, error)
+    pub fn bad_output(&self, id: TaskId, output: impl Into<OutputName>, error: std::io::Error) -> StoreError {
+        task::bad_output(id, output.into(), error)
     }
 
     /// The first outputs of a task behind one, in the order of their refs.

@@ -19,7 +19,7 @@ impl Task {
     /// The text of a message; of one that names an output, that output. It is in memory, as large as a message may be.
     pub(super) fn said(&self, seq: u64) -> Result<Output, StoreError> {
         let mut lines = self.lines(seq, seq)?;
-        while let Some(found) = lines.step(|line| said(line))? {
+        while let Some(found) = lines.step(said)? {
             let Some(Said { output_ref, text, written }) = found else { continue };
             if let Some(id) = output_ref {
                 return self.stored(id);
