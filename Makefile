@@ -176,9 +176,11 @@ fix-go: | $(GO) ## Formats the Go code, and lists what it depends on
 
 ##  Tests
 
-# Programs that keep a processor busy for long. Most others wait for disks and sockets, so these run beside them.
+# Programs that keep a processor busy for long. Most others wait for disks and sockets, so these run beside them; the tests of
+# `service` beside each other too.
 BUSY := chat_memory compress_memory faults large model render retention
-WAITING := $(filter-out $(BUSY),$(basename $(notdir $(wildcard tests/*.rs tests/providers/tests/*.rs))))
+PROGRAMS := $(shell sed -n '/^\[\[test\]\]/{n;s/name = "\(.*\)"/\1/p}' server/Cargo.toml)
+WAITING := $(filter-out $(BUSY) service,$(PROGRAMS)) $(basename $(notdir $(wildcard tests/providers/tests/*.rs)))
 
 .PHONY: test
 test: setup check ## Runs every check, then every test; fails if they changed the work tree
@@ -198,6 +200,7 @@ test-rust: test-busy test-waiting ## Tests of the server and of the Rust client
 test-busy:
 	$(CARGO_TEST) --no-fail-fast $(addprefix --test ,$(BUSY))
 test-waiting:
+	$(CARGO_TEST) --no-fail-fast --test service -- --test-threads 4
 	$(CARGO) test --locked --workspace --all-features --no-fail-fast --lib --bins $(addprefix --test ,$(WAITING))
 	$(CARGO) test --locked --workspace --all-features --doc
 

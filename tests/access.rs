@@ -1,25 +1,8 @@
 //! Who may call: everybody over the socket who is the server's own user, and over TCP who has the token. Nobody
 //! else gets past the gate by any method, path or header, and nobody else can read the files.
 
-#![allow(
-    clippy::disallowed_methods,
-    clippy::unwrap_used,
-    clippy::wildcard_enum_match_arm,
-    reason = "tests look at the disk as it is, and match what matters to them"
-)]
-
-#[path = "access/doors.rs"]
 mod doors;
-#[path = "access/files.rs"]
 mod files;
-#[path = "support/nobody.rs"]
-mod nobody;
-#[path = "support/refusal.rs"]
-mod refusal;
-#[path = "support/server.rs"]
-mod server;
-#[path = "support/wire.rs"]
-mod wire;
 
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
@@ -29,8 +12,9 @@ use prost_reflect::DescriptorPool;
 use tonic::transport::{Channel, Endpoint};
 use tonic::{Code, Status};
 
-use server::TestServer;
-use wire::{channel, framed, raw, why};
+use crate::server::TestServer;
+use crate::wire::{channel, framed, raw, why};
+use crate::{nobody, wire};
 
 /// What there is of the protocol.
 const SETS: [&[u8]; 4] = [

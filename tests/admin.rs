@@ -1,10 +1,5 @@
 //! What a running server tells its operator: the log, metrics and health.
 
-#![allow(clippy::disallowed_methods, clippy::unwrap_used, reason = "tests write files as an operator does")]
-
-#[path = "support/server.rs"]
-mod server;
-
 use std::collections::BTreeSet;
 use std::fs;
 use std::io::{Read, Write};
@@ -15,7 +10,7 @@ use contextstore_client::{NewMessage, ReadCurrent, StartTask, v1};
 use futures_util::TryStreamExt;
 use serde_json::Value;
 
-use server::{DEADLINE, TestServer, eventually};
+use crate::server::{DEADLINE, TestServer, eventually};
 
 /// A server with a configuration file.
 async fn start(yaml: &str) -> TestServer {

@@ -1,32 +1,11 @@
 //! Chat against the strict fake of every provider, over real HTTP: what is said, what goes wrong, and what stays.
 
-#![allow(
-    clippy::disallowed_methods,
-    clippy::unwrap_used,
-    clippy::wildcard_enum_match_arm,
-    reason = "tests look at the disk as it is, and match what matters to them"
-)]
-
-#[path = "support/fake_llm.rs"]
-mod fake_llm;
-#[path = "support/server.rs"]
-mod server;
-#[path = "support/wire.rs"]
-mod wire;
-
-#[path = "chat/cut.rs"]
 mod cut;
-#[path = "chat/errors.rs"]
 mod errors;
-#[path = "chat/overflow.rs"]
 mod overflow;
-#[path = "chat/repeat.rs"]
 mod repeat;
-#[path = "chat/secrets.rs"]
 mod secrets;
-#[path = "chat/secure.rs"]
 mod secure;
-#[path = "chat/talk.rs"]
 mod talk;
 
 use std::fs;
@@ -38,9 +17,9 @@ use pb::chat_response::Event;
 use serde_json::{Value, json};
 use tonic::{Status, Streaming};
 
-use fake_llm::FakeLlm;
-use server::TestServer;
-use wire::{Api, Work, all, api, start};
+use crate::fake_llm::FakeLlm;
+use crate::server::TestServer;
+use crate::wire::{Api, Work, all, api, start};
 
 pub(crate) const PROVIDERS: [&str; 5] = ["openai", "openai_responses", "anthropic", "ollama", "lmstudio"];
 pub(crate) const KEY: &str = "sk-test-6f1c2a9e";

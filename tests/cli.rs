@@ -1,10 +1,5 @@
 //! The reading commands from outside: on a directory, against a running server, and with bad input.
 
-#![allow(clippy::disallowed_methods, clippy::unwrap_used, reason = "tests look at the disk as it is")]
-
-#[path = "support/server.rs"]
-mod server;
-
 use std::fs;
 use std::path::Path;
 use std::process::Command;
@@ -14,7 +9,7 @@ use contextstore::store::{Append, Caller, StartTask, Started, Store, StoreOption
 use contextstore_client::{Client, NewMessage as Message, v1};
 use serde_json::Value;
 
-use server::TestServer;
+use crate::server::TestServer;
 
 const RUNNING: &str = "018f6b2e-5c1a-7d3e-9a41-000000000001";
 const PAUSED: &str = "018f6b2e-5c1a-7d3e-9a41-000000000002";

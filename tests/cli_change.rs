@@ -1,15 +1,10 @@
 //! The commands that change a task from outside: compress, undo, fork; and what `show` tells of that.
 
-#![allow(clippy::disallowed_methods, clippy::unwrap_used, reason = "tests look at the disk as it is")]
-
-#[path = "support/server.rs"]
-mod server;
-
 use contextstore_client::{Client, Compress, NewMessage, StartTask, Task, v1};
 use futures_util::{TryStreamExt, stream};
 use serde_json::Value;
 
-use server::TestServer;
+use crate::server::TestServer;
 
 fn run(server: &TestServer, arguments: &[&str]) -> (i32, String, String) {
     let data = server.data_dir().to_str().unwrap().to_owned();

@@ -1,12 +1,5 @@
 //! The Rust client against a real server: every call, and what it does when connections break.
 
-#![allow(clippy::disallowed_methods, clippy::unwrap_used, reason = "tests look at the disk as it is")]
-
-#[path = "support/proxy.rs"]
-mod proxy;
-#[path = "support/server.rs"]
-mod server;
-
 use std::fs;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -21,8 +14,8 @@ use contextstore_client::{
 use futures_util::{StreamExt, TryStreamExt, stream};
 use serde_json::{Value, json};
 
-use proxy::Proxy;
-use server::{DEADLINE, TestServer, eventually};
+use crate::proxy::Proxy;
+use crate::server::{DEADLINE, TestServer, eventually};
 
 async fn start(client: &Client) -> Task {
     client.start_task(StartTask::default()).await.unwrap()

@@ -1,17 +1,5 @@
 //! Chat and StreamRequest through the Rust client, with a real server and the strict fake of the providers.
 
-#![allow(
-    clippy::disallowed_methods,
-    clippy::unwrap_used,
-    clippy::wildcard_enum_match_arm,
-    reason = "tests look at the disk as it is, and match what matters to them"
-)]
-
-#[path = "support/fake_llm.rs"]
-mod fake_llm;
-#[path = "support/server.rs"]
-mod server;
-
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
 
@@ -23,8 +11,8 @@ use futures_util::TryStreamExt;
 use serde_json::{Value, json};
 use tempfile::TempDir;
 
-use fake_llm::FakeLlm;
-use server::{DEADLINE, TestServer, eventually};
+use crate::fake_llm::FakeLlm;
+use crate::server::{DEADLINE, TestServer, eventually};
 
 const PROVIDERS: [&str; 5] = ["openai", "openai_responses", "anthropic", "ollama", "lmstudio"];
 const LONG: &str = "one two three four five six seven eight nine ten eleven twelve thirteen fourteen fifteen";

@@ -1,10 +1,5 @@
 //! Contexts that are made smaller, taken back, forked and taken over through the Rust client, and its hooks.
 
-#![allow(clippy::disallowed_methods, clippy::unwrap_used, reason = "tests look at the disk as it is")]
-
-#[path = "support/server.rs"]
-mod server;
-
 use std::sync::{Arc, Mutex};
 
 use bytes::Bytes;
@@ -15,7 +10,7 @@ use contextstore_client::{
 use futures_util::{TryStreamExt, stream};
 use serde_json::Value;
 
-use server::{DEADLINE, TestServer, eventually};
+use crate::server::{DEADLINE, TestServer, eventually};
 
 /// A conversation of 40 messages with something on each day, behind a system prompt.
 async fn started(client: &Client) -> Task {

@@ -1,10 +1,5 @@
 //! Outputs of tools by the Rust client: from bytes, from a stream, from a reader; read, searched, listed, collected.
 
-#![allow(clippy::unwrap_used, clippy::disallowed_methods, reason = "tests")]
-
-#[path = "support/server.rs"]
-mod server;
-
 use std::io;
 use std::pin::Pin;
 use std::task::{Context, Poll};
@@ -14,7 +9,7 @@ use bytes::Bytes;
 use contextstore_client::{ErrorReason, Grep, Items, PutOutput, ReadOutput, StartTask};
 use tokio::io::{AsyncRead, ReadBuf};
 
-use server::{DEADLINE, TestServer, eventually};
+use crate::server::{DEADLINE, TestServer, eventually};
 
 async fn all(mut chunks: Items<Bytes>) -> Vec<u8> {
     let mut all = Vec::new();

@@ -1,10 +1,5 @@
 //! The Rust client over TLS: a proxy that speaks it stands before a real server, as one in a cluster would.
 
-#![allow(clippy::disallowed_methods, clippy::unwrap_used, reason = "tests look at the disk as it is")]
-
-#[path = "support/server.rs"]
-mod server;
-
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -17,7 +12,7 @@ use rustls::{RootCertStore, ServerConfig};
 use tokio::net::{TcpListener, UnixStream};
 use tokio_rustls::TlsAcceptor;
 
-use server::TestServer;
+use crate::server::TestServer;
 
 /// Who vouches for both sides.
 struct Ca {

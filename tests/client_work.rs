@@ -1,13 +1,6 @@
 //! What the Rust client does for an agent by itself, against a real server: leases that are kept, tasks by their keys,
 //! appends that nobody waits for, tools that are recorded, servers of its own.
 
-#![allow(clippy::disallowed_methods, clippy::unwrap_used, reason = "tests look at the disk as it is")]
-
-#[path = "support/proxy.rs"]
-mod proxy;
-#[path = "support/server.rs"]
-mod server;
-
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
@@ -18,8 +11,8 @@ use contextstore_client::{
 };
 use futures_util::{TryStreamExt, stream};
 
-use proxy::Proxy;
-use server::{DEADLINE, TestServer, eventually};
+use crate::proxy::Proxy;
+use crate::server::{DEADLINE, TestServer, eventually};
 
 async fn start(client: &Client) -> Task {
     client.start_task(StartTask::default()).await.unwrap()

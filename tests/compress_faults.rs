@@ -2,25 +2,7 @@
 //! one that is slow: what may come in between, and what is left when the server dies meanwhile. What becomes of each single
 //! failure is in compress_llm.rs.
 
-#![allow(
-    clippy::disallowed_methods,
-    clippy::unwrap_used,
-    clippy::wildcard_enum_match_arm,
-    reason = "tests look at the disk as it is, and match what matters to them"
-)]
-
-#[path = "support/fake_llm.rs"]
-mod fake_llm;
-#[path = "support/scene.rs"]
-mod scene;
-#[path = "support/server.rs"]
-mod server;
-#[path = "support/service.rs"]
-mod service;
-#[path = "compress_faults/slow.rs"]
 mod slow;
-#[path = "support/wire.rs"]
-mod wire;
 
 use std::fs;
 use std::path::Path;
@@ -29,11 +11,12 @@ use contextstore_proto::v1 as pb;
 use pb::ErrorReason;
 use serde_json::json;
 
-use fake_llm::FakeLlm;
-use scene::{Scene, by_hand, compress, content, user, words};
-use server::{DEADLINE, TestServer, eventually};
-use service::metric;
-use wire::{api, files, reason, task};
+use crate::fake_llm::FakeLlm;
+use crate::scene::{Scene, by_hand, compress, content, user, words};
+use crate::server::{DEADLINE, TestServer, eventually};
+use crate::service::metric;
+use crate::wire::{api, files, reason, task};
+use crate::{scene, service};
 
 const KEY: &str = "sk-test-5d20e7c1";
 

@@ -1,15 +1,6 @@
 //! Summaries by a model, through `Compress`, against the strict fake of every provider: what it is asked, what becomes of its
 //! answer, and that whatever goes wrong ends in time in a view that is valid and smaller.
 
-#![allow(clippy::disallowed_methods, clippy::unwrap_used, reason = "tests look at the disk as it is")]
-
-#[path = "support/fake_llm.rs"]
-mod fake_llm;
-#[path = "support/server.rs"]
-mod server;
-#[path = "support/wire.rs"]
-mod wire;
-
 use std::fs;
 use std::net::TcpListener;
 use std::time::{Duration, Instant};
@@ -19,9 +10,9 @@ use contextstore_providers::{Provider, Rules, check_bytes};
 use pb::compress_response::Event;
 use serde_json::{Value, json};
 
-use fake_llm::FakeLlm;
-use server::TestServer;
-use wire::{Api, Work, all, api, holder, start_as, task, view};
+use crate::fake_llm::FakeLlm;
+use crate::server::TestServer;
+use crate::wire::{Api, Work, all, api, holder, start_as, task, view};
 
 const PROVIDERS: [&str; 5] = ["openai", "openai_responses", "anthropic", "ollama", "lmstudio"];
 const KEY: &str = "sk-test-88ab13f0";

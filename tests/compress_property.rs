@@ -4,29 +4,12 @@
 //! Each case is a task of a real server with hostile histories, a random policy, and random appends, pins, compressions by
 //! any strategy or by the agent, undos and rewinds. `CONTEXTSTORE_SEED=n` repeats one case, `CASES=n` says how many.
 
-#![allow(
-    clippy::disallowed_methods,
-    clippy::unwrap_used,
-    clippy::wildcard_enum_match_arm,
-    reason = "tests look at the disk as it is, and match what matters to them"
-)]
-
-#[path = "compress_property/case.rs"]
 mod case;
-#[path = "compress_property/look.rs"]
 mod look;
-#[path = "support/scene.rs"]
-mod scene;
-#[path = "support/server.rs"]
-mod server;
-#[path = "support/service.rs"]
-mod service;
-#[path = "support/wire.rs"]
-mod wire;
 
+use crate::server::TestServer;
+use crate::service::{doctor, number, oracle};
 use case::Case;
-use server::TestServer;
-use service::{doctor, number, oracle};
 
 /// Cases of one run.
 const CASES: u64 = 40;

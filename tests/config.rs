@@ -1,7 +1,5 @@
 //! `contextstore config` from outside, and the documents that follow from the code.
 
-#![allow(clippy::disallowed_methods, clippy::unwrap_used, reason = "tests write files as an operator does")]
-
 use std::fs;
 use std::path::Path;
 use std::process::{Command, Output};

@@ -1,21 +1,5 @@
 //! Final summaries: a task that ends is summed up, by a model or without one, and always ends.
 
-#![allow(
-    clippy::disallowed_methods,
-    clippy::unwrap_used,
-    clippy::wildcard_enum_match_arm,
-    reason = "tests look at the disk as it is, and match what matters to them"
-)]
-
-#[path = "support/fake_llm.rs"]
-mod fake_llm;
-#[path = "support/server.rs"]
-mod server;
-#[path = "support/service.rs"]
-mod service;
-#[path = "support/wire.rs"]
-mod wire;
-
 use std::fs;
 use std::time::{Duration, Instant};
 
@@ -23,9 +7,10 @@ use contextstore_proto::v1 as pb;
 use contextstore_proto::v1::ErrorReason;
 use serde_json::json;
 
-use fake_llm::FakeLlm;
-use server::TestServer;
-use wire::{Api, Work, all, api, holder, reason, say, start, start_as, task};
+use crate::fake_llm::FakeLlm;
+use crate::server::TestServer;
+use crate::service;
+use crate::wire::{Api, Work, all, api, holder, reason, say, start, start_as, task};
 
 fn complete(work: &Work) -> pb::CompleteTaskRequest {
     pb::CompleteTaskRequest {

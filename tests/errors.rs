@@ -1,11 +1,5 @@
 //! The reasons of `StoreError` and those of the protocol are the same, and their comments tell the truth.
 
-#![allow(
-    clippy::disallowed_methods,
-    clippy::unwrap_used,
-    reason = "a test reads the sources of the repository"
-)]
-
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::io;

@@ -1,19 +1,5 @@
 //! Forks: another task out of the first messages of one, which stands alone from then on.
 
-#![allow(
-    clippy::disallowed_methods,
-    clippy::unwrap_used,
-    clippy::wildcard_enum_match_arm,
-    reason = "tests look at the disk as it is, and match what matters to them"
-)]
-
-#[path = "support/server.rs"]
-mod server;
-#[path = "support/service.rs"]
-mod service;
-#[path = "support/wire.rs"]
-mod wire;
-
 use std::collections::BTreeMap;
 use std::fs;
 use std::sync::Arc;
@@ -24,8 +10,9 @@ use contextstore_proto::v1::ErrorReason;
 use tonic::{Response, Status};
 use uuid::Uuid;
 
-use server::{DEADLINE, TestServer, eventually};
-use wire::{Api, Work, all, api, files, holder, reason, refused, say, start, task, view};
+use crate::server::{DEADLINE, TestServer, eventually};
+use crate::service;
+use crate::wire::{Api, Work, all, api, files, holder, reason, refused, say, start, task, view};
 
 fn fork(work: &Work, at_seq: u64) -> pb::ForkTaskRequest {
     pb::ForkTaskRequest {

@@ -1,18 +1,7 @@
 //! Others are told what happens to tasks: programs that are run and addresses that are posted to, when they work, fail,
 //! hang, and when the server stops.
 
-#![allow(
-    clippy::disallowed_methods,
-    clippy::unwrap_used,
-    reason = "tests write files and run programs as an operator does"
-)]
-
-#[path = "hooks/listener.rs"]
 mod listener;
-#[path = "support/server.rs"]
-mod server;
-#[path = "support/wire.rs"]
-mod wire;
 
 use std::fs;
 use std::io::{Read, Write};
@@ -24,9 +13,10 @@ use contextstore_proto::v1 as pb;
 use serde_json::{Value, json};
 use tempfile::TempDir;
 
+use crate::server::{DEADLINE, TestServer, eventually};
+use crate::wire;
+use crate::wire::{Api, Work, api, say};
 use listener::{Answer, Listener};
-use server::{DEADLINE, TestServer, eventually};
-use wire::{Api, Work, api, say};
 
 /// A server with hooks, and a directory for what they write.
 struct World {

@@ -3,25 +3,10 @@
 //! The cases come from the descriptors: every field of every request, with every value that could be trouble for
 //! a field of its kind. So a new field is tried without anybody thinking of it.
 
-#![allow(
-    clippy::disallowed_methods,
-    clippy::unwrap_used,
-    clippy::wildcard_enum_match_arm,
-    reason = "tests look at the disk as it is, and match what matters to them"
-)]
-
-#[path = "input/bases.rs"]
 mod bases;
-#[path = "input/depth.rs"]
 mod depth;
-#[path = "input/frames.rs"]
 mod frames;
-#[path = "support/server.rs"]
-mod server;
-#[path = "input/values.rs"]
 mod values;
-#[path = "support/wire.rs"]
-mod wire;
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
@@ -32,10 +17,11 @@ use prost_reflect::MethodDescriptor;
 use tonic::Status;
 use tonic::transport::Channel;
 
+use crate::server::TestServer;
+use crate::wire;
+use crate::wire::{Api, Work, api, channel, files, framed, raw, say, start, task, why};
 use bases::{Base, base, methods};
-use server::TestServer;
 use values::{Case, Path, cases, paths};
-use wire::{Api, Work, api, channel, files, framed, raw, say, start, task, why};
 
 /// A server, somebody who calls it, and the task that the calls are about.
 struct World {

@@ -1,29 +1,11 @@
 //! No secret reaches the disk, whatever way it came, and nothing else is changed: a generated corpus through the rules, through
 //! streams, and through every door of a real server.
 
-#![allow(
-    clippy::disallowed_methods,
-    clippy::unwrap_used,
-    clippy::wildcard_enum_match_arm,
-    reason = "tests look at the disk as it is, and match what matters to them"
-)]
-
-#[path = "masking/command.rs"]
 mod command;
-#[path = "masking/corpus.rs"]
 mod corpus;
-#[path = "support/fake_llm.rs"]
-mod fake_llm;
-#[path = "masking/patterns.rs"]
 mod patterns;
-#[path = "masking/places.rs"]
 mod places;
-#[path = "masking/rules.rs"]
 mod rules;
-#[path = "support/server.rs"]
-mod server;
-#[path = "support/wire.rs"]
-mod wire;
 
 use std::collections::HashSet;
 

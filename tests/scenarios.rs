@@ -3,13 +3,6 @@
 //! Requests and answers are dynamic messages: what the other languages send as JSON is sent here too. The format
 //! is described in `tests/scenarios/README.md`.
 
-#![allow(clippy::disallowed_methods, clippy::unwrap_used, reason = "tests look at the disk as it is")]
-
-#[path = "support/dynamic.rs"]
-mod dynamic;
-#[path = "support/server.rs"]
-mod server;
-
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -19,8 +12,9 @@ use serde::Deserialize;
 use serde_json::Value;
 use tonic_types::StatusExt;
 
-use dynamic::{Answers, Caller};
-use server::TestServer;
+use crate::dynamic;
+use crate::dynamic::{Answers, Caller};
+use crate::server::TestServer;
 
 /// How long the catalog may be behind.
 const CATALOG: Duration = Duration::from_secs(5);

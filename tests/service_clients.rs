@@ -1,32 +1,17 @@
 //! Clients that misbehave: they vanish, stand still, never speak, or speak nonsense. None of them costs the server
 //! anything once they are gone, or keeps others from their work.
 
-#![allow(
-    clippy::disallowed_methods,
-    clippy::print_stdout,
-    clippy::unwrap_used,
-    reason = "tests look at the disk as it is, and tell what they saw"
-)]
-
-#[path = "support/server.rs"]
-mod server;
-#[path = "support/service.rs"]
-mod service;
-#[path = "service_clients/silent.rs"]
 mod silent;
-#[path = "service_clients/stalled.rs"]
 mod stalled;
-#[path = "service_clients/vanishing.rs"]
 mod vanishing;
-#[path = "service_clients/wire.rs"]
 mod wire;
 
 use std::time::{Duration, Instant};
 
 use contextstore_client::{RawClient, v1};
 
-use server::{DEADLINE, TestServer};
-use service::{metric, once, start_task};
+use crate::server::{DEADLINE, TestServer};
+use crate::service::{metric, once, start_task};
 
 const TASK: &str = "018f6b2e-5c1a-7d3e-9a41-0c5d2e8b7f10";
 const MIB: u64 = 1 << 20;

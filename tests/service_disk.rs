@@ -1,17 +1,5 @@
 //! Disks that are full, or fail, under a running server and when it starts. Needs root, to mount a small one.
 
-#![allow(
-    clippy::disallowed_methods,
-    clippy::print_stdout,
-    clippy::unwrap_used,
-    reason = "tests look at the disk as it is, and tell what they saw"
-)]
-
-#[path = "support/server.rs"]
-mod server;
-#[path = "support/service.rs"]
-mod service;
-
 use std::fs::{self, File};
 use std::io::Write;
 use std::os::unix::fs::MetadataExt;
@@ -27,8 +15,9 @@ use contextstore_client::{
 use futures_util::{TryStreamExt, stream};
 use tempfile::TempDir;
 
-use server::{DEADLINE, TestServer, eventually};
-use service::{doctor, once, oracle};
+use crate::server::{DEADLINE, TestServer, eventually};
+use crate::service;
+use crate::service::{doctor, once, oracle};
 
 /// How soon a server must take writes again once there is room.
 const HEALS: Duration = Duration::from_secs(5);

@@ -1,17 +1,5 @@
 //! Stopping: a server that is told to stop says so, lets calls end, closes its store in order, and is gone in time.
 
-#![allow(
-    clippy::disallowed_methods,
-    clippy::print_stdout,
-    clippy::unwrap_used,
-    reason = "tests look at the disk as it is, and tell how long it took"
-)]
-
-#[path = "support/server.rs"]
-mod server;
-#[path = "support/service.rs"]
-mod service;
-
 use std::net::TcpStream;
 use std::os::unix::net::UnixStream;
 use std::time::{Duration, Instant};
@@ -27,8 +15,8 @@ use tonic_health::pb::health_check_response::ServingStatus;
 use tonic_health::pb::health_client::HealthClient;
 use tonic_health::pb::{HealthCheckRequest, HealthCheckResponse};
 
-use server::{DEADLINE, TestServer, eventually};
-use service::{doctor, once, reason, serve, start_task};
+use crate::server::{DEADLINE, TestServer, eventually};
+use crate::service::{doctor, once, reason, serve, start_task};
 
 const TASK: &str = "018f6b2e-5c1a-7d3e-9a41-0c5d2e8b7f10";
 

@@ -3,18 +3,6 @@
 //! The test keeps every version itself: a list of messages for each change that was made. `CONTEXTSTORE_SEED=n`
 //! repeats what the writer does.
 
-#![allow(
-    clippy::disallowed_methods,
-    clippy::print_stdout,
-    clippy::unwrap_used,
-    reason = "tests look at the disk as it is, and tell what they saw"
-)]
-
-#[path = "support/server.rs"]
-mod server;
-#[path = "support/service.rs"]
-mod service;
-
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
@@ -23,8 +11,8 @@ use contextstore_client::tonic::{Code, Status, Streaming};
 use contextstore_client::{NewMessage, RawClient, ReadMessages, StartTask, Task, v1};
 use fastrand::Rng;
 
-use server::TestServer;
-use service::{moment, number, once, oracle, reason, told};
+use crate::server::TestServer;
+use crate::service::{moment, number, once, oracle, reason, told};
 
 /// A message as it stands in the view.
 fn line(seq: u64) -> String {

@@ -367,10 +367,21 @@ fn no_test_and_no_proto_is_forgotten() {
     assert_eq!(unlisted("path = \"../tests/a.rs\"", "tests/a.rs", "../tests/a.rs"), [""; 0]);
     assert_eq!(unlisted("path = \"../tests/a.rs\"", "tests/b.rs", "../tests/b.rs").len(), 1);
 
+    // A test is a program of its own, or a part of the one that has many.
     let manifest = fs::read_to_string(root().join("server/Cargo.toml")).unwrap();
-    let is_test =
-        |path: &str| path.strip_prefix("tests/").is_some_and(|name| is_rust(name) && !name.contains('/'));
-    hold(is_test, |path, _| unlisted(&manifest, "server/Cargo.toml", &format!("../{path}")));
+    let service = fs::read_to_string(root().join("tests/service.rs")).unwrap();
+    let name_of = |path: &str| {
+        path.strip_prefix("tests/").filter(|name| is_rust(name) && !name.contains('/')).map(str::to_owned)
+    };
+    let is_part = |path: &str| {
+        let name = name_of(path).unwrap_or_default();
+        let module = name.trim_end_matches(".rs");
+        service.contains(&format!("\nmod {module};")) || service.contains(&format!("#[path = \"{name}\"]"))
+    };
+    hold(
+        |path| name_of(path).is_some() && !is_part(path),
+        |path, _| unlisted(&manifest, "server/Cargo.toml", &format!("../{path}")),
+    );
 
     let build = fs::read_to_string(root().join("build.rs")).unwrap();
     hold(

@@ -9,7 +9,7 @@ use serde_json::Value;
 use tokio::time::timeout;
 use tonic::Streaming;
 
-use crate::pipeline::piped;
+use super::pipeline::piped;
 use crate::server::{DEADLINE, TestServer};
 use crate::wire::{Work, all, api, holder, reason, refused, say, start, start_as, task, why};
 

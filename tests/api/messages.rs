@@ -363,7 +363,7 @@ async fn at_most_4096_messages_are_pinned() {
     let config = pb::TaskConfig { durability: "process".to_owned(), ..Default::default() };
     let request = pb::StartTaskRequest { config: Some(config), ..Default::default() };
     let work = crate::wire::start_as(&mut api, request).await;
-    let pinned = crate::pipeline::piped(pb::AppendMessageRequest { pinned: true, ..work.say("p") });
+    let pinned = super::pipeline::piped(pb::AppendMessageRequest { pinned: true, ..work.say("p") });
     let all = std::iter::repeat_n(pinned, 4096);
     let acks = crate::wire::all(api.append_messages(tokio_stream::iter(all)).await).await.unwrap();
     assert_eq!(acks.len(), 4096);

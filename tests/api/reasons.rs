@@ -654,7 +654,7 @@ async fn a_failing_sync_ends_a_stream_before_what_is_behind_it() {
     let log = server.running(&work.uuid).join("messages.jsonl");
     let sabotage = Sabotage::begin(server.pid(), "fdatasync:error=EIO", Some(&log));
     let requests = [work.say("one"), other.say("two"), work.say("three"), other.say("four")];
-    let requests = requests.map(crate::pipeline::piped);
+    let requests = requests.map(super::pipeline::piped);
     let ended = all(api.append_messages(tokio_stream::iter(requests)).await).await;
     drop(sabotage);
     assert_eq!(refused(ended).reason, ErrorReason::WriteFailed);

@@ -9,8 +9,8 @@ use contextstore_proto::v1 as pb;
 use contextstore_proto::v1::ErrorReason;
 use serde_json::{Value, json};
 
+use super::pipeline::piped;
 use crate::dynamic::{Answers, Caller, service};
-use crate::pipeline::piped;
 use crate::server::TestServer;
 use crate::wire::{Work, all, api, reason, refused, start, start_as, task, why};
 

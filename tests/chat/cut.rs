@@ -5,9 +5,9 @@ use std::fs;
 use contextstore_proto::v1::{self as pb, ErrorReason};
 use serde_json::{Value, json};
 
+use super::{Heard, PROVIDERS, Scene, TOOLS};
 use crate::server::{DEADLINE, TestServer, eventually};
 use crate::wire::{api, start, why};
-use crate::{Heard, PROVIDERS, Scene, TOOLS};
 
 /// Enough text that something of it has arrived in the middle.
 const LONG: &str = "one two three four five six seven eight nine ten eleven twelve thirteen fourteen fifteen";

@@ -5,9 +5,9 @@ use std::time::{Duration, Instant};
 use contextstore_proto::v1::{self as pb, ErrorReason};
 use serde_json::json;
 
+use super::{Heard, PROVIDERS, Scene};
 use crate::server::TestServer;
 use crate::wire::{api, start, why};
-use crate::{Heard, PROVIDERS, Scene};
 
 fn reason(heard: &Heard) -> ErrorReason {
     why(heard.error.as_ref().unwrap_or_else(|| panic!("{heard:?}"))).reason
@@ -184,7 +184,7 @@ async fn an_answer_that_is_no_stream_is_an_answer() {
         scene
             .fake
             .script(&json!({"whole": true, "thinking": "Hm.", "text": "I look.", "tool_calls": [call]}));
-        let ask = pb::ChatRequest { tools_json: crate::TOOLS.to_owned(), ..scene.ask(provider, "Hello") };
+        let ask = pb::ChatRequest { tools_json: super::TOOLS.to_owned(), ..scene.ask(provider, "Hello") };
         let heard = scene.chat(ask).await;
         assert_eq!(heard.whole().finish_reason, "tool_calls", "{provider}");
         assert_eq!((heard.text.as_str(), heard.reasoning.as_str()), ("I look.", "Hm."), "{provider}");
@@ -196,7 +196,7 @@ async fn an_answer_that_is_no_stream_is_an_answer() {
         // The next request has all of it, and is valid.
         let result = json!({"role": "tool", "tool_call_id": heard.calls[0].0, "content": "x"});
         let ask =
-            pb::ChatRequest { tools_json: crate::TOOLS.to_owned(), ..scene.ask_with(provider, &[result]) };
+            pb::ChatRequest { tools_json: super::TOOLS.to_owned(), ..scene.ask_with(provider, &[result]) };
         scene.chat(ask).await.whole();
         assert_eq!(scene.verdicts(), ["ok", "ok"], "{provider}");
 

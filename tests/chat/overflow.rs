@@ -3,8 +3,8 @@
 use contextstore_proto::v1::{self as pb, ErrorReason};
 use serde_json::{Value, json};
 
+use super::{PROVIDERS, Scene};
 use crate::wire::{all, start_as, task, why};
-use crate::{PROVIDERS, Scene};
 
 /// What a model takes that refuses more.
 const TAKES: u64 = 6_000;

@@ -3,9 +3,9 @@
 use contextstore_proto::v1::{self as pb, ErrorReason};
 use serde_json::json;
 
+use super::{Heard, Scene};
 use crate::server::{DEADLINE, eventually};
 use crate::wire::{api, why};
-use crate::{Heard, Scene};
 
 fn named(request: pb::ChatRequest, id: &str) -> pb::ChatRequest {
     pb::ChatRequest { request_id: id.to_owned(), ..request }

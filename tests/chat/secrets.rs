@@ -6,9 +6,9 @@ use std::os::unix::fs::PermissionsExt;
 use contextstore_proto::v1::ErrorReason;
 use serde_json::json;
 
+use super::{KEY, PROVIDERS, Scene};
 use crate::server::TestServer;
 use crate::wire::{files, why};
-use crate::{KEY, PROVIDERS, Scene};
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_key_is_nowhere_but_in_its_file() {

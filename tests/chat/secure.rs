@@ -2,9 +2,9 @@
 
 use contextstore_proto::v1::ErrorReason;
 
+use super::{KEY, PROVIDERS, Scene};
 use crate::fake_llm::FakeLlm;
 use crate::wire::why;
-use crate::{KEY, PROVIDERS, Scene};
 
 /// A server whose providers are all reached over HTTPS, and who trusts what is in a file, if it is given.
 async fn scene(own: &tempfile::TempDir, trusts: bool) -> Scene {

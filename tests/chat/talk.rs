@@ -5,9 +5,9 @@ use std::time::Duration;
 use contextstore_proto::v1 as pb;
 use serde_json::{Value, json};
 
+use super::{PROVIDERS, Scene, TOOLS};
 use crate::server::{DEADLINE, eventually};
 use crate::wire::{say, start_as, task};
-use crate::{PROVIDERS, Scene, TOOLS};
 
 #[tokio::test(flavor = "multi_thread")]
 async fn an_answer_is_streamed_appended_and_counted() {
@@ -235,7 +235,7 @@ async fn a_slow_answer_holds_up_nobody() {
     let ask = scene.ask("openai", "Take your time");
     let mut api = scene.api.clone();
     let slow =
-        tokio::spawn(async move { crate::Heard::listen(api.chat(ask).await.unwrap().into_inner()).await });
+        tokio::spawn(async move { super::Heard::listen(api.chat(ask).await.unwrap().into_inner()).await });
     eventually(DEADLINE, async || (!scene.fake.requests().is_empty()).then_some(())).await;
     let mut other = 0;
     while !slow.is_finished() {
@@ -263,7 +263,7 @@ async fn what_is_appended_meanwhile_stands_before_the_answer() {
     let ask = scene.ask("openai", "Take your time");
     let mut api = scene.api.clone();
     let slow =
-        tokio::spawn(async move { crate::Heard::listen(api.chat(ask).await.unwrap().into_inner()).await });
+        tokio::spawn(async move { super::Heard::listen(api.chat(ask).await.unwrap().into_inner()).await });
     eventually(DEADLINE, async || (!scene.fake.requests().is_empty()).then_some(())).await;
     let seq = say(&mut scene.api, &scene.work, "by the way").await;
     let heard = slow.await.unwrap();

@@ -7,11 +7,11 @@ use contextstore_proto::v1 as pb;
 use pb::ErrorReason;
 use serde_json::json;
 
+use super::{KEY, by_itself, serve};
 use crate::fake_llm::FakeLlm;
 use crate::scene::{Scene, by_hand, user, words};
 use crate::server::{DEADLINE, eventually};
 use crate::wire::{Api, Work, all, api, holder, reason, start_as, task};
-use crate::{KEY, by_itself, serve};
 
 const HANGS: &str = "  max_at_once: 1\n  summary_timeout: 10m\n";
 

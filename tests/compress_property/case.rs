@@ -7,7 +7,7 @@ use contextstore_providers::histories::{History, Taste};
 use fastrand::Rng;
 use serde_json::Value;
 
-use crate::look::{groups, rendered};
+use super::look::{groups, rendered};
 use crate::scene::{Scene, by_hand, content, words};
 use crate::server::TestServer;
 use crate::service::reason;

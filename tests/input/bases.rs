@@ -5,7 +5,7 @@ use prost_reflect::prost::Message;
 use prost_reflect::{DescriptorPool, DynamicMessage, MethodDescriptor, Value};
 use serde_json::json;
 
-use crate::values::{Case, Path};
+use super::values::{Case, Path};
 use crate::wire::Work;
 
 /// All methods of both services.

@@ -4,7 +4,7 @@ use bytes::Bytes;
 use contextstore_proto::v1::ErrorReason;
 use tonic::Code;
 
-use crate::World;
+use super::World;
 use crate::wire::{exchange, framed, start, task, why};
 
 #[tokio::test(flavor = "multi_thread")]

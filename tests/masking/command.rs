@@ -3,8 +3,8 @@
 use std::fs;
 use std::path::Path;
 
-use crate::Hound;
-use crate::corpus::{negatives, positives};
+use super::Hound;
+use super::corpus::{negatives, positives};
 use crate::server::TestServer;
 
 fn run(arguments: &[&str], environment: &[(&str, &Path)]) -> (i32, String, String) {

@@ -8,8 +8,8 @@ use contextstore_client::{Chat, Commit, Compress, NewMessage, PutOutput, StartTa
 use futures_util::TryStreamExt;
 use serde_json::{Value, json};
 
-use crate::Hound;
-use crate::corpus::{Positive, negatives, positives};
+use super::Hound;
+use super::corpus::{Positive, negatives, positives};
 use crate::fake_llm::FakeLlm;
 use crate::server::TestServer;
 use crate::wire::files;

@@ -4,8 +4,8 @@ use std::collections::BTreeMap;
 
 use contextstore::mask::{Found, Masker, Rule};
 
-use crate::Hound;
-use crate::corpus::{negatives, positives};
+use super::Hound;
+use super::corpus::{negatives, positives};
 
 fn seed() -> u64 {
     std::env::var("CONTEXTSTORE_SEED").ok().and_then(|seed| seed.parse().ok()).unwrap_or(1)

@@ -6,10 +6,10 @@ use std::time::Duration;
 
 use contextstore_client::v1;
 
+use super::wire::{PREFACE, Wire};
+use super::{Footprint, MIB, TASK, current, large_task, still_serves};
 use crate::server::{DEADLINE, TestServer};
 use crate::service::{metric, once, serve};
-use crate::wire::{PREFACE, Wire};
-use crate::{Footprint, MIB, TASK, current, large_task, still_serves};
 
 const SETTINGS: &str = "server:\n  keepalive_interval: 300ms\n  keepalive_timeout: 500ms\n";
 

@@ -10,10 +10,10 @@ use futures_util::future::join_all;
 use tokio::sync::mpsc;
 use tokio_stream::wrappers::ReceiverStream;
 
+use super::wire::Wire;
+use super::{Footprint, MIB, TASK, current, large_task, one_of_many, still_serves};
 use crate::server::{DEADLINE, TestServer, eventually};
 use crate::service::{metric, moment, once, reason, serve};
-use crate::wire::Wire;
-use crate::{Footprint, MIB, TASK, current, large_task, one_of_many, still_serves};
 
 /// Nobody is asked whether it lives, so that it is the standing still that ends it.
 const NO_QUESTIONS: &str = "limits:\n  read_idle: 1s\nserver:\n  keepalive_interval: 1h\n";

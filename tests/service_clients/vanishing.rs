@@ -7,10 +7,10 @@ use std::process::{Child, Command, Stdio};
 use contextstore_client::{NewMessage, v1};
 use futures_util::stream;
 
+use super::wire::Wire;
+use super::{Footprint, MIB, TASK, current, large_task, one_of_many, still_serves};
 use crate::server::TestServer;
 use crate::service::{metric, once, serve};
-use crate::wire::Wire;
-use crate::{Footprint, MIB, TASK, current, large_task, one_of_many, still_serves};
 
 const CHILD: &str = "CONTEXTSTORE_TEST_CHILD";
 const LEASE: &str = "CONTEXTSTORE_TEST_LEASE";
@@ -21,7 +21,7 @@ const CLIENTS: usize = 100;
 fn children(server: &TestServer, lease: u64, count: usize) -> Vec<Child> {
     let start = |_| {
         Command::new(std::env::current_exe().unwrap())
-            .args(["--exact", "vanishing::one_process_with_many_clients", "--nocapture"])
+            .args(["--exact", "service_clients::vanishing::one_process_with_many_clients", "--nocapture"])
             .env(CHILD, format!("{} {} {}", server.socket().display(), server.tcp_address(), server.token()))
             .env(LEASE, lease.to_string())
             .stdin(Stdio::null())

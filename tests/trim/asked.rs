@@ -4,10 +4,10 @@ use contextstore_proto::v1 as pb;
 use contextstore_proto::v1::tool_outputs_client::ToolOutputsClient;
 use tonic::Status;
 
+use super::story::with_budget;
 use crate::scene::Scene;
 use crate::server::TestServer;
 use crate::service::reason;
-use crate::story::with_budget;
 use crate::wire::channel;
 
 async fn scene() -> Scene {

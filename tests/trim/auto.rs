@@ -3,10 +3,10 @@
 use contextstore_proto::v1 as pb;
 use serde_json::{Value, json};
 
+use super::story::{call, output, with_budget};
 use crate::scene::{Scene, assistant, user};
 use crate::server::TestServer;
 use crate::service::{self, doctor, oracle};
-use crate::story::{call, output, with_budget};
 
 const BUDGET: u64 = 1000;
 

@@ -2,10 +2,10 @@
 
 use serde_json::Value;
 
+use super::story::{call, output, with_budget};
 use crate::scene::{Scene, compress};
 use crate::server::TestServer;
 use crate::service::{doctor, oracle};
-use crate::story::{call, output, with_budget};
 
 const STEPS: u64 = 150;
 
