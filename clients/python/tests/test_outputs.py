@@ -205,7 +205,7 @@ def test_the_model_reads_and_searches(task: Task) -> None:
     # What was never stored is read by the number of its message.
     seq = task.append({"role": "tool", "tool_call_id": "c0", "content": "one\ntwo"}).seq
     assert ask(tools.READ, ref_id=f"seq={seq}", offset=1) == "     2\ttwo\n[end: 2 lines]"
-    assert ask(tools.GREP, pattern="o$", ref_id=f"seq={seq}") == "2:two"
+    assert ask(tools.GREP, pattern="o$", ref_id=f"seq={seq}") == "2:two\n[1 matches]"
     assert ask(tools.READ, ref_id=f"seq={seq + 1}").startswith("Error: ")
 
 
