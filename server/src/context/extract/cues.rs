@@ -60,12 +60,6 @@ impl Cues {
     pub(super) const LEFT: Self = Self(1 << 24);
     /// A value is not what it was: moved, extended, になった.
     pub(super) const REVISED: Self = Self(1 << 25);
-    /// Somebody is not sure, or says how it is for now or was meant to be: what is said may not last.
-    pub(super) const TENTATIVE: Self = Self(1 << 26);
-    /// Somebody says no to what was said right before.
-    pub(super) const REFUSE: Self = Self(1 << 29);
-    /// Somebody has asked, looked or thought again, and answers.
-    pub(super) const NEWS: Self = Self(1 << 27);
     /// What says that something changed.
     pub(super) const CHANGED: Self = Self(Self::CHANGE.0 | Self::SHIFT.0);
     /// Somebody takes back what was said.
@@ -264,35 +258,6 @@ const WORDS: &[(Cues, &str)] = &[
          that, make it, really, replaces, \
          に変更, へ変更, 変更にな, 変更とな, 変更します, 変更して, 変わ, 変える, 変えて, 変えま, 替え, 延期, 延び, 延長, 短縮, 引き下げ, 引き上げ, 前倒し, 繰り上げ, 早ま, ずれ, 改ま, 改め, 訂正, になりました, になった, \
          となりました, となった, ことになり, 切り替え, 乗り換え, 今は, 今後は, でよい, でもよい, でOK, 再計算, 再計測, 測り直, 見直",
-    ),
-    (
-        Cues::TENTATIVE,
-        "i think, i guess, i believe, i assume, i'd assume, i suppose, i suspect, i reckon, probably, maybe, perhaps, presumably, likely, might, \
-         could, seems, appears, for now, for the moment, at the moment, for the time being, currently, at present, so far, until further, tentativ*, \
-         provisional*, preliminar*, initial*, my first, first thought, first idea, first guess, first proposal, my guess, my suggestion, \
-         suggestion:, i suggest, i'd suggest, i propose, my proposal, proposal, i would, i'd, i'm leaning, leaning towards, \
-         the idea, idea is, idea was, was planned, is planned, are planned, planned, was going to, were going to, was meant, supposed to, the plan is, the plan \
-         was, scheduled, usually, normally, as usual, as before, as last time, like last time, in mind, should be, working theory, theory, hypothesis, if i \
-         remember, as far as i, from memory, off the top, afaik, iirc, by default, to start with, to begin with, aiming, aim for, hope to, hoping, \
-         expected, estimate*, rough*, draft, \
-         と思い, と思う, 思われ, はず, たぶん, 多分, おそらく, 恐らく, かも, だろう, でしょう, 予定, つもり, 案, 考えて, 考えま, 検討, 仮に, 仮の, とりあえず, ひとまず, 当面, \
-         暫定, 今のところ, いまのところ, 現状, 現在, 今は, いまは, 想定, 見込み, 見込ん, 目安, 一旦, いったん, 当初, 最初は, 記憶, っけ, かな, 聞いてい, 聞きました, 推測, 推定, 提案, \
-         手もあ, 既定, 初期, いつも, 例年, 前回と同じ, 従来どおり, 今まで, らしい",
-    ),
-    (
-        Cues::NEWS,
-        "^then, ^so, ^right, ^fair, ^true, ^ok, ^okay, ^oh, ^ah, ^well, good point, convinced, thinking about it, \
-         asked, talked to, talked with, spoke to, spoke with, checked with, heard from, heard back, got word, word from, came back, just checked, \
-         just saw, just learned, just heard, looked it up, looked again, looking at, checked, confirmed, says, told me, \
-         according to, decided, news, turns out, after reading, meeting, \
-         ^では, ^じゃあ, ^じゃ, ^それなら, ^なら, ^そうしたら, ^なるほど, 相談した, 相談しま, 確認したところ, 聞いたところ, 連絡があ, 連絡が来, \
-         聞きま, とのこと, だそうで, 決まりま, 決まった, 決定しま, 会議で, 打ち合わせ, 調べたところ, 言われ, 指摘, 話した結果, ということで, 判明",
-    ),
-    (
-        Cues::REFUSE,
-        "^no, ^nope, ^nah, ^not, ^too, ^never, ^don't, ^please don't, ^rather, ^hm, ^hmm, ^wait, ^oops, ^ouch, ^ugh, ^oh no, ^uh, ^but, ^that would, ^that's too, ^that is too, \
-         ^i'd rather, ^we'd rather, ^better, ^sorry, ^bad idea, not enough, i don't like, i'm not, we can't, can't do, won't do, a disaster, \
-         ^いや, ^いえ, ^いいえ, ^それだと, ^それは, ^ちょっと, ^うーん, ^だめ, ^ダメ, 困り, 避けたい, 無理, それよりも, できれば, むしろ, だと困, 反し, もたな, 持たな, ^あれ, ^待って",
     ),
     (
         Cues::ALLOW,

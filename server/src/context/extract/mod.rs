@@ -3,13 +3,10 @@
 //! budget's worth of lines. No I/O; what is summarised, and when, is decided elsewhere.
 
 mod calls;
-mod clause;
 mod cues;
 mod fill;
-mod item;
 mod line;
 mod outputs;
-mod overrule;
 mod pool;
 mod prose;
 mod relate;
@@ -27,9 +24,8 @@ mod wrong;
 
 use std::collections::VecDeque;
 
-use item::Item;
 use outputs::Source;
-use pool::Pool;
+use pool::{Item, Pool};
 use prose::Voice;
 use sections::Section;
 pub use sections::Sections;

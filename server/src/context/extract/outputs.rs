@@ -5,9 +5,8 @@ use std::cmp::Reverse;
 use std::ops::Range;
 
 use super::calls;
-use super::item::Item;
 use super::line::clean;
-use super::pool::Pool;
+use super::pool::{Item, Pool};
 use super::prose::file;
 use super::scan::{Kind, tokens};
 use super::sections::Section;

@@ -5,11 +5,123 @@ use std::collections::{BTreeMap, HashMap, HashSet};
 use std::sync::Arc;
 
 use super::cues::Cues;
-use super::item::Item;
 use super::outputs::WEIGHT_OF_MORE;
 use super::sections::Section;
 use super::statement::{Statement, long_hash, short};
 use super::topics::{Shown, Topics};
+
+/// One line of a summary, perhaps.
+#[derive(Debug)]
+pub(super) struct Item {
+    pub(super) section: Section,
+    pub(super) text: String,
+    /// How much it matters, up to about 1000.
+    pub(super) weight: u32,
+    /// When it was said.
+    pub(super) order: u64,
+    /// The message it is from, so that its sentences stay together.
+    pub(super) message: u64,
+    /// What a sentence says; lines of outputs and files have none.
+    pub(super) statement: Option<Box<Statement>>,
+    /// What its message speaks about.
+    pub(super) context: Option<Arc<[u32]>>,
+    /// Of which command it is the result; 0: of none.
+    pub(super) source: u64,
+    /// It supersedes nothing.
+    quiet: bool,
+    /// It is a line of what a tool put out, and of what it was asked.
+    pub(super) of_output: bool,
+    call: u64,
+    /// The user says so, who may take back rules.
+    pub(super) by_user: bool,
+    /// How often it was found.
+    hits: u32,
+    /// Bytes that it takes, as they were counted.
+    size: usize,
+    key: u64,
+}
+
+impl Item {
+    pub(super) fn new(section: Section, text: String, weight: u32) -> Self {
+        let key = long_hash(&folded(&text));
+        Self {
+            section,
+            text,
+            weight,
+            order: 0,
+            message: 0,
+            statement: None,
+            context: None,
+            source: 0,
+            quiet: false,
+            of_output: false,
+            call: 0,
+            by_user: false,
+            hits: 1,
+            size: 0,
+            key,
+        }
+    }
+
+    /// The same name means the same thing: the newer one takes the place of the older.
+    pub(super) fn named(mut self, name: &str) -> Self {
+        self.key = long_hash(name);
+        self
+    }
+
+    pub(super) fn saying(mut self, statement: Statement) -> Self {
+        self.statement = Some(Box::new(statement));
+        self
+    }
+
+    /// The same for what a tool puts out, which makes nothing untrue that people and models have said.
+    pub(super) fn showing(mut self, statement: Statement) -> Self {
+        self.quiet = true;
+        self.saying(statement)
+    }
+
+    pub(super) fn of_output(mut self, call: u64) -> Self {
+        (self.of_output, self.call) = (true, call);
+        self
+    }
+
+    pub(super) fn from(mut self, source: u64) -> Self {
+        self.source = source;
+        self
+    }
+
+    /// What is left of it when the parts go whose values a newer statement changes, and those; none if that is not worth
+    /// telling.
+    fn without(&self, new: &Statement) -> Option<(Self, Statement)> {
+        let old = self.statement.as_deref()?;
+        let changed = new.changes(old);
+        let (gone, parts): (Vec<&str>, Vec<&str>) =
+            clauses(&self.text).partition(|part| Statement::of(part).has_any(&changed));
+        if gone.is_empty() || parts.is_empty() {
+            return None;
+        }
+        let text = parts.concat();
+        let text = text.trim().trim_end_matches([',', ';', '、']);
+        let statement = Statement::of(text);
+        let tells = statement.names > 0 || statement.cues.any(Cues::RULE);
+        let mut rest = Self::new(self.section, text.to_owned(), self.weight).saying(statement);
+        (rest.order, rest.message, rest.by_user) = (self.order, self.message, self.by_user);
+        rest.context.clone_from(&self.context);
+        tells.then(|| (rest, Statement::of(&gone.concat())))
+    }
+
+    /// How much it matters at the end: what was said last counts a little more, and what was said often.
+    pub(super) fn score(&self, now: u64) -> u64 {
+        let again = 15 * u64::from(self.hits.min(7) - 1);
+        (u64::from(self.weight) + again) * (850 + 150 * self.order / now.max(1))
+    }
+}
+
+/// Without what does not make two lines different.
+fn folded(text: &str) -> String {
+    let kept = text.chars().filter(|c| c.is_alphanumeric() || matches!(c, '/' | '_' | '-' | '.'));
+    kept.flat_map(char::to_lowercase).collect::<String>().trim_end_matches('.').to_owned()
+}
 
 /// The lines of one section.
 #[derive(Debug, Default)]
@@ -51,8 +163,6 @@ pub(super) struct Pool {
     /// Counts what was said.
     pub(super) now: u64,
     message: u64,
-    /// Counts what the user says, other than politeness.
-    pub(super) turn: u64,
     next: u64,
     /// The newest item before this message, and whether this one has made anything untrue.
     before: u64,
@@ -73,7 +183,6 @@ impl Pool {
             calls: HashSet::new(),
             now: 0,
             message: 0,
-            turn: 0,
             next: 0,
             before: 0,
             has_changed: false,
@@ -112,7 +221,7 @@ impl Pool {
             return;
         }
         self.now += 1;
-        (item.order, item.message, item.turn) = (self.now, self.message, self.turn);
+        (item.order, item.message) = (self.now, self.message);
         if let Some(statement) = item.statement.take_if(|_| !item.quiet) {
             self.topics.count(statement.words());
             self.supersede(&statement, item.by_user, u64::MAX);
@@ -225,7 +334,7 @@ impl Pool {
             gone.extend(items.map(|(id, _)| (section, *id)));
         }
         // Whoever takes something back means something.
-        if gone.is_empty() && new.answers {
+        if gone.is_empty() && (new.answers || new.cues.any(Cues::TURN)) {
             gone.extend(self.best_fit(new, by_user, except));
         }
         self.drop_untrue(&gone, new, by_user);
@@ -248,24 +357,9 @@ impl Pool {
         fits.max_by_key(|(fit, order, ..)| (*fit, *order)).map(|(_, _, section, id)| (section, id))
     }
 
-    /// What people and models have said in messages before this one.
-    pub(super) fn said_before(&self) -> impl Iterator<Item = (Section, u64, &Item)> {
-        let all = Section::SAID.into_iter().flat_map(|section| {
-            let items = self.shelves[section as usize].items.range(..=self.before);
-            items.map(move |(id, item)| (section, *id, item))
-        });
-        all.filter(|(_, _, item)| item.source == 0 && !item.of_output)
-    }
-
-    /// The user agrees to what the model has just said.
-    pub(super) fn accept(&mut self) {
-        let (before, turn) = (self.before, self.turn);
-        for section in Section::SAID {
-            let newest = self.shelves[section as usize].items.range_mut(..=before).rev();
-            for (_, item) in newest.take_while(|(_, item)| item.turn + 1 >= turn) {
-                item.accepted |= !item.by_user;
-            }
-        }
+    /// What was said in messages before this one.
+    pub(super) fn items_before(&self, section: Section) -> impl Iterator<Item = (u64, &Item)> {
+        self.shelves[section as usize].items.range(..=self.before).map(|(id, item)| (*id, item))
     }
 
     /// Remembers what the message speaks about.
@@ -369,8 +463,26 @@ impl Pool {
     }
 }
 
+/// The parts of a sentence, each with the mark that ends it.
+fn clauses(text: &str) -> impl Iterator<Item = &str> {
+    let mut rest = text;
+    std::iter::from_fn(move || {
+        if rest.is_empty() {
+            return None;
+        }
+        let end = rest
+            .match_indices([',', ';', '、', '；'])
+            // Not in a number.
+            .find(|(at, mark)| mark.len() > 1 || rest[at + 1..].starts_with(' '))
+            .map_or(rest.len(), |(at, mark)| at + mark.len());
+        let (part, behind) = rest.split_at(end);
+        rest = behind;
+        Some(part)
+    })
+}
+
 /// Whether only the user can take it back.
-pub(super) fn is_firm(section: Section, statement: &Statement) -> bool {
+fn is_firm(section: Section, statement: &Statement) -> bool {
     section == Section::Goal || section == Section::Constraints && statement.cues.any(Cues::RULE)
 }
 

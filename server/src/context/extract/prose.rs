@@ -1,10 +1,9 @@
 //! What people and models say: which sentences matter, how much, and in which section they are told.
 
 use super::cues::Cues;
-use super::item::Item;
 use super::line::clean;
 use super::outputs::{Outputs, Source, error};
-use super::pool::Pool;
+use super::pool::{Item, Pool};
 use super::retract;
 use super::scan::{Kind, tokens};
 use super::sections::Section;
@@ -103,10 +102,6 @@ pub(super) fn take(pool: &mut Pool, text: &str, voice: Voice, goal: bool) -> boo
             outputs.line(pool, line, start, &Source::pasted(voice == Voice::User));
         }
     });
-    let says = |said: &Statement| {
-        said.weight() >= LEAST_WORDS && !said.cues.any(Cues::CHAT) || said.numbers + said.names > 0
-    };
-    pool.turn += u64::from(by_user && sentences.iter().any(|(_, said)| says(said)));
     outputs.tell_kept(pool, text, &Source::default());
     if is_short {
         pool.said_all(text, &sentences, by_user);
@@ -220,7 +215,7 @@ fn names(statement: &Statement, each: u32) -> u32 {
     each * statement.names.min(3) + each / 2 * (statement.numbers.min(2) + statement.proper().min(2))
 }
 
-pub(super) fn is_question(text: &str) -> bool {
+fn is_question(text: &str) -> bool {
     let text = text.trim_end_matches('。');
     ["?", "？", "か", "かね", "っけ"].iter().any(|end| text.ends_with(end))
 }

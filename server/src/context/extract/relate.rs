@@ -217,13 +217,6 @@ impl Statement {
         })
     }
 
-    /// Whether both measure the same sort of thing, and not the same.
-    pub(super) fn is_kin(&self, old: &Self) -> bool {
-        old.measures
-            .iter()
-            .any(|(sort, value)| self.measures.iter().any(|(other, new)| other == sort && new != value))
-    }
-
     /// How much of what they are about is the same, by what it tells.
     fn overlap(&self, old: &Self, topics: &Topics) -> Overlap {
         let tell = |words: &[u32], others: &[u32], both: bool| -> u32 {
@@ -319,7 +312,7 @@ fn both_units(one: &Statement, other: &Statement) -> usize {
 }
 
 /// How many are in both; both are sorted.
-pub(super) fn common(one: &[u32], other: &[u32]) -> usize {
+fn common(one: &[u32], other: &[u32]) -> usize {
     let (mut at, mut behind, mut count) = (0, 0, 0);
     while let (Some(first), Some(second)) = (one.get(at), other.get(behind)) {
         count += usize::from(first == second);

@@ -2,12 +2,13 @@
 //!
 //! Words are compared by hashes of their stems; kanji by pairs.
 
-use super::clause::{CLAUSE_MARKS, Clause, Facet, Rejections, is_copula, is_joint};
+use std::ops::Range;
+
 use super::cues::Cues;
 use super::scan::{Kind, tokens};
 use super::values::{
-    NO_UNIT, PERSON, SHARE, digits, is_date, is_month, is_thousands, is_title, measure, person, sort,
-    weekday, weekday_in, weekdays,
+    NO_UNIT, PERSON, SHARE, digits, is_date, is_month, is_thousands, is_title, person, sort, weekday,
+    weekday_in, weekdays,
 };
 use super::words::{is_small, is_small_run, stem};
 
@@ -27,9 +28,11 @@ pub(super) struct Statement {
     pub(super) codes: Vec<u32>,
     /// In Japanese, how many of the words stand before the first は: what it is about.
     pub(super) topic: usize,
-    /// The words before what says something of them: before は, before a verb like "is", before a colon.
-    pub(super) head: Vec<u32>,
-    /// Those before は, if they are of more than one name: the port of a service, not only the service.
+    /// Those words.
+    pub(super) about: Vec<u32>,
+    /// It is mostly of another script than Latin.
+    pub(super) wide: bool,
+    /// Those words, if they are of more than one name: the port of a service, not only the service.
     pub(super) subject: Vec<u32>,
     /// It answers what was asked, so its numbers count what was spoken of.
     pub(super) answers: bool,
@@ -45,8 +48,6 @@ pub(super) struct Statement {
     pub(super) near: Vec<u32>,
     /// What sort of value each of them is, and the value: numbers by what they count, ids by how they look.
     pub(super) sorts: Vec<(u32, u32)>,
-    /// What of them measure time, money and the like, whatever the unit.
-    pub(super) measures: Vec<(u32, u32)>,
     /// Settings by their names, and their values.
     pub(super) settings: Vec<(u32, u32)>,
     /// The kinds of values there are, as bits.
@@ -59,6 +60,9 @@ pub(super) struct Statement {
     pub(super) numbers: u32,
 }
 
+/// The bits of numbers and of paths among the kinds of values.
+const NUMBER: u8 = 1;
+const PATH: u8 = 4;
 /// More of them say no more.
 const MOST: usize = 48;
 /// So many words are something to be said.
@@ -76,9 +80,9 @@ impl Statement {
         let mut unit_end = 0;
         let mut last = 0..0;
         let about = text.find('は');
-        let mut head_open = about.is_none();
         // Latin letters among others are names.
         let foreign = text.bytes().filter(|byte| *byte >= 0x80).count() * 3 > text.len();
+        found.wide = foreign;
         tokens(text, |kind, range| {
             if found.words.len() >= MOST || found.values.len() >= MOST {
                 return;
@@ -110,17 +114,10 @@ impl Statement {
             }
             if found.topic == 0 && about.is_some_and(|about| range.start > about) {
                 found.topic = found.words.len();
-                found.head = found.words.clone();
+                found.about = found.words.clone();
                 if text[..about.unwrap_or_default()].contains('の') {
                     found.subject = found.words.clone();
                 }
-            }
-            if head_open
-                && (kind == Kind::Word && is_copula(&text[range.clone()])
-                    || text.get(end..range.start).is_some_and(|gap| gap.contains([':', '：'])))
-            {
-                head_open = false;
-                found.head = found.words.iter().chain(&found.proper).copied().collect();
             }
             if text.get(end..range.start).is_some_and(|gap| gap.contains(CLAUSE_MARKS))
                 || kind == Kind::Word && is_joint(&text[range.clone()])
@@ -187,7 +184,6 @@ impl Statement {
             let end = if first_clause >= FEW_WORDS { first_clause } else { found.words.len() };
             found.core.extend_from_slice(&found.words[..end]);
         }
-        found.head.sort_unstable();
         found.sorts.sort_unstable();
         found.sorts.dedup();
         let Self { words, proper, values, rare, codes, core, rejected, units, near, subject, .. } =
@@ -203,9 +199,9 @@ impl Statement {
 
     fn take(&mut self, kind: Kind, token: &str, proper: bool) {
         self.kinds |= match kind {
-            Kind::Number => 1,
+            Kind::Number => NUMBER,
             Kind::Id => 2,
-            Kind::Path => 4,
+            Kind::Path => PATH,
             Kind::Url => 8,
             Kind::Word | Kind::Run | Kind::Name | Kind::Quoted => 0,
         };
@@ -221,8 +217,7 @@ impl Statement {
                 if digits.len() < token.len() {
                     let unit = &token[digits.len()..];
                     let is_day = ["st", "nd", "rd", "th"].contains(&unit);
-                    self.count(if is_day { hash("month") } else { hash(unit) });
-                    self.measure(unit);
+                    self.count(hash(if is_day { "month" } else { unit }));
                 }
                 if digits.len() >= 4 {
                     self.rare.push(hash(digits));
@@ -262,19 +257,9 @@ impl Statement {
                 self.count(hash("month"));
             } else if !is_small(word) {
                 self.count(stem(word));
-                self.measure(word);
             }
         } else if text.len() == word.len() {
             self.count(hash(&word[..first.len_utf8()]));
-            self.measure(&word[..word.char_indices().nth(2).map_or(word.len(), |(at, _)| at)]);
-            self.measure(&word[..first.len_utf8()]);
-        }
-    }
-
-    /// What the last number measures, if that is known of its unit.
-    fn measure(&mut self, unit: &str) {
-        if let Some((measure, (_, value))) = measure(unit).zip(self.sorts.last()) {
-            self.measures.push((measure, *value));
         }
     }
 
@@ -296,7 +281,7 @@ impl Statement {
     /// The last number counts these.
     fn count(&mut self, unit: u32) {
         self.units.push(unit);
-        if let Some(last) = self.sorts.last_mut().filter(|(sort, _)| *sort == NO_UNIT || *sort == SHARE) {
+        if let Some(last) = self.sorts.last_mut().filter(|(sort, _)| matches!(*sort, NO_UNIT | SHARE)) {
             last.0 = unit;
         }
     }
@@ -404,10 +389,97 @@ impl Statement {
             && self.names <= 1
     }
 
+    pub(super) fn has_paths(&self) -> bool {
+        self.kinds & PATH != 0
+    }
+
     /// How many words it has that say something.
     pub(super) fn weight(&self) -> usize {
         self.words.len() + self.proper.len() + self.values.len()
     }
+}
+
+/// Where a sentence says what is no longer so.
+#[derive(Debug, Default)]
+struct Rejections {
+    /// Ends of words that it follows, and beginnings of those that follow it.
+    behind: Vec<usize>,
+    before: Vec<usize>,
+}
+
+impl Rejections {
+    fn of(text: &str, cues: Cues) -> Self {
+        const BEHIND: [&str; 10] = [
+            "Not ",
+            "from ",
+            "instead of ",
+            "rather than ",
+            " not ",
+            "dropping ",
+            "dropped ",
+            "replaced ",
+            "replace ",
+            "no longer ",
+        ];
+        const BEFORE: [&str; 9] =
+            ["ではなく", "じゃなく", "でなく", "をやめ", "はやめ", "の代わり", "に代わ", "は廃止", "から"];
+        if !cues.any(Cues::CHANGED) {
+            return Self::default();
+        }
+        let ends = |word: &&str| text.find(*word).map(|at| at + word.len());
+        let behind = BEHIND.iter().filter_map(ends).collect();
+        Self { behind, before: BEFORE.iter().filter_map(|word| text.find(*word)).collect() }
+    }
+
+    fn reject(&self, token: &Range<usize>) -> bool {
+        // An article or a quotation mark may be between.
+        const NEAR: usize = 5;
+        self.before.contains(&token.end)
+            || self.behind.iter().any(|at| (*at..=at + NEAR).contains(&token.start))
+    }
+}
+
+/// A clause with values: what it speaks about, and what sorts of values there are. Both are sorted.
+#[derive(Debug, Clone, Default)]
+pub(super) struct Facet {
+    pub(super) words: Vec<u32>,
+    pub(super) sorts: Vec<(u32, u32)>,
+}
+
+/// A part of a sentence.
+#[derive(Debug, Default)]
+struct Clause {
+    /// How many words and values there were before it.
+    words: usize,
+    values: usize,
+    sorts: usize,
+}
+
+impl Clause {
+    /// It ends here; its words count if it has a value.
+    fn close(&mut self, found: &mut Statement) {
+        let values = found.values.len() + found.proper.len();
+        if values > self.values {
+            let words = &found.words[self.words..];
+            found.core.extend_from_slice(words);
+            if let Some(sorts) = found.sorts.get(self.sorts..).filter(|sorts| !sorts.is_empty()) {
+                let mut facet = Facet { words: words.to_vec(), sorts: sorts.to_vec() };
+                facet.words.sort_unstable();
+                facet.sorts.sort_unstable();
+                found.facets.push(facet);
+            }
+        }
+        *self = Self { words: found.words.len(), values, sorts: found.sorts.len() };
+    }
+}
+
+/// What stands between clauses.
+const CLAUSE_MARKS: [char; 7] = [',', ';', '、', '：', '(', '（', '—'];
+
+/// Whether a word begins a clause.
+fn is_joint(word: &str) -> bool {
+    ["because", "since", "otherwise", "so", "which", "although", "while", "unless", "but", "as"]
+        .contains(&word)
 }
 
 /// FNV-1a: the same in every run, so that the same history gives the same summary.

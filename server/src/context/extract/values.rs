@@ -12,32 +12,8 @@ pub(super) const PATHS: u32 = 1;
 pub(super) const URLS: u32 = 2;
 /// Of shares: 0.25.
 pub(super) const SHARE: u32 = 3;
-/// Of durations, of sizes of data, and of money.
-pub(super) const TIME: u32 = 5;
-pub(super) const SIZE: u32 = 6;
-pub(super) const MONEY: u32 = 7;
 /// Of people.
 pub(super) const PERSON: u32 = 4;
-
-/// What a unit measures, so that five minutes and 90 seconds are of one sort.
-pub(super) fn measure(unit: &str) -> Option<u32> {
-    const MEASURES: [(u32, &str); 4] = [
-        (
-            TIME,
-            "ms s sec secs second seconds min mins minute minutes h hr hrs hour hours day days d week weeks w month months \
-             year years yr yrs quarter quarters night nights 秒 分 時間 週 週間 か月 ヶ月 カ月 ケ月 箇月 年間 日間 営業日 ミリ秒",
-        ),
-        (SIZE, "b kb mb gb tb kib mib gib tib k m g bytes byte byt バイト"),
-        (SHARE, "% percent per-cent pct ％ パーセント 割 ポイント"),
-        (
-            MONEY,
-            "eur usd gbp jpy chf euro euros dollar dollars pound pounds yen cents bucks 円 万円 千円 億円 ドル ユーロ",
-        ),
-    ];
-    let lower = unit.to_ascii_lowercase();
-    let found = MEASURES.iter().find(|(_, units)| units.split(' ').any(|one| one == lower));
-    found.map(|(measure, _)| *measure)
-}
 
 /// The name in a run of kanji, if it is that of a person: what follows, or how it ends, says so.
 pub(super) fn person<'a>(run: &'a str, behind: &str) -> Option<&'a str> {
@@ -45,7 +21,6 @@ pub(super) fn person<'a>(run: &'a str, behind: &str) -> Option<&'a str> {
     const TITLES: [&str; 12] =
         ["部長", "課長", "係長", "次長", "室長", "所長", "店長", "社長", "主任", "教授", "先生", "博士"];
     const LONGEST: usize = 4;
-    let run = ["代理", "補佐", "心得"].iter().find_map(|deputy| run.strip_suffix(deputy)).unwrap_or(run);
     let name = TITLES.iter().find_map(|title| run.strip_suffix(title));
     let name = name.or_else(|| BEHIND.iter().any(|word| behind.starts_with(word)).then_some(run))?;
     (1..=LONGEST).contains(&name.chars().count()).then_some(name)
