@@ -94,7 +94,7 @@ def test_a_lease_that_is_gone_is_told(caplog: pytest.LogCaptureFixture) -> None:
         task = client.start_task()
         eventually(lambda: task.lease_lost is not None)
         assert isinstance(task.lease_lost, StaleLease)
-        assert "could not be renewed" in caplog.text
+        eventually(lambda: "could not be renewed" in caplog.text)
         eventually(lambda: threads() == 0)
         assert lender.renewed == []
 
