@@ -6,6 +6,20 @@ import { connect, createServer, type Server, type Socket } from "node:net";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 
+// RFC 9113, sections 4.1 and 6.
+const FRAME_HEAD = 9;
+const DATA = 0;
+const HEADERS = 1;
+
+/** The first frame of these bytes, if it is there as a whole. */
+function firstFrame(bytes: Buffer): Buffer | undefined {
+  if (bytes.length < FRAME_HEAD) {
+    return undefined;
+  }
+  const length = FRAME_HEAD + bytes.readUIntBE(0, 3);
+  return bytes.length < length ? undefined : bytes.subarray(0, length);
+}
+
 /** A proxy for one server. */
 export class BadProxy {
   /** How many connections it has cut. */
@@ -35,7 +49,7 @@ export class BadProxy {
     return `unix:${join(this.#dir, "proxy.sock")}`;
   }
 
-  /** Cuts all connections once, after the server has sent this many bytes more; they do not arrive. */
+  /** Cuts all connections once, after the server has answered this many bytes more; they do not arrive. */
   cutAfter(bytes: number): void {
     this.#left = bytes;
   }
@@ -65,19 +79,31 @@ export class BadProxy {
       });
     }
     client.on("data", (data) => server.write(data));
+    let rest = Buffer.alloc(0);
     server.on("data", (data) => {
-      if (this.#isSilent) {
-        return;
-      }
-      this.#left -= data.length;
-      if (this.#left < 0) {
-        this.#left = Number.POSITIVE_INFINITY;
-        this.cut();
-      } else {
-        client.write(data);
-        this.passed += data.length;
+      rest = Buffer.concat([rest, data]);
+      for (let frame = firstFrame(rest); frame && !server.destroyed; frame = firstFrame(rest)) {
+        rest = rest.subarray(frame.length);
+        this.#answer(client, frame);
       }
     });
+  }
+
+  #answer(client: Socket, frame: Buffer): void {
+    if (this.#isSilent) {
+      return;
+    }
+    // A ping or a new window may come at any time, and is not the answer that a test wants lost.
+    if (frame[3] === DATA || frame[3] === HEADERS) {
+      this.#left -= frame.length;
+    }
+    if (this.#left < 0) {
+      this.#left = Number.POSITIVE_INFINITY;
+      this.cut();
+    } else {
+      client.write(frame);
+      this.passed += frame.length;
+    }
   }
 
   /** Cuts all connections. */
