@@ -92,7 +92,7 @@ run: build ## Starts a server on ./contexts, until Ctrl-C
 ##  Checks, each with a fix where a machine can make it
 
 .PHONY: check
-check: check-fmt check-python check-buf check-gen check-typescript check-go check-deny check-clippy check-doc ## Runs every check; changes nothing
+check: check-fmt check-python check-buf check-gen check-typescript check-go check-deny check-clippy check-doc ## Runs every check
 
 .PHONY: fix
 fix: fix-clippy fix-fmt fix-python fix-buf fix-typescript fix-go gen ## Repairs all that can be repaired mechanically
@@ -149,9 +149,9 @@ GENERATED := clients/typescript/src/gen clients/go/contextstorev1
 
 .PHONY: gen gen-typescript gen-go check-gen
 gen: gen-python gen-typescript gen-go ## Generates the code of the clients
-gen-typescript: $(NODE_MODULES)
+gen-typescript: $(NODE_MODULES) ## Generates the code of the TypeScript client
 	$(BUF) generate
-gen-go: $(NODE_MODULES) $(PROTOC_GEN_GO)
+gen-go: $(NODE_MODULES) $(PROTOC_GEN_GO) ## Generates the code of the Go client
 	$(BUF) generate --template clients/go/buf.gen.yaml
 check-gen: check-gen-python gen-typescript gen-go ## The generated code is that of the protos
 	@git diff --exit-code -- $(GENERATED)
@@ -197,9 +197,9 @@ test: setup check ## Runs every check, then every test; fails if they changed th
 
 .PHONY: test-rust test-busy test-waiting
 test-rust: test-busy test-waiting ## Tests of the server and of the Rust client
-test-busy:
+test-busy: ## Those that keep a processor busy for long
 	$(CARGO_TEST) --no-fail-fast $(addprefix --test ,$(BUSY))
-test-waiting:
+test-waiting: ## The others
 	$(CARGO_TEST) --no-fail-fast --test service -- --test-threads 4
 	$(CARGO) test --locked --workspace --all-features --no-fail-fast --lib --bins $(addprefix --test ,$(WAITING))
 	$(CARGO) test --locked --workspace --all-features --doc

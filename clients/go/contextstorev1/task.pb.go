@@ -177,8 +177,8 @@ type CompressionConfig struct {
 	// Whether the context is compressed without being asked, in the background, when `should_compress` is reached. If not,
 	// pressure is only reported.
 	Auto *bool `protobuf:"varint,1,opt,name=auto,proto3,oneof" json:"auto,omitempty"`
-	// `summarize`, `compact`, `prune` or `window` (docs/COMPRESSION.md). It decides over the threshold if none is given:
-	// 0.7, and 0.8 for `compact` and `prune`.
+	// `summarize`, `compact`, `prune` or `window` (docs/COMPRESSION.md). If a task names it and no threshold, complexity
+	// or preset, its own threshold counts and not the server's: 0.7, and 0.8 for `compact` and `prune`.
 	Strategy string `protobuf:"bytes,2,opt,name=strategy,proto3" json:"strategy,omitempty"`
 	// The share of the limit at which `should_compress` is reached, over 0 and at most 1.
 	Threshold *float64 `protobuf:"fixed64,3,opt,name=threshold,proto3,oneof" json:"threshold,omitempty"`
@@ -1081,9 +1081,9 @@ func (x *TaskStatistics) GetBytesOnDisk() uint64 {
 	return 0
 }
 
-// A task. ListTasks answers from the catalog and leaves out what only the task's own files know: `lease`,
-// `has_plan`, `view_generation`, `final_summary`, `inherited_from`, the durability, compression, extra_json and token_counter of `config`, and of
-// `statistics` all but total_messages, llm_call_count, total_tokens, tool_call_count, total_tool_calls,
+// A task. ListTasks answers from the catalog and leaves out what only the task's own files know: `directory`, `lease`,
+// `lease_generation`, `last_seq`, `has_plan`, `view_generation`, `final_summary`, `inherited_from`, of `config` all but
+// llm_provider, model and context_length, and of `statistics` all but total_messages, llm_call_count, total_tokens, tool_call_count, total_tool_calls,
 // compression_count and total_summaries.
 type Task struct {
 	state protoimpl.MessageState `protogen:"open.v1"`

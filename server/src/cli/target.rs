@@ -33,7 +33,7 @@ pub(super) struct Target {
 #[derive(Debug, Args)]
 pub(super) struct Access {
     /// A file with the token for calls over TCP [env: CONTEXTSTORE_TOKEN_FILE, or the token itself in
-    /// CONTEXTSTORE_TOKEN] [default: the token in the data directory, if --data-dir names one]
+    /// CONTEXTSTORE_TOKEN] [default: the token in the data directory, unless only --address is given]
     #[arg(long, value_name = "FILE")]
     token_file: Option<PathBuf>,
 }

@@ -67,7 +67,7 @@ pub(super) const KEYS: [Key; 28] = [
         kind: Kind::Share { set: |c, value| c.context.compression.threshold = value },
         default: "none",
         since: SINCE,
-        about: "The share of the context limit at which compression is due. None: what `compression.complexity` or `compression.preset` says, else 0.7, for `compact` and `prune` 0.8. A task may say otherwise",
+        about: "The share of the context limit at which compression is due. None: what `compression.complexity` or `compression.preset` says, else 0.7, for `compact` and `prune` 0.8. A task may say otherwise; one that names only a `strategy` gets that strategy's own",
     },
     Key {
         name: "compression.token_threshold",

@@ -190,7 +190,7 @@ macro_rules! provider_keys {
                 },
                 default: "none",
                 since: SINCE,
-                about: "Tokens that the model takes, where neither the task nor the name of the model says it",
+                about: "Tokens that models of this provider take, where neither the task nor `models` says it; wins over what is published of a model",
             },
             Key {
                 name: concat!("llm.providers.", $word, ".timeout"),

@@ -94,7 +94,7 @@ that is, and so does the server, which then does not start.
 ```yaml
 data_dir: ${HOME}/contexts
 listen:
-  - unix:/run/contextstore/contextstore.sock
+  - unix:${HOME}/contextstore.sock
 admin_listen: 127.0.0.1:9464
 limits:
   message_bytes: 8MiB

@@ -126,8 +126,8 @@ class CompressionConfig(_message.Message):
     pressure is only reported.
     """
     strategy: _builtins.str
-    """`summarize`, `compact`, `prune` or `window` (docs/COMPRESSION.md). It decides over the threshold if none is given:
-    0.7, and 0.8 for `compact` and `prune`.
+    """`summarize`, `compact`, `prune` or `window` (docs/COMPRESSION.md). If a task names it and no threshold, complexity
+    or preset, its own threshold counts and not the server's: 0.7, and 0.8 for `compact` and `prune`.
     """
     threshold: _builtins.float
     """The share of the limit at which `should_compress` is reached, over 0 and at most 1."""
@@ -642,9 +642,9 @@ Global___TaskStatistics: _TypeAlias = TaskStatistics  # noqa: Y015
 
 @_typing.final
 class Task(_message.Message):
-    """A task. ListTasks answers from the catalog and leaves out what only the task's own files know: `lease`,
-    `has_plan`, `view_generation`, `final_summary`, `inherited_from`, the durability, compression, extra_json and token_counter of `config`, and of
-    `statistics` all but total_messages, llm_call_count, total_tokens, tool_call_count, total_tool_calls,
+    """A task. ListTasks answers from the catalog and leaves out what only the task's own files know: `directory`, `lease`,
+    `lease_generation`, `last_seq`, `has_plan`, `view_generation`, `final_summary`, `inherited_from`, of `config` all but
+    llm_provider, model and context_length, and of `statistics` all but total_messages, llm_call_count, total_tokens, tool_call_count, total_tool_calls,
     compression_count and total_summaries.
     """
 

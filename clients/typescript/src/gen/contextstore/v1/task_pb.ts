@@ -116,8 +116,8 @@ export type CompressionConfig = Message<"contextstore.v1.CompressionConfig"> & {
   auto?: boolean | undefined;
 
   /**
-   * `summarize`, `compact`, `prune` or `window` (docs/COMPRESSION.md). It decides over the threshold if none is given:
-   * 0.7, and 0.8 for `compact` and `prune`.
+   * `summarize`, `compact`, `prune` or `window` (docs/COMPRESSION.md). If a task names it and no threshold, complexity
+   * or preset, its own threshold counts and not the server's: 0.7, and 0.8 for `compact` and `prune`.
    *
    * @generated from field: string strategy = 2;
    */
@@ -694,9 +694,9 @@ export const TaskStatisticsSchema: GenMessage<TaskStatistics> = /*@__PURE__*/
   messageDesc(file_contextstore_v1_task, 9);
 
 /**
- * A task. ListTasks answers from the catalog and leaves out what only the task's own files know: `lease`,
- * `has_plan`, `view_generation`, `final_summary`, `inherited_from`, the durability, compression, extra_json and token_counter of `config`, and of
- * `statistics` all but total_messages, llm_call_count, total_tokens, tool_call_count, total_tool_calls,
+ * A task. ListTasks answers from the catalog and leaves out what only the task's own files know: `directory`, `lease`,
+ * `lease_generation`, `last_seq`, `has_plan`, `view_generation`, `final_summary`, `inherited_from`, of `config` all but
+ * llm_provider, model and context_length, and of `statistics` all but total_messages, llm_call_count, total_tokens, tool_call_count, total_tool_calls,
  * compression_count and total_summaries.
  *
  * @generated from message contextstore.v1.Task
