@@ -180,18 +180,19 @@ fix-go: | $(GO) ## Formats the Go code, and lists what it depends on
 # `service` beside each other too.
 BUSY := chat_memory compress_memory faults large model render retention
 PROGRAMS := $(shell sed -n '/^\[\[test\]\]/{n;s/name = "\(.*\)"/\1/p}' server/Cargo.toml)
+# The other half of `make test`; nothing of it writes what the first half reads.
+BESIDE := test-busy test-official test-go test-tools test-mcp
 WAITING := $(filter-out $(BUSY) service,$(PROGRAMS)) $(basename $(notdir $(wildcard tests/providers/tests/*.rs)))
 
 .PHONY: test
 test: setup check ## Runs every check, then every test; fails if they changed the work tree
 	$(PYTHON) tests/oracle/test_fold.py
 	$(CARGO) test --locked --workspace --all-features --no-run
-	@echo "beside what follows: make test-busy, told at the end"; \
-	  $(MAKE) --no-print-directory test-busy >target/test-busy.log 2>&1 & busy=$$!; \
-	  trap 'kill $$busy 2>/dev/null || true' EXIT; \
-	  $(MAKE) --no-print-directory test-waiting test-python test-official test-typescript test-go test-tools \
-	    test-mcp test-packages; \
-	  passed=0; wait $$busy || passed=$$?; cat target/test-busy.log; exit $$passed
+	@echo "beside what follows: make $(BESIDE), told at the end"; \
+	  $(MAKE) --no-print-directory $(BESIDE) >target/beside.log 2>&1 & beside=$$!; \
+	  trap 'kill $$beside 2>/dev/null || true' EXIT; \
+	  $(MAKE) --no-print-directory test-waiting test-python test-typescript test-packages; \
+	  passed=0; wait $$beside || passed=$$?; cat target/beside.log; exit $$passed
 	@[[ "$$($(WORKTREE))" == "$(WORKTREE_BEFORE)" ]] || \
 	  { echo "the checks or tests changed the work tree:"; git status --short; exit 1; } >&2
 
