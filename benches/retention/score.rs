@@ -47,6 +47,17 @@ impl Count {
     }
 }
 
+impl std::iter::Sum for Count {
+    fn sum<I: Iterator<Item = Self>>(counts: I) -> Self {
+        counts.fold(Self::default(), |sum, count| Self {
+            planted: sum.planted + count.planted,
+            kept: sum.kept + count.kept,
+            superseded: sum.superseded + count.superseded,
+            stale: sum.stale + count.stale,
+        })
+    }
+}
+
 /// What one way makes of the sessions of one generator at one share.
 pub(crate) struct Result {
     pub(crate) generator: &'static str,
