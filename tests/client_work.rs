@@ -310,6 +310,12 @@ async fn a_server_of_ones_own_ends_with_its_owner() {
     assert!(!alive(pid) && there.exists());
     let server = in_there().start().await.unwrap();
     assert_eq!(said(&server.client().task(task.uuid())).await, ["hi"]);
+    let held = start(server.client()).await.uuid().to_owned();
+    drop(server);
+    // The program that held it is gone, as its server is: the next one need not wait for the lease.
+    let server = in_there().start().await.unwrap();
+    let again = StartTask { task_uuid: Some(held), ..StartTask::default() };
+    server.client().start_task(again).await.unwrap().append(NewMessage::user("again")).await.unwrap();
     server.stop().await;
 
     let wrong = spawn().arg("--no-such-flag").start().await.unwrap_err().to_string();

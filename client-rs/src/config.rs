@@ -108,6 +108,12 @@ impl Builder {
         self
     }
 
+    /// The same, if nobody has said who it is.
+    pub(crate) fn instance_id_or(mut self, instance_id: &str) -> Self {
+        self.instance_id.get_or_insert_with(|| instance_id.to_owned());
+        self
+    }
+
     /// Whether the leases of tasks are kept alive in the background: from when a task is started, resumed or forked until it
     /// is paused, ended or deleted, or its last handle is dropped. They are, unless this says no; then
     /// [`Task::keep_alive`](crate::Task::keep_alive) does.

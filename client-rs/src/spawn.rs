@@ -27,6 +27,9 @@ const STOPPING: Duration = Duration::from_secs(15);
 const DYING: Duration = Duration::from_secs(1);
 /// Bytes of what it said that an error tells.
 const TOLD: u64 = 2000;
+/// Who holds the leases in a directory of a private server: always the one program whose server it is. Under a name of its
+/// own, each start would have to wait for the leases of the one before.
+const INSTANCE: &str = "spawned";
 /// Ends the server when this program ends, also when it is killed: the input ends then.
 const WATCHER: &str = "read _; kill -TERM \"$1\" 2>/dev/null";
 
@@ -130,7 +133,8 @@ impl Spawn {
         let log = own.0.join("server.log");
         let child = self.launch(&program, &data_dir, &address, &log)?;
         let watcher = child.id().and_then(watch);
-        let client = self.client.address(address.to_string_lossy()).connect_lazy()?;
+        let client =
+            self.client.instance_id_or(INSTANCE).address(address.to_string_lossy()).connect_lazy()?;
         let mut spawned = Spawned { client, data_dir, child, watcher, own };
         spawned.ready(&log, self.timeout.unwrap_or(STARTING)).await?;
         Ok(spawned)

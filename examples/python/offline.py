@@ -1,7 +1,7 @@
 """What the coding agent needs without a network: a small project with a bug, and a model that is a script.
 
-The model answers through `fake-llm`, the strict fake of the providers of this repository (`cargo build --workspace`), so
-everything else is as with a real one. `CONTEXTSTORE_FAKE_LLM` is its path.
+The model answers through `fake-llm`, the strict fake of the providers of this repository (`cargo build -p
+contextstore-providers`), so everything else is as with a real one. `CONTEXTSTORE_FAKE_LLM` is its path.
 """
 
 from __future__ import annotations
@@ -95,7 +95,7 @@ class Model:
 
     def __init__(self) -> None:
         if not PROGRAM.exists():
-            raise SystemExit(f"there is no {PROGRAM}: `cargo build --workspace` makes it")
+            raise SystemExit(f"there is no {PROGRAM}: `cargo build -p contextstore-providers` makes it")
         self._process = subprocess.Popen([PROGRAM], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
         assert self._process.stdout is not None
         self._url = f"http://{self._process.stdout.readline().split()[1]}"

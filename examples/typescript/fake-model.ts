@@ -34,7 +34,7 @@ const SCRIPT = [
   { text: "It subtracted when a was over 2000. That is mended." },
 ];
 
-/** `fake-llm`, where CONTEXTSTORE_FAKE_LLM says or where `cargo build --workspace` puts it. */
+/** `fake-llm`, where CONTEXTSTORE_FAKE_LLM says or where `cargo build -p contextstore-providers` puts it. */
 export class FakeModel {
   readonly #process: ChildProcess;
   /** Has a server ask it in the place of OpenAI. */

@@ -77,6 +77,21 @@ def test_a_directory_that_stays(tmp_path: Path) -> None:
             assert client.task(task.uuid).current().to_list() == [USER]
 
 
+def test_a_program_that_was_killed_goes_on_at_once(tmp_path: Path) -> None:
+    code = """
+import os, signal, sys, contextstore
+with contextstore.spawn(sys.argv[1]) as client, client.task("hello") as task:
+    ack = task.append({"role": "user", "content": "Go on."})
+    print(ack.seq, task.resumed, flush=True)
+    if ack.seq < 3:
+        os.kill(os.getpid(), signal.SIGKILL)
+"""
+    env = {**os.environ, "PYTHONPATH": ":".join(sys.path)}
+    command = [sys.executable, "-c", code, str(tmp_path / "data")]
+    runs = [subprocess.run(command, env=env, stdout=subprocess.PIPE, timeout=120) for _ in range(3)]
+    assert [run.stdout.split() for run in runs] == [[b"1", b"False"], [b"2", b"True"], [b"3", b"True"]]
+
+
 @pytest.mark.parametrize("end", ["SIGKILL", "SIGTERM", "os._exit", "exit", "thread"])
 def test_it_ends_with_its_program(end: str) -> None:
     code = """

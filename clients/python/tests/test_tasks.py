@@ -246,3 +246,20 @@ def test_followers_see_what_happens(client: Client, shared_server: Server) -> No
             task.append(QUESTION)
         follower.join(timeout=20)
         assert seen == [1, 2, 3]
+
+
+@pytest.mark.parametrize(
+    ("key", "kind", "words"),
+    [
+        ({"repo": "hello", "task_id": 7}, TypeError, r"key\['task_id'\] must be a str, not int"),
+        (
+            {"repoo": "hello"},
+            ValueError,
+            "a key has no 'repoo'; it has task_source, owner, repo, task_type, task_id",
+        ),
+    ],
+)
+def test_a_key_that_is_none_is_refused(client: Client, key: Any, kind: type[Exception], words: str) -> None:
+    for use in (client.task, lambda key: client.start_task(key=key)):
+        with pytest.raises(kind, match=words):
+            use(key)

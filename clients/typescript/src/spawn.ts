@@ -37,6 +37,11 @@ const NOT_FOR_SERVER = [
   "CONTEXTSTORE_BIN",
   "CONTEXTSTORE_FAKE_LLM",
 ];
+/**
+ * Who holds the leases in a directory of a private server: always the one program whose server it is. Under a name of its own,
+ * each start would have to wait for the leases of the one before.
+ */
+const INSTANCE = "spawned";
 /** What is kept of the log. */
 const LOG_CHARS = 16 << 10;
 /** Waits for the end of its input, which is that of this process. */
@@ -65,7 +70,7 @@ export async function spawn(options: SpawnOptions = {}): Promise<Server> {
     const address = `unix:${join(folder, "s")}`;
     const args = ["serve", "--data-dir", dataDir, "--listen", address, ...(options.args ?? [])];
     const process = new Supervised(binary, args, environment(options.env), options.onLog);
-    const client = connect({ ...options.client, address });
+    const client = connect({ instanceId: INSTANCE, ...options.client, address });
     const server = new Server(client, dataDir, folder, process);
     try {
       await process.guard(client.waitUntilReady({ timeoutMs: options.timeoutMs ?? 30_000 }));

@@ -46,6 +46,9 @@ test("a data directory of one's own stays", async () => {
     await first.stop();
     const second = await spawn({ binary: BINARY, dataDir, client: { timeoutMs: 5_000 } });
     assert.equal((await second.client.task(uuid).get()).task?.status, "running");
+    // The program that held it is gone, as its server is.
+    const again = await second.client.startTask({ uuid });
+    await again.append({ role: "user", content: "Hello again" });
     await second.stop();
   } finally {
     rmSync(join(dataDir, ".."), { recursive: true });

@@ -75,4 +75,13 @@ def as_uuid(text: str) -> str | None:
 def task_key(key: Key | None) -> TaskKey | None:
     if isinstance(key, str):
         return TaskKey(task_id=key)
-    return TaskKey(**key) if isinstance(key, Mapping) else key
+    if not isinstance(key, Mapping):
+        return key
+    parts: Mapping[str, object] = key
+    names = TaskKey.DESCRIPTOR.fields_by_name
+    for name, value in parts.items():
+        if name not in names:
+            raise ValueError(f"a key has no {name!r}; it has {', '.join(names)}")
+        if not isinstance(value, str):
+            raise TypeError(f"key[{name!r}] must be a str, not {type(value).__name__}")
+    return TaskKey(**key)

@@ -26,6 +26,11 @@ _PACKAGE = "contextstore_bin"
 _WATCHER = 'read _; kill -TERM "$1" 2>/dev/null'
 
 
+# Who holds the leases in a directory of a private server: always the one program whose server it is. Under a name of its own,
+# each start would have to wait for the leases of the one before.
+_INSTANCE = "spawned"
+
+
 class SpawnFailed(ContextStoreError):
     """No server could be started: its binary was not found, or it ended at once (its words are in the message)."""
 
@@ -48,7 +53,7 @@ def find_binary() -> Path:
         return Path(found)
     raise SpawnFailed(
         f"the server's binary was not found: {BINARY_VARIABLE} is not set, the package contextstore-bin is not "
-        "installed (pip install 'contextstore[server]'), and there is no `contextstore` on the PATH"
+        "installed, and there is no `contextstore` on the PATH"
     )
 
 
@@ -73,7 +78,7 @@ class Spawned:
     ) -> None:
         program = find_binary() if binary is None else Path(binary)
         self._own = Path(tempfile.mkdtemp(prefix="contextstore-"))
-        self._options = options
+        self._options = {"instance_id": _INSTANCE, **options}
         self._client: Client | None = None
         self._async_client: AsyncClient | None = None
         self.data_dir = Path(data_dir).absolute() if data_dir is not None else self._own / "data"
@@ -229,6 +234,7 @@ def spawn(
 
     `data_dir` is where it keeps everything; without one it is a temporary directory that is removed at the end. The
     binary is found by `find_binary`. `env` and `arguments` configure the server
-    (`env={"CONTEXTSTORE_LLM__PROVIDER": "openai"}`), `options` are those of the client.
+    (`env={"CONTEXTSTORE_LLM__PROVIDER": "openai"}`), `options` are those of the client. A program that was killed and
+    comes back to the same directory goes on with its tasks at once.
     """
     return Spawned(data_dir, binary, arguments, env, start_timeout, options)
