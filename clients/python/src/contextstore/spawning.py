@@ -78,7 +78,7 @@ class Spawned:
     ) -> None:
         program = find_binary() if binary is None else Path(binary)
         self._own = Path(tempfile.mkdtemp(prefix="contextstore-"))
-        self._options = {"instance_id": _INSTANCE, **options}
+        self._options: dict[str, Any] = {"instance_id": _INSTANCE, **options}
         self._client: Client | None = None
         self._async_client: AsyncClient | None = None
         self.data_dir = Path(data_dir).absolute() if data_dir is not None else self._own / "data"
