@@ -3,6 +3,8 @@
 
 #![allow(clippy::unwrap_used, missing_docs, reason = "a test that cannot go on says why and stops")]
 
+#[path = "../benches/retention/eighth/mod.rs"]
+mod eighth;
 #[path = "../benches/retention/fifth/mod.rs"]
 mod fifth;
 #[path = "../benches/retention/first/mod.rs"]
@@ -14,6 +16,8 @@ mod second;
 #[allow(dead_code, reason = "the benchmark uses more of it")]
 #[path = "../benches/retention/session.rs"]
 mod session;
+#[path = "../benches/retention/seventh/mod.rs"]
+mod seventh;
 #[path = "../benches/retention/sixth/mod.rs"]
 mod sixth;
 #[path = "../benches/retention/third/mod.rs"]
@@ -31,6 +35,8 @@ const GENERATORS: &[Generator] = &[
     ("fourth", fourth::sessions),
     ("fifth", fifth::sessions),
     ("sixth", sixth::sessions),
+    ("seventh", seventh::sessions),
+    ("eighth", eighth::sessions),
 ];
 
 /// The number of a session, without what it says.

@@ -21,7 +21,9 @@ pub(crate) const GENERATORS: &[(&str, &str)] = &[
     ("third", TUNING),
     ("fourth", TUNING),
     ("fifth", TUNING),
-    ("sixth", JUDGE),
+    ("sixth", TUNING),
+    ("seventh", TUNING),
+    ("eighth", JUDGE),
 ];
 
 /// A table of all, and one for each generator.
