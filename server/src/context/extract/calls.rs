@@ -6,9 +6,10 @@ use std::collections::BTreeMap;
 use serde_json::value::RawValue;
 
 use super::Call;
+use super::item::Item;
 use super::line::clean;
 use super::outputs::{Source, call_hash};
-use super::pool::{Item, Pool};
+use super::pool::Pool;
 use super::prose::file;
 use super::scan::{Kind, tokens};
 use super::sections::Section;

@@ -1,10 +1,10 @@
 //! The words by which a sentence shows what it is: a rule, a decision, something open. One table for English and
-//! Japanese, searched in one pass. Says nothing about what follows from them.
+//! Japanese. Says nothing about what follows from them.
 
 use std::ops::BitOr;
 use std::sync::LazyLock;
 
-use aho_corasick::AhoCorasick;
+use super::lexicon::Lexicon;
 
 /// What the words of a text show.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -39,56 +39,14 @@ impl Cues {
     pub(super) const MOVED: Self = Self(1 << 12);
     /// Not the end of it: still, not yet.
     pub(super) const STILL: Self = Self(1 << 13);
-    /// Something no longer holds at all.
-    pub(super) const VOID: Self = Self(1 << 16);
     /// What somebody is going to do.
     pub(super) const PLAN: Self = Self(1 << 15);
     /// The assistant agrees to what it was told.
     pub(super) const AGREED: Self = Self(1 << 14);
 
-    /// Something is not what it was. It says so of much that nobody needs to know, so it makes nothing important.
-    pub(super) const SHIFT: Self = Self(1 << 19);
-    /// Something is spoken of that was so before.
-    pub(super) const FORMER: Self = Self(1 << 20);
-    /// One thing is put in the place of another.
-    pub(super) const SWAP: Self = Self(1 << 21);
-    /// Something is not as it should be, or another one: a hint, if a value of the same sort is told with it.
-    pub(super) const HINT: Self = Self(1 << 22);
-    /// Something does not do what it was chosen for.
-    pub(super) const DRAWBACK: Self = Self(1 << 23);
-    /// Somebody is no longer there, or has handed over.
-    pub(super) const LEFT: Self = Self(1 << 24);
-    /// A value is not what it was: moved, extended, になった.
-    pub(super) const REVISED: Self = Self(1 << 25);
-    /// What says that something changed.
-    pub(super) const CHANGED: Self = Self(Self::CHANGE.0 | Self::SHIFT.0);
-    /// Somebody takes back what was said.
-    pub(super) const TURN: Self = Self(1 << 17);
-    /// Something is allowed, or allowed again.
-    pub(super) const ALLOW: Self = Self(1 << 18);
-
-    /// Any of these.
-    pub(super) const fn all(cues: &[Self]) -> Self {
-        let (mut all, mut at) = (0, 0);
-        while at < cues.len() {
-            all |= cues[at].0;
-            at += 1;
-        }
-        Self(all)
-    }
-
     /// The cues of a text.
     pub(super) fn of(text: &str) -> Self {
-        let bytes = text.as_bytes();
-        let mut found = Self::default();
-        for hit in TABLE.automaton.find_overlapping_iter(text) {
-            let entry = &TABLE.entries[hit.pattern().as_usize()];
-            if is_whole(bytes, hit.start(), hit.end(), entry.open_end) && !(entry.at_start && hit.start() > 0)
-            {
-                found = found | entry.cues;
-            }
-        }
-        found
+        Self(TABLE.of(text))
     }
 
     /// Whether any of these is there.
@@ -105,44 +63,10 @@ impl BitOr for Cues {
     }
 }
 
-/// Whether a hit is not a part of a longer word. Words are those of ASCII: other scripts need no borders.
-fn is_whole(text: &[u8], start: usize, end: usize, open_end: bool) -> bool {
-    let is_word = |at: usize| text.get(at).is_some_and(|byte| byte.is_ascii_alphanumeric() || *byte == b'_');
-    let before = start > 0 && is_word(start) && is_word(start - 1);
-    let behind = !open_end && is_word(end - 1) && is_word(end);
-    !before && !behind
-}
+static TABLE: LazyLock<Lexicon> =
+    LazyLock::new(|| Lexicon::new(WORDS.iter().map(|(cues, list)| (cues.0, *list))));
 
-struct Table {
-    automaton: AhoCorasick,
-    entries: Vec<Entry>,
-}
-
-struct Entry {
-    cues: Cues,
-    /// The word may go on.
-    open_end: bool,
-    /// Only the beginning of a text shows it.
-    at_start: bool,
-}
-
-static TABLE: LazyLock<Table> = LazyLock::new(|| {
-    let mut words = Vec::new();
-    let mut entries = Vec::new();
-    for (cues, list) in WORDS {
-        for word in list.split(',').map(str::trim).filter(|word| !word.is_empty()) {
-            let at_start = word.starts_with('^');
-            let open_end = word.ends_with('*');
-            words.push(word.trim_start_matches('^').trim_end_matches('*').replace('+', ","));
-            entries.push(Entry { cues: *cues, open_end, at_start });
-        }
-    }
-    let automaton = AhoCorasick::builder().ascii_case_insensitive(true).build(&words);
-    #[expect(clippy::expect_used, reason = "the table is a constant, and a test builds it")]
-    Table { automaton: automaton.expect("a table of a few hundred words"), entries }
-});
-
-/// By comma; `^`: only at the beginning, `*`: the word may go on, `+`: a comma.
+/// As [`Lexicon::new`] wants them.
 const WORDS: &[(Cues, &str)] = &[
     (
         Cues::RULE,
@@ -191,80 +115,6 @@ const WORDS: &[(Cues, &str)] = &[
          に移り, 無効, 古い, 旧, 前言, やっぱ, 今度は, 新たに, 最新, 最終, 改め, 却下, 見送, 差し替え, にしよう, 言い間違, 勘違い, 更新, 切り替わ, 変わり, 移す, \
          移し, 直近, さっきの, 先ほどの, 以前の, 間違い, 誤り, 中止, 延期, 延び, 延長, 早まり, 前倒し, 繰り上げ, 引き上げ, 引き下げ, 増や, 減ら, 上げて, 下げて, \
          になりました, となりました, にします",
-    ),
-    (
-        Cues::SHIFT,
-        "from here on, these days, as of today, starting today, under the new, new terms, new \
-         policy, rebuilt, taken over, takes over, took over, gone on leave, out of date, misread, sorry, wrong about, wrong place, to \
-         answer your, off the table, go down to, go up to, goes from, went from, from then on, upgraded, is over, back up to, \
-         raise, lower, ^not, has cut, have cut, was cut, were cut, cut to, cut down, cut from, went up, went down, dropped to, rises to, rose to, \
-         grew to, shrank to, doubled, halved, tightened, loosened, shortened, slipped, slips to, trimmed to, capped at, just set, have set, i set, set it to, increase*, decrease*, reduce*, not what we, has gone, unmute*, unfreez*, resume*, fix to my, \
-         取り下げ, 取下げ, 今は, 今日から, 本日から, 次回から, になって, となって, でした, だったよう, \
-         実際には, 実際は, 正しくは, 作り直, 新しく, 続報, 撤去, 解除, 解禁, 再開, 緩和, 替わ, 代わって, 交代, 統一, 話し直, し直し, 終わったので, 済んだので, 改訂, 改定, にしておき, \
-         移設, 引っ越, 異動, 乗り換え, 乗換, 一本化, 後ろ倒し, ずれま, ずれた, ずらし, 白紙, 撤廃, 変えましょう",
-    ),
-    (
-        Cues::TURN,
-        "actually, correction, scratch that, scratch the, forget what, forget the, forget about, was wrong, were wrong, \
-         is wrong, wrong about, my mistake, my bad, mistaken, misread, misspoke, mixed up, mix-up, changed my mind, on second \
-         thought, second thoughts, thinking about it, thinking again, come to think of it, thought it over, change of plan, change of plans, sorry, apologies, i meant, overrul*, revers*, revert*, turns \
-         out, turned out, take that back, take it back, ignore what, ignore my, disregard, never mind, nevermind, out of date, \
-         outdated, to answer your, answer to your, not what we thought, contrary to, fix to my, rather than, instead of, \
-         withdrawn, supersede*, \
-         やっぱり, やはり, やっぱ, 訂正, 撤回, 取り消, 取り下げ, 取下げ, 勘違い, 間違え, 間違い, 誤り, 言い間違, 読み違, 見間違, すみません, ごめん, 前言, 前に言, \
-         さっきの, 先ほどの, 先の, 忘れてください, 忘れて, ではなく, じゃなく, でなく, 正しくは, 実際には, 実際は, 話し直, ご質問の件, メモを直",
-    ),
-    (
-        Cues::FORMER,
-        "the former, former one, formerly, the previous one, previous one, previous value, old one, old ones, earlier one, the prior, that idea, that plan, i proposed, i suggested, i gave, i told you, gave you, \
-         told you earlier, told you before, said earlier, said before, mentioned earlier, mentioned before, what i said, what i told, \
-         is history, out of the picture, \
-         ^前の, 。前の, 、前の, 以前の, 元の案, 元の指定, 元の値, これまでの, 今までの, 従来の, 当初の, 先の, 先日の, 以前お, 前回の, の件, の話ですが",
-    ),
-    (
-        Cues::HINT,
-        "shorten*, struck, strike, shorter, smaller, fewer, stricter, tighter, sooner, too high, too low, too large, too small, too \
-         slow, too long, too much, too many, the new, \
-         すぎ, 過ぎ, 新しい",
-    ),
-    (
-        Cues::SWAP,
-        "replace, replaces, replaced by, replaced with, swap, swap it, swapped, switch to, switch it, switching to, switched to, instead, \
-         in its place, move to, moving to, moved to, migrate to, migrating to, go with, \
-         乗り換え, 乗換, 差し替え, 置き換え, 切り替え, 切替, 入れ替え, 代わりに, かわりに, に変更, へ変更, に移行, へ移行, 一本化",
-    ),
-    (
-        Cues::DRAWBACK,
-        "doesn't work, don't work, didn't work, does not work, do not work, not work out, won't work, would need, would take, would \
-         run, would cost, would require, too, cannot, can't, fails, failed, breaks, broke, overrun*, runs \
-         out, doesn't fit, does not fit, doesn't scale, does not scale, flaw, flawed, drawback*, unreliable, unstable, deadlock*, \
-         riskier, slower, worse, after all, not enough, not an option, impossible, is not, isn't, aren't, wasn't, no longer, turned down, not approved, \
-         間に合いません, 間に合わ, かかります, かかりました, すぎ, 過ぎ, 悪く, 悪い, 合わな, 合いません, できません, できない, 使えま, 使えない, 出ました, 増えま, \
-         増えて, 止まり, 止まって, 足りな, 足りま, 不足し, 残ります, ではありません, ではなかった, 重い, 重く, 無理, 難し, 厳し, 却下, \
-         通らな, 壊れ, 不安定",
-    ),
-    (
-        Cues::LEFT,
-        "on leave, on vacation, on holiday, on sabbatical, left the, has left, is leaving, leaves the, retires, retired, \
-         resigned, quit, changed teams, moved teams, is away, is out, out of office, out sick, is sick, unavailable, not \
-         available, not reachable, no longer here, no longer with, handed over, took over, takes over, taken over, \
-         異動, 退職, 退社, 産休, 育休, 休職, 休暇, 転勤, 出張, 不在, 退任, 交代, 交替, 代わった, 代わりま, 替わった, 替わりま, 離任, 辞め, 引き継, 後任, 着任, 転職",
-    ),
-    (
-        Cues::REVISED,
-        "moved, moves to, slipped, slips, extended, postponed, pushed, delayed, brought forward, raised, lowered, increased, decreased, reduced, \
-         shortened, changed, revised, updated, new date, new deadline, new limit, new definition, new target, new budget, recomputed, \
-         recalculated, remeasured, re-measured, measured again, corrected, instead, now, these days, no longer, make \
-         that, make it, really, replaces, \
-         に変更, へ変更, 変更にな, 変更とな, 変更します, 変更して, 変わ, 変える, 変えて, 変えま, 替え, 延期, 延び, 延長, 短縮, 引き下げ, 引き上げ, 前倒し, 繰り上げ, 早ま, ずれ, 改ま, 改め, 訂正, になりました, になった, \
-         となりました, となった, ことになり, 切り替え, 乗り換え, 今は, 今後は, でよい, でもよい, でOK, 再計算, 再計測, 測り直, 見直",
-    ),
-    (
-        Cues::ALLOW,
-        "lift the, lift all, is off, are off, you can, you may, can now, may now, you're free, free to, feel free, allowed, is ok, is okay, is fine, are fine, go ahead and, \
-         lifted, unmute*, unfreez*, unblock*, unpause*, resume*, re-enable*, reenable*, is over, are over, no need, not needed, no \
-         longer needed, no longer required, is back, cleared, without waiting, \
-         解除, 解禁, 再開, 終わったので, 終わりました, 済んだので, 不要, してよい, していい, しても大丈夫, して構い, してかまい, 問題なくなり, 許可, 戻りました",
     ),
     (
         Cues::DECISION,
@@ -348,12 +198,6 @@ const WORDS: &[(Cues, &str)] = &[
          look, ^on it, ^will do, ^working on it, ^nothing unusual, ^as expected, ^that looks, ^this looks, ^moving on, \
          見てみま, 見ていきま, 確認します, 調べます, 調べてみ, 読みます, 読んでみ, 開きます, 実行します, 検索します, 見ます, \
          進めます, 続けます, 始めます, 取りかかりま, 少々お待ち, チェックします, 探します",
-    ),
-    (
-        Cues::VOID,
-        "withdraw*, take back, retract*, no longer, forget, never mind, nevermind, no need, hold off, scrap, drop the, dropped, cancel*, obsolete, outdated, scratch that, ignore, disregard, withdrawn, void, \
-         not valid, abandon*, lifted, take back, undo, undone, revert*, anymore, any more, deprecated, not needed, \
-         取り消, 取り下げ, 撤回, 廃止, 不要, 無効, 中止, やめ, 取りやめ, 忘れて",
     ),
     (
         Cues::PLAN,

@@ -1,7 +1,7 @@
 //! Which of the lines that were found go into the summary: each section has a share of the budget, and what one leaves
 //! goes to whatever matters most.
 
-use super::pool::Item;
+use super::item::Item;
 use super::sections::{Section, Sections};
 use crate::context::count_text;
 use crate::model::TokenCounter;

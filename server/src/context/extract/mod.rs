@@ -3,32 +3,41 @@
 //! budget's worth of lines. No I/O; what is summarised, and when, is decided elsewhere.
 
 mod calls;
+mod common;
 mod cues;
 mod fill;
+mod item;
+mod lexicon;
 mod line;
 mod outputs;
+mod overrule;
 mod pool;
 mod prose;
 mod relate;
-mod retract;
 mod scan;
 mod sections;
+mod signs;
 mod split;
 mod statement;
 #[cfg(test)]
 mod tests;
 mod topics;
+mod untrue;
 mod values;
+mod weights;
 mod words;
 mod wrong;
 
 use std::collections::VecDeque;
 
+use item::Item;
 use outputs::Source;
-use pool::{Item, Pool};
+pub use overrule::Counts;
+use pool::Pool;
 use prose::Voice;
 use sections::Section;
 pub use sections::Sections;
+pub use weights::SIGNS;
 
 use crate::model::{Role, TokenCounter};
 
@@ -67,6 +76,15 @@ pub struct Extract {
     pub sections: Sections,
 }
 
+/// A statement that was held against a remark, and what was counted of both; for who fits the weights.
+#[derive(Debug, Clone)]
+pub struct Weighed {
+    /// What was said before.
+    pub older: String,
+    /// In the order of [`SIGNS`].
+    pub counts: Counts,
+}
+
 /// Makes a summary of messages.
 #[derive(Debug)]
 pub struct Extractor {
@@ -92,6 +110,14 @@ impl Extractor {
         let room = usize::try_from(budget).unwrap_or(MOST).saturating_mul(8).clamp(LEAST, MOST);
         let pool = Pool::new(room);
         Self { budget, counter, pool, awaits_goal: true, calls: VecDeque::new(), last: String::new() }
+    }
+
+    /// Tells for each remark in `messages` what it would be held against; nothing takes the place of anything.
+    pub fn weigh<'a>(messages: impl Iterator<Item = Piece<'a>>) -> Vec<Vec<Weighed>> {
+        let mut extractor = Self::new(u64::MAX, TokenCounter::default());
+        extractor.pool.weighed = Some(Vec::new());
+        messages.for_each(|piece| extractor.take(&piece));
+        extractor.pool.weighed.unwrap_or_default()
     }
 
     /// Folds in an earlier summary: one of ours section by section, any other text as something important.

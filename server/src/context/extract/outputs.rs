@@ -5,8 +5,9 @@ use std::cmp::Reverse;
 use std::ops::Range;
 
 use super::calls;
+use super::item::Item;
 use super::line::clean;
-use super::pool::{Item, Pool};
+use super::pool::Pool;
 use super::prose::file;
 use super::scan::{Kind, tokens};
 use super::sections::Section;
@@ -44,10 +45,10 @@ const LONGEST_RESULT: usize = 120;
 const MOST_ERRORS: u32 = 96;
 const MOST_FACTS: usize = 4;
 /// With those that are told only if there is room.
-const MOST_KEPT_FACTS: usize = 40;
-const MOST_OF_LISTING: usize = 16;
+const MOST_KEPT_FACTS: usize = 120;
+const MOST_OF_LISTING: usize = 48;
 pub(super) const WEIGHT_OF_MORE: u32 = 62;
-const MOST_KEPT: usize = 64;
+const MOST_KEPT: usize = 192;
 /// What the last line weighs, if it has so many words.
 const WEIGHT_OF_LAST: u32 = 90;
 const LEAST_OF_LAST: usize = 2;

@@ -2,137 +2,25 @@
 //! what was superseded.
 
 use std::collections::{BTreeMap, HashMap, HashSet};
-use std::sync::Arc;
 
-use super::cues::Cues;
+use super::Weighed;
+use super::item::Item;
 use super::outputs::WEIGHT_OF_MORE;
+use super::overrule::When;
 use super::sections::Section;
-use super::statement::{Statement, long_hash, short};
+use super::statement::long_hash;
 use super::topics::{Shown, Topics};
-
-/// One line of a summary, perhaps.
-#[derive(Debug)]
-pub(super) struct Item {
-    pub(super) section: Section,
-    pub(super) text: String,
-    /// How much it matters, up to about 1000.
-    pub(super) weight: u32,
-    /// When it was said.
-    pub(super) order: u64,
-    /// The message it is from, so that its sentences stay together.
-    pub(super) message: u64,
-    /// What a sentence says; lines of outputs and files have none.
-    pub(super) statement: Option<Box<Statement>>,
-    /// What its message speaks about.
-    pub(super) context: Option<Arc<[u32]>>,
-    /// Of which command it is the result; 0: of none.
-    pub(super) source: u64,
-    /// It supersedes nothing.
-    quiet: bool,
-    /// It is a line of what a tool put out, and of what it was asked.
-    pub(super) of_output: bool,
-    call: u64,
-    /// The user says so, who may take back rules.
-    pub(super) by_user: bool,
-    /// How often it was found.
-    hits: u32,
-    /// Bytes that it takes, as they were counted.
-    size: usize,
-    key: u64,
-}
-
-impl Item {
-    pub(super) fn new(section: Section, text: String, weight: u32) -> Self {
-        let key = long_hash(&folded(&text));
-        Self {
-            section,
-            text,
-            weight,
-            order: 0,
-            message: 0,
-            statement: None,
-            context: None,
-            source: 0,
-            quiet: false,
-            of_output: false,
-            call: 0,
-            by_user: false,
-            hits: 1,
-            size: 0,
-            key,
-        }
-    }
-
-    /// The same name means the same thing: the newer one takes the place of the older.
-    pub(super) fn named(mut self, name: &str) -> Self {
-        self.key = long_hash(name);
-        self
-    }
-
-    pub(super) fn saying(mut self, statement: Statement) -> Self {
-        self.statement = Some(Box::new(statement));
-        self
-    }
-
-    /// The same for what a tool puts out, which makes nothing untrue that people and models have said.
-    pub(super) fn showing(mut self, statement: Statement) -> Self {
-        self.quiet = true;
-        self.saying(statement)
-    }
-
-    pub(super) fn of_output(mut self, call: u64) -> Self {
-        (self.of_output, self.call) = (true, call);
-        self
-    }
-
-    pub(super) fn from(mut self, source: u64) -> Self {
-        self.source = source;
-        self
-    }
-
-    /// What is left of it when the parts go whose values a newer statement changes, and those; none if that is not worth
-    /// telling.
-    fn without(&self, new: &Statement) -> Option<(Self, Statement)> {
-        let old = self.statement.as_deref()?;
-        let changed = new.changes(old);
-        let (gone, parts): (Vec<&str>, Vec<&str>) =
-            clauses(&self.text).partition(|part| Statement::of(part).has_any(&changed));
-        if gone.is_empty() || parts.is_empty() {
-            return None;
-        }
-        let text = parts.concat();
-        let text = text.trim().trim_end_matches([',', ';', '、']);
-        let statement = Statement::of(text);
-        let tells = statement.names > 0 || statement.cues.any(Cues::RULE);
-        let mut rest = Self::new(self.section, text.to_owned(), self.weight).saying(statement);
-        (rest.order, rest.message, rest.by_user) = (self.order, self.message, self.by_user);
-        rest.context.clone_from(&self.context);
-        tells.then(|| (rest, Statement::of(&gone.concat())))
-    }
-
-    /// How much it matters at the end: what was said last counts a little more, and what was said often.
-    pub(super) fn score(&self, now: u64) -> u64 {
-        let again = 15 * u64::from(self.hits.min(7) - 1);
-        (u64::from(self.weight) + again) * (850 + 150 * self.order / now.max(1))
-    }
-}
-
-/// Without what does not make two lines different.
-fn folded(text: &str) -> String {
-    let kept = text.chars().filter(|c| c.is_alphanumeric() || matches!(c, '/' | '_' | '-' | '.'));
-    kept.flat_map(char::to_lowercase).collect::<String>().trim_end_matches('.').to_owned()
-}
 
 /// The lines of one section.
 #[derive(Debug, Default)]
-struct Shelf {
-    items: BTreeMap<u64, Item>,
+pub(super) struct Shelf {
+    pub(super) items: BTreeMap<u64, Item>,
     keys: HashMap<u64, u64>,
     bytes: usize,
 }
 
 impl Shelf {
-    fn remove(&mut self, id: u64) -> Option<Item> {
+    pub(super) fn remove(&mut self, id: u64) -> Option<Item> {
         let item = self.items.remove(&id)?;
         self.keys.remove(&item.key);
         self.bytes -= item.size;
@@ -152,7 +40,7 @@ const WEIGHT_OF_OLD_ERROR: u32 = 140;
 /// What has been found so far.
 #[derive(Debug)]
 pub(super) struct Pool {
-    shelves: [Shelf; Section::COUNT],
+    pub(super) shelves: [Shelf; Section::COUNT],
     /// Bytes that a section may have after it was thinned out.
     room: usize,
     pub(super) topics: Topics,
@@ -164,9 +52,12 @@ pub(super) struct Pool {
     pub(super) now: u64,
     message: u64,
     next: u64,
-    /// The newest item before this message, and whether this one has made anything untrue.
+    /// The newest item before this message.
     before: u64,
-    pub(super) has_changed: bool,
+    /// Who speaks, and how often somebody has spoken.
+    when: When,
+    /// If what is weighed is wanted rather than a summary: that, for each remark.
+    pub(super) weighed: Option<Vec<Vec<Weighed>>>,
     /// What was said last in this message, and in the one before.
     asking: String,
     asked: (u64, String),
@@ -185,7 +76,8 @@ impl Pool {
             message: 0,
             next: 0,
             before: 0,
-            has_changed: false,
+            when: When::default(),
+            weighed: None,
             asking: String::new(),
             asked: (0, String::new()),
         }
@@ -194,10 +86,21 @@ impl Pool {
     /// What follows is from another message.
     pub(super) fn next_message(&mut self) {
         self.message += 1;
-        (self.before, self.has_changed) = (self.next, false);
+        self.before = self.next;
         if !self.asking.is_empty() {
             self.asked = (self.message, std::mem::take(&mut self.asking));
         }
+    }
+
+    /// It is said by the user, or by the model.
+    pub(super) fn begins(&mut self, by_user: bool) {
+        let When { turn, message, .. } = self.when;
+        self.when = When { by_user, turn: turn + u64::from(by_user), message: message + 1 };
+    }
+
+    /// Who speaks now.
+    pub(super) fn when(&self) -> When {
+        self.when
     }
 
     /// A sentence was said, to which the next message may be an answer.
@@ -223,14 +126,15 @@ impl Pool {
         self.now += 1;
         (item.order, item.message) = (self.now, self.message);
         if let Some(statement) = item.statement.take_if(|_| !item.quiet) {
-            self.topics.count(statement.words());
-            self.supersede(&statement, item.by_user, u64::MAX);
+            self.topics.count(&statement.words);
+            self.topics.count(&statement.proper);
+            self.settle(&statement);
             item.statement = Some(statement);
         }
         self.insert(item);
     }
 
-    fn insert(&mut self, mut item: Item) {
+    pub(super) fn insert(&mut self, mut item: Item) {
         let shelf = &mut self.shelves[item.section as usize];
         if let Some(id) = shelf.keys.get(&item.key).copied()
             && let Some(old) = shelf.remove(id)
@@ -296,142 +200,14 @@ impl Pool {
         }
     }
 
-    /// A change that is told in several sentences of the message that was begun last.
-    pub(super) fn change(&mut self, new: &Statement, by_user: bool) {
-        self.supersede(new, by_user, self.message);
-    }
-
-    /// Drops what is open, or went wrong, and is over now.
-    pub(super) fn settle(&mut self, new: &Statement) {
-        for section in [Section::Pending, Section::Errors] {
-            let shelf = &mut self.shelves[section as usize];
-            let over = |item: &Item| item.statement.as_deref().is_some_and(|open| new.settles(open));
-            let gone: Vec<u64> =
-                shelf.items.iter().filter(|(_, item)| over(item)).map(|(id, _)| *id).collect();
-            for id in gone {
-                shelf.remove(id);
-            }
-        }
-    }
-
-    /// Drops what a new statement makes untrue, and what only that stood for; of one message nothing.
-    fn supersede(&mut self, new: &Statement, by_user: bool, except: u64) {
-        let topics = &self.topics;
-        let mut gone: Vec<(Section, u64)> = Vec::new();
-        for section in Section::SAID.into_iter().filter(|_| !new.answers) {
-            let items = self.shelves[section as usize].items.iter().filter(|(_, item)| {
-                let Some(old) = item.statement.as_deref() else { return false };
-                let firm = is_firm(section, old);
-                let open = matches!(section, Section::Pending | Section::Errors);
-                open && new.settles(old)
-                    || item.source == 0
-                        && item.message != except
-                        && (by_user || !firm)
-                        && (new.replaces(old, firm)
-                            || new.revalues(old, topics)
-                            || by_user && section != Section::Goal && new.lifts(old, topics))
-            });
-            gone.extend(items.map(|(id, _)| (section, *id)));
-        }
-        // Whoever takes something back means something.
-        if gone.is_empty() && (new.answers || new.cues.any(Cues::TURN)) {
-            gone.extend(self.best_fit(new, by_user, except));
-        }
-        self.drop_untrue(&gone, new, by_user);
-    }
-
-    /// What a statement most likely takes back.
-    fn best_fit(&self, new: &Statement, by_user: bool, except: u64) -> Option<(Section, u64)> {
-        let items =
-            Section::SAID.into_iter().filter(|section| *section != Section::Goal).flat_map(|section| {
-                self.shelves[section as usize].items.iter().map(move |(id, item)| (section, *id, item))
-            });
-        let fits = items.filter_map(|(section, id, item)| {
-            let old = item.statement.as_deref()?;
-            let may = item.source == 0
-                && item.message < except.min(self.message)
-                && (by_user || !is_firm(section, old));
-            let fit = if may { new.fits(old, &self.topics)? } else { return None };
-            Some((fit, item.order, section, id))
-        });
-        fits.max_by_key(|(fit, order, ..)| (*fit, *order)).map(|(_, _, section, id)| (section, id))
-    }
-
-    /// What was said in messages before this one.
+    /// What was said in messages before this one, the newest first.
     pub(super) fn items_before(&self, section: Section) -> impl Iterator<Item = (u64, &Item)> {
-        self.shelves[section as usize].items.range(..=self.before).map(|(id, item)| (*id, item))
+        self.shelves[section as usize].items.range(..=self.before).rev().map(|(id, item)| (*id, item))
     }
 
-    /// Remembers what the message speaks about.
-    pub(super) fn set_context(&mut self, context: &Arc<[u32]>) {
-        for section in Section::SAID {
-            for (_, item) in self.shelves[section as usize].items.range_mut(self.before + 1..) {
-                item.context = Some(Arc::clone(context));
-            }
-        }
-    }
-
-    pub(super) fn drop_untrue(&mut self, gone: &[(Section, u64)], new: &Statement, by_user: bool) {
-        let mut lost = Vec::new();
-        let mut untrue = Vec::new();
-        for (section, id) in gone {
-            let Some(item) = self.shelves[*section as usize].remove(*id) else { continue };
-            let Some(old) = item.statement.as_deref().filter(|_| *section != Section::Errors) else {
-                continue;
-            };
-            self.has_changed |= item.message < self.message;
-            lost.extend(old.lost(new));
-            match item.without(new) {
-                Some((rest, gone)) => {
-                    lost.retain(|value| {
-                        !rest.statement.as_deref().is_some_and(|rest| rest.has_any(&[*value]))
-                    });
-                    untrue.push(Box::new(gone));
-                    self.insert(rest);
-                }
-                None => untrue.extend(item.statement),
-            }
-        }
-        if !lost.is_empty() {
-            self.forget(&lost);
-        }
-        if !untrue.is_empty() {
-            self.forget_echoes(&untrue, new, by_user);
-        }
-    }
-
-    /// Drops what only repeats what is no longer true.
-    fn forget_echoes(&mut self, untrue: &[Box<Statement>], new: &Statement, by_user: bool) {
-        for section in Section::SAID.into_iter().chain([Section::Commands]) {
-            let shelf = &mut self.shelves[section as usize];
-            let gone = shelf.items.iter().filter(|(_, item)| {
-                let Some(statement) = item.statement.as_deref() else { return false };
-                let firm = section == Section::Constraints && statement.cues.any(Cues::RULE);
-                (by_user || !firm)
-                    && section != Section::Goal
-                    && untrue.iter().any(|old| old.is_echoed_by(statement, new))
-            });
-            let gone: Vec<u64> = gone.map(|(id, _)| *id).collect();
-            for id in gone {
-                shelf.remove(id);
-            }
-        }
-    }
-
-    /// Drops what names values that nothing stands for any more.
-    fn forget(&mut self, lost: &[u32]) {
-        for section in [Section::Files, Section::Commands, Section::Facts] {
-            let shelf = &mut self.shelves[section as usize];
-            let gone = shelf.items.iter().filter(|(_, item)| match &item.statement {
-                Some(statement) => statement.has_any(lost),
-                // A file, whose name is its key.
-                None => lost.contains(&short(item.key)),
-            });
-            let gone: Vec<u64> = gone.map(|(id, _)| *id).collect();
-            for id in gone {
-                shelf.remove(id);
-            }
-        }
+    /// The line of an item.
+    pub(super) fn text_of(&self, section: Section, id: u64) -> &str {
+        self.shelves[section as usize].items.get(&id).map_or("", |item| &item.text)
     }
 
     /// What is held.
@@ -449,7 +225,7 @@ impl Pool {
             // What is said over and over with another name in it is talk; of the user's rules nothing is.
             let share = match said {
                 _ if item.of_output => self.shown.rare(&item.text),
-                Some(said) if !item.by_user => self.topics.rare(said),
+                Some(said) if !item.when.by_user => self.topics.rare_in(said),
                 _ => continue,
             };
             if !item.of_output && share >= RARE {
@@ -461,29 +237,6 @@ impl Pool {
         items.sort_by_key(|item| (item.section, item.order));
         items
     }
-}
-
-/// The parts of a sentence, each with the mark that ends it.
-fn clauses(text: &str) -> impl Iterator<Item = &str> {
-    let mut rest = text;
-    std::iter::from_fn(move || {
-        if rest.is_empty() {
-            return None;
-        }
-        let end = rest
-            .match_indices([',', ';', '、', '；'])
-            // Not in a number.
-            .find(|(at, mark)| mark.len() > 1 || rest[at + 1..].starts_with(' '))
-            .map_or(rest.len(), |(at, mark)| at + mark.len());
-        let (part, behind) = rest.split_at(end);
-        rest = behind;
-        Some(part)
-    })
-}
-
-/// Whether only the user can take it back.
-fn is_firm(section: Section, statement: &Statement) -> bool {
-    section == Section::Goal || section == Section::Constraints && statement.cues.any(Cues::RULE)
 }
 
 /// Drops what matters least until the rest has room.

@@ -1,14 +1,16 @@
 //! What people and models say: which sentences matter, how much, and in which section they are told.
 
 use super::cues::Cues;
+use super::item::Item;
 use super::line::clean;
 use super::outputs::{Outputs, Source, error};
-use super::pool::{Item, Pool};
-use super::retract;
+use super::pool::Pool;
 use super::scan::{Kind, tokens};
 use super::sections::Section;
+use super::signs::Signs;
 use super::split::{Unit, units};
 use super::statement::Statement;
+use super::untrue::LONGEST_OF_PARTS;
 
 /// Who speaks.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -38,42 +40,33 @@ pub(super) fn take(pool: &mut Pool, text: &str, voice: Voice, goal: bool) -> boo
     let mut goals = if goal { GOAL_SENTENCES } else { 0 };
     let mut outputs = Outputs::default();
     let by_user = voice != Voice::Assistant;
-    let is_short = text.len() <= retract::LONGEST_OF_PARTS;
+    let is_short = text.len() <= LONGEST_OF_PARTS;
     let mut before: Option<(usize, Statement)> = None;
+    let mut whole = None;
+    pool.begins(by_user);
     let mut sentences = Vec::new();
     units(text, |unit| match unit {
         Unit::Sentence(sentence) => {
             let mut statement = Statement::of(sentence);
             let start = sentence.as_ptr().addr() - text.as_ptr().addr();
-            let mut told = None;
+            let mut told: Option<String> = None;
             match &before {
-                // A change is often announced in one sentence and made in the next.
-                Some((begin, first)) if first.leads_to(&statement, sentence) => {
-                    pool.change(&Statement::of(&text[*begin..start + sentence.len()]), by_user);
-                }
                 Some((begin, first)) if first.is_over_by(&statement) => {
                     pool.settle(&Statement::of(&text[*begin..start + sentence.len()]));
                 }
                 Some(_) => {}
-                // And an answer is about what was asked.
+                // An answer is about what was asked.
                 None if voice == Voice::User
                     && statement.is_terse(text.trim())
                     && answers(sentence, &statement) =>
                 {
-                    if let Some(asked) = pool.asked() {
-                        let mut whole = Statement::of(&format!("{asked}{sentence}"));
-                        let asked = asked
-                            .lines()
-                            .rfind(|line| is_question(line))
-                            // What is put right is not told again.
-                            .or(asked.lines().next().filter(|line| !statement.sets(&Statement::of(line))))
-                            .unwrap_or_default();
-                        let asked = clean(asked, LONGEST_QUESTION, 0);
-                        whole.cues = whole.cues | Cues::CHANGE;
-                        whole.answers = true;
-                        let answer = clean(sentence, LONGEST_OF_USER, 0);
-                        told = (!asked.is_empty()).then(|| format!("{answer} [re: {asked}]"));
-                        pool.change(&whole, true);
+                    if let Some(asked) =
+                        pool.asked().and_then(|asked| asked.lines().rfind(|line| is_question(line)))
+                    {
+                        let (question, answer) =
+                            (clean(asked, LONGEST_QUESTION, 0), clean(sentence, LONGEST_OF_USER, 0));
+                        whole = Some(Statement::of(asked));
+                        told = Some(format!("{answer} [re: {question}]"));
                         statement.cues = statement.cues | Cues::CHANGE;
                     }
                 }
@@ -87,7 +80,6 @@ pub(super) fn take(pool: &mut Pool, text: &str, voice: Voice, goal: bool) -> boo
                     goals -= 1;
                 }
                 let mut item = said(pool, section, sentence, weight, voice, &statement);
-                item.by_user = by_user;
                 item.text = told.unwrap_or(item.text);
                 pool.add(item.saying(statement.clone()));
             }
@@ -104,7 +96,7 @@ pub(super) fn take(pool: &mut Pool, text: &str, voice: Voice, goal: bool) -> boo
     });
     outputs.tell_kept(pool, text, &Source::default());
     if is_short {
-        pool.said_all(text, &sentences, by_user);
+        pool.said_all(text, &sentences, whole.as_ref());
     }
     goal && goals < GOAL_SENTENCES
 }
@@ -145,7 +137,9 @@ fn said(
     if statement.names > 0 {
         mention(pool, text, statement, if voice == Voice::Assistant { 260 } else { 440 });
     }
-    Item::new(section, clean(text, most, 0), weight)
+    let mut item = Item::new(section, clean(text, most, 0), weight);
+    (item.signs, item.asks, item.when) = (Signs::of(text), is_question(text), pool.when());
+    item
 }
 
 /// The files that a sentence names.

@@ -2,8 +2,6 @@
 //!
 //! Words are compared by hashes of their stems; kanji by pairs.
 
-use std::ops::Range;
-
 use super::cues::Cues;
 use super::scan::{Kind, tokens};
 use super::values::{
@@ -26,22 +24,12 @@ pub(super) struct Statement {
     pub(super) rare: Vec<u32>,
     /// Of those the ids.
     pub(super) codes: Vec<u32>,
-    /// In Japanese, how many of the words stand before the first は: what it is about.
-    pub(super) topic: usize,
-    /// Those words.
-    pub(super) about: Vec<u32>,
+    /// The words and names of its first two tokens that have any.
+    pub(super) lead: Vec<u32>,
     /// It is mostly of another script than Latin.
     pub(super) wide: bool,
-    /// Those words, if they are of more than one name: the port of a service, not only the service.
-    pub(super) subject: Vec<u32>,
-    /// It answers what was asked, so its numbers count what was spoken of.
-    pub(super) answers: bool,
-    /// The words of the clauses that have values in them, and names; if none has, all of them.
-    pub(super) core: Vec<u32>,
-    /// If several clauses have values, each of them by itself.
-    pub(super) facets: Vec<Facet>,
-    /// What it says is no longer so: what follows "instead of", what stands before ではなく.
-    pub(super) rejected: Vec<u32>,
+    /// In Japanese, it says what it is about: there is a word before the first は.
+    pub(super) has_topic: bool,
     /// The words right after numbers: rows, seconds.
     pub(super) units: Vec<u32>,
     /// The words right before numbers: port, limit.
@@ -63,23 +51,22 @@ pub(super) struct Statement {
 /// The bits of numbers and of paths among the kinds of values.
 const NUMBER: u8 = 1;
 const PATH: u8 = 4;
+/// So many tokens lead a sentence.
+const LEAD: usize = 2;
 /// More of them say no more.
 const MOST: usize = 48;
-/// So many words are something to be said.
-const FEW_WORDS: usize = 3;
 
 impl Statement {
     pub(super) fn of(text: &str) -> Self {
         let mut found = Self { cues: Cues::of(text), ..Self::default() };
         let mut number = 0..0;
         let mut after_month = false;
-        let mut first_clause = 0;
-        let rejections = Rejections::of(text, found.cues);
-        let mut clause = Clause::default();
         let mut end = 0;
         let mut unit_end = 0;
         let mut last = 0..0;
         let about = text.find('は');
+        let mut passed = false;
+        let mut leading = 0;
         // Latin letters among others are names.
         let foreign = text.bytes().filter(|byte| *byte >= 0x80).count() * 3 > text.len();
         found.wide = foreign;
@@ -112,18 +99,8 @@ impl Statement {
             if kind == Kind::Number || spelled.is_some() {
                 number = range.clone();
             }
-            if found.topic == 0 && about.is_some_and(|about| range.start > about) {
-                found.topic = found.words.len();
-                found.about = found.words.clone();
-                if text[..about.unwrap_or_default()].contains('の') {
-                    found.subject = found.words.clone();
-                }
-            }
-            if text.get(end..range.start).is_some_and(|gap| gap.contains(CLAUSE_MARKS))
-                || kind == Kind::Word && is_joint(&text[range.clone()])
-            {
-                clause.close(&mut found);
-                first_clause = if first_clause == 0 { found.words.len() } else { first_clause };
+            if about.is_some_and(|about| range.start > about && !std::mem::replace(&mut passed, true)) {
+                found.has_topic = !found.words.is_empty();
             }
             if number.end > 0 && number.end == end && matches!(kind, Kind::Word | Kind::Run) {
                 found.unit(&text[number.end..range.end]);
@@ -141,8 +118,6 @@ impl Statement {
             // A name, unless it is only the first word.
             let capital = text[range.clone()].find(|c: char| c.is_ascii_uppercase());
             let is_name = foreign || capital.is_some_and(|at| range.start + at > 0);
-            let before = (found.words.len(), found.proper.len(), found.values.len());
-            let is_rejected = rejections.reject(&range);
             let named = if kind == Kind::Run {
                 person(&text[range.clone()], &text[range.end..])
             } else {
@@ -154,6 +129,7 @@ impl Statement {
             }
             // Next Tuesday and April 4 are dates, whatever the month is.
             let month = kind == Kind::Word && is_month(&text[range.clone()]);
+            let before = (found.words.len(), found.proper.len());
             match spelled {
                 Some(digits) => {
                     found.near.extend(found.words.last());
@@ -165,30 +141,20 @@ impl Statement {
             if let Some(value) = found.values.last().copied().filter(|_| is_set) {
                 found.settings.push((hash(&text[name]), value));
             }
+            let (words, proper) = (&found.words[before.0..], &found.proper[before.1..]);
+            if leading < LEAD && words.len() + proper.len() > 0 {
+                leading += 1;
+                found.lead.extend(words.iter().chain(proper));
+            }
             if kind == Kind::Number && std::mem::take(&mut after_month) {
                 found.count(hash("month"));
             }
             after_month = month;
-            if is_rejected {
-                let Self { words, proper, values, rejected, .. } = &mut found;
-                rejected
-                    .extend(words[before.0..].iter().chain(&proper[before.1..]).chain(&values[before.2..]));
-            }
         });
-        clause.close(&mut found);
-        if found.core.len() == found.facets.first().map_or(0, |facet| facet.words.len()) {
-            found.facets.clear();
-        }
-        if found.core.is_empty() {
-            // What follows a first clause that says something is only why.
-            let end = if first_clause >= FEW_WORDS { first_clause } else { found.words.len() };
-            found.core.extend_from_slice(&found.words[..end]);
-        }
         found.sorts.sort_unstable();
         found.sorts.dedup();
-        let Self { words, proper, values, rare, codes, core, rejected, units, near, subject, .. } =
-            &mut found;
-        for list in [words, proper, values, rare, codes, core, rejected, units, near, subject] {
+        let Self { words, proper, values, rare, codes, units, near, lead, .. } = &mut found;
+        for list in [words, proper, values, rare, codes, units, near, lead] {
             list.sort_unstable();
             list.dedup();
         }
@@ -340,37 +306,6 @@ impl Statement {
         u32::try_from(self.proper.len()).unwrap_or(u32::MAX)
     }
 
-    /// Whether it says what the next sentence of a message is about: it has no value of its own, or that one takes
-    /// something back, or has little to say by itself.
-    pub(super) fn leads_to(&self, next: &Self, text: &str) -> bool {
-        const BACK: [&str; 16] = [
-            "it ",
-            "it's",
-            "its ",
-            "that ",
-            "this ",
-            "they ",
-            "those ",
-            "these ",
-            "so ",
-            "then ",
-            "both ",
-            "それ",
-            "これ",
-            "そちら",
-            "そこ",
-            "今は",
-        ];
-        let refers = || {
-            BACK.iter()
-                .any(|word| text.get(..word.len()).is_some_and(|start| start.eq_ignore_ascii_case(word)))
-        };
-        let says = next.values.len() + next.proper.len() > 0;
-        let announces = self.values.is_empty() && self.weight() > 0;
-        let changes = next.cues.any(Cues::CHANGED) && next.words.len() <= 2 * FEW_WORDS;
-        announces && (says || changes) || says && next.words.len() <= 2 && refers()
-    }
-
     /// Whether it names what the next sentence of a message says is over.
     pub(super) fn is_over_by(&self, next: &Self) -> bool {
         next.cues.any(Cues::DONE) && !self.codes.is_empty() && next.codes.is_empty()
@@ -380,106 +315,19 @@ impl Statement {
     pub(super) fn is_terse(&self, text: &str) -> bool {
         const LONGEST: usize = 60;
         const WORDS: usize = 2;
-        let says = self.values.len() + self.proper.len() > 0 || self.cues.any(Cues::WISH | Cues::CHANGED);
+        let says = self.values.len() + self.proper.len() > 0 || self.cues.any(Cues::WISH | Cues::CHANGE);
         let words = self.words.len() - self.words.iter().filter(|word| self.units.contains(word)).count();
         says && words <= WORDS
-            && self.topic == 0
+            && !self.has_topic
             && self.weight() > 0
             && text.len() <= LONGEST
             && self.names <= 1
-    }
-
-    pub(super) fn has_paths(&self) -> bool {
-        self.kinds & PATH != 0
     }
 
     /// How many words it has that say something.
     pub(super) fn weight(&self) -> usize {
         self.words.len() + self.proper.len() + self.values.len()
     }
-}
-
-/// Where a sentence says what is no longer so.
-#[derive(Debug, Default)]
-struct Rejections {
-    /// Ends of words that it follows, and beginnings of those that follow it.
-    behind: Vec<usize>,
-    before: Vec<usize>,
-}
-
-impl Rejections {
-    fn of(text: &str, cues: Cues) -> Self {
-        const BEHIND: [&str; 10] = [
-            "Not ",
-            "from ",
-            "instead of ",
-            "rather than ",
-            " not ",
-            "dropping ",
-            "dropped ",
-            "replaced ",
-            "replace ",
-            "no longer ",
-        ];
-        const BEFORE: [&str; 9] =
-            ["ではなく", "じゃなく", "でなく", "をやめ", "はやめ", "の代わり", "に代わ", "は廃止", "から"];
-        if !cues.any(Cues::CHANGED) {
-            return Self::default();
-        }
-        let ends = |word: &&str| text.find(*word).map(|at| at + word.len());
-        let behind = BEHIND.iter().filter_map(ends).collect();
-        Self { behind, before: BEFORE.iter().filter_map(|word| text.find(*word)).collect() }
-    }
-
-    fn reject(&self, token: &Range<usize>) -> bool {
-        // An article or a quotation mark may be between.
-        const NEAR: usize = 5;
-        self.before.contains(&token.end)
-            || self.behind.iter().any(|at| (*at..=at + NEAR).contains(&token.start))
-    }
-}
-
-/// A clause with values: what it speaks about, and what sorts of values there are. Both are sorted.
-#[derive(Debug, Clone, Default)]
-pub(super) struct Facet {
-    pub(super) words: Vec<u32>,
-    pub(super) sorts: Vec<(u32, u32)>,
-}
-
-/// A part of a sentence.
-#[derive(Debug, Default)]
-struct Clause {
-    /// How many words and values there were before it.
-    words: usize,
-    values: usize,
-    sorts: usize,
-}
-
-impl Clause {
-    /// It ends here; its words count if it has a value.
-    fn close(&mut self, found: &mut Statement) {
-        let values = found.values.len() + found.proper.len();
-        if values > self.values {
-            let words = &found.words[self.words..];
-            found.core.extend_from_slice(words);
-            if let Some(sorts) = found.sorts.get(self.sorts..).filter(|sorts| !sorts.is_empty()) {
-                let mut facet = Facet { words: words.to_vec(), sorts: sorts.to_vec() };
-                facet.words.sort_unstable();
-                facet.sorts.sort_unstable();
-                found.facets.push(facet);
-            }
-        }
-        *self = Self { words: found.words.len(), values, sorts: found.sorts.len() };
-    }
-}
-
-/// What stands between clauses.
-const CLAUSE_MARKS: [char; 7] = [',', ';', '、', '：', '(', '（', '—'];
-
-/// Whether a word begins a clause.
-fn is_joint(word: &str) -> bool {
-    ["because", "since", "otherwise", "so", "which", "although", "while", "unless", "but", "as"]
-        .contains(&word)
 }
 
 /// FNV-1a: the same in every run, so that the same history gives the same summary.
@@ -496,4 +344,23 @@ pub(super) fn short(long: u64) -> u32 {
 pub(super) fn long_hash(text: &str) -> u64 {
     text.bytes()
         .fold(0xcbf2_9ce4_8422_2325, |hash, byte| (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3))
+}
+
+/// How many are in both; both are sorted.
+pub(super) fn common(one: &[u32], other: &[u32]) -> usize {
+    let mut count = 0;
+    both(one, other, |_| count += 1);
+    count
+}
+
+/// Tells what is in both; both are sorted.
+pub(super) fn both(one: &[u32], other: &[u32], mut tell: impl FnMut(&u32)) {
+    let (mut at, mut behind) = (0, 0);
+    while let (Some(first), Some(second)) = (one.get(at), other.get(behind)) {
+        if first == second {
+            tell(first);
+        }
+        at += usize::from(first <= second);
+        behind += usize::from(second <= first);
+    }
 }

@@ -28,14 +28,25 @@ impl Topics {
     }
 
     /// How much of a sentence hardly anybody else has said, in percent.
-    pub(super) fn rare(&self, said: &Statement) -> u32 {
+    pub(super) fn rare_in(&self, said: &Statement) -> u32 {
         let words = said.words.iter().chain(&said.proper);
         let (all, tenths) = words.fold((0, 0), |(all, tenths), word| (all + 1, tenths + self.tenths(*word)));
         10 * tenths / all.max(1)
     }
 
+    /// How rare a word is, between 0 and 1.
+    pub(super) fn rare(&self, word: u32) -> f64 {
+        match self.0.get(&word).copied().unwrap_or_default() {
+            0..=2 => 1.0,
+            3..=4 => 0.75,
+            5..=7 => 0.5,
+            8..=14 => 0.25,
+            _ => 0.1,
+        }
+    }
+
     /// How much a word tells of what a sentence is about, in tenths: all if hardly anybody else has said it.
-    pub(super) fn tenths(&self, word: u32) -> u32 {
+    fn tenths(&self, word: u32) -> u32 {
         match self.0.get(&word).copied().unwrap_or_default() {
             0..=3 => 10,
             4..=6 => 5,
