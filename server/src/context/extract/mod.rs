@@ -128,6 +128,7 @@ impl Extractor {
         }
         self.awaits_goal = false;
         self.pool.next_message();
+        self.pool.some_time_passes();
         self.remember(text);
         let pool = &mut self.pool;
         let ours = sections::read(text, |section, line| {
@@ -157,6 +158,7 @@ impl Extractor {
         if !ours {
             prose::take(pool, text, Voice::Summary, false);
         }
+        pool.some_time_passes();
     }
 
     /// Takes the next message.

@@ -98,6 +98,13 @@ impl Pool {
         self.when = When { by_user, turn: turn + u64::from(by_user), message: message + 1 };
     }
 
+    /// An earlier summary begins or ends: what is in it was said some time ago, and not at first.
+    pub(super) fn some_time_passes(&mut self) {
+        const TURNS: u64 = 16;
+        let When { by_user, turn, message } = self.when;
+        self.when = When { by_user, turn: turn + TURNS, message: message + 2 * TURNS };
+    }
+
     /// Who speaks now.
     pub(super) fn when(&self) -> When {
         self.when

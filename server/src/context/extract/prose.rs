@@ -118,7 +118,8 @@ pub(super) fn recall(pool: &mut Pool, section: Section, line: &str) {
             Section::Changes | Section::Files | Section::Commands | Section::Facts | Section::Refs => 240,
         };
         // What it made untrue went when it was first said.
-        let item = said(pool, section, text, judged.max(least), voice, &statement);
+        let mut item = said(pool, section, text, judged.max(least), voice, &statement);
+        item.when.by_user = user;
         let is_error = section == Section::Errors;
         pool.add(if is_error { error(item.text, item.weight, statement) } else { item.showing(statement) });
     });

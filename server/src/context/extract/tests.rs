@@ -274,6 +274,29 @@ fn there_is_always_something_to_say() {
     assert!(summary(16, &[(Role::User, long)]).text.contains("Please"));
 }
 
+/// What was summarised before is taken back as what is still in the history.
+#[test]
+fn what_an_earlier_summary_tells_can_be_taken_back() {
+    for (old, new, gone) in [
+        ("Keep response times under 200 ms.", "Relax the response time limit to 350 ms.", "200 ms"),
+        (
+            "Use camelCase for JSON keys.",
+            "Switch JSON keys to snake_case, forget camelCase.",
+            "Use camelCase",
+        ),
+        ("リリース日は4月10日です。", "リリース日は4月24日に変更になりました。", "4月10日"),
+    ] {
+        let first = summary(500, &[(Role::User, "Please look after the shop."), (Role::User, old)]);
+        assert!(first.text.contains(gone), "{}", first.text);
+        let mut again = Extractor::new(500, COUNTER);
+        again.previous(&first.text);
+        again.take(&piece(9, Role::Assistant, "I am looking at the tests of the basket."));
+        again.take(&piece(10, Role::User, new));
+        let text = again.finish().text;
+        assert!(!text.contains(gone) && text.contains(new), "{old} -> {new}\n{text}");
+    }
+}
+
 /// Ten summaries on top of each other: what matters stays, nothing grows, what is superseded goes.
 #[test]
 fn folding_again_and_again_loses_nothing_that_matters() {
