@@ -1,5 +1,5 @@
 //! Fits the weights by which the built-in summariser knows what a remark takes the place of:
-//! `cargo run --release --example fit_overrule [check]`
+//! `cargo run --release --package contextstore --example fit_overrule`
 //!
 //! They are fitted to the sessions of the retention benchmark, but not to those of the judge. Every remark is held against
 //! all that was said before; which statements no longer hold at the end of a session is known, which remark said so is not.
@@ -36,10 +36,13 @@ mod sixth;
 #[path = "../../benches/retention/third/mod.rs"]
 mod third;
 
-use contextstore::context::extract::{Extractor, Piece, SIGNS};
+use contextstore::context::extract::{Extractor, LEAST, Piece, SIGNS};
 use contextstore::model::Role;
 use serde_json::Value;
 use session::{Kind, Session, spaced};
+
+/// A generator, or the examples: its name, and what makes its sessions.
+type Source = (&'static str, fn() -> Vec<Session>);
 
 /// What a remark is held against.
 struct Pair {
@@ -61,12 +64,10 @@ const OTHER: f64 = 0.05;
 /// How much a weight that little speaks for stays at nothing.
 const RIDGE: f64 = 3e-4;
 const ROUNDS: usize = 500;
-/// As in the summariser.
-const LEAST: f64 = 0.4;
 
 pub(crate) fn main() {
     let leave = std::env::var("LEAVE").unwrap_or_default();
-    let sources: [(&'static str, fn() -> Vec<Session>); 7] = [
+    let sources: [Source; 7] = [
         ("first", first::sessions),
         ("second", second::sessions),
         ("third", third::sessions),
@@ -75,10 +76,11 @@ pub(crate) fn main() {
         ("sixth", sixth::sessions),
         ("seventh", seventh::sessions),
     ];
-    let mut corpora: Vec<Corpus> = std::iter::once(("examples", examples as fn() -> Vec<Session>))
+    let mut corpora: Vec<Corpus> = std::iter::once::<Source>(("examples", examples))
         .chain(sources)
         .map(|(name, sessions)| Corpus::new(name, name != leave, &sessions()))
         .collect();
+    assert!(leave.is_empty() || corpora.iter().any(|corpus| !corpus.is_fitted), "no generator {leave}");
     let scale = Scale::of(&corpora);
     corpora.iter_mut().for_each(|corpus| scale.apply(corpus));
     let weights = fit(&corpora);
@@ -166,7 +168,7 @@ impl Corpus {
     }
 }
 
-/// What each remark of a session is held against, but for what stands in its last tenth.
+/// What each sentence of a session is held against.
 fn remarks(session: &Session) -> Vec<Vec<(String, Vec<f64>)>> {
     let values: Vec<Value> =
         session.messages.iter().map(|message| serde_json::from_str(message).unwrap()).collect();
@@ -194,7 +196,8 @@ struct Scale {
 impl Scale {
     fn of(corpora: &[Corpus]) -> Self {
         let (mut sum, mut squares, mut all) = (vec![0.0; SIGNS.len()], vec![0.0; SIGNS.len()], 0.0);
-        for pair in corpora.iter().flat_map(|corpus| corpus.remarks.iter().flatten()) {
+        let fitted = corpora.iter().filter(|corpus| corpus.is_fitted);
+        for pair in fitted.flat_map(|corpus| corpus.remarks.iter().flatten()) {
             all += 1.0;
             for (at, count) in pair.counts.iter().enumerate() {
                 sum[at] += count;

@@ -27,10 +27,10 @@ const MOST: usize = 188;
 pub(super) struct Built {
     pub(super) session: Session,
     /// Each probe with the message it was planted in.
-    #[cfg_attr(not(test), allow(dead_code))]
+    #[cfg_attr(not(test), allow(dead_code, reason = "only the tests read it"))]
     pub(super) marks: Vec<(String, usize)>,
     /// Old and new probes.
-    #[cfg_attr(not(test), allow(dead_code))]
+    #[cfg_attr(not(test), allow(dead_code, reason = "only the tests read it"))]
     pub(super) replaced: Vec<(String, String)>,
 }
 

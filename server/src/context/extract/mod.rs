@@ -1,4 +1,4 @@
-//! The built-in summariser: from a stream of messages it keeps what an agent must still know, by rules and without a
+//! The built-in summariser: from a stream of messages it keeps what an agent must still know, without a
 //! model, and tells it in sections within a budget of tokens. It reads each message once, and holds no more than a
 //! budget's worth of lines. No I/O; what is summarised, and when, is decided elsewhere.
 
@@ -32,7 +32,7 @@ use std::collections::VecDeque;
 
 use item::Item;
 use outputs::Source;
-pub use overrule::Counts;
+pub use overrule::{Counts, LEAST};
 use pool::Pool;
 use prose::Voice;
 use sections::Section;
@@ -112,7 +112,7 @@ impl Extractor {
         Self { budget, counter, pool, awaits_goal: true, calls: VecDeque::new(), last: String::new() }
     }
 
-    /// Tells for each remark in `messages` what it would be held against; nothing takes the place of anything.
+    /// Tells for each sentence in `messages` what it would be held against; none of that goes.
     pub fn weigh<'a>(messages: impl Iterator<Item = Piece<'a>>) -> Vec<Vec<Weighed>> {
         let mut extractor = Self::new(u64::MAX, TokenCounter::default());
         extractor.pool.weighed = Some(Vec::new());

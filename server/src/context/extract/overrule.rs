@@ -174,6 +174,25 @@ impl<'a> Remark<'a> {
         puts
     }
 
+    /// Which of its sentences has most in common with an older statement; the last, if none has anything.
+    pub(super) fn sentence(&self, old: &Older<'_>, topics: &Topics) -> usize {
+        let said = old.said;
+        let mut best = (self.sentences.len().saturating_sub(1), 0.0);
+        for (at, sentence) in self.sentences.iter().enumerate() {
+            let mut in_both = 0.0;
+            for words in [&sentence.words, &sentence.proper] {
+                for others in [&said.words, &said.proper] {
+                    both(words, others, |word| in_both += tell(*word, topics));
+                }
+            }
+            both(&sentence.values, &said.values, |value| in_both += value_of(said, *value));
+            if in_both > best.1 {
+                best = (at, in_both);
+            }
+        }
+        best.0
+    }
+
     /// Counts what speaks for it that this one takes the place of an older statement, and what against it.
     pub(super) fn weigh(&self, old: &Older<'_>, shared: &Shared, others: &Others, topics: &Topics) -> Counts {
         let Shared { own, has_value, puts } = *shared;
@@ -342,13 +361,20 @@ pub(super) fn sum(counts: &Counts) -> f64 {
     counts.iter().zip(&SIGNS).map(|(count, (_, weight))| count * weight).sum()
 }
 
-/// Which of these sums is likelier than all others together, and than that nothing is meant.
-pub(super) fn likeliest(sums: &[f64]) -> Option<usize> {
-    /// How likely it must be.
-    const LEAST: f64 = 0.45;
-    let (at, best) = sums.iter().copied().enumerate().max_by(|one, other| one.1.total_cmp(&other.1))?;
-    let all: f64 = sums.iter().map(|sum| sum.exp()).sum();
-    (best.exp() / (1.0 + all) > LEAST).then_some(at)
+/// How likely it must be that a statement is meant.
+pub const LEAST: f64 = 0.45;
+
+/// Which of these statements is likelier than that another one is meant, or nothing; the newest come first. What only repeats the
+/// likeliest speaks for it.
+pub(super) fn likeliest(sums: &[(f64, &Statement)]) -> Option<usize> {
+    let newer_wins =
+        |(one, other): &(usize, usize)| sums[*one].0.total_cmp(&sums[*other].0).then(other.cmp(one));
+    let best = (0..sums.len()).max_by(|one, other| newer_wins(&(*one, *other)))?;
+    let said = sums[best].1;
+    let all: f64 = sums.iter().map(|(sum, _)| sum.exp()).sum();
+    let meant: f64 =
+        sums.iter().filter(|(_, other)| said.is_repeated_by(other)).map(|(sum, _)| sum.exp()).sum();
+    (meant / (1.0 + all) > LEAST).then_some(best)
 }
 
 /// How much a word tells of what is spoken about: little if many say it, and if it was said over and over here.

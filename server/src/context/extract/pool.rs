@@ -53,7 +53,7 @@ pub(super) struct Pool {
     message: u64,
     next: u64,
     /// The newest item before this message.
-    before: u64,
+    pub(super) before: u64,
     /// Who speaks, and how often somebody has spoken.
     when: When,
     /// If what is weighed is wanted rather than a summary: that, for each remark.
@@ -125,7 +125,7 @@ impl Pool {
         (*message == self.message && !asked.is_empty()).then_some(asked)
     }
 
-    /// Takes a line, in the place of an equal one and of those that it supersedes.
+    /// Takes a line, in the place of an equal one; what is open and done by it goes.
     pub(super) fn add(&mut self, mut item: Item) {
         if item.text.is_empty() {
             return;

@@ -120,8 +120,12 @@ pub(super) fn recall(pool: &mut Pool, section: Section, line: &str) {
         // What it made untrue went when it was first said.
         let mut item = said(pool, section, text, judged.max(least), voice, &statement);
         item.when.by_user = user;
+        let (signs, asks, when) = (item.signs, item.asks, item.when);
         let is_error = section == Section::Errors;
-        pool.add(if is_error { error(item.text, item.weight, statement) } else { item.showing(statement) });
+        let mut item =
+            if is_error { error(item.text, item.weight, statement) } else { item.showing(statement) };
+        (item.signs, item.asks, item.when) = (signs, asks, when);
+        pool.add(item);
     });
 }
 

@@ -30,6 +30,13 @@ impl Statement {
         self.values.len() >= same + 2 && old.values.len() >= same + 2
     }
 
+    /// Whether another statement says the same, or nearly so.
+    pub(super) fn is_repeated_by(&self, other: &Self) -> bool {
+        let most = self.words.len().max(other.words.len());
+        self.values == other.values && common(&self.words, &other.words) * 10 >= most * 8
+            || !self.rare.is_empty() && common(&self.rare, &other.rare) == self.rare.len()
+    }
+
     /// Whether a third statement only repeats what this one said before a newer one took its place.
     pub(super) fn is_echoed_by(&self, other: &Self, newer: &Self) -> bool {
         let lost = |list: &[u32], new: &[u32], other: &[u32]| {

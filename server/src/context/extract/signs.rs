@@ -99,7 +99,7 @@ const WORDS: &[(Signs, &str)] = &[
     ),
     (
         Signs::VOID,
-        "withdraw*, withdrew, retract*, revert*, undo, undone, roll back, rolled back, scrap*, forget about, forget the, \
+        "withdraw*, withdrew, retract*, revert*, undo, undone, roll back, rolled back, scrap, scraps, scrapped, scrapping, forget about, forget the, \
          forget what, forget that, forget it, forget my, ignore, disregard, never mind, nevermind, strike, struck, cancel*, \
          call off, called off, abandon*, discard*, drop, dropped, dropping, drops, ditch*, shelve*, shelving, obsolete, \
          outdated, out of date, void, invalid, not valid, supersede*, gone, is dead, are dead, off the table, retire*, \
@@ -241,7 +241,7 @@ mod tests {
     fn signs_are_found_in_both_languages() {
         for (text, sign, there) in [
             ("Scrap the Excel idea.", Signs::VOID, true),
-            ("The scraper runs.", Signs::OVER, false),
+            ("The scraper runs.", Signs::VOID, false),
             ("surveys can go out as usual again", Signs::RELEASED, true),
             ("No, ask somebody else.", Signs::REFUSES, true),
             ("There is no other.", Signs::REFUSES, false),

@@ -12,7 +12,10 @@ fn piece(seq: u64, role: Role, text: &str) -> Piece<'_> {
 /// The examples below a heading.
 fn examples(heading: &str) -> impl Iterator<Item = (&'static str, &'static str)> {
     let lines = include_str!("examples.txt").lines().skip_while(move |line| *line != heading).skip(1);
-    lines.take_while(|line| !line.is_empty()).map(|line| line.split_once(" => ").unwrap())
+    let found: Vec<_> =
+        lines.take_while(|line| !line.is_empty()).map(|line| line.split_once(" => ").unwrap()).collect();
+    assert!(!found.is_empty(), "{heading}");
+    found.into_iter()
 }
 
 /// What is said becomes a summary.
@@ -167,6 +170,21 @@ fn other_statements_stay() {
         ];
         let text = summary(1000, &said).text;
         assert!(text.contains(old) && text.contains(new), "{old} -> {new}\n{text}");
+    }
+}
+
+/// A message may change several things, and what it says itself stays.
+#[test]
+fn each_sentence_may_take_the_place_of_a_statement() {
+    let said = [
+        (Role::User, "Please look after the shop."),
+        (Role::User, "The database port is 5432."),
+        (Role::User, "Set the retry limit of the mailer to 3."),
+        (Role::User, "The database port is now 6543. Bump the retry limit of the mailer to 7."),
+    ];
+    let text = summary(1000, &said).text;
+    for (there, part) in [(false, "5432"), (false, "to 3"), (true, "6543"), (true, "to 7")] {
+        assert_eq!(text.contains(part), there, "{part}\n{text}");
     }
 }
 

@@ -6,7 +6,7 @@ use std::ops::Range;
 use super::Weighed;
 use super::cues::Cues;
 use super::item::Item;
-use super::overrule::{Older, Others, Remark, Shared, likeliest, sum};
+use super::overrule::{Counts, Older, Others, Remark, Shared, likeliest, sum};
 use super::pool::Pool;
 use super::sections::Section;
 use super::signs::Signs;
@@ -29,44 +29,50 @@ impl Pool {
         sentences: &[(Range<usize>, Statement)],
         asked: Option<&Statement>,
     ) {
-        let start = |at: usize| sentences[at].0.start;
-        let windows: Vec<Range<usize>> = if sentences.len() <= FEW_SENTENCES && text.len() <= LONGEST {
-            std::iter::once(0..sentences.len()).filter(|all| !all.is_empty()).collect()
-        } else {
-            // Of one that says several things, each sentence with those around it.
-            (0..sentences.len()).map(|at| at.saturating_sub(1)..(at + 2).min(sentences.len())).collect()
-        };
+        if sentences.is_empty() {
+            return;
+        }
+        let is_short = sentences.len() <= FEW_SENTENCES && text.len() <= LONGEST;
         // Somebody else's text, or a table.
-        let quotes = text.contains("\n>") || text.contains("\n|");
-        for window in windows {
-            let said: Vec<&Statement> =
-                asked.into_iter().chain(sentences[window.clone()].iter().map(|(_, said)| said)).collect();
-            let part = &text[start(window.start)..sentences[window.end - 1].0.end];
-            // What was asked shows nothing of what the answer does.
-            let mut signs = vec![Signs::default(); said.len() - window.len()];
+        let quotes = text.trim_start().starts_with('>') || text.contains("\n>") || text.contains("\n|");
+        // Of a message that says several things, each sentence with those around it.
+        let windows = if is_short { 1 } else { sentences.len() };
+        for at in 0..windows {
+            let (window, meant) = if is_short {
+                (0..sentences.len(), 0..sentences.len())
+            } else {
+                (at.saturating_sub(1)..(at + 2).min(sentences.len()), at..at + 1)
+            };
+            let said = sentences[window.clone()].iter().map(|(_, said)| said);
+            let said: Vec<&Statement> = said.chain(asked).collect();
+            let mut signs = Vec::with_capacity(said.len());
             for (place, _) in &sentences[window.clone()] {
                 let of = Signs::of(&text[place.clone()]);
-                signs.push(if place.start == start(0) { of } else { of.without_start() });
+                signs.push(if place.start == sentences[0].0.start { of } else { of.without_start() });
             }
-            let quoted = quotes || part.starts_with(['>', '|', '"', '「']);
+            // What was asked shows nothing of what the answer does.
+            signs.resize(said.len(), Signs::default());
+            let part = &text[sentences[window.start].0.start..sentences[window.end - 1].0.end];
+            let quoted = quotes || part.starts_with(['|', '"', '「']);
             let remark = Remark::new(&said, &signs, quoted, sentences.len(), self.when());
-            self.overrule(&remark, part);
+            let first = meant.start - window.start;
+            let last = if meant.end == sentences.len() { said.len() } else { meant.end - window.start };
+            self.overrule(&remark, first..last, part);
         }
     }
 
-    /// Drops what a remark most likely takes the place of.
-    fn overrule(&mut self, remark: &Remark<'_>, text: &str) {
+    /// Drops what each of some sentences of a remark most likely takes the place of.
+    fn overrule(&mut self, remark: &Remark<'_>, sentences: Range<usize>, text: &str) {
         let by_user = self.when().by_user;
         let mut found: Vec<(Section, u64, Older<'_>, Shared)> = Vec::new();
         for section in Section::SAID {
-            for (id, item) in self.items_before(section).take(FAR) {
-                let Some(said) = item.statement.as_deref().filter(|_| item.source == 0 && !item.of_output)
+            // What tools have shown is held against nothing.
+            let said = self.items_before(section).filter(|(_, item)| item.source == 0 && !item.of_output);
+            for (id, item) in said.take(FAR) {
+                let Some(said) = item.statement.as_deref().filter(|said| by_user || !is_firm(section, said))
                 else {
                     continue;
                 };
-                if !by_user && is_firm(section, said) {
-                    continue;
-                }
                 let older = Older { said, signs: item.signs, asks: item.asks, when: item.when };
                 if let Some(shared) = remark.shares(&older, &self.topics) {
                     found.push((section, id, older, shared));
@@ -74,17 +80,34 @@ impl Pool {
             }
         }
         let others = Others::of(found.iter().map(|(.., shared)| shared));
-        let counts =
-            found.iter().map(|(_, _, older, shared)| remark.weigh(older, shared, &others, &self.topics));
-        if self.weighed.is_some() {
-            let older = found.iter().map(|(section, id, ..)| self.text_of(*section, *id).to_owned());
-            let weighed = older.zip(counts).map(|(older, counts)| Weighed { older, counts }).collect();
-            self.weighed.get_or_insert_default().push(weighed);
-            return;
+        let mut gone = Vec::new();
+        let mut weighed = Vec::new();
+        for at in sentences {
+            // A sentence takes the place of one statement, and each is meant by the sentence that speaks of it most.
+            let meant = found.iter().filter(|(_, _, older, _)| remark.sentence(older, &self.topics) == at);
+            let counts: Vec<_> = meant
+                .map(|(section, id, older, shared)| {
+                    (*section, *id, older.said, remark.weigh(older, shared, &others, &self.topics))
+                })
+                .collect();
+            if self.weighed.is_some() {
+                let of = |(section, id, _, counts): &(Section, u64, &Statement, Counts)| Weighed {
+                    older: self.text_of(*section, *id).to_owned(),
+                    counts: *counts,
+                };
+                weighed.push(counts.iter().map(of).collect());
+                continue;
+            }
+            let sums: Vec<(f64, &Statement)> =
+                counts.iter().map(|(.., said, counts)| (sum(counts), *said)).collect();
+            gone.extend(likeliest(&sums).map(|at| (counts[at].0, counts[at].1)));
         }
-        let sums: Vec<f64> = counts.map(|counts| sum(&counts)).collect();
-        if let Some((section, id)) = likeliest(&sums).map(|at| (found[at].0, found[at].1)) {
-            self.drop_untrue(section, id, &Statement::of(text), by_user);
+        if let Some(all) = &mut self.weighed {
+            all.append(&mut weighed);
+        }
+        if !gone.is_empty() {
+            let new = Statement::of(text);
+            gone.into_iter().for_each(|(section, id)| self.drop_untrue(section, id, &new, by_user));
         }
     }
 
@@ -104,7 +127,8 @@ impl Pool {
     /// Drops a statement that is no longer true, but for what is still true of it, and what only repeats it.
     fn drop_untrue(&mut self, section: Section, id: u64, new: &Statement, by_user: bool) {
         let Some(item) = self.shelves[section as usize].remove(id) else { return };
-        let Some(old) = item.statement.as_deref() else { return };
+        // That an error is over says nothing of the files and commands that it names.
+        let Some(old) = item.statement.as_deref().filter(|_| section != Section::Errors) else { return };
         let mut lost = old.lost(new);
         let untrue = match item.without(new) {
             Some((rest, gone)) => {
@@ -120,9 +144,10 @@ impl Pool {
 
     /// Drops what only repeats what is no longer true.
     fn forget_echoes(&mut self, untrue: &Statement, new: &Statement, by_user: bool) {
+        let before = self.before;
         for section in Section::SAID.into_iter().chain([Section::Commands]) {
             let shelf = &mut self.shelves[section as usize];
-            let gone = shelf.items.iter().filter(|(_, item)| {
+            let gone = shelf.items.range(..=before).filter(|(_, item)| {
                 let Some(statement) = item.statement.as_deref() else { return false };
                 let firm = section == Section::Constraints && statement.cues.any(Cues::RULE);
                 (by_user || !firm) && section != Section::Goal && untrue.is_echoed_by(statement, new)
@@ -136,9 +161,10 @@ impl Pool {
 
     /// Drops what names values that nothing stands for any more.
     fn forget(&mut self, lost: &[u32]) {
+        let before = self.before;
         for section in [Section::Files, Section::Commands, Section::Facts] {
             let shelf = &mut self.shelves[section as usize];
-            let gone = shelf.items.iter().filter(|(_, item)| match &item.statement {
+            let gone = shelf.items.range(..=before).filter(|(_, item)| match &item.statement {
                 Some(statement) => statement.has_any(lost),
                 // A file, whose name is its key.
                 None => lost.contains(&short(item.key)),
