@@ -190,7 +190,8 @@ export class Client {
         const message = `the server at ${this.address} is not ready after ${timeoutMs} ms${why}`;
         throw new DeadlineError(message, { code: "DEADLINE_EXCEEDED", cause: last, address: this.address });
       }
-      last = await this.#notServing({ ...options, timeoutMs: Math.min(left, 2_000) });
+      // A call takes no less than a millisecond.
+      last = await this.#notServing({ ...options, timeoutMs: Math.max(1, Math.min(left, 2_000)) });
       if (last === undefined) {
         return;
       }
