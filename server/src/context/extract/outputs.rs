@@ -103,6 +103,8 @@ pub(super) struct Outputs {
     files: u32,
     /// Lines in which the place of the last error may be told.
     near_error: u32,
+    /// The last line said only where something went wrong; what it was comes next.
+    error_goes_on: bool,
     /// How many lines looked like this, by a hash of their shape.
     shapes: Shapes,
     /// How often words were there, by a hash.
@@ -144,7 +146,8 @@ impl Outputs {
             return;
         }
         let (shape, seen) = self.shapes.count(line);
-        if let Some(wrong) = error_at(line) {
+        let goes_on = std::mem::take(&mut self.error_goes_on);
+        if let Some(wrong) = error_at(line).or(goes_on.then_some(0)) {
             self.words.count(line, pool);
             self.error(pool, line, wrong, seen, source);
             return;
@@ -200,6 +203,8 @@ impl Outputs {
         }
         self.errors += 1;
         self.near_error = 3;
+        // A panic of Rust says what went wrong in the next line, and so do many test runners.
+        self.error_goes_on = line.trim_end().ends_with(':') || line.contains('❯');
         let statement = Statement::of(line);
         let weight = if source.listing { 90 } else { 330 };
         let weight: u32 = weight + 35 * statement.names.min(3) + 15 * statement.numbers.min(2);

@@ -53,7 +53,7 @@ fn automaton(words: &[&str]) -> AhoCorasick {
 #[rustfmt::skip]
 const WRONG_WORDS: &[&str] = &[
     "error:", "error[", "error ", " error", "ERROR", "Error:", "Error ", "rror(", "FATAL", "fatal",
-    "FAILED", "FAIL ", "FAIL:", "--- FAIL", "failed", "Failed", "failure", "Failure", "panicked at",
+    "FAILED", "FAIL ", "FAIL:", "--- FAIL", "failed", "Failed", "failure", "Failure", "panicked",
     "panic:", "Traceback", "xception", "exit code", "exit status", "exited with", "Segmentation fault",
     "segfault", "refused", "denied", "timed out", "imeout exceeded", "SQLSTATE", "ORA-", "npm ERR!",
     "npm error", "undefined reference", "not found", "cannot ", "Cannot ", "CRITICAL", "CRIT ", "SEVERE",
@@ -61,7 +61,8 @@ const WRONG_WORDS: &[&str] = &[
     "status=5", "status code 4", "status code 5", "errno", "rejected", "aborted", "deadlock", "violates",
     "out of memory", "OOMKilled", "CrashLoop", "code=E", "ERR_", "ERR-", "AssertionError", "assertion",
     "unexpected", "invalid", "conflict", "エラー", "失敗", "例外", "異常", "拒否", "見つかりません", "タイムアウト", "障害",
-    "error\"", "error_", "errorCode",
+    "error\"", "error_", "errorCode", "nable to ", "ould not ", "BackOff", "overflow", "mismatch", "missing", "unreadable",
+    "corrupt", "❯ ", "✗", "✖", "✘", "違反", "不一致", "できません", "読めません", "破損", "欠落", "不正",
 ];
 
 #[rustfmt::skip]
