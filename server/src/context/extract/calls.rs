@@ -149,7 +149,8 @@ impl<'a> Arguments<'a> {
                 || matches!(name, "from" | "to" | "src" | "dst");
             by_name
                 && text.len() <= 300
-                && !text.contains('\n')
+                // A message goes to somebody, not to a file.
+                && !text.contains(['\n', '@'])
                 && text.contains(['/', '.', '\\'])
                 && text.len() > 2
         };

@@ -74,10 +74,10 @@ const WORDS: &[(Cues, &str)] = &[
          circumstances, required, requirement*, constraint*, mandatory, no matter what, at most, at least, no more than, \
          no less than, not exceed, no longer than, no later than, only use, only ever, may only, can only, off limits, \
          off-limits, hands off, without, avoid, make sure, ensure, important, critical, non-negotiable, \
-         hard limit, hard requirement, whatever you do, untouched, unchanged, intact, as it is, as they are, stay as, stays as, deadline, keep in mind, remember, rule, policy, shall, stay under, stay below, \
+         hard limit, hard requirement, whatever you do, untouched, unchanged, intact, as it is, as they are, stay as, stays as, deadline, keep in mind, remember, rule, rules, guidelines, conventions, policy, please no, allerg*, shall, stay under, stay below, \
          stay within, is fixed, cannot, can't, won't, shouldn't, should not, may not, read-only, has to, have to, needs \
          to, ^no, ^only, ^keep, limit*, nothing in, nobody, \
-         必ず, 絶対, 禁止, してはいけ, してはなら, しないで, ないでください, しないこと, ないこと, 厳守, 必須, 以内, 以下に, \
+         アレルギー, 必ず, 絶対, 禁止, してはいけ, してはなら, しないで, ないでください, しないこと, ないこと, 厳守, 必須, 以内, 以下に, \
          以上に, 以上は, 未満, までに, のみ, だけ, 限り, 避けて, 守って, 条件, 制約, 注意, 重要, ルール, 方針, 触らない, \
          触れない, 変更しない, 変えない, 使わない, ダメ, 駄目, べきでは, 厳禁, 不可, 忘れず, 忘れない, 期限, 締め切り, \
          締切, 上限, 下限, 保って, 維持し, ようにして, そのまま, 必要があり",

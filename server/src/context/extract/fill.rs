@@ -1,6 +1,8 @@
 //! Which of the lines that were found go into the summary: each section has a share of the budget, and what one leaves
 //! goes to whatever matters most.
 
+use std::collections::HashSet;
+
 use super::item::Item;
 use super::sections::{Section, Sections};
 use crate::context::count_text;
@@ -24,6 +26,9 @@ const MOST_COMMANDS: u64 = 15;
 /// Tokens around a line: its mark and its end.
 const AROUND: u64 = 2;
 
+/// More than anything else ranks.
+const FIRST: f64 = 1e15;
+
 struct Line {
     item: Item,
     cost: u64,
@@ -42,10 +47,18 @@ pub(super) fn fill(items: Vec<Item>, now: u64, budget: u64, counter: TokenCounte
         .map(|item| {
             let cost = count_text(counter, &item.text) + AROUND;
             #[expect(clippy::cast_precision_loss, reason = "scores and costs are far below 2^52")]
-            let rank = item.score(now) as f64 / ((cost + 10) as f64).sqrt();
+            let (score, cost_of) = (item.score(now) as f64, (cost + 10) as f64);
+            let rank = match item.section {
+                // What was asked for first is what it is all for.
+                Section::Goal => FIRST / (item.order + 1) as f64,
+                // What the user wants is not told less because it takes more words.
+                Section::Constraints => score / cost_of.powf(0.25),
+                _ => score / cost_of.sqrt(),
+            };
             Line { item, cost, rank, chosen: false }
         })
         .collect();
+    drop_bare_names(&mut lines);
     shorten_goal(&mut lines, budget, counter);
     shorten_refs(&mut lines, budget, counter);
     let mut ranked: Vec<usize> = (0..lines.len()).collect();
@@ -135,6 +148,15 @@ impl Choice {
         self.text.push('\n');
         line.chosen = true;
     }
+}
+
+/// A file that is told with its folders need not be told by its name alone.
+fn drop_bare_names(lines: &mut Vec<Line>) {
+    let path = |line: &Line| line.item.text.split(" (").next().unwrap_or_default().to_owned();
+    let files = lines.iter().filter(|line| line.item.section == Section::Files).map(path);
+    let names: HashSet<String> =
+        files.filter_map(|path| path.rsplit_once('/').map(|(_, name)| name.to_owned())).collect();
+    lines.retain(|line| line.item.section != Section::Files || !names.contains(&path(line)));
 }
 
 /// The first request is told even if all of it has no room.

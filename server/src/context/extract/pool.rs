@@ -229,13 +229,14 @@ impl Pool {
         let mut items: Vec<Item> = items.collect();
         for item in &mut items {
             let said = item.statement.as_deref().filter(|_| item.source == 0 && !item.quiet);
-            // What is said over and over with another name in it is talk; of the user's rules nothing is.
+            // What is said over and over with another name in it is talk; what the user wants never is.
+            let is_talk = |item: &Item| !item.when.by_user || item.section == Section::Facts;
             let share = match said {
                 _ if item.of_output => self.shown.rare(&item.text),
-                Some(said) if !item.when.by_user => self.topics.rare_in(said),
+                Some(said) if is_talk(item) => self.topics.rare_in(said),
                 _ => continue,
             };
-            if !item.of_output && share >= RARE {
+            if !item.of_output && !item.when.by_user && share >= RARE {
                 item.weight += share;
             }
             let share = LEAST_OF_COMMON + share;

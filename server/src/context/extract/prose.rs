@@ -34,6 +34,13 @@ const GOAL_SENTENCES: usize = 3;
 /// What a sentence weighs of which nothing is known but that it has so many words.
 const WEIGHT_OF_PLAIN: u32 = 70;
 const LEAST_WORDS: usize = 3;
+/// Words of what is only polite, whatever number is in it.
+const FEW_WORDS: usize = 3;
+
+/// And of which nothing is known but that it names something.
+const WEIGHT_OF_NAMED: u32 = 170;
+/// Words of what stands above a list.
+const MOST_OF_HEADING: usize = 4;
 
 /// Takes a message. `goal`: the first request is still to come; answers whether it was there.
 pub(super) fn take(pool: &mut Pool, text: &str, voice: Voice, goal: bool) -> bool {
@@ -43,6 +50,8 @@ pub(super) fn take(pool: &mut Pool, text: &str, voice: Voice, goal: bool) -> boo
     let is_short = text.len() <= LONGEST_OF_PARTS;
     let mut before: Option<(usize, Statement)> = None;
     let mut whole = None;
+    // The list that is being read is one of rules.
+    let mut rules = false;
     pool.begins(by_user);
     let mut sentences = Vec::new();
     units(text, |unit| match unit {
@@ -50,6 +59,15 @@ pub(super) fn take(pool: &mut Pool, text: &str, voice: Voice, goal: bool) -> boo
             let mut statement = Statement::of(sentence);
             let start = sentence.as_ptr().addr() - text.as_ptr().addr();
             let mut told: Option<String> = None;
+            // "Ground rules:" tells nothing, but what the list under it is.
+            let is_heading = sentence.ends_with([':', '：']) && statement.weight() <= MOST_OF_HEADING;
+            if is_heading {
+                rules = voice == Voice::User && statement.cues.any(Cues::RULE);
+            } else if rules && is_listed(&text[..start]) {
+                statement.cues = statement.cues | Cues::RULE;
+            } else {
+                rules = false;
+            }
             match &before {
                 Some((begin, first)) if first.is_over_by(&statement) => {
                     pool.settle(&Statement::of(&text[*begin..start + sentence.len()]));
@@ -72,7 +90,7 @@ pub(super) fn take(pool: &mut Pool, text: &str, voice: Voice, goal: bool) -> boo
                 }
                 None => {}
             }
-            let judged = judge(sentence, &statement, voice);
+            let judged = if is_heading { None } else { judge(sentence, &statement, voice) };
             if let Some((mut section, mut weight)) = judged {
                 let is_rule = statement.cues.any(Cues::RULE) && goals < GOAL_SENTENCES;
                 if goals > 0 && !is_rule && section != Section::Pending {
@@ -80,7 +98,15 @@ pub(super) fn take(pool: &mut Pool, text: &str, voice: Voice, goal: bool) -> boo
                     goals -= 1;
                 }
                 let mut item = said(pool, section, sentence, weight, voice, &statement);
-                item.text = told.unwrap_or(item.text);
+                let is_polite = statement.cues.any(Cues::CHAT) && statement.weight() <= FEW_WORDS;
+                match told {
+                    Some(told) => item.text = told,
+                    // "ok, next: part 7" takes the place of "ok, next: part 6".
+                    None if by_user && is_polite => {
+                        item = item.named(&sentence.replace(|c: char| c.is_ascii_digit(), ""));
+                    }
+                    None => {}
+                }
                 pool.add(item.saying(statement.clone()));
             }
             pool.ask(sentence);
@@ -101,6 +127,13 @@ pub(super) fn take(pool: &mut Pool, text: &str, voice: Voice, goal: bool) -> boo
     goal && goals < GOAL_SENTENCES
 }
 
+/// Whether what follows this text is an item of a list, or a sentence of one.
+fn is_listed(before: &str) -> bool {
+    let line = before.rfind('\n').map_or(before, |end| &before[end + 1..]).trim_start();
+    let numbered = line.trim_start_matches(|c: char| c.is_ascii_digit());
+    line.starts_with(['-', '*', '•', '・']) || numbered.len() < line.len() && numbered.starts_with(['.', ')'])
+}
+
 /// Takes a line of an earlier summary of ours.
 pub(super) fn recall(pool: &mut Pool, section: Section, line: &str) {
     let user = matches!(section, Section::Goal | Section::Constraints);
@@ -115,6 +148,8 @@ pub(super) fn recall(pool: &mut Pool, section: Section, line: &str) {
             Section::Decisions => 540,
             Section::Pending => 420,
             Section::Errors => 360,
+            // What only filled the room that was left does so again.
+            Section::Facts if judged < WEIGHT_OF_NAMED => 110,
             Section::Changes | Section::Files | Section::Commands | Section::Facts | Section::Refs => 240,
         };
         // What it made untrue went when it was first said.
@@ -214,7 +249,7 @@ fn names(statement: &Statement, each: u32) -> u32 {
     each * statement.names.min(3) + each / 2 * (statement.numbers.min(2) + statement.proper().min(2))
 }
 
-fn is_question(text: &str) -> bool {
+pub(super) fn is_question(text: &str) -> bool {
     let text = text.trim_end_matches('。');
     ["?", "？", "か", "かね", "っけ"].iter().any(|end| text.ends_with(end))
 }
@@ -286,7 +321,7 @@ fn of_assistant(text: &str, statement: &Statement) -> Option<(Section, u32)> {
         (Section::Pending, 380)
     } else if cues.any(Cues::WRONG) && cues.any(Cues::FOUND) {
         (Section::Facts, 380)
-    } else if cues.any(Cues::WRONG) && !cues.any(Cues::DONE) {
+    } else if cues.any(Cues::WRONG) && !cues.any(Cues::DONE | Cues::PLAN | Cues::NARRATION) {
         (Section::Errors, 300)
     } else if cues.any(Cues::DONE | Cues::MADE) {
         (Section::Changes, 270)
@@ -297,7 +332,7 @@ fn of_assistant(text: &str, statement: &Statement) -> Option<(Section, u32)> {
     } else if cues.any(Cues::FOUND) {
         (Section::Facts, 240)
     } else if named > 0 {
-        (Section::Facts, 170)
+        (Section::Facts, WEIGHT_OF_NAMED)
     } else if statement.weight() >= 4 {
         (Section::Facts, 70)
     } else {

@@ -79,7 +79,7 @@ impl Section {
     /// How much of a short summary is for it, in percent.
     pub(super) fn share(self) -> u64 {
         match self {
-            Self::Goal => 7,
+            Self::Goal => 20,
             Self::Constraints => 30,
             Self::Decisions => 16,
             Self::Changes => 5,
