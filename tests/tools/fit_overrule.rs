@@ -92,7 +92,7 @@ pub(crate) fn main() {
 
 /// The examples that tests hold the summariser to, each a few times, as there are few of them.
 fn examples() -> Vec<Session> {
-    const TIMES: usize = 10;
+    const TIMES: usize = 12;
     let mut sessions = Vec::new();
     let mut superseded = false;
     for line in include_str!("../../server/src/context/extract/examples.txt").lines() {
@@ -102,9 +102,18 @@ fn examples() -> Vec<Session> {
         let Some((old, new)) = line.split_once(" => ").filter(|_| !line.starts_with('#')) else { continue };
         let mut session = Session::new("example".to_owned(), "You help.");
         session.user("Please look after the shop.");
-        session.user(old);
-        session.assistant("Understood.");
-        session.user(new);
+        match new.split_once(" => ") {
+            Some((question, answer)) => {
+                session.assistant(old);
+                session.assistant(question);
+                session.user(answer);
+            }
+            None => {
+                session.user(old);
+                session.assistant("Understood.");
+                session.user(new);
+            }
+        }
         if superseded {
             session.superseded(Kind::Id, old)
         } else {

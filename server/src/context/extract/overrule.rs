@@ -129,10 +129,15 @@ impl<'a> Remark<'a> {
         }
     }
 
+    /// Whether it says by itself that something changed.
+    pub(super) fn changes(&self) -> bool {
+        self.signs.any(Signs::CHANGE)
+    }
+
     /// What it has in common with an older statement; none if that can hardly be meant.
     pub(super) fn shares(&self, old: &Older<'_>, topics: &Topics) -> Option<Shared> {
         let is_near = self.when.message - old.when.message <= NEAR;
-        let changes = self.signs.any(Signs::CHANGE);
+        let changes = self.changes();
         if self.bits & old.said.bits == 0 && !is_near && !changes {
             return None;
         }
@@ -233,6 +238,9 @@ impl<'a> Remark<'a> {
         let same_names = common(&self.proper, &said.proper);
         let other_name = is(self.proper.len() > same_names && said.proper.len() > same_names);
         let bare = is(said.values.is_empty() && said.proper.is_empty());
+        let empty = is(self.values.is_empty() && self.proper.is_empty());
+        let withdraws =
+            is(self.signs.any(Signs::CORRECTED.with(Signs::VOID).with(Signs::OVER).with(Signs::RELEASED)));
         let same_sort = is(puts.same_sort || puts.path || puts.near);
         let change = sign(Signs::CHANGE);
         let messages = self.when.message - old.when.message;
@@ -343,6 +351,14 @@ impl<'a> Remark<'a> {
             several,
             several * same_sort,
             several * change,
+            is(sharing.any(Signs::ASKS)),
+            empty,
+            empty * (1.0 - bare),
+            empty * (1.0 - bare) * (1.0 - withdraws),
+            empty * (1.0 - bare) * is(!by_user && of_user),
+            is(!by_user && of_user) * change,
+            is(!by_user && of_user) * withdraws,
+            said.values.len().min(4) as f64,
         ]
     }
 }

@@ -37,6 +37,8 @@ impl Signs {
     pub(super) const AGREES: Self = Self(1 << 11);
     /// It begins by refusing.
     pub(super) const REFUSES: Self = Self(1 << 12);
+    /// It is a question.
+    pub(super) const ASKS: Self = Self(1 << 19);
     // Of a statement:
     /// It is only for some time.
     pub(super) const FOR_NOW: Self = Self(1 << 13);

@@ -134,14 +134,18 @@ fn the_newer_statement_takes_the_place_of_the_older() {
 /// An answer is told with what it answers, and takes the place of what was said of that.
 #[test]
 fn short_answers_are_about_what_was_asked() {
-    let said = [
-        (Role::User, "Please look after the shop."),
-        (Role::Assistant, "For the gateway of the intake I'd take port 4310."),
-        (Role::Assistant, "Is there anything left to settle about the gateway port of the intake?"),
-        (Role::User, "make it 8443"),
-    ];
-    let text = summary(1000, &said).text;
-    assert!(!text.contains("4310") && text.contains("make it 8443 [re: Is there anything left"), "{text}");
+    for (proposed, rest) in examples("replaced by an answer") {
+        let (question, answer) = rest.split_once(" => ").unwrap();
+        let said = [
+            (Role::User, "Please look after the shop."),
+            (Role::Assistant, proposed),
+            (Role::Assistant, question),
+            (Role::User, answer),
+        ];
+        let text = summary(1000, &said).text;
+        assert!(!text.contains(proposed), "{proposed} -> {answer}\n{text}");
+        assert!(text.contains(&format!("{answer} [re: {question}]")), "{text}");
+    }
 }
 
 /// Of a sentence that says several things only what changed goes.
@@ -171,6 +175,86 @@ fn other_statements_stay() {
         let text = summary(1000, &said).text;
         assert!(text.contains(old) && text.contains(new), "{old} -> {new}\n{text}");
     }
+}
+
+/// What the user said goes only if the user says so, whatever the model reports of it.
+#[test]
+fn the_model_takes_back_nothing_that_the_user_said() {
+    for (old, new) in [
+        ("Take Studio Lago instead, full day on Saturday.", "Studio Lago is available, EUR 1,200."),
+        ("Contacts: printing Wouter, +31 10 555 0142.", "I called Wouter, he wants the number of badges."),
+        ("The database port is 5432.", "Correction: the database port is 6543 now."),
+        ("店舗端末はiOS 12.5です。", "店舗端末では新しい構文が使えなかったので、書き換えました。"),
+    ] {
+        let said = [(Role::User, "Please look after the shop."), (Role::User, old), (Role::Assistant, new)];
+        let text = summary(1000, &said).text;
+        assert!(text.contains(old), "{old} -> {new}\n{text}");
+    }
+}
+
+/// What stands in a list under a heading of rules is a rule, and the heading tells nothing.
+#[test]
+fn lists_of_rules_are_rules() {
+    let said = [
+        (Role::User, "Please build the export feature."),
+        (
+            Role::User,
+            "Ground rules:\n- Python 3.11 only, no new libraries.\n- PostgreSQL 14, nothing newer.\n\nThe ticket is PAY-7.",
+        ),
+        (Role::User, "ルール：\n・納期は金曜17時。\n・回答は英語で。"),
+    ];
+    let Extract { sections, text } = summary(1000, &said);
+    for rule in ["Python 3.11 only", "PostgreSQL 14", "納期は金曜17時", "回答は英語で"] {
+        assert!(sections.constraints.iter().any(|line| line.contains(rule)), "{rule}\n{text}");
+    }
+    assert!(!text.contains("Ground rules") && !text.contains("ルール"), "{text}");
+    assert!(sections.facts.iter().any(|line| line.contains("PAY-7")), "{text}");
+}
+
+/// With little room it is what the user wants that stays, and not what is said along the way.
+#[test]
+fn what_the_user_wants_comes_before_small_talk() {
+    let mut said = vec![
+        (Role::User, "Plan the wedding of my parents near the lake. The budget is 18,000 euros.".to_owned()),
+        (
+            Role::User,
+            "And please no seafood anywhere near the menus, my uncle has a severe shellfish allergy."
+                .to_owned(),
+        ),
+    ];
+    for n in 0..60 {
+        said.push((
+            Role::Assistant,
+            format!("I looked at venue {n} in halls/list_{n}.md, it is EUR {}.", n * 7 + 300),
+        ));
+        said.push((Role::User, format!("ok, next venue {n}")));
+    }
+    let said: Vec<(Role, &str)> = said.iter().map(|(role, text)| (*role, text.as_str())).collect();
+    let text = summary(150, &said).text;
+    assert!(text.contains("shellfish allergy") && text.contains("wedding of my parents"), "{text}");
+    assert!(text.matches("ok, next venue").count() <= 1, "{text}");
+}
+
+/// What a panic says, and what a test runner marks, is in the line behind.
+#[test]
+fn an_error_may_be_told_by_the_next_line() {
+    let output = "thread 'replay' panicked at src/replay.rs:212:17:\nsequence gap after 88120417\nnote: run with a backtrace\n";
+    let text = format!("{}{output}", "   Compiling something v1.0.0\n".repeat(40));
+    let sections = summary(1000, &[(Role::Tool, &text)]).sections;
+    assert!(sections.errors.iter().any(|line| line.contains("sequence gap after 88120417")), "{sections:?}");
+}
+
+/// Somebody's address is no file, and a file is told once.
+#[test]
+fn files_are_told_once_and_are_files() {
+    let mut extractor = Extractor::new(1000, COUNTER);
+    let calls = [
+        Call { name: "send_email", arguments: r#"{"to":"info@villa.example","body":"Hello"}"# },
+        Call { name: "edit_file", arguments: r#"{"path":"src/billing/tax.py","new":"x"}"# },
+    ];
+    extractor.take(&Piece { calls: &calls, ..piece(1, Role::Assistant, "Now `tax.py` rounds once.") });
+    let files = extractor.finish().sections.files;
+    assert_eq!(files, ["src/billing/tax.py (changed)"]);
 }
 
 /// A message may change several things, and what it says itself stays.

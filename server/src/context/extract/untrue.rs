@@ -4,10 +4,10 @@
 use std::ops::Range;
 
 use super::Weighed;
-use super::cues::Cues;
 use super::item::Item;
 use super::overrule::{Counts, Older, Others, Remark, Shared, likeliest, sum};
 use super::pool::Pool;
+use super::prose::is_question;
 use super::sections::Section;
 use super::signs::Signs;
 use super::statement::{Statement, short};
@@ -47,7 +47,9 @@ impl Pool {
             let said: Vec<&Statement> = said.chain(asked).collect();
             let mut signs = Vec::with_capacity(said.len());
             for (place, _) in &sentences[window.clone()] {
-                let of = Signs::of(&text[place.clone()]);
+                let sentence = &text[place.clone()];
+                let asks = if is_question(sentence) { Signs::ASKS } else { Signs::default() };
+                let of = Signs::of(sentence).with(asks);
                 signs.push(if place.start == sentences[0].0.start { of } else { of.without_start() });
             }
             // What was asked shows nothing of what the answer does.
@@ -66,11 +68,15 @@ impl Pool {
         let by_user = self.when().by_user;
         let mut found: Vec<(Section, u64, Older<'_>, Shared)> = Vec::new();
         for section in Section::SAID {
+            // What it is all for goes only if somebody says that something changed.
+            if section == Section::Goal && !remark.changes() {
+                continue;
+            }
             // What tools have shown is held against nothing.
             let said = self.items_before(section).filter(|(_, item)| item.source == 0 && !item.of_output);
             for (id, item) in said.take(FAR) {
-                let Some(said) = item.statement.as_deref().filter(|said| by_user || !is_firm(section, said))
-                else {
+                // What the user said is the user's to take back.
+                let Some(said) = item.statement.as_deref().filter(|_| by_user || !item.when.by_user) else {
                     continue;
                 };
                 let older = Older { said, signs: item.signs, asks: item.asks, when: item.when };
@@ -149,8 +155,8 @@ impl Pool {
             let shelf = &mut self.shelves[section as usize];
             let gone = shelf.items.range(..=before).filter(|(_, item)| {
                 let Some(statement) = item.statement.as_deref() else { return false };
-                let firm = section == Section::Constraints && statement.cues.any(Cues::RULE);
-                (by_user || !firm) && section != Section::Goal && untrue.is_echoed_by(statement, new)
+                let is_theirs = by_user || !item.when.by_user;
+                is_theirs && section != Section::Goal && untrue.is_echoed_by(statement, new)
             });
             let gone: Vec<u64> = gone.map(|(id, _)| *id).collect();
             for id in gone {
@@ -175,9 +181,4 @@ impl Pool {
             }
         }
     }
-}
-
-/// Whether only the user can take it back.
-fn is_firm(section: Section, statement: &Statement) -> bool {
-    section == Section::Goal || section == Section::Constraints && statement.cues.any(Cues::RULE)
 }
