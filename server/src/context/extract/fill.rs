@@ -48,12 +48,14 @@ pub(super) fn fill(items: Vec<Item>, now: u64, budget: u64, counter: TokenCounte
             let cost = count_text(counter, &item.text) + AROUND;
             #[expect(clippy::cast_precision_loss, reason = "scores and costs are far below 2^52")]
             let (score, cost_of) = (item.score(now) as f64, (cost + 10) as f64);
-            let rank = match item.section {
+            let rank = if item.section == Section::Goal {
                 // What was asked for first is what it is all for.
-                Section::Goal => FIRST / (item.order + 1) as f64,
+                FIRST / (item.order + 1) as f64
+            } else if item.section == Section::Constraints {
                 // What the user wants is not told less because it takes more words.
-                Section::Constraints => score / cost_of.powf(0.25),
-                _ => score / cost_of.sqrt(),
+                score / cost_of.powf(0.25)
+            } else {
+                score / cost_of.sqrt()
             };
             Line { item, cost, rank, chosen: false }
         })
