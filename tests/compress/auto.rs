@@ -157,6 +157,26 @@ async fn a_view_that_cannot_shrink_is_not_tried_again_and_again() {
     assert_eq!(scene.task().await.view_generation, 0);
 }
 
+/// A threshold that every view passes does not have each message compressed.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_tiny_threshold_compresses_once_in_a_while() {
+    let compression = pb::CompressionConfig {
+        auto: Some(true),
+        token_threshold: Some(4),
+        min_messages: Some(1),
+        keep_recent_messages: Some(0),
+        ..Default::default()
+    };
+    let config = pb::TaskConfig { compression: Some(compression), ..by_hand(128_000) };
+    let mut scene = Scene::with(TestServer::start().await, config).await;
+    let mut tokens = 0;
+    for number in 1..=80 {
+        tokens += scene.append(&user(&words(number))).await.tokens;
+    }
+    let generation = rewritten(&scene.api, &scene.work, 0).await;
+    assert!(generation <= tokens / 500, "{generation} times in {tokens} tokens");
+}
+
 /// What was taken back stays for a while, unless the context is over its limit.
 #[tokio::test(flavor = "multi_thread")]
 async fn an_undo_holds_it_up() {

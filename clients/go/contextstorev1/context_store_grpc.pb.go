@@ -203,7 +203,8 @@ type ContextStoreClient interface {
 	AbortCompaction(ctx context.Context, in *AbortCompactionRequest, opts ...grpc.CallOption) (*AbortCompactionResponse, error)
 	// Takes back the newest compaction in force, with what was trimmed since: the view is what it was before, and what was
 	// appended since. Automatic compression waits then until a tenth of the limit was appended (a fifth of the threshold,
-	// if that is less), or the context is over its limit. Errors as AppendMessage, NOTHING_TO_UNDO, REWRITE_IN_FLIGHT.
+	// if that is less, but at least 500 tokens), or the context is over its limit. Errors as AppendMessage,
+	// NOTHING_TO_UNDO, REWRITE_IN_FLIGHT.
 	UndoCompaction(ctx context.Context, in *UndoCompactionRequest, opts ...grpc.CallOption) (*UndoCompactionResponse, error)
 	// Makes another task out of the first messages of one, whatever its status, with everything that was known of them. Each
 	// of the two stands alone. Errors: INVALID_FIELD, TASK_NOT_FOUND, MESSAGE_NOT_FOUND, TASK_EXISTS, REQUEST_ID_REUSED,
@@ -902,7 +903,8 @@ type ContextStoreServer interface {
 	AbortCompaction(context.Context, *AbortCompactionRequest) (*AbortCompactionResponse, error)
 	// Takes back the newest compaction in force, with what was trimmed since: the view is what it was before, and what was
 	// appended since. Automatic compression waits then until a tenth of the limit was appended (a fifth of the threshold,
-	// if that is less), or the context is over its limit. Errors as AppendMessage, NOTHING_TO_UNDO, REWRITE_IN_FLIGHT.
+	// if that is less, but at least 500 tokens), or the context is over its limit. Errors as AppendMessage,
+	// NOTHING_TO_UNDO, REWRITE_IN_FLIGHT.
 	UndoCompaction(context.Context, *UndoCompactionRequest) (*UndoCompactionResponse, error)
 	// Makes another task out of the first messages of one, whatever its status, with everything that was known of them. Each
 	// of the two stands alone. Errors: INVALID_FIELD, TASK_NOT_FOUND, MESSAGE_NOT_FOUND, TASK_EXISTS, REQUEST_ID_REUSED,

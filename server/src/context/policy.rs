@@ -185,6 +185,9 @@ impl Scoring {
 }
 
 impl Policy {
+    /// What a compression has to save, however early it is due.
+    const LEAST_WORTH: u64 = 500;
+
     /// What holds for a task, and for one call of it if that says anything. `target_tokens` is the call's.
     pub fn resolve(
         call: Option<(&Settings, Option<u64>)>,
@@ -253,9 +256,10 @@ impl Policy {
     }
 
     /// Tokens that a compression has to save, and that have to come since the last one, so that it is worth it: a tenth of the
-    /// limit, less where it is due far below the limit.
+    /// limit, less where it is due far below the limit. Less than [`Self::LEAST_WORTH`] only where that is more than a tenth:
+    /// else a threshold that every view passes would have each message compressed.
     pub fn worth(&self) -> u64 {
-        (self.limit / 10).min(self.threshold_tokens / 5)
+        (self.threshold_tokens / 5).max(Self::LEAST_WORTH).min(self.limit / 10)
     }
 
     /// The model that summarises, as its breaker knows it.

@@ -75,6 +75,22 @@ fn the_nearest_says_when_in_whatever_form() {
 }
 
 #[test]
+fn a_compression_has_to_be_worth_it_however_early_it_is_due() {
+    let worth = |limit: u64, said: &str| {
+        resolve(
+            &format!(r#"{{"context_length":{limit},"compression":{{{said}}}}}"#),
+            &ServerPolicy::default(),
+        )
+        .worth()
+    };
+    assert_eq!((worth(128_000, ""), worth(4000, ""), worth(1000, "")), (12_800, 400, 100));
+    assert_eq!(worth(128_000, r#""token_threshold":8000"#), 1600);
+    for tiny in [r#""token_threshold":4"#, r#""token_threshold":2000"#, r#""threshold":0.00001"#] {
+        assert_eq!((worth(128_000, tiny), worth(4000, tiny)), (500, 400), "{tiny}");
+    }
+}
+
+#[test]
 fn a_share_is_reached_exactly() {
     for limit in 1..2000_u64 {
         for share in [0.07, 0.3, 0.55, 0.7, 0.85, 1.0] {

@@ -519,7 +519,8 @@ class ContextStoreServicer(object):
     def UndoCompaction(self, request, context):
         """Takes back the newest compaction in force, with what was trimmed since: the view is what it was before, and what was
         appended since. Automatic compression waits then until a tenth of the limit was appended (a fifth of the threshold,
-        if that is less), or the context is over its limit. Errors as AppendMessage, NOTHING_TO_UNDO, REWRITE_IN_FLIGHT.
+        if that is less, but at least 500 tokens), or the context is over its limit. Errors as AppendMessage,
+        NOTHING_TO_UNDO, REWRITE_IN_FLIGHT.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')

@@ -185,7 +185,8 @@ class ContextStoreStub:
     UndoCompaction: _grpc.UnaryUnaryMultiCallable[_context_store_pb2.UndoCompactionRequest, _context_store_pb2.UndoCompactionResponse]
     """Takes back the newest compaction in force, with what was trimmed since: the view is what it was before, and what was
     appended since. Automatic compression waits then until a tenth of the limit was appended (a fifth of the threshold,
-    if that is less), or the context is over its limit. Errors as AppendMessage, NOTHING_TO_UNDO, REWRITE_IN_FLIGHT.
+    if that is less, but at least 500 tokens), or the context is over its limit. Errors as AppendMessage,
+    NOTHING_TO_UNDO, REWRITE_IN_FLIGHT.
     """
     ForkTask: _grpc.UnaryUnaryMultiCallable[_context_store_pb2.ForkTaskRequest, _context_store_pb2.ForkTaskResponse]
     """Makes another task out of the first messages of one, whatever its status, with everything that was known of them. Each
@@ -405,7 +406,8 @@ class ContextStoreAsyncStub(ContextStoreStub):
     UndoCompaction: _aio.UnaryUnaryMultiCallable[_context_store_pb2.UndoCompactionRequest, _context_store_pb2.UndoCompactionResponse]  # type: ignore[assignment]
     """Takes back the newest compaction in force, with what was trimmed since: the view is what it was before, and what was
     appended since. Automatic compression waits then until a tenth of the limit was appended (a fifth of the threshold,
-    if that is less), or the context is over its limit. Errors as AppendMessage, NOTHING_TO_UNDO, REWRITE_IN_FLIGHT.
+    if that is less, but at least 500 tokens), or the context is over its limit. Errors as AppendMessage,
+    NOTHING_TO_UNDO, REWRITE_IN_FLIGHT.
     """
     ForkTask: _aio.UnaryUnaryMultiCallable[_context_store_pb2.ForkTaskRequest, _context_store_pb2.ForkTaskResponse]  # type: ignore[assignment]
     """Makes another task out of the first messages of one, whatever its status, with everything that was known of them. Each
@@ -766,7 +768,8 @@ class ContextStoreServicer(metaclass=_abc_1.ABCMeta):
     ) -> _typing.Union[_context_store_pb2.UndoCompactionResponse, _abc.Awaitable[_context_store_pb2.UndoCompactionResponse]]:
         """Takes back the newest compaction in force, with what was trimmed since: the view is what it was before, and what was
         appended since. Automatic compression waits then until a tenth of the limit was appended (a fifth of the threshold,
-        if that is less), or the context is over its limit. Errors as AppendMessage, NOTHING_TO_UNDO, REWRITE_IN_FLIGHT.
+        if that is less, but at least 500 tokens), or the context is over its limit. Errors as AppendMessage,
+        NOTHING_TO_UNDO, REWRITE_IN_FLIGHT.
         """
 
     @_abc_1.abstractmethod
