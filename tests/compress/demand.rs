@@ -282,6 +282,45 @@ async fn the_view_is_as_small_as_it_was_to_be() {
     }
 }
 
+/// What the user asked for is not lost for want of room where there is some, in small contexts too.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_summary_in_a_small_context_tells_what_was_asked() {
+    const RULES: [&str; 14] = [
+        "Never delete rows of the table payments, not even those of test customers.",
+        "All error messages must be in French, as the support team reads nothing else.",
+        "Do not add dependencies whose licence is the GPL or anything like it.",
+        "The login page has to load within 800 milliseconds on a slow phone.",
+        "Only Ms. Okafor may approve changes to the firewall of the warehouse.",
+        "Always write dates as day, month and year in the monthly invoices.",
+        "Never log the passport numbers of travellers, neither whole nor in part.",
+        "The nightly backup must not begin before 02:30, when the shop has closed.",
+        "Do not rename the endpoint /v2/orders; the partners in Osaka call it.",
+        "The mobile application must go on working with Android 9 until summer.",
+        "Never push to the branch release-7 without a green run of the tests.",
+        "All prices are stored in cents as whole numbers and never as floats.",
+        "Do not send more than three mails a day to any one subscriber.",
+        "Uploads of pictures must be refused if they are over 12 megabytes.",
+    ];
+    let mut scene = Scene::new(3000).await;
+    scene.append(&json!({"role": "system", "content": "Be brief."})).await;
+    for (rule, number) in RULES.into_iter().zip(1..) {
+        scene.append_all(&[user(rule), assistant(&words(number)), assistant(&words(number + 30))]).await;
+    }
+    for number in 60..=80 {
+        scene.append(&assistant(&words(number))).await;
+    }
+    let tokens = scene.pressure().await.tokens;
+    let done = scene.compressed(scene.ask("summarize")).await;
+    let summary = content(&scene.lines().await[1]);
+    let lost: Vec<&&str> = RULES.iter().filter(|rule| !summary.contains(**rule)).collect();
+    assert!(lost.is_empty(), "{lost:#?} of {summary}");
+    // It is a third of what went at most, and leaves room for more.
+    let request = pb::GetLatestSummaryRequest { task_uuid: scene.work.uuid.clone() };
+    let latest = scene.api.get_latest_summary(request).await.unwrap().into_inner().summary.unwrap();
+    assert!(latest.summary_tokens > 300 && latest.summary_tokens <= tokens / 3 + 20, "{latest:?}");
+    assert!(done.tokens_after < 2100 - 300, "{done:?}");
+}
+
 /// What stays is too large by itself: outputs are trimmed, long texts cut; what has to stay is not.
 #[tokio::test(flavor = "multi_thread")]
 async fn what_stays_is_made_smaller_if_need_be() {

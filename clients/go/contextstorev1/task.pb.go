@@ -221,7 +221,8 @@ type CompressionConfig struct {
 	Structured *bool `protobuf:"varint,20,opt,name=structured,proto3,oneof" json:"structured,omitempty"`
 	// Whether the newest plan stays in the view, word for word.
 	KeepPlan *bool `protobuf:"varint,21,opt,name=keep_plan,json=keepPlan,proto3,oneof" json:"keep_plan,omitempty"`
-	// Most tokens of a summary. Unset: a third of what it stands for, at most a tenth of the limit.
+	// Most tokens of a summary. Unset: a third of what it stands for, at most a tenth of the limit or 4 000 tokens, whichever
+	// is more, and no more than the goal leaves room for.
 	SummaryTokens *uint64 `protobuf:"varint,22,opt,name=summary_tokens,json=summaryTokens,proto3,oneof" json:"summary_tokens,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache

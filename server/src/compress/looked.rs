@@ -16,6 +16,8 @@ use crate::store::{Outline, Store};
 
 /// What a summary and the line above it take at least; below it there is no point.
 const LEAST_SUMMARY: u64 = 64;
+/// What a summary may have where a tenth of the limit would be less: in a small context, too, it has to tell what was asked.
+const USUAL_SUMMARY: u64 = 4000;
 /// The line above a summary, and what is around a message.
 pub(super) const AROUND: u64 = 20;
 
@@ -152,8 +154,8 @@ pub(super) fn summary_budget(policy: &Policy, looked: &Looked, apart: &Apart, ke
         (None, Some(_)) => room,
         (None, None) => {
             // The tools are no part of it.
-            let tenth = looked.outline.counted(policy.limit / 10 + looked.outline.told(0));
-            (gone / 3).min(tenth)
+            let most = (policy.limit / 10).max(USUAL_SUMMARY) + looked.outline.told(0);
+            (gone / 3).min(looked.outline.counted(most))
         }
     };
     // It has to be smaller than what it stands for, with the line above it.

@@ -257,7 +257,7 @@ pub(super) const KEYS: [Key; 28] = [
         kind: Kind::Tokens { set: |c, value| c.context.compression.summary_tokens = value },
         default: "none",
         since: SINCE,
-        about: "Most tokens of a summary. None: a third of what it stands for, at most a tenth of the limit. A task may say otherwise",
+        about: "Most tokens of a summary. None: a third of what it stands for, at most a tenth of the limit or 4000 tokens, whichever is more, and no more than the goal leaves room for. A task may say otherwise",
     },
     Key {
         name: "compression.summary_timeout",

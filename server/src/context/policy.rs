@@ -74,7 +74,8 @@ pub struct Policy {
     pub structured: bool,
     /// Whether the newest plan stays in the view.
     pub keep_plan: bool,
-    /// Most tokens of a summary; none: a third of what it stands for, at most a tenth of the limit.
+    /// Most tokens of a summary; none: a third of what it stands for, at most a tenth of the limit or 4000 tokens, whichever
+    /// is more.
     pub summary_tokens: Option<u64>,
     /// How long a model may take for one summary.
     pub summary_timeout: Duration,

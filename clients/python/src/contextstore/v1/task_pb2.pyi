@@ -169,7 +169,9 @@ class CompressionConfig(_message.Message):
     keep_plan: _builtins.bool
     """Whether the newest plan stays in the view, word for word."""
     summary_tokens: _builtins.int
-    """Most tokens of a summary. Unset: a third of what it stands for, at most a tenth of the limit."""
+    """Most tokens of a summary. Unset: a third of what it stands for, at most a tenth of the limit or 4 000 tokens, whichever
+    is more, and no more than the goal leaves room for.
+    """
     @_builtins.property
     def summary_directives(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]:
         """Added to what the summariser is asked, one by one."""

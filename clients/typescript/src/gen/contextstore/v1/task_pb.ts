@@ -260,7 +260,8 @@ export type CompressionConfig = Message<"contextstore.v1.CompressionConfig"> & {
   keepPlan?: boolean | undefined;
 
   /**
-   * Most tokens of a summary. Unset: a third of what it stands for, at most a tenth of the limit.
+   * Most tokens of a summary. Unset: a third of what it stands for, at most a tenth of the limit or 4 000 tokens, whichever
+   * is more, and no more than the goal leaves room for.
    *
    * @generated from field: optional uint64 summary_tokens = 22;
    */
