@@ -177,6 +177,37 @@ async fn a_tiny_threshold_compresses_once_in_a_while() {
     assert!(generation <= tokens / 500, "{generation} times in {tokens} tokens");
 }
 
+/// Where the system prompt alone passes the threshold, the limit of the model gives a summary its room.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_threshold_below_the_system_prompt_does_not_wipe_the_history() {
+    let compression =
+        pb::CompressionConfig { auto: Some(true), token_threshold: Some(2000), ..Default::default() };
+    let config = pb::TaskConfig { compression: Some(compression), ..by_hand(128_000) };
+    let mut scene = Scene::with(TestServer::start().await, config).await;
+    scene.append(&json!({"role": "system", "content": "Always be careful. ".repeat(550)})).await;
+    let mut number = 0;
+    while scene.task().await.view_generation == 0 {
+        number += 1;
+        assert!(number < 400, "it is never compressed");
+        let told = scene.append(&user(&words(number))).await.pressure.unwrap();
+        assert!(told.should_compress, "{told:?}");
+    }
+    let request = pb::GetLatestSummaryRequest { task_uuid: scene.work.uuid.clone() };
+    let latest = scene.api.get_latest_summary(request).await.unwrap().into_inner().summary.unwrap();
+    assert!(latest.summary_tokens > 1000, "{latest:?}");
+    assert!(latest.original_tokens - latest.summary_tokens > 3500, "{latest:?}");
+    let pressure = scene.pressure().await;
+    assert!(pressure.over && pressure.ratio < 0.1, "{pressure:?}");
+    // Nor is it compressed again for little.
+    let first = number;
+    while scene.task().await.view_generation == 1 {
+        number += 1;
+        assert!(number < 800, "it is never compressed again");
+        scene.append(&user(&words(number))).await;
+    }
+    assert!(number - first > 40, "{first}, {number}");
+}
+
 /// What was taken back stays for a while, unless the context is over its limit.
 #[tokio::test(flavor = "multi_thread")]
 async fn an_undo_holds_it_up() {

@@ -29,6 +29,10 @@ pub(super) struct Looked {
     pub(super) pressure: Pressure,
     /// Tokens to come down to, as counted.
     pub(super) goal: u64,
+    /// The same as it would be if what has to stay left room enough.
+    asked: u64,
+    /// Tokens that have to be saved if nobody asked for it.
+    pub(super) worth: u64,
     /// The newest plan, if it is to stay in the view.
     pub(super) plan_note: Option<Literal>,
 }
@@ -44,16 +48,24 @@ impl Looked {
         let mut outline = store.outline(id)?;
         outline.stop = Arc::clone(stop);
         let pressure = Pressure::of(outline.told(outline.tokens), &order.policy);
-        let goal = outline.counted(goal(&order.policy, order.strategy));
-        // What is missing is to be summarised then, which takes room.
-        let summaries = if is_summarised(order.strategy, &pressure) { goal / 10 } else { 0 };
+        let asked = outline.counted(goal(&order.policy, order.strategy));
         let plan_note = if order.policy.keep_plan { store.latest_plan(id)? } else { None };
         let plan_note = plan_note
             .map(|(_, plan, _)| words::plan(&plan_text(plan.plan_content.as_str()), outline.counter));
         let noted = plan_note.as_ref().map_or(0, |literal| literal.tokens);
-        let whole = Whole { messages: outline.messages, goal: goal - summaries };
-        let plan = Plan::make(&outline, &order.policy, order.strategy, whole, noted)?;
-        Ok(Self { outline, plan, pressure, goal, plan_note })
+        let make = |goal: u64| {
+            // What is missing is to be summarised then, which takes room.
+            let summaries = if is_summarised(order.strategy, &pressure) { goal / 10 } else { 0 };
+            let whole = Whole { messages: outline.messages, goal: goal - summaries };
+            Plan::make(&outline, &order.policy, order.strategy, whole, noted)
+        };
+        let (mut plan, mut goal, mut worth) = (make(asked)?, asked, order.policy.worth());
+        if let Some(room) = least_room(&order.policy, &outline, plan.fixed_tokens() + noted, asked) {
+            goal = room.goal;
+            worth = worth.max(room.worth);
+            plan = make(goal)?;
+        }
+        Ok(Self { outline, plan, pressure, goal, asked, worth, plan_note })
     }
 
     /// Tokens of what is put beside a summary: the plan, and what was retained before.
@@ -72,8 +84,8 @@ impl Looked {
 
     /// Whether what may not go is too large alone.
     pub(super) fn is_over(&self, carried: u64) -> bool {
-        let fixed: u64 = self.plan.fixed.iter().map(|stays| stays.tokens).sum();
-        fixed.saturating_add(self.beside(carried)).saturating_add(LEAST_SUMMARY) > self.goal
+        let fixed = self.plan.fixed_tokens();
+        fixed.saturating_add(self.beside(carried)).saturating_add(LEAST_SUMMARY) > self.asked
     }
 
     /// Tokens that a summary may have beside what stays.
@@ -122,6 +134,29 @@ fn goal(policy: &Policy, strategy: Strategy) -> u64 {
         )]
         Strategy::Prune => ((policy.limit as f64 * policy.prune_target) as u64).min(below),
     }
+}
+
+/// Tokens that are taken of the limit at most, where what has to stay leaves no room for the rest.
+const MOST_ROOM: u64 = 8000;
+
+/// What is taken of the limit then.
+struct Room {
+    goal: u64,
+    worth: u64,
+}
+
+/// What is done where what has to stay, with the tools, leaves hardly anything of the goal for the rest: without it the whole
+/// history would become a few words, again and again, in a context that is far from full. None if there is room enough, or
+/// the caller knows what it wants.
+fn least_room(policy: &Policy, outline: &Outline, fixed: u64, goal: u64) -> Option<Room> {
+    if policy.target_tokens.is_some() {
+        return None;
+    }
+    let tools = outline.told(0);
+    let most = outline.counted((policy.limit / 5).min(MOST_ROOM) + tools);
+    let room = fixed.saturating_add(outline.tools_tokens).saturating_mul(3).min(most);
+    let raised = fixed.saturating_add(room).min(outline.counted(policy.limit / 10 * 9));
+    (raised > goal).then(|| Room { goal: raised, worth: outline.calibration.apply(room / 2) })
 }
 
 /// Why nothing can go.

@@ -86,6 +86,11 @@ impl Plan {
         Ok(Self { fixed, keep: choice.keep, gone: choice.gone, messages: place, open_from, covers })
     }
 
+    /// Tokens of what has to stay.
+    pub(super) fn fixed_tokens(&self) -> u64 {
+        self.fixed.iter().map(|stays| stays.tokens).sum()
+    }
+
     /// Everything that stays: places, rising, apart.
     pub(super) fn stays(&self) -> Vec<Range<u64>> {
         let fixed = self.fixed.iter().map(|stays| stays.places.clone());

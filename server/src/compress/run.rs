@@ -99,7 +99,7 @@ pub(super) async fn run(
     let budget = summary_budget(&order.policy, &looked, &apart, kept);
     if order.automatic {
         let saved = (apart.tokens + squeezed.saved).saturating_sub(budget + beside);
-        if looked.outline.calibration.apply(saved) < order.policy.worth() {
+        if looked.outline.calibration.apply(saved) < looked.worth {
             return refuse(done, if is_over { "over" } else { "not_worth_it" });
         }
     }
