@@ -82,6 +82,10 @@ async fn what_an_agent_keeps_is_counted() {
     assert_eq!(done.tokens_after, scene.pressure().await.tokens);
     assert_eq!(done.messages_after, scene.lines().await.len() as u64);
     assert_eq!(done.messages_after, 1 + 3 + 1 + 5);
+    // It was the agent's, of whatever model.
+    let request = pb::GetLatestSummaryRequest { task_uuid: scene.work.uuid.clone() };
+    let latest = scene.api.get_latest_summary(request).await.unwrap().into_inner().summary.unwrap();
+    assert_eq!((latest.model.as_str(), done.model.as_str()), ("agent", ""));
 }
 
 /// With `compact` there is something to be kept beside the summary, and the next one is told of both.

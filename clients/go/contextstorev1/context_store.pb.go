@@ -4011,7 +4011,7 @@ type CommitCompactionRequest struct {
 	// Messages of those that were told that are to stay as they are, with the groups they belong to, if there is room; at most
 	// 256.
 	KeepSeqs []uint64 `protobuf:"varint,5,rep,packed,name=keep_seqs,json=keepSeqs,proto3" json:"keep_seqs,omitempty"`
-	// The model that wrote it, for the record; at most 256 bytes.
+	// The model that wrote it, for the record; at most 256 bytes. Empty: `agent` is recorded.
 	Model string `protobuf:"bytes,6,opt,name=model,proto3" json:"model,omitempty"`
 	// Names the call.
 	RequestId string `protobuf:"bytes,7,opt,name=request_id,json=requestId,proto3" json:"request_id,omitempty"`

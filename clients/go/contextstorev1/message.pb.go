@@ -396,7 +396,7 @@ type Summary struct {
 	SummaryTokens uint64 `protobuf:"varint,7,opt,name=summary_tokens,json=summaryTokens,proto3" json:"summary_tokens,omitempty"`
 	// The strategy that made it.
 	Strategy string `protobuf:"bytes,8,opt,name=strategy,proto3" json:"strategy,omitempty"`
-	// The model that wrote it; `extractive` for the built-in one.
+	// The model that wrote it; `extractive` for the built-in one, `agent` where an agent did not say.
 	Model string `protobuf:"bytes,9,opt,name=model,proto3" json:"model,omitempty"`
 	// When it was made.
 	CreateTime *timestamppb.Timestamp `protobuf:"bytes,10,opt,name=create_time,json=createTime,proto3" json:"create_time,omitempty"`

@@ -4,7 +4,7 @@ use super::apart::{Apart, Gap};
 use super::looked::Looked;
 use super::run::{Order, Step};
 use super::squeeze::Squeezed;
-use super::summarize::{Asker, EXTRACTIVE, Summed, Wanted};
+use super::summarize::{Asker, Summed, Wanted};
 use super::words;
 use crate::context::Stage;
 use crate::model::{Literal, StoreError, SummaryRecord};
@@ -82,7 +82,8 @@ pub(super) fn take_summary(
             tokens_saved: original_tokens.saturating_sub(summary_tokens),
             ratio,
             strategy: order.strategy.as_str().to_owned(),
-            model: if summed.model.is_empty() { EXTRACTIVE.to_owned() } else { summed.model.clone() },
+            // An agent need not say which model it asked.
+            model: if summed.model.is_empty() { summed.by.clone() } else { summed.model.clone() },
             timestamp: looked.outline.taken_at,
             sections: summed.sections.clone(),
         };

@@ -333,4 +333,4 @@ fn extract_gap(wanted: &Wanted<'_>, gap: &Gap) -> Result<String, StoreError> {
 }
 
 /// The built-in summariser, as it is told.
-pub(super) const EXTRACTIVE: &str = "extractive";
+const EXTRACTIVE: &str = "extractive";

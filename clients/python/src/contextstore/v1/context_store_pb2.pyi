@@ -2041,7 +2041,7 @@ class CommitCompactionRequest(_message.Message):
     retain: _builtins.str
     """What is to be kept word for word beside it, with `compact`; at most 256 KiB."""
     model: _builtins.str
-    """The model that wrote it, for the record; at most 256 bytes."""
+    """The model that wrote it, for the record; at most 256 bytes. Empty: `agent` is recorded."""
     request_id: _builtins.str
     """Names the call."""
     lease_generation: _builtins.int

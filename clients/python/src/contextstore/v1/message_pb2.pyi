@@ -233,7 +233,7 @@ class Summary(_message.Message):
     strategy: _builtins.str
     """The strategy that made it."""
     model: _builtins.str
-    """The model that wrote it; `extractive` for the built-in one."""
+    """The model that wrote it; `extractive` for the built-in one, `agent` where an agent did not say."""
     tokens_saved: _builtins.int
     """Tokens it saves: `original_tokens` less `summary_tokens`."""
     ratio: _builtins.float

@@ -2448,7 +2448,7 @@ export type CommitCompactionRequest = Message<"contextstore.v1.CommitCompactionR
   keepSeqs: bigint[];
 
   /**
-   * The model that wrote it, for the record; at most 256 bytes.
+   * The model that wrote it, for the record; at most 256 bytes. Empty: `agent` is recorded.
    *
    * @generated from field: string model = 6;
    */

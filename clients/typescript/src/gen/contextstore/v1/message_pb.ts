@@ -296,7 +296,7 @@ export type Summary = Message$1<"contextstore.v1.Summary"> & {
   strategy: string;
 
   /**
-   * The model that wrote it; `extractive` for the built-in one.
+   * The model that wrote it; `extractive` for the built-in one, `agent` where an agent did not say.
    *
    * @generated from field: string model = 9;
    */
