@@ -246,6 +246,30 @@ async fn prune_keeps_the_best_and_notes_the_gaps() {
     assert!(places.collect::<Vec<_>>().is_sorted());
 }
 
+/// A strategy brings its own threshold, wherever the call names it, unless the task says when it is time.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_strategy_brings_its_own_threshold() {
+    for (task, least, most) in [
+        (pb::CompressionConfig::default(), 2600, 2800),
+        (pb::CompressionConfig { threshold: Some(0.4), ..Default::default() }, 1100, 1400),
+    ] {
+        let config = pb::TaskConfig {
+            compression: Some(pb::CompressionConfig { auto: Some(false), ..task }),
+            ..by_hand(4000)
+        };
+        let mut scene = Scene::with(TestServer::start().await, config).await;
+        scene.talk(75).await;
+        let overrides = pb::CompressionConfig { strategy: "prune".to_owned(), ..Default::default() };
+        let named = pb::CompressRequest { overrides: Some(overrides), ..scene.ask("") };
+        for request in [scene.ask("prune"), named] {
+            let done = scene.compressed(request).await;
+            assert!((least..=most).contains(&done.tokens_after), "{done:?}");
+            assert_eq!(done.strategy, "prune");
+            scene.undo().await.unwrap();
+        }
+    }
+}
+
 /// The words of a gap that grows count all that it stands for.
 #[tokio::test(flavor = "multi_thread")]
 async fn gaps_of_gaps_count_all() {

@@ -2,7 +2,8 @@
 //!
 //! Of the three the nearest wins: the call, then the task, then the server. When it is time is one question that can be
 //! answered in several forms (`token_threshold`, `threshold`, `complexity`, `preset`, the strategy's own share, in this
-//! order): the nearest that answers it in any form wins over all that are farther.
+//! order): the nearest that answers it in any form wins over all that are farther; only a strategy that a call names gives
+//! way to what its task says in another form.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -293,17 +294,22 @@ impl Said<'_> {
     }
 
     fn threshold_tokens(&self, strategy: Strategy, limit: u64) -> u64 {
-        let due = self.first(|said| {
+        let share = |share: f64| least_tokens(share, limit);
+        let said = |said: &&Settings| {
             let compression = &said.compression;
-            let share = |share: f64| least_tokens(share, limit);
             let fixed = compression.token_threshold.filter(|tokens| *tokens > 0);
             let complexity = || compression.complexity.as_deref().and_then(Complexity::parse);
             fixed
                 .or_else(|| compression.threshold.filter(is_share).map(share))
                 .or_else(|| complexity().map(|complexity| share(complexity.threshold())))
                 .or_else(|| preset(said).map(|preset| share(preset.values().1)))
-                .or_else(|| self::strategy(said).map(|own| share(own.threshold())))
-        });
+        };
+        let own = |said: &&Settings| self::strategy(said).map(|own| share(own.threshold()));
+        // The server is the last of them. A call that names a strategy does not take back what its task says.
+        let (near, far) = self.sources.split_at(self.sources.len().saturating_sub(1));
+        let due = [near, far]
+            .into_iter()
+            .find_map(|sources| sources.iter().find_map(said).or_else(|| sources.iter().find_map(own)));
         // Over the limit the model refuses, whatever is configured.
         due.unwrap_or_else(|| least_tokens(strategy.threshold(), limit)).min(limit)
     }

@@ -122,6 +122,23 @@ fn a_call_wins_over_the_task_and_the_task_over_the_server() {
 }
 
 #[test]
+fn a_strategy_that_a_call_names_brings_its_own_threshold_unless_the_task_says_when() {
+    let half = server(CompressionSettings { threshold: Some(0.5), ..CompressionSettings::default() });
+    for (said, tokens) in [
+        ("", 800),
+        (r#""strategy":"window""#, 800),
+        (r#""threshold":0.6"#, 600),
+        (r#""token_threshold":90"#, 90),
+    ] {
+        let task = config(&format!(r#"{{"context_length":1000,"compression":{{{said}}}}}"#));
+        let mut call = Settings::default();
+        call.compression.strategy = Some("prune".to_owned());
+        let policy = Policy::resolve(Some((&call, None)), &task, &half);
+        assert_eq!((policy.strategy, policy.threshold_tokens), (Strategy::Prune, tokens), "{said}");
+    }
+}
+
+#[test]
 fn a_preset_gives_what_nobody_else_does() {
     let preset = |server: &ServerPolicy, json: &str| {
         let policy = resolve(json, server);

@@ -18,7 +18,7 @@ use super::serving::Serving;
 use super::status::Refusal;
 use super::{answer, convert, settings};
 use crate::compress::{Commit, Done, Material, Order, Step, Told};
-use crate::context::{LimitSource, Policy, Strategy};
+use crate::context::{LimitSource, Policy, Settings, Strategy};
 use crate::model::{InvalidField, StoreError, TaskId};
 use crate::store::{Caller, Store};
 
@@ -39,7 +39,9 @@ pub(super) async fn compress(
     let id = TaskId::parse(&asked.task_uuid)?;
     let caller = convert::caller(&asked.request_id, asked.lease_generation)?;
     let strategy = strategy("strategy", &asked.strategy)?;
-    let settings = settings::of_call(asked.overrides.as_ref(), asked.prune.as_ref(), asked.window.as_ref())?;
+    let mut settings =
+        settings::of_call(asked.overrides.as_ref(), asked.prune.as_ref(), asked.window.as_ref())?;
+    name(&mut settings, strategy);
     let target = target(asked.target_tokens)?;
     // What was asked, whoever asked for it and how often.
     let mut plain = asked.clone();
@@ -62,6 +64,7 @@ pub(super) async fn compress(
                 let _ = events.try_send(Ok(told(&serving, id, done).await?));
             }
             Ok(policy) => {
+                let strategy = policy.strategy;
                 let order = order(id, policy, strategy, caller, asked)?;
                 tokio::spawn(run(Arc::clone(&serving), id, order, events));
             }
@@ -144,7 +147,8 @@ pub(super) async fn begin(
     if matches!(wanted, Some(Strategy::Prune | Strategy::Window)) {
         return Err(InvalidField::new("strategy", "makes no summary; use summarize or compact").into());
     }
-    let settings = settings::of_call(asked.overrides.as_ref(), None, None)?;
+    let mut settings = settings::of_call(asked.overrides.as_ref(), None, None)?;
+    name(&mut settings, wanted);
     let target = target(asked.target_tokens)?;
     let serving = Arc::clone(&service.serving);
     let begin = async {
@@ -156,7 +160,7 @@ pub(super) async fn begin(
                 Strategy::Compact => Strategy::Compact,
                 Strategy::Summarize | Strategy::Prune | Strategy::Window => Strategy::Summarize,
             };
-            let order = order(id, policy, wanted.or(Some(own)), caller, String::new())?;
+            let order = order(id, policy, own, caller, String::new())?;
             serving.compressor.begin_for_agent(store, id, order)
         };
         let told = serving.with(begin).await?;
@@ -293,11 +297,10 @@ fn may_change(store: &Store, id: TaskId, caller: &Caller) -> Result<(), StoreErr
 fn order(
     id: TaskId,
     policy: Policy,
-    strategy: Option<Strategy>,
+    strategy: Strategy,
     caller: Caller,
     asked: String,
 ) -> Result<Order, StoreError> {
-    let strategy = strategy.unwrap_or(policy.strategy);
     if strategy == Strategy::Compact
         && policy.limit_source == LimitSource::Default
         && policy.target_tokens.is_none()
@@ -314,6 +317,13 @@ fn strategy(field: &'static str, text: &str) -> Result<Option<Strategy>, Invalid
     let found = Strategy::ALL.into_iter().find(|strategy| strategy.as_str() == text);
     let problem = "is not summarize, compact, prune or window";
     found.map(Some).ok_or_else(|| InvalidField::new(field, problem))
+}
+
+/// A strategy that a call names counts like one of its overrides, and more.
+fn name(settings: &mut Settings, strategy: Option<Strategy>) {
+    if let Some(strategy) = strategy {
+        settings.compression.strategy = Some(strategy.as_str().to_owned());
+    }
 }
 
 fn target(tokens: Option<u64>) -> Result<Option<u64>, InvalidField> {
