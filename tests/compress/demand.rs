@@ -492,6 +492,13 @@ async fn what_cannot_be_is_refused_by_name() {
             overrides(pb::CompressionConfig { strategy: "shrink".to_owned(), ..Default::default() }),
             "strategy",
         ),
+        // What would change nothing for one call.
+        (overrides(pb::CompressionConfig { enabled: Some(true), ..Default::default() }), "overrides.enabled"),
+        (overrides(pb::CompressionConfig { auto: Some(false), ..Default::default() }), "overrides.auto"),
+        (
+            overrides(pb::CompressionConfig { max_request_bytes: Some(1), ..Default::default() }),
+            "overrides.max_request_bytes",
+        ),
     ];
     for (request, field) in requests {
         let why = refused(scene.compress(request).await);

@@ -3446,7 +3446,8 @@ type CompressRequest struct {
 	TaskUuid string `protobuf:"bytes,1,opt,name=task_uuid,json=taskUuid,proto3" json:"task_uuid,omitempty"`
 	// `summarize`, `compact`, `prune` or `window`. Empty: the task's own.
 	Strategy string `protobuf:"bytes,2,opt,name=strategy,proto3" json:"strategy,omitempty"`
-	// What is to be otherwise than configured, this time. Its `strategy` gives way to the one above.
+	// What is to be otherwise than configured, this time. Its `strategy` gives way to the one above; `enabled`, `auto` and
+	// `max_request_bytes` would change nothing and are refused: INVALID_FIELD.
 	Overrides *CompressionConfig `protobuf:"bytes,3,opt,name=overrides,proto3" json:"overrides,omitempty"`
 	// The same for `prune`.
 	Prune *PruneConfig `protobuf:"bytes,4,opt,name=prune,proto3" json:"prune,omitempty"`
@@ -3835,7 +3836,7 @@ type BeginCompactionRequest struct {
 	TaskUuid string `protobuf:"bytes,1,opt,name=task_uuid,json=taskUuid,proto3" json:"task_uuid,omitempty"`
 	// `summarize` or `compact`. Empty: the task's own, and `summarize` if that is another.
 	Strategy string `protobuf:"bytes,2,opt,name=strategy,proto3" json:"strategy,omitempty"`
-	// What is to be otherwise than configured, this time.
+	// What is to be otherwise than configured, this time; as in CompressRequest.
 	Overrides *CompressionConfig `protobuf:"bytes,3,opt,name=overrides,proto3" json:"overrides,omitempty"`
 	// Tokens that the view is to have afterwards, at most; as in CompressRequest.
 	TargetTokens *uint64 `protobuf:"varint,4,opt,name=target_tokens,json=targetTokens,proto3,oneof" json:"target_tokens,omitempty"`

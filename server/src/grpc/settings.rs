@@ -24,11 +24,27 @@ pub(super) fn of_call(
     window: Option<&pb::WindowConfig>,
 ) -> Parsed<Settings> {
     Ok(Settings {
-        compression: within("overrides", overrides, compression)?,
+        compression: within("overrides", overrides, |wire| {
+            not_of_a_call(wire)?;
+            compression(wire)
+        })?,
         prune: within("prune", prune, self::prune)?,
         window: within("window", window, self::window)?,
         ..Settings::default()
     })
+}
+
+/// Refuses what a call that compresses could say in vain.
+fn not_of_a_call(wire: &pb::CompressionConfig) -> Parsed<()> {
+    let vain = [
+        ("enabled", wire.enabled.is_some()),
+        ("auto", wire.auto.is_some()),
+        ("max_request_bytes", wire.max_request_bytes.is_some()),
+    ];
+    match vain.into_iter().find(|(_, is_set)| *is_set) {
+        Some((field, _)) => Err(InvalidField::new(field, "changes nothing for one call; configure the task")),
+        None => Ok(()),
+    }
 }
 
 /// What a task says.

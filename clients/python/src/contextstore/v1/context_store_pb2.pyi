@@ -1687,7 +1687,9 @@ class CompressRequest(_message.Message):
     """The caller's lease."""
     @_builtins.property
     def overrides(self) -> _task_pb2.CompressionConfig:
-        """What is to be otherwise than configured, this time. Its `strategy` gives way to the one above."""
+        """What is to be otherwise than configured, this time. Its `strategy` gives way to the one above; `enabled`, `auto` and
+        `max_request_bytes` would change nothing and are refused: INVALID_FIELD.
+        """
 
     @_builtins.property
     def prune(self) -> _task_pb2.PruneConfig:
@@ -1901,7 +1903,7 @@ class BeginCompactionRequest(_message.Message):
     """The caller's lease."""
     @_builtins.property
     def overrides(self) -> _task_pb2.CompressionConfig:
-        """What is to be otherwise than configured, this time."""
+        """What is to be otherwise than configured, this time; as in CompressRequest."""
 
     def __init__(
         self,

@@ -1956,7 +1956,8 @@ export type CompressRequest = Message<"contextstore.v1.CompressRequest"> & {
   strategy: string;
 
   /**
-   * What is to be otherwise than configured, this time. Its `strategy` gives way to the one above.
+   * What is to be otherwise than configured, this time. Its `strategy` gives way to the one above; `enabled`, `auto` and
+   * `max_request_bytes` would change nothing and are refused: INVALID_FIELD.
    *
    * @generated from field: contextstore.v1.CompressionConfig overrides = 3;
    */
@@ -2248,7 +2249,7 @@ export type BeginCompactionRequest = Message<"contextstore.v1.BeginCompactionReq
   strategy: string;
 
   /**
-   * What is to be otherwise than configured, this time.
+   * What is to be otherwise than configured, this time; as in CompressRequest.
    *
    * @generated from field: contextstore.v1.CompressionConfig overrides = 3;
    */
