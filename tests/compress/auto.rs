@@ -67,6 +67,57 @@ async fn usage_that_is_reported_counts() {
     assert!(!scene.pressure().await.should_compress);
 }
 
+/// One report that the context is nearly full is enough, also for a server that was started since; and not more is
+/// believed than is likely.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_context_that_is_reported_to_be_nearly_full_is_compressed_at_once() {
+    for strategy in ["summarize", "compact", "prune", "window"] {
+        let config = pb::TaskConfig {
+            compression: Some(pb::CompressionConfig {
+                strategy: strategy.to_owned(),
+                auto: Some(false),
+                ..Default::default()
+            }),
+            ..by_hand(3000)
+        };
+        let mut scene = Scene::with(TestServer::start().await, config.clone()).await;
+        scene.talk(40).await;
+        let before = scene.pressure().await;
+        assert!(before.ratio < 0.6, "{strategy}: {before:?}");
+        let report = |scene: &Scene, input_tokens| pb::RecordUsageRequest {
+            task_uuid: scene.work.uuid.clone(),
+            input_tokens,
+            lease_generation: scene.work.lease,
+            ..Default::default()
+        };
+        let charged = before.tokens * 17 / 10;
+        let told = scene.api.record_usage(report(&scene, charged)).await.unwrap().into_inner();
+        assert_eq!(told.pressure.unwrap().tokens, charged, "{strategy}");
+        let told = scene.append(&user(&words(41))).await;
+        let now = told.pressure.unwrap();
+        assert!(now.tokens >= charged + told.tokens && now.should_compress, "{strategy}: {now:?}");
+        scene.kill_and_restart().await;
+        assert_eq!(scene.pressure().await.tokens, now.tokens, "{strategy}");
+        assert_eq!(scene.task().await.view_generation, 0);
+
+        // It is what the view is measured by, and of the new one nothing is reported yet.
+        let compression = pb::CompressionConfig { auto: Some(true), ..config.compression.clone().unwrap() };
+        let update = pb::UpdateTaskRequest {
+            task_uuid: scene.work.uuid.clone(),
+            config: Some(pb::TaskConfig { compression: Some(compression), ..config }),
+            lease_generation: scene.work.lease,
+            ..Default::default()
+        };
+        scene.api.update_task(update).await.unwrap();
+        scene.api.record_usage(report(&scene, now.tokens)).await.unwrap();
+        rewritten(&scene.api, &scene.work, 0).await;
+        let after = scene.pressure().await;
+        assert!(!after.should_compress && after.tokens < now.tokens, "{strategy}: {after:?}");
+        let nonsense = scene.api.record_usage(report(&scene, 1 << 40)).await.unwrap().into_inner();
+        assert!(nonsense.pressure.unwrap().tokens <= 2 * before.tokens, "{strategy}");
+    }
+}
+
 /// Streams of appends are looked at too.
 #[tokio::test(flavor = "multi_thread")]
 async fn streams_of_appends_are_compressed() {

@@ -276,6 +276,8 @@ pub(crate) struct State {
     compressions: u64,
     /// What counts are multiplied by, in millionths, less one million.
     calibration: i128,
+    /// What was charged for the view as it is, and what was counted of that.
+    reported: Option<(u64, u64)>,
     /// Tokens of the tools that were sent with the last call that was reported.
     sent: u64,
     /// Of the last message, if it is the assistant's and the view was not rewritten since.
@@ -328,6 +330,9 @@ impl State {
     }
 
     fn calibrate(&mut self, input: u64, counted: u64) {
+        if counted >= 200 && input > 0 {
+            self.reported = Some((input.min(2 * counted), counted));
+        }
         if counted >= 200 {
             let before = 1_000_000 + self.calibration;
             let ratio = i128::from(input) * 1_000_000 / i128::from(counted);
@@ -336,9 +341,16 @@ impl State {
         }
     }
 
-    /// So many counted tokens of a view as callers are told them: with the tools.
+    /// So many counted tokens of the view as callers are told them: with the tools, and no less than what was charged and
+    /// what came since.
     pub(crate) fn calibrated(&self, counted: u64) -> u64 {
-        u64::try_from(i128::from(counted + self.sent) * (1_000_000 + self.calibration) / 1_000_000).unwrap()
+        let counted = i128::from(counted + self.sent);
+        let by_factor = |tokens: i128| tokens * (1_000_000 + self.calibration) / 1_000_000;
+        let reported = self.reported.map_or(0, |(input, of)| {
+            let (input, of) = (i128::from(input), i128::from(of));
+            if counted >= of { input + by_factor(counted - of) } else { input * counted / of }
+        });
+        u64::try_from(by_factor(counted).max(reported)).unwrap()
     }
 
     /// The counter of messages that come now.
@@ -389,6 +401,7 @@ impl Task {
                     state.compressions += u64::from(compacts.contains(&rewrite.strategy.as_str()));
                     state.rewrites.push((rewrite.clone(), state.last_seq));
                     state.answer = 0;
+                    state.reported = None;
                 }
                 What::Status { status, error, summary } => {
                     state.status = Some(*status);

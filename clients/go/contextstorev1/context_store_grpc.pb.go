@@ -248,8 +248,9 @@ type ContextStoreClient interface {
 	// four are disjoint: take cached tokens out of OpenAI's input. What was read, cached or not, also calibrates the
 	// counts of this task: from here on they are multiplied by the ratio of what was reported to what was counted of the
 	// view (without the answer, if that was appended before) and of the tools (`tools_tokens`). One report moves the factor by a quarter up or a fifth
-	// down at most, and it stays from 0.5 to 2; nothing moves it where fewer than 200 tokens were counted. Errors as
-	// AppendMessage.
+	// down at most, and it stays from 0.5 to 2; nothing moves it where fewer than 200 tokens were counted. Until the view is
+	// rewritten, the pressure is at least what was reported last (at most twice what was counted of it) and what was
+	// appended since. Errors as AppendMessage.
 	RecordUsage(ctx context.Context, in *RecordUsageRequest, opts ...grpc.CallOption) (*RecordUsageResponse, error)
 	// Adds to the task's counters. Errors as AppendMessage.
 	UpdateStatistics(ctx context.Context, in *UpdateStatisticsRequest, opts ...grpc.CallOption) (*UpdateStatisticsResponse, error)
@@ -948,8 +949,9 @@ type ContextStoreServer interface {
 	// four are disjoint: take cached tokens out of OpenAI's input. What was read, cached or not, also calibrates the
 	// counts of this task: from here on they are multiplied by the ratio of what was reported to what was counted of the
 	// view (without the answer, if that was appended before) and of the tools (`tools_tokens`). One report moves the factor by a quarter up or a fifth
-	// down at most, and it stays from 0.5 to 2; nothing moves it where fewer than 200 tokens were counted. Errors as
-	// AppendMessage.
+	// down at most, and it stays from 0.5 to 2; nothing moves it where fewer than 200 tokens were counted. Until the view is
+	// rewritten, the pressure is at least what was reported last (at most twice what was counted of it) and what was
+	// appended since. Errors as AppendMessage.
 	RecordUsage(context.Context, *RecordUsageRequest) (*RecordUsageResponse, error)
 	// Adds to the task's counters. Errors as AppendMessage.
 	UpdateStatistics(context.Context, *UpdateStatisticsRequest) (*UpdateStatisticsResponse, error)

@@ -47,7 +47,7 @@ impl Looked {
     ) -> Result<Self, StoreError> {
         let mut outline = store.outline(id)?;
         outline.stop = Arc::clone(stop);
-        let pressure = Pressure::of(outline.told(outline.tokens), &order.policy);
+        let pressure = Pressure::of(outline.present, &order.policy);
         let asked = outline.counted(goal(&order.policy, order.strategy));
         let plan_note = if order.policy.keep_plan { store.latest_plan(id)? } else { None };
         let plan_note = plan_note

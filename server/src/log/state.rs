@@ -11,7 +11,8 @@ use serde::{Deserialize, Serialize};
 use super::line::{Head, Line};
 use super::requests::{Digest, Remembered, Requests};
 use crate::model::{
-    Calibration, Event, Holder, LeaseReason, Rewrite, Role, Segment, Status, TaskConfig, TaskId, ToolCall,
+    Calibration, Event, Holder, LeaseReason, Reported, Rewrite, Role, Segment, Status, TaskConfig, TaskId,
+    ToolCall,
 };
 
 /// Version of the formats in a task's directory.
@@ -81,6 +82,18 @@ pub struct Tally {
     /// Tokens of the tools that were sent with the newest call that was reported, before they are calibrated.
     #[serde(default)]
     pub tools_tokens: u64,
+    /// What the newest report says of the view; none if that was rewritten since.
+    #[serde(default)]
+    pub reported: Option<Reported>,
+}
+
+impl Tally {
+    /// What the model is told to be so many counted tokens of the view as it is, with the tools: by calibration, or by
+    /// the newest report if that is more.
+    pub fn told(&self, counted: u64) -> u64 {
+        let reported = self.reported.map_or(0, |reported| reported.apply(counted, self.calibration));
+        self.calibration.apply(counted).max(reported)
+    }
 }
 
 /// What follows from `messages.jsonl`.
@@ -273,6 +286,7 @@ impl LogState {
                 // Without the one, nothing is known of what was sent.
                 let counted = counted_tokens.map_or(0, |counted| counted.saturating_add(tools_tokens));
                 tally.calibration = tally.calibration.reported(input, counted);
+                tally.reported = Reported::new(input, counted).or(tally.reported);
                 tally.tools_tokens = tools_tokens;
             }
             Event::Statistics { llm_calls, tool_calls, tokens, compressions } => {
@@ -325,8 +339,9 @@ impl LogState {
         if rewrite.is_compaction() {
             self.tally.compressions = self.tally.compressions.saturating_add(1);
         }
-        // What is in the view now is nobody's answer.
+        // What is in the view now is nobody's answer, and nobody was charged for it.
         self.answer_tokens = 0;
+        self.tally.reported = None;
         self.rewrite = Some(RewriteMark {
             ordinal: rewrite.ordinal,
             offset,

@@ -96,9 +96,49 @@ impl Calibration {
     }
 }
 
+/// What a provider charged for a view as it is, and what was counted of that. It counts at once, where a calibration
+/// takes several reports: a context that is nearly full has no time for them.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Reported {
+    input: u64,
+    counted: u64,
+}
+
+impl Reported {
+    /// None if nothing can be told from it, as by [`Calibration::reported`]; more than a calibration can come to is not
+    /// believed either.
+    pub fn new(input: u64, counted: u64) -> Option<Self> {
+        let most = Calibration { millionths: Calibration::MOST }.apply(counted);
+        (counted >= Calibration::MIN_COUNTED && input > 0).then(|| Self { input: input.min(most), counted })
+    }
+
+    /// What so many counted tokens are: what was charged, and what came since.
+    pub fn apply(self, counted: u64, calibration: Calibration) -> u64 {
+        match counted.checked_sub(self.counted) {
+            Some(since) => self.input.saturating_add(calibration.apply(since)),
+            None => {
+                let part = u128::from(self.input) * u128::from(counted) / u128::from(self.counted.max(1));
+                u64::try_from(part).unwrap_or(u64::MAX)
+            }
+        }
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_report_tells_at_once_what_a_view_has() {
+        let calibration = Calibration::default();
+        let reported = Reported::new(1700, 1000).unwrap();
+        assert_eq!(reported.apply(1000, calibration), 1700);
+        assert_eq!(reported.apply(1100, calibration), 1800);
+        assert_eq!(reported.apply(500, calibration), 850);
+        // Nonsense is believed as little as by a calibration.
+        assert_eq!(Reported::new(1 << 40, 1000).unwrap().apply(1000, calibration), 2000);
+        assert_eq!((Reported::new(400, 199), Reported::new(0, 1000)), (None, None));
+    }
 
     #[test]
     fn words_go_both_ways_and_others_are_refused() {

@@ -10,7 +10,7 @@ mod records;
 mod rewrite;
 mod task;
 
-pub use counter::{Calibration, TokenCounter};
+pub use counter::{Calibration, Reported, TokenCounter};
 pub use error::{InvalidField, StoreError, in_full};
 pub use ids::{InstanceId, OutputRef, RequestId, TaskId};
 pub(crate) use json::fields;

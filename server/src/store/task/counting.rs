@@ -113,7 +113,7 @@ impl Task {
         self.ensure_view(&mut inner);
         inner.advance(durability);
         let (counter, policy) = (self.counter_of(self.shown_config(&inner)), self.shown_policy(&inner));
-        let calibration = inner.shown.tally.calibration;
+        let tally = inner.shown.tally.clone();
         let sent = inner.sent.tokens(inner.shown.tally.tools_tokens);
         let (mut counted_tokens, mut messages, mut view_bytes) =
             (inner.shown.view_tokens, inner.shown.view_lines, inner.shown.view_len);
@@ -131,7 +131,7 @@ impl Task {
             output_tokens = view.output_tokens;
         }
         let tools_tokens = tools.map_or(sent, |tools| count_json(counter, tools));
-        let tokens = calibration.apply(counted_tokens.saturating_add(tools_tokens));
+        let tokens = tally.told(counted_tokens.saturating_add(tools_tokens));
         let pressure = self.whole_pressure(&self.lock(), tokens, &policy);
         Ok(ContextUsage {
             pressure,
@@ -140,7 +140,7 @@ impl Task {
             tools_tokens,
             output_tokens,
             counter,
-            calibration,
+            calibration: tally.calibration,
             view_bytes,
         })
     }

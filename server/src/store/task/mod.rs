@@ -325,7 +325,7 @@ impl Task {
     /// How full the context is.
     fn pressure(&self, inner: &mut Inner) -> Pressure {
         let tokens = inner.view_tokens().saturating_add(inner.tools_tokens());
-        let tokens = inner.state.tally.calibration.apply(tokens);
+        let tokens = inner.state.tally.told(tokens);
         self.whole_pressure(inner, tokens, &inner.policy)
     }
 

@@ -28,6 +28,8 @@ pub struct Outline {
     pub output_tokens: u64,
     /// Tokens of the tools that are sent beside it, as counted.
     pub tools_tokens: u64,
+    /// What the model is told that the view has, with the tools: by calibration, or by the newest report if that is more.
+    pub present: u64,
     /// What counts are multiplied by.
     pub calibration: Calibration,
     /// Messages of the view.
@@ -51,15 +53,17 @@ pub struct Outline {
 }
 
 impl Outline {
-    /// What the model is told so many tokens of the view are, with the tools.
+    /// What the model is told so many tokens of another view are, with the tools: nothing was reported of that yet.
     pub fn told(&self, counted: u64) -> u64 {
         self.calibration.apply(counted.saturating_add(self.tools_tokens))
     }
 
-    /// The reverse of [`Self::told`]; 0 if the tools alone are more.
+    /// The reverse, by what is known of the present view; 0 if the tools alone are more.
     pub fn counted(&self, told: u64) -> u64 {
-        let left = told.saturating_sub(self.calibration.apply(self.tools_tokens));
-        let (counted, of) = (self.tokens.max(1), self.calibration.apply(self.tokens.max(1)).max(1));
+        let tools = self.calibration.apply(self.tools_tokens);
+        let left = told.saturating_sub(tools);
+        let counted = self.tokens.max(1);
+        let of = self.calibration.apply(counted).max(self.present.saturating_sub(tools)).max(1);
         u64::try_from(u128::from(left) * u128::from(counted) / u128::from(of)).unwrap_or(u64::MAX)
     }
 
@@ -118,6 +122,7 @@ impl Task {
 
     pub(super) fn outline_locked(&self, inner: &mut Inner) -> Result<Outline, StoreError> {
         let tokens = inner.view_tokens();
+        let tools_tokens = inner.tools_tokens();
         let view = inner.view.as_ref();
         Ok(Outline {
             generation: inner.state.view_generation(),
@@ -125,7 +130,8 @@ impl Task {
             closed: view.is_some_and(|view| view.state().open_calls.is_empty()),
             tokens,
             output_tokens: view.map_or(0, |view| view.state().output_tokens),
-            tools_tokens: inner.tools_tokens(),
+            tools_tokens,
+            present: inner.state.tally.told(tokens.saturating_add(tools_tokens)),
             calibration: inner.state.tally.calibration,
             messages: view.map_or(0, |view| view.state().lines),
             message_tokens: inner.state.tally.message_tokens,

@@ -98,7 +98,7 @@ impl Task {
             info.view_tokens = view.tokens;
             info.view_messages = view.lines;
             info.view_bytes = view.len;
-            let tokens = info.tally.calibration.apply(view.tokens.saturating_add(info.tally.tools_tokens));
+            let tokens = info.tally.told(view.tokens.saturating_add(info.tally.tools_tokens));
             info.pressure = Pressure::of(tokens, &policy);
         }
         info.disk_bytes = files::tree_bytes(self.env.fs.as_ref(), &dir)
@@ -120,7 +120,7 @@ impl Task {
     fn shown_pressure(&self, inner: &Inner) -> Pressure {
         let shown = &inner.shown;
         let tools = inner.sent.tokens(shown.tally.tools_tokens);
-        let tokens = shown.tally.calibration.apply(shown.view_tokens.saturating_add(tools));
+        let tokens = shown.tally.told(shown.view_tokens.saturating_add(tools));
         self.whole_pressure(inner, tokens, &self.shown_policy(inner))
     }
 

@@ -237,8 +237,9 @@ class ContextStoreStub:
     four are disjoint: take cached tokens out of OpenAI's input. What was read, cached or not, also calibrates the
     counts of this task: from here on they are multiplied by the ratio of what was reported to what was counted of the
     view (without the answer, if that was appended before) and of the tools (`tools_tokens`). One report moves the factor by a quarter up or a fifth
-    down at most, and it stays from 0.5 to 2; nothing moves it where fewer than 200 tokens were counted. Errors as
-    AppendMessage.
+    down at most, and it stays from 0.5 to 2; nothing moves it where fewer than 200 tokens were counted. Until the view is
+    rewritten, the pressure is at least what was reported last (at most twice what was counted of it) and what was
+    appended since. Errors as AppendMessage.
     """
     UpdateStatistics: _grpc.UnaryUnaryMultiCallable[_context_store_pb2.UpdateStatisticsRequest, _context_store_pb2.UpdateStatisticsResponse]
     """Adds to the task's counters. Errors as AppendMessage."""
@@ -458,8 +459,9 @@ class ContextStoreAsyncStub(ContextStoreStub):
     four are disjoint: take cached tokens out of OpenAI's input. What was read, cached or not, also calibrates the
     counts of this task: from here on they are multiplied by the ratio of what was reported to what was counted of the
     view (without the answer, if that was appended before) and of the tools (`tools_tokens`). One report moves the factor by a quarter up or a fifth
-    down at most, and it stays from 0.5 to 2; nothing moves it where fewer than 200 tokens were counted. Errors as
-    AppendMessage.
+    down at most, and it stays from 0.5 to 2; nothing moves it where fewer than 200 tokens were counted. Until the view is
+    rewritten, the pressure is at least what was reported last (at most twice what was counted of it) and what was
+    appended since. Errors as AppendMessage.
     """
     UpdateStatistics: _aio.UnaryUnaryMultiCallable[_context_store_pb2.UpdateStatisticsRequest, _context_store_pb2.UpdateStatisticsResponse]  # type: ignore[assignment]
     """Adds to the task's counters. Errors as AppendMessage."""
@@ -904,8 +906,9 @@ class ContextStoreServicer(metaclass=_abc_1.ABCMeta):
         four are disjoint: take cached tokens out of OpenAI's input. What was read, cached or not, also calibrates the
         counts of this task: from here on they are multiplied by the ratio of what was reported to what was counted of the
         view (without the answer, if that was appended before) and of the tools (`tools_tokens`). One report moves the factor by a quarter up or a fifth
-        down at most, and it stays from 0.5 to 2; nothing moves it where fewer than 200 tokens were counted. Errors as
-        AppendMessage.
+        down at most, and it stays from 0.5 to 2; nothing moves it where fewer than 200 tokens were counted. Until the view is
+        rewritten, the pressure is at least what was reported last (at most twice what was counted of it) and what was
+        appended since. Errors as AppendMessage.
         """
 
     @_abc_1.abstractmethod

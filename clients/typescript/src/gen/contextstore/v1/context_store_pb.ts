@@ -4562,8 +4562,9 @@ export const ContextStore: GenService<{
    * four are disjoint: take cached tokens out of OpenAI's input. What was read, cached or not, also calibrates the
    * counts of this task: from here on they are multiplied by the ratio of what was reported to what was counted of the
    * view (without the answer, if that was appended before) and of the tools (`tools_tokens`). One report moves the factor by a quarter up or a fifth
-   * down at most, and it stays from 0.5 to 2; nothing moves it where fewer than 200 tokens were counted. Errors as
-   * AppendMessage.
+   * down at most, and it stays from 0.5 to 2; nothing moves it where fewer than 200 tokens were counted. Until the view is
+   * rewritten, the pressure is at least what was reported last (at most twice what was counted of it) and what was
+   * appended since. Errors as AppendMessage.
    *
    * @generated from rpc contextstore.v1.ContextStore.RecordUsage
    */
