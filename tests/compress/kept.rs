@@ -127,6 +127,17 @@ async fn what_was_retained_is_within_the_goal() {
     assert!(done.tokens_after <= 800, "{done:?}: {:#?}", scene.lines().await);
 }
 
+async fn append_plan(scene: &mut Scene, plan: &serde_json::Value) {
+    let plan = pb::AppendPlanRequest {
+        task_uuid: scene.work.uuid.clone(),
+        plan_type: "planning".to_owned(),
+        plan_content_json: plan.to_string(),
+        lease_generation: scene.work.lease,
+        ..Default::default()
+    };
+    scene.api.append_plan(plan).await.unwrap();
+}
+
 /// The newest plan stays whatever the strategy, also where an agent summarises, and its tokens count.
 #[tokio::test(flavor = "multi_thread")]
 async fn the_newest_plan_stays_whatever_the_strategy() {
@@ -134,14 +145,7 @@ async fn the_newest_plan_stays_whatever_the_strategy() {
         let mut scene = Scene::new(100_000).await;
         scene.talk(40).await;
         for (round, text) in ["First look, then leap.", "Leap at once."].into_iter().enumerate() {
-            let plan = pb::AppendPlanRequest {
-                task_uuid: scene.work.uuid.clone(),
-                plan_type: "planning".to_owned(),
-                plan_content_json: json!(text).to_string(),
-                lease_generation: scene.work.lease,
-                ..Default::default()
-            };
-            scene.api.append_plan(plan).await.unwrap();
+            append_plan(&mut scene, &json!(text)).await;
             let overrides = Some(pb::CompressionConfig {
                 keep_plan: Some(true),
                 min_messages: Some(1),
@@ -169,6 +173,37 @@ async fn the_newest_plan_stays_whatever_the_strategy() {
                 scene.append(&user(&words(number))).await;
             }
         }
+    }
+}
+
+/// A plan that is too large for the view is cut, and says where all of it is.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_plan_does_not_push_the_view_over_the_limit() {
+    for strategy in ["summarize", "compact", "prune", "window"] {
+        let mut scene = Scene::new(4000).await;
+        let steps: Vec<String> =
+            (0..350).map(|step| format!("step {step}: do one thing, then another")).collect();
+        append_plan(&mut scene, &json!({ "steps": steps })).await;
+        scene.talk(90).await;
+        let overrides = pb::CompressionConfig { keep_plan: Some(true), ..Default::default() };
+        let request = pb::CompressRequest { overrides: Some(overrides), ..scene.ask(strategy) };
+        let done = scene.compressed(request).await;
+        let pressure = done.pressure.unwrap();
+        assert!(pressure.ratio < 0.7 && !pressure.over, "{strategy}: {pressure:?}");
+        let lines = scene.lines().await;
+        let note = content(&lines[1]);
+        let (head, plan) = note.split_once('\n').unwrap();
+        assert_eq!(head, "[Current plan]", "{strategy}");
+        assert!(
+            plan.starts_with(r#"{"steps":["step 0:"#) && plan.ends_with(r#"another"]}"#),
+            "{strategy}: {plan}"
+        );
+        assert!(
+            plan.contains("characters left out of the plan; GetLatestPlan has all of it, plan 1 …]"),
+            "{plan}"
+        );
+        assert!((2000..4100).contains(&note.len()), "{strategy}: {}", note.len());
+        assert!(lines.len() > 3, "{strategy}: {lines:#?}");
     }
 }
 

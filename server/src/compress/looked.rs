@@ -1,17 +1,17 @@
 //! A view that is to be compressed: how small it has to get, and what there is room for.
 
-use std::borrow::Cow;
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 
 use super::apart::Apart;
 use super::gate;
 use super::plan::Plan;
+use super::plan_note;
 use super::run::{Done, Order};
 use super::squeeze::Squeezed;
 use super::words;
-use crate::context::{Gone, Policy, Pressure, Stage, Strategy, Whole, plain_text};
-use crate::model::{JsonKind, Literal, StoreError, TaskId};
+use crate::context::{Gone, Policy, Pressure, Stage, Strategy, Whole};
+use crate::model::{Literal, StoreError, TaskId};
 use crate::store::{Outline, Store};
 
 /// What a summary and the line above it take at least; below it there is no point.
@@ -49,9 +49,7 @@ impl Looked {
         outline.stop = Arc::clone(stop);
         let pressure = Pressure::of(outline.present, &order.policy);
         let asked = outline.counted(goal(&order.policy, order.strategy));
-        let plan_note = if order.policy.keep_plan { store.latest_plan(id)? } else { None };
-        let plan_note = plan_note
-            .map(|(_, plan, _)| words::plan(&plan_text(plan.plan_content.as_str()), outline.counter));
+        let plan_note = plan_note::newest(store, id, &order.policy, &outline)?;
         let noted = plan_note.as_ref().map_or(0, |literal| literal.tokens);
         let make = |goal: u64| {
             // What is missing is to be summarised then, which takes room.
@@ -105,11 +103,6 @@ impl Looked {
             ..Done::default()
         }
     }
-}
-
-/// A plan as text: a text as it is, anything else as JSON.
-fn plan_text(json: &str) -> Cow<'_, str> {
-    if JsonKind::of(json) == JsonKind::Text { plain_text(json) } else { Cow::Borrowed(json) }
 }
 
 /// Whether gaps become summaries rather than notes.

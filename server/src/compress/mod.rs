@@ -16,6 +16,7 @@ mod looked;
 mod made;
 mod material;
 mod plan;
+mod plan_note;
 pub(crate) mod prompt;
 mod reply;
 mod run;

@@ -65,8 +65,8 @@ pub(super) fn shorten(
     None
 }
 
-/// The head and the tail of a text that is longer than so many characters.
-fn cut(text: &str, most: usize, which: &str) -> Option<String> {
+/// The head and the tail of a text that is longer than so many characters; `which` is said of what is left out.
+pub(super) fn cut(text: &str, most: usize, which: &str) -> Option<String> {
     let characters = text.chars().count();
     let (head, tail) = (most / 5 * 3 + most % 5, most / 5 * 2);
     if head + tail >= characters {
