@@ -529,12 +529,10 @@ async fn the_newest_plan_stays_if_that_is_wanted() {
         let request = pb::CompressRequest { overrides: Some(overrides), ..scene.ask("summarize") };
         let done = scene.compressed(request).await;
         let lines = scene.lines().await;
-        let plans: Vec<String> = lines
-            .iter()
-            .map(|line| content(line))
-            .filter(|text| text.starts_with("[Current plan]"))
-            .collect();
-        assert_eq!(plans, [format!("[Current plan]\n{text}")], "{number}");
+        let plans: Vec<String> =
+            lines.iter().map(|line| content(line)).filter(|text| text.starts_with("[Current plan")).collect();
+        let last = 21 + 16 * number;
+        assert_eq!(plans, [format!("[Current plan as of message {last}]\n{text}")], "{number}");
         assert_eq!(done.messages_after, lines.len() as u64);
         for number in 30..=45 {
             scene.append(&user(&words(number))).await;

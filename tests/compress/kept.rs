@@ -162,10 +162,11 @@ async fn the_newest_plan_stays_whatever_the_strategy() {
                 scene.compressed(request).await
             };
             let lines = scene.lines().await;
-            let plans: Vec<usize> =
-                (0..lines.len()).filter(|at| content(&lines[*at]).starts_with("[Current plan]")).collect();
+            let plans: Vec<usize> = (0..lines.len())
+                .filter(|at| content(&lines[*at]).starts_with("[Current plan as of"))
+                .collect();
             assert_eq!(plans, [1], "{strategy} {round}: {lines:#?}");
-            assert_eq!(content(&lines[1]), format!("[Current plan]\n{text}"), "{strategy} {round}");
+            assert_eq!(content(&lines[1]).split_once('\n').unwrap().1, text, "{strategy} {round}");
             assert_eq!(done.messages_after, lines.len() as u64, "{strategy} {round}");
             assert!(done.tokens_after <= 700, "{strategy} {round}: {done:?}");
             assert_eq!(done.tokens_after, scene.pressure().await.tokens, "{strategy} {round}");
@@ -193,7 +194,7 @@ async fn a_plan_does_not_push_the_view_over_the_limit() {
         let lines = scene.lines().await;
         let note = content(&lines[1]);
         let (head, plan) = note.split_once('\n').unwrap();
-        assert_eq!(head, "[Current plan]", "{strategy}");
+        assert_eq!(head, "[Current plan as of message 90]", "{strategy}");
         assert!(
             plan.starts_with(r#"{"steps":["step 0:"#) && plan.ends_with(r#"another"]}"#),
             "{strategy}: {plan}"
@@ -205,6 +206,52 @@ async fn a_plan_does_not_push_the_view_over_the_limit() {
         assert!((2000..4100).contains(&note.len()), "{strategy}: {}", note.len());
         assert!(lines.len() > 3, "{strategy}: {lines:#?}");
     }
+}
+
+/// A newer plan takes the place of an older one when somebody asks, also if nothing else can be done; and while an agent
+/// summarises.
+#[tokio::test(flavor = "multi_thread")]
+async fn an_older_plan_is_renewed() {
+    let plan_of = |line: &String| content(line).split_once('\n').unwrap().1.to_owned();
+    for strategy in ["summarize", "compact", "prune", "window"] {
+        let mut scene = Scene::new(100_000).await;
+        scene.talk(21).await;
+        append_plan(&mut scene, &json!("Look.")).await;
+        let ask = |scene: &Scene, target_tokens| {
+            let overrides = pb::CompressionConfig { keep_plan: Some(true), ..Default::default() };
+            pb::CompressRequest { overrides: Some(overrides), target_tokens, ..scene.ask(strategy) }
+        };
+        scene.compressed(ask(&scene, Some(500))).await;
+        scene.append(&user("Well?")).await;
+        let before = scene.lines().await;
+        assert_eq!(plan_of(&before[1]), "Look.", "{strategy}");
+
+        let plan =
+            "Leap at once, and do not look at anything before that, not even at what is in front of you.";
+        append_plan(&mut scene, &json!(plan)).await;
+        let done = scene.compressed(ask(&scene, None)).await;
+        let after = scene.lines().await;
+        assert_eq!(plan_of(&after[1]), plan, "{strategy}");
+        assert_eq!((&after[0], &after[2..]), (&before[0], &before[2..]), "{strategy}");
+        assert_eq!(done.messages_after, after.len() as u64, "{strategy}");
+        assert_eq!(done.tokens_after, scene.pressure().await.tokens, "{strategy}");
+
+        // The same plan again is nothing new; an undo brings the older one back.
+        append_plan(&mut scene, &json!(plan)).await;
+        assert!(!scene.compress(ask(&scene, None)).await.unwrap().0.compressed, "{strategy}");
+        scene.undo().await.unwrap();
+        assert_eq!(scene.lines().await, before, "{strategy}");
+    }
+
+    let mut scene = Scene::new(100_000).await;
+    scene.talk(40).await;
+    append_plan(&mut scene, &json!("Look.")).await;
+    let overrides = Some(pb::CompressionConfig { keep_plan: Some(true), ..Default::default() });
+    let begin = pb::BeginCompactionRequest { overrides, ..scene.agent("") };
+    let (begun, _) = scene.begin(begin).await.unwrap();
+    append_plan(&mut scene, &json!("Leap.")).await;
+    scene.committed(scene.commit(&begun.token, "It went well.")).await;
+    assert_eq!(plan_of(&scene.lines().await[1]), "Leap.");
 }
 
 /// A summary that was taken back is nowhere at the end, neither by undo nor by rewind; one that holds is, what was retained

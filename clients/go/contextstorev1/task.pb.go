@@ -219,7 +219,8 @@ type CompressionConfig struct {
 	RetainLastTurns *uint32 `protobuf:"varint,19,opt,name=retain_last_turns,json=retainLastTurns,proto3,oneof" json:"retain_last_turns,omitempty"`
 	// Whether summaries have fixed sections: goal, decisions, changes, files, errors, pending.
 	Structured *bool `protobuf:"varint,20,opt,name=structured,proto3,oneof" json:"structured,omitempty"`
-	// Whether the newest plan stays in the view, word for word.
+	// Whether the newest plan stays in the view, word for word up to a quarter of the limit, as it is when the view is
+	// compressed.
 	KeepPlan *bool `protobuf:"varint,21,opt,name=keep_plan,json=keepPlan,proto3,oneof" json:"keep_plan,omitempty"`
 	// Most tokens of a summary. Unset: a third of what it stands for, at most a tenth of the limit or 4 000 tokens, whichever
 	// is more, and no more than the goal leaves room for.

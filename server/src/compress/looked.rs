@@ -6,7 +6,7 @@ use std::sync::atomic::AtomicBool;
 use super::apart::Apart;
 use super::gate;
 use super::plan::Plan;
-use super::plan_note;
+use super::plan_note::{self, Noted};
 use super::run::{Done, Order};
 use super::squeeze::Squeezed;
 use super::words;
@@ -74,6 +74,12 @@ impl Looked {
     /// Tokens of what was retained before, which stays unless something else takes its place.
     pub(super) fn carried(&self, apart: &Apart) -> u64 {
         apart.retained.as_deref().map_or(0, |text| words::retain(text, self.outline.counter).tokens)
+    }
+
+    /// The note of an older plan, if the view has one and it is to stay.
+    pub(super) fn older_plan(&self) -> Option<&Noted> {
+        let older = self.plan.noted.as_ref()?;
+        self.plan_note.as_ref().filter(|note| plan_note::is_other(note, older)).map(|_| older)
     }
 
     pub(super) fn is_emergency(&self) -> bool {

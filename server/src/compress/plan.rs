@@ -2,7 +2,8 @@
 
 use std::ops::Range;
 
-use super::squeeze;
+use super::plan_note::Noted;
+use super::{squeeze, words};
 use crate::context::{Choose, Gone, Group, Keywords, NOTE, Policy, Strategy, Whole, chooser, plain_text};
 use crate::model::{LiteralKind, Role, StoreError};
 use crate::store::{Outline, Seen};
@@ -45,6 +46,8 @@ pub(super) struct Plan {
     pub(super) open_from: Option<u64>,
     /// The message of the log before these.
     pub(super) covers: u64,
+    /// The plan that the view tells.
+    pub(super) noted: Option<Noted>,
 }
 
 impl Plan {
@@ -66,6 +69,7 @@ impl Plan {
             last_seq: 0,
             current: None,
             fixed: Vec::new(),
+            noted: None,
         };
         outline.each(&mut |seen| looker.see(seen))?;
         let last = looker.current.take();
@@ -80,10 +84,11 @@ impl Plan {
             }
             looker.end(&last);
         }
-        let Looker { chooser, place, fixed, .. } = looker;
+        let Looker { chooser, place, fixed, noted: older, .. } = looker;
         let stays = fixed.iter().map(|stays| stays.tokens).sum::<u64>();
         let choice = chooser.choose(stays + notes_around(&fixed, strategy) + noted);
-        Ok(Self { fixed, keep: choice.keep, gone: choice.gone, messages: place, open_from, covers })
+        let (keep, gone) = (choice.keep, choice.gone);
+        Ok(Self { fixed, keep, gone, messages: place, open_from, covers, noted: older })
     }
 
     /// Tokens of what has to stay.
@@ -196,6 +201,7 @@ struct Looker<'a> {
     last_seq: u64,
     current: Option<Building>,
     fixed: Vec<Stays>,
+    noted: Option<Noted>,
 }
 
 impl Looker<'_> {
@@ -224,6 +230,11 @@ impl Looker<'_> {
         }
         if let Some(done) = self.current.take() {
             self.end(&done);
+        }
+        if seen.kind == Some(LiteralKind::Note)
+            && let Some(text) = words::read_plan(&plain_text(shown.content.unwrap_or_default()))
+        {
+            self.noted = Some(Noted { place, tokens: shown.tokens, text: text.to_owned() });
         }
         let prompt = matches!(shown.role, Role::System | Role::Developer) && seen.kind.is_none();
         self.leading &= prompt || seen.kind == Some(LiteralKind::Inherited);

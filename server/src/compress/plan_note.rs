@@ -1,4 +1,4 @@
-//! The newest plan as it stands in a view: no larger than a view can bear.
+//! The newest plan as it stands in a view: no larger than a view can bear, and a newer one in the place of an older one.
 
 use std::borrow::Cow;
 
@@ -11,6 +11,15 @@ use crate::store::{Outline, Store};
 const SHARE: u64 = 4;
 /// Most bytes of a plan as it is written: a record of the log has an end.
 const MOST_BYTES: usize = 96 << 10;
+
+/// The note of an older rewrite.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct Noted {
+    pub(super) place: u64,
+    pub(super) tokens: u64,
+    /// The plan, as far as it is there.
+    pub(super) text: String,
+}
 
 /// The newest plan, if it is to stay in the view.
 pub(super) fn newest(
@@ -26,7 +35,12 @@ pub(super) fn newest(
     // The tools are no part of it.
     let most = outline.counted(policy.limit / SHARE + outline.told(0));
     let text = plan_text(plan.plan_content.as_str());
-    Ok(Some(cut_to(&text, number, most, |text| words::plan(text, outline.counter))))
+    Ok(Some(cut_to(&text, number, most, |text| words::plan(outline.last_seq, text, outline.counter))))
+}
+
+/// Whether a note tells another plan than an older one.
+pub(super) fn is_other(note: &Literal, older: &Noted) -> bool {
+    words::read_plan(&plain_text(note.content.as_str())) != Some(older.text.as_str())
 }
 
 /// A plan as text: a text as it is, anything else as JSON.
@@ -62,7 +76,7 @@ mod tests {
             ("計画を立てる。".repeat(5000), TokenCounter::Fitted),
             ("\u{1}".repeat(50_000), TokenCounter::Heuristic),
         ] {
-            let note = |text: &str| words::plan(text, counter);
+            let note = |text: &str| words::plan(7, text, counter);
             for most in [100, 1000, 40_000] {
                 let cut = cut_to(&text, 3, most, note);
                 assert!(cut.tokens <= most && cut.content.as_str().len() <= MOST_BYTES, "{most}");
@@ -74,8 +88,8 @@ mod tests {
             }
         }
         // There is always something.
-        let tiny = cut_to(&"x".repeat(900), 3, 1, |text| words::plan(text, TokenCounter::Fitted));
+        let tiny = cut_to(&"x".repeat(900), 3, 1, |text| words::plan(7, text, TokenCounter::Fitted));
         let told = plain_text(tiny.content.as_str()).into_owned();
-        assert!(told.starts_with("[Current plan]\n") && told.contains("plan 3"), "{told}");
+        assert!(told.starts_with("[Current plan as of message 7]\n") && told.contains("plan 3"), "{told}");
     }
 }

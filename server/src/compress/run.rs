@@ -11,6 +11,7 @@ use super::layout::new_view;
 use super::looked::{Looked, make_room, nothing, summary_budget};
 use super::made::{Made, fill_gaps, take_summary};
 use super::plan::Plan;
+use super::plan_note;
 use super::prompt::Purpose;
 use super::summarize::{Asker, Wanted};
 use super::words;
@@ -86,15 +87,24 @@ pub(super) async fn run(
     let apart = block_in_place(|| Apart::set(store, id, &looked.outline, &looked.plan.stays()))?;
     progress(Step::Extracting { messages: apart.messages, tokens: apart.tokens });
     let too_few = looked.plan.gone == Gone::Summary && apart.messages < order.policy.min_messages.max(1);
-    // Where there are too few to be summarised, all of them stay, and what was put beside them.
+    let older = looked.older_plan().cloned();
+    // Whoever asks wants the newest plan, also if nothing else can be done.
+    let renews = older.is_some() && !order.automatic;
+    // Where there are too few to be summarised, all of them stay, and what was put beside them; but not an older plan.
     let carried = if too_few { 0 } else { looked.carried(&apart) };
-    looked.plan_note.take_if(|_| too_few);
+    let renewed = looked.plan_note.take_if(|_| too_few).and_then(|note| older.map(|older| (older, note)));
     let (is_over, beside) = (looked.is_over(carried), looked.beside(carried));
-    let staying = apart.kept_tokens + if too_few { apart.tokens } else { 0 };
-    let squeezed = block_in_place(|| make_room(&looked, &apart, staying + beside))?;
+    let mut staying = apart.kept_tokens + if too_few { apart.tokens } else { 0 };
+    if let Some((older, note)) = &renewed {
+        staying = staying.saturating_sub(older.tokens) + note.tokens;
+    }
+    let mut squeezed = block_in_place(|| make_room(&looked, &apart, staying + beside))?;
     let kept = staying - squeezed.saved;
-    if too_few && squeezed.saved == 0 {
+    if too_few && squeezed.saved == 0 && !renews {
         return refuse(done, nothing(&looked, &apart));
+    }
+    if let Some((older, note)) = renewed {
+        squeezed.renew(older.place, note);
     }
     let budget = summary_budget(&order.policy, &looked, &apart, kept);
     if order.automatic {
@@ -135,7 +145,7 @@ pub(super) async fn run(
         Gone::Gaps => fill_gaps(asker, &looked, &mut made, &wanted, kept + beside, progress).await?,
     }
     let after = kept + made.tokens();
-    if after >= apart.kept_tokens + apart.tokens {
+    if after >= apart.kept_tokens + apart.tokens && !renews {
         return refuse(done, if is_over { "over" } else { "not_worth_it" });
     }
     progress(Step::Publishing {
@@ -201,6 +211,10 @@ pub(super) async fn publish(
 ) -> Result<Compressed, StoreError> {
     let until = Instant::now() + PATIENCE;
     let mut caller = order.caller.clone();
+    if made.plan_note.is_some() {
+        // Another one may have come while somebody summarised.
+        made.plan_note = block_in_place(|| plan_note::newest(store, id, &order.policy, &looked.outline))?;
+    }
     loop {
         let published = block_in_place(|| {
             let view = new_view(looked, made, order);

@@ -6,7 +6,7 @@ use std::collections::BTreeMap;
 use std::ops::Range;
 
 use super::shorten::{LEAST, is_text, shorten};
-use crate::model::{Json, Role, StoreError};
+use crate::model::{Json, Literal, Role, StoreError};
 use crate::store::{Outline, Part, Seen};
 
 /// Tokens of an output that was trimmed.
@@ -21,6 +21,8 @@ const MOST_MESSAGES: usize = 1000;
 pub(super) struct Squeezed {
     trimmed: Vec<u64>,
     cut: BTreeMap<u64, (Json, u64)>,
+    /// The place of what we said of ourselves, and what is said instead.
+    renewed: Option<(u64, Literal)>,
     /// Tokens that are saved.
     pub(super) saved: u64,
 }
@@ -111,6 +113,11 @@ impl Squeezed {
         })
     }
 
+    /// Says something else at the place of what we said of ourselves.
+    pub(super) fn renew(&mut self, place: u64, literal: Literal) {
+        self.renewed = Some((place, literal));
+    }
+
     /// Leaves groups as they are after all.
     pub(super) fn spare(&mut self, groups: &[(Range<u64>, u64)]) {
         let is_spared = |place: u64| groups.iter().any(|(places, _)| places.contains(&place));
@@ -122,15 +129,7 @@ impl Squeezed {
     pub(super) fn parts(&self, places: Range<u64>, parts: &mut Vec<Part>) {
         let mut from = places.start;
         for place in places.clone() {
-            let trim = self.trimmed.binary_search(&place).is_ok();
-            let Some(part) = (if trim {
-                Some(Part::Trim(place..place + 1))
-            } else {
-                let cut = self.cut.get(&place).cloned();
-                cut.map(|(content, tokens)| Part::Replace { place, content, tokens })
-            }) else {
-                continue;
-            };
+            let Some(part) = self.part(place) else { continue };
             if from < place {
                 parts.push(Part::Keep(from..place));
             }
@@ -140,6 +139,20 @@ impl Squeezed {
         if from < places.end {
             parts.push(Part::Keep(from..places.end));
         }
+    }
+}
+
+impl Squeezed {
+    /// What a message becomes; none if it stays as it is.
+    fn part(&self, place: u64) -> Option<Part> {
+        if self.trimmed.binary_search(&place).is_ok() {
+            return Some(Part::Trim(place..place + 1));
+        }
+        if let Some((_, literal)) = self.renewed.as_ref().filter(|(renewed, _)| *renewed == place) {
+            return Some(Part::Literal(literal.clone()));
+        }
+        let (content, tokens) = self.cut.get(&place).cloned()?;
+        Some(Part::Replace { place, content, tokens })
     }
 }
 

@@ -5,7 +5,7 @@ use crate::model::NewMessage;
 use crate::model::{Json, Literal, LiteralKind, Role, TokenCounter};
 
 const RETAINED: &str = "[Kept information]";
-const PLAN: &str = "[Current plan]";
+const PLAN: &str = "[Current plan";
 
 /// A summary of messages.
 pub(super) fn summary(first: u64, last: u64, text: &str, counter: TokenCounter) -> Literal {
@@ -33,9 +33,14 @@ pub(super) fn read_retain(content: &str) -> &str {
     content.strip_prefix(RETAINED).map_or(content, str::trim_start)
 }
 
-/// The newest plan.
-pub(super) fn plan(text: &str, counter: TokenCounter) -> Literal {
-    literal(LiteralKind::Note, &format!("{PLAN}\n{}", text.trim()), counter)
+/// The newest plan when some message was the last one: a newer one may have come since.
+pub(super) fn plan(last: u64, text: &str, counter: TokenCounter) -> Literal {
+    literal(LiteralKind::Note, &format!("{PLAN} as of message {last}]\n{}", text.trim()), counter)
+}
+
+/// The text of that.
+pub(super) fn read_plan(content: &str) -> Option<&str> {
+    content.strip_prefix(PLAN)?.split_once('\n').map(|(_, text)| text)
 }
 
 /// Messages that are left out.
@@ -83,5 +88,8 @@ mod tests {
         let kept = retain("a\nb", TokenCounter::Fitted);
         let text: String = serde_json::from_str(kept.content.as_str()).unwrap();
         assert_eq!(read_retain(&text), "a\nb");
+        let plan = plan(7, "a\nb", TokenCounter::Fitted);
+        let text: String = serde_json::from_str(plan.content.as_str()).unwrap();
+        assert_eq!((read_plan(&text), read_plan("[12 messages omitted]")), (Some("a\nb"), None));
     }
 }

@@ -250,7 +250,7 @@ pub(super) const KEYS: [Key; 28] = [
         kind: Kind::Truth { set: |c, value| c.context.compression.keep_plan = Some(value) },
         default: "false",
         since: SINCE,
-        about: "Whether the newest plan stays in the view, word for word up to a quarter of the limit. A task may say otherwise",
+        about: "Whether the newest plan stays in the view, word for word up to a quarter of the limit, as it is when the view is compressed. A task may say otherwise",
     },
     Key {
         name: "compression.summary_tokens",

@@ -167,7 +167,9 @@ class CompressionConfig(_message.Message):
     structured: _builtins.bool
     """Whether summaries have fixed sections: goal, decisions, changes, files, errors, pending."""
     keep_plan: _builtins.bool
-    """Whether the newest plan stays in the view, word for word."""
+    """Whether the newest plan stays in the view, word for word up to a quarter of the limit, as it is when the view is
+    compressed.
+    """
     summary_tokens: _builtins.int
     """Most tokens of a summary. Unset: a third of what it stands for, at most a tenth of the limit or 4 000 tokens, whichever
     is more, and no more than the goal leaves room for.

@@ -253,7 +253,8 @@ export type CompressionConfig = Message<"contextstore.v1.CompressionConfig"> & {
   structured?: boolean | undefined;
 
   /**
-   * Whether the newest plan stays in the view, word for word.
+   * Whether the newest plan stays in the view, word for word up to a quarter of the limit, as it is when the view is
+   * compressed.
    *
    * @generated from field: optional bool keep_plan = 21;
    */
