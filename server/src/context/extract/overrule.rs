@@ -134,8 +134,17 @@ impl<'a> Remark<'a> {
         self.signs.any(Signs::CHANGE)
     }
 
+    /// Whether both forbid something, and this one does not say that anything changed: then both hold.
+    fn forbids_too(&self, old: &Older<'_>) -> bool {
+        let forbids = |signs: Signs| signs.any(Signs::RULE) && signs.any(Signs::NEGATED);
+        forbids(old.signs) && forbids(self.signs) && !self.changes() && !self.signs.any(Signs::NOW)
+    }
+
     /// What it has in common with an older statement; none if that can hardly be meant.
     pub(super) fn shares(&self, old: &Older<'_>, topics: &Topics) -> Option<Shared> {
+        if self.forbids_too(old) {
+            return None;
+        }
         let is_near = self.when.message - old.when.message <= NEAR;
         let changes = self.changes();
         if self.bits & old.said.bits == 0 && !is_near && !changes {

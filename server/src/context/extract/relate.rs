@@ -24,10 +24,11 @@ impl Statement {
         own(self, old) && own(old, self)
     }
 
-    /// Whether each has two values and more that the other has not: of another thing another value.
+    /// Whether each has two values or names and more that the other has not: of another thing another value.
     pub(super) fn differs(&self, old: &Self) -> bool {
-        let same = common(&self.values, &old.values);
-        self.values.len() >= same + 2 && old.values.len() >= same + 2
+        let same = common(&self.values, &old.values) + common(&self.proper, &old.proper);
+        let all = |said: &Self| said.values.len() + said.proper.len();
+        all(self) >= same + 2 && all(old) >= same + 2
     }
 
     /// Whether another statement says the same, or nearly so.

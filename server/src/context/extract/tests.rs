@@ -279,6 +279,8 @@ fn a_series_stays() {
         |n: u32| format!("Day {n}: see src/day_{n}.rs, the answer is {}.", n * 7919),
         |n: u32| format!("{n}番目の倉庫の内線は{}です。", 4000 + n * 13),
         |n: u32| format!("Tenant {n} is on shard s-{}.", n * 3),
+        |n: u32| format!("Never touch the table ledger_{n}, the auditors look at it."),
+        |n: u32| format!("テーブル台帳{n}には絶対に書き込まないでください。"),
     ] {
         let said: Vec<String> = (10..30).map(series).collect();
         for role in [Role::User, Role::Assistant] {
