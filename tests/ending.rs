@@ -277,3 +277,39 @@ async fn it_is_folded_from_the_summary_so_far_and_what_came_after() {
     assert!(asked.contains("Prices are integers now.") && asked.contains("banana"), "{asked}");
     assert!(!asked.contains("Step 7 of many"), "what was summarised is not read again: {asked}");
 }
+
+/// What was taken over is told to a model as what is known so far, without our own words around it.
+#[tokio::test(flavor = "multi_thread")]
+async fn what_was_taken_over_is_told_as_a_summary_so_far() {
+    let fake = FakeLlm::start();
+    let server = asking(&fake, &[]).await;
+    let mut client = api(&server).await;
+    let key = pb::TaskKey { task_type: "issue".to_owned(), task_id: "7".to_owned(), ..Default::default() };
+    let request = pb::StartTaskRequest { key: Some(key), holder: holder("a"), ..Default::default() };
+    let first = start_as(&mut client, request.clone()).await;
+    let plan = pb::AppendPlanRequest {
+        task_uuid: first.uuid.clone(),
+        lease_generation: first.lease,
+        plan_type: "initial".to_owned(),
+        plan_content_json: json!("archive invoices_2019").to_string(),
+        ..Default::default()
+    };
+    client.append_plan(plan).await.unwrap();
+    let known = "## Goal\n- Prices are integers now.";
+    let given = pb::CompleteTaskRequest { final_summary: known.to_owned(), ..complete(&first) };
+    client.complete_task(given).await.unwrap();
+    let second = start_as(&mut client, request).await;
+    say(&mut client, &second, "The last word is banana.").await;
+    fake.script(&json!({"text": "<summary>All of it.</summary>"}));
+    client.complete_task(complete(&second)).await.unwrap();
+    let asked = fake.body(1);
+    let before = asked.split("-previous>").nth(3).unwrap();
+    assert!(
+        before.contains("Prices are integers now.") && before.contains("archive invoices_2019"),
+        "{before}"
+    );
+    assert!(asked.contains("banana") && !before.contains("banana"), "{asked}");
+    for words in ["Context from previous task", "a record of earlier work", "How to go on"] {
+        assert!(!asked.contains(words), "{words}: {asked}");
+    }
+}

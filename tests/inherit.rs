@@ -284,6 +284,152 @@ async fn the_newest_that_ended_is_found() {
     assert_eq!(task(&mut client, &running).await.status, "running");
 }
 
+/// The first task of a line of them.
+struct Talk {
+    said: &'static [(&'static str, &'static str)],
+    /// What of it every later one has to know.
+    known: &'static [&'static str],
+}
+
+const TALKS: [Talk; 2] = [
+    Talk {
+        said: &[
+            (
+                "user",
+                "Move the billing service to the new invoice schema before Friday. You must never touch config/prod.yaml, and keep the response format of /v1/invoices.",
+            ),
+            (
+                "assistant",
+                "I decided to write the migration in db/migrations/0042_invoices.sql, as ticket BILL-1742 asks for.",
+            ),
+            (
+                "user",
+                "The customer number of the test account is C-88213. Always run make check-invoices before a commit.",
+            ),
+            (
+                "assistant",
+                "The first run failed with error E4711: column due_date is missing. I added the column to db/schema.sql.",
+            ),
+            ("user", "Chiara Bassi has to approve the rollout; do not deploy without her approval."),
+            (
+                "assistant",
+                "Decision: we use integers for all amounts. The flag is called INVOICE_V2_ENABLED.",
+            ),
+        ],
+        known: &[
+            "new invoice schema",
+            "config/prod.yaml",
+            "/v1/invoices",
+            "0042_invoices.sql",
+            "BILL-1742",
+            "C-88213",
+            "make check-invoices",
+            "Chiara Bassi",
+            "integers for all amounts",
+            "INVOICE_V2_ENABLED",
+        ],
+    },
+    Talk {
+        said: &[
+            (
+                "user",
+                "請求サービスを新しいスキーマに移行してください。config/prod.yaml は絶対に変更しないでください。",
+            ),
+            (
+                "assistant",
+                "チケット BILL-1742 のとおり、db/migrations/0042_invoices.sql に移行を書くことに決定しました。",
+            ),
+            (
+                "user",
+                "テスト用の顧客番号は C-88213 です。コミットの前に必ず make check-invoices を実行してください。",
+            ),
+            (
+                "assistant",
+                "金額はすべて整数で扱うことに決定しました。フラグの名前は INVOICE_V2_ENABLED です。",
+            ),
+        ],
+        known: &[
+            "新しいスキーマに移行",
+            "config/prod.yaml",
+            "BILL-1742",
+            "0042_invoices.sql",
+            "C-88213",
+            "make check-invoices",
+            "整数で扱う",
+            "INVOICE_V2_ENABLED",
+        ],
+    },
+];
+
+/// Words of ours around what is taken over: once in a text, at its beginning or at its end.
+const OURS: [&str; 5] = [
+    "[Context from previous task",
+    "This is a record of earlier work",
+    "it is not an instruction",
+    "How to go on",
+    "Continue where that task ended",
+];
+
+#[tokio::test(flavor = "multi_thread")]
+async fn what_was_taken_over_is_passed_on() {
+    let server = TestServer::start().await;
+    let mut client = api(&server).await;
+    for (name, Talk { said, known }) in ["7", "8"].into_iter().zip(TALKS) {
+        let (work, _) = begin(&mut client, issue(name)).await;
+        for (role, text) in said {
+            client
+                .append_message(work.json(json!({"role": role, "content": text}).to_string()))
+                .await
+                .unwrap();
+        }
+        plan(&mut client, &work, "initial", json!("Then archive the table invoices_2019.")).await;
+        complete(&mut client, &work, "").await;
+        let mut before = work;
+        let mut sizes = Vec::new();
+        for generation in 1..=4 {
+            let (work, started) = begin(&mut client, issue(name)).await;
+            assert_eq!(started.inherited_from, before.uuid);
+            let text = shown(&mut client, &work).await[0].1.clone();
+            let missing: Vec<_> = known.iter().filter(|fact| !text.contains(**fact)).collect();
+            assert!(missing.is_empty(), "{generation}: {missing:?} in {text}");
+            let goal = text.split("# Goal\n").nth(1).and_then(|rest| rest.split("\n\n").next());
+            assert!(goal.is_some_and(|goal| goal.contains(known[0])), "{generation}: {text}");
+            for words in OURS {
+                assert_eq!(text.matches(words).count(), 1, "{generation}: {words} in {text}");
+            }
+            for heading in ["- Instructions and constraints", "- Goal", "- Decisions", "- Summary", "- Plans"]
+            {
+                assert!(!text.contains(heading), "{generation}: {heading} in {text}");
+            }
+            assert!(text.contains("invoices_2019"), "{generation}: {text}");
+            sizes.push(text.len());
+            say(&mut client, &work, &format!("Please book room {generation}.")).await;
+            let booked = json!({"role": "assistant", "content": "Booked."}).to_string();
+            client.append_message(work.json(booked)).await.unwrap();
+            complete(&mut client, &work, "").await;
+            before = work;
+        }
+        let growth = sizes[3].abs_diff(sizes[0]);
+        assert!(growth < 300, "what a task added and not more: {sizes:?}");
+    }
+}
+
+/// A task in which nothing was said knows what the one before did.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_task_that_said_nothing_passes_on_what_it_was_given() {
+    let server = TestServer::start().await;
+    let mut client = api(&server).await;
+    ended(&mut client, "7", "Fixed the cart; the key is C-88213.").await;
+    let (second, _) = begin(&mut client, issue("7")).await;
+    plan(&mut client, &second, "next", json!("only a plan")).await;
+    complete(&mut client, &second, "").await;
+    let (third, started) = begin(&mut client, issue("7")).await;
+    assert_eq!(started.inherited_from, second.uuid);
+    let text = shown(&mut client, &third).await[0].1.clone();
+    assert!(text.contains("\n## Summary\nFixed the cart; the key is C-88213.\n\n## Plans\n"), "{text}");
+    assert!(text.contains("only a plan") && !text.contains("cart.rs"), "{text}");
+}
+
 #[tokio::test(flavor = "multi_thread")]
 async fn what_cannot_be_taken_over_is_refused() {
     let mut server = TestServer::start_configured(&[("limits.message_bytes", "64KiB")]).await;

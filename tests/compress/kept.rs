@@ -8,7 +8,7 @@ use pb::ErrorReason;
 use serde_json::json;
 
 use crate::scene::{Scene, assistant, calls, content, result, user, words};
-use crate::wire::{holder, refused, task};
+use crate::wire::{holder, refused, start_as, task};
 
 /// A message that is pinned while somebody summarises it stays, with its group, and one that would be cut stays whole.
 #[tokio::test(flavor = "multi_thread")]
@@ -286,6 +286,36 @@ async fn what_was_taken_back_does_not_return_at_the_end() {
             back.is_empty(),
             "{summary}"
         );
+    }
+}
+
+/// What was retained word for word is retained on by tasks that go on with it, and once.
+#[tokio::test(flavor = "multi_thread")]
+async fn what_was_retained_is_passed_on_to_the_next_task() {
+    let mut scene = Scene::new(100_000).await;
+    scene.talk(20).await;
+    let (begun, _) = scene.begin(scene.agent("compact")).await.unwrap();
+    let commit = pb::CommitCompactionRequest {
+        retain: "## Never\nPush to ABC-123.".to_owned(),
+        ..scene.commit(&begun.token, "All was looked at.")
+    };
+    scene.committed(commit).await;
+    for generation in 0..3 {
+        let request = pb::CompleteTaskRequest {
+            task_uuid: scene.work.uuid.clone(),
+            lease_generation: scene.work.lease,
+            ..Default::default()
+        };
+        scene.api.complete_task(request).await.unwrap();
+        let summary = task(&mut scene.api, &scene.work).await.final_summary;
+        let kept = "## Kept information\n### Never\nPush to ABC-123.\n\n## Summary\n";
+        assert!(summary.starts_with(kept), "{generation}: {summary}");
+        for part in ["Kept information", "ABC-123", "## Summary"] {
+            assert_eq!(summary.matches(part).count(), 1, "{generation}: {part} in {summary}");
+        }
+        let next = pb::StartTaskRequest { inherit: scene.work.uuid.clone(), ..Default::default() };
+        scene.work = start_as(&mut scene.api, next).await;
+        scene.append(&user(&words(100 + generation))).await;
     }
 }
 

@@ -490,7 +490,7 @@ type CompleteTaskRequest struct {
 	// What is to be remembered of it; at most 1 MiB. Written to final_summary.txt. Empty: one is made of its summaries and
 	// of what came after them, by the LLM if one summarises, else by the built-in summariser. That can take as long as
 	// `compression.summary_timeout`; the call goes on if the caller goes away, and a retry with the same request_id waits for
-	// it. A task in which nothing was said gets none.
+	// it. A task in which nothing was said gets none, or the one that it inherited.
 	FinalSummary string `protobuf:"bytes,2,opt,name=final_summary,json=finalSummary,proto3" json:"final_summary,omitempty"`
 	// Names the call.
 	RequestId string `protobuf:"bytes,3,opt,name=request_id,json=requestId,proto3" json:"request_id,omitempty"`

@@ -6,7 +6,7 @@ use std::ops::Range;
 
 use super::material::Material;
 use super::words;
-use crate::context::plain_text;
+use crate::context::{Left, plain_text};
 use crate::model::json::{field, items};
 use crate::model::{LiteralKind, Role, StoreError, TaskId};
 use crate::outputs::OutputId;
@@ -20,7 +20,7 @@ const MOST_REFS: usize = 20;
 /// What is to be summarised, and what is known of it.
 #[derive(Debug)]
 pub(super) struct Apart {
-    /// Messages that go, but for summaries.
+    /// Messages that go, but for summaries and what was taken over.
     pub(super) material: Material,
     /// Messages of the log that go.
     pub(super) messages: u64,
@@ -34,6 +34,8 @@ pub(super) struct Apart {
     pub(super) last_seq: u64,
     /// Summaries that go.
     pub(super) previous: Option<String>,
+    /// What was taken over from another task and goes.
+    pub(super) inherited: Option<Left>,
     /// What was retained before and goes.
     pub(super) retained: Option<String>,
     /// Outputs that messages and summaries that go refer to: the newest.
@@ -119,6 +121,7 @@ impl Apart {
             first_seq: sorter.first_seq,
             last_seq: sorter.last_seq,
             previous,
+            inherited: sorter.inherited,
             retained,
             refs,
             gaps: sorter.gaps,
@@ -146,6 +149,7 @@ struct Sorter {
     first_seq: u64,
     last_seq: u64,
     summaries: Vec<String>,
+    inherited: Option<Left>,
     retained: Vec<String>,
     refs: VecDeque<String>,
     gaps: Vec<Gap>,
@@ -217,7 +221,11 @@ impl Sorter {
             }
             // Said of ourselves: it is said again, or not.
             Some(LiteralKind::Note) => return Ok(()),
-            Some(LiteralKind::Gap | LiteralKind::Inherited) | None => {}
+            Some(LiteralKind::Inherited) => {
+                self.inherited = Some(Left::read(&text()));
+                return Ok(());
+            }
+            Some(LiteralKind::Gap) | None => {}
         }
         if shown.seq > 0 {
             self.messages += 1;

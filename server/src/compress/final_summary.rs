@@ -6,7 +6,7 @@ use tokio::task::block_in_place;
 use super::apart::Apart;
 use super::prompt::Purpose;
 use super::summarize::{Asker, Wanted};
-use crate::context::{Policy, Summarizer, count_text};
+use crate::context::{Left, Policy, Summarizer, count_text, with_kept};
 use crate::model::{Role, StoreError, TaskId};
 use crate::store::{Outline, Store};
 
@@ -21,20 +21,31 @@ pub(super) async fn make(asker: &Asker<'_>, id: TaskId, may_ask: bool) -> Result
     if !may_ask {
         policy.summarizer = Summarizer::Extractive;
     }
-    let (outline, apart) = block_in_place(|| look(asker.store, id))?;
+    let (outline, mut apart) = block_in_place(|| look(asker.store, id))?;
     if apart.messages == 0 && apart.previous.is_none() {
-        return Ok(None);
+        // What was known is still all that is.
+        return Ok(apart.inherited.and_then(Left::into_summary));
     }
-    let previous = apart.previous.as_deref().map_or(0, |previous| count_text(outline.counter, previous));
+    // What this task has kept word for word stands in the place of what the one before did, so that it does not grow from task
+    // to task.
+    if apart.retained.is_none() {
+        apart.retained = apart.inherited.as_mut().and_then(|left| left.kept.take());
+    }
+    // What was summed up before has its room whole, and what came after it half of its own.
+    let count = |text: &Option<String>| text.as_deref().map_or(0, |text| count_text(outline.counter, text));
+    let inherited = apart.inherited.as_ref().map_or(0, |left| count(&left.summary));
+    let previous = count(&apart.previous) + inherited;
     let most = (policy.max_inherited_tokens * SHARE.0 / SHARE.1).max(LEAST);
-    let carried = apart.retained.as_deref().map_or(0, |retained| count_text(outline.counter, retained));
+    let carried = count(&apart.retained);
     let usual =
         (apart.tokens.saturating_add(previous) / 2).clamp(LEAST, most.saturating_sub(carried).max(LEAST));
+    let before = told_before(&apart);
     let wanted = Wanted {
         id,
         purpose: Purpose::Final,
         policy: &policy,
         apart: &apart,
+        previous: before.as_deref(),
         budget: policy.summary_tokens.unwrap_or(usual),
         carried,
         room: u64::MAX,
@@ -44,13 +55,26 @@ pub(super) async fn make(asker: &Asker<'_>, id: TaskId, may_ask: bool) -> Result
     let summed = asker.summarize(&wanted, &|_| ()).await?;
     // What was retained was to be kept word for word. Whoever takes it over cuts what is too long at its end.
     let text = match &apart.retained {
-        Some(retained) => format!("## Kept information\n{}\n\n{}", retained.trim(), summed.text.trim()),
+        Some(retained) => with_kept(retained, &summed.text),
         None => summed.text,
     };
     block_in_place(|| drop(apart));
     let text = text.trim();
     let text = &text[..text.floor_char_boundary(Store::MAX_TEXT_BYTES)];
     Ok(Some(text.to_owned()).filter(|text| !text.is_empty()))
+}
+
+/// What a model is told of the time before: what was taken over, and the task's own summary so far.
+fn told_before(apart: &Apart) -> Option<String> {
+    let mut told = Vec::new();
+    if let Some(left) = &apart.inherited {
+        told.extend(left.kept.clone());
+        told.extend(left.summary.clone());
+        told.extend(left.error.as_ref().map(|error| format!("The task before failed: {error}")));
+        told.extend(left.plans.as_ref().map(|plans| format!("Plans of the task before:\n{plans}")));
+    }
+    told.extend(apart.previous.clone());
+    (!told.is_empty()).then(|| told.join("\n\n"))
 }
 
 /// Sets the view apart, but for the system prompt. A summary that is not in the view was taken back.

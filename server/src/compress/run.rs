@@ -122,6 +122,7 @@ pub(super) async fn run(
         purpose: Purpose::Compaction { retain: order.strategy == Strategy::Compact },
         policy: &order.policy,
         apart: &apart,
+        previous: apart.previous.as_deref(),
         budget,
         carried,
         room: looked.room(kept + beside),

@@ -12,10 +12,10 @@ use super::apart::{Apart, Gap};
 use super::ask::{self, Question, Reply};
 use super::prompt::Purpose;
 use super::{gate, run::Step, under_way::Turn};
-use crate::context::extract::{Extractor, Sections};
-use crate::context::{Breakers, Leave, Policy, Summarizer};
+use crate::context::extract::{Extractor, Piece, Sections};
+use crate::context::{Breakers, Leave, Left, Policy, Summarizer};
 use crate::llm::Gateway;
-use crate::model::{Provider, StoreError, TaskId, TokenCounter};
+use crate::model::{Provider, Role, StoreError, TaskId, TokenCounter};
 use crate::store::Store;
 
 /// What a summary is made of, and how large it may be.
@@ -24,6 +24,8 @@ pub(super) struct Wanted<'a> {
     pub(super) purpose: Purpose,
     pub(super) policy: &'a Policy,
     pub(super) apart: &'a Apart,
+    /// What a model is told of the time before.
+    pub(super) previous: Option<&'a str>,
     /// Tokens of the text, beside what was retained before.
     pub(super) budget: u64,
     /// Tokens of what was retained before; something else may take its place.
@@ -245,7 +247,7 @@ impl Wanted<'_> {
         Question {
             purpose,
             material: &self.apart.material,
-            previous: self.apart.previous.as_deref(),
+            previous: self.previous,
             retained: self.apart.retained.as_deref().map(|text| (text, self.carried)),
             budget,
             refs: self.refs(),
@@ -286,6 +288,9 @@ fn extract(wanted: &Wanted<'_>) -> Result<Summed, StoreError> {
     let mut budget = wanted.budget;
     let made = loop {
         let mut extractor = Extractor::new(budget, wanted.counter);
+        if let Some(left) = &wanted.apart.inherited {
+            take_over(&mut extractor, left);
+        }
         if let Some(previous) = &wanted.apart.previous {
             extractor.previous(previous);
         }
@@ -306,6 +311,17 @@ fn extract(wanted: &Wanted<'_>) -> Result<Summed, StoreError> {
         by: EXTRACTIVE.to_owned(),
         ..Summed::default()
     })
+}
+
+/// Folds in what was taken over from another task: what was known, and then what its agent planned.
+fn take_over(extractor: &mut Extractor, left: &Left) {
+    for known in [&left.kept, &left.summary].into_iter().flatten() {
+        extractor.previous(known);
+    }
+    if let Some(plans) = &left.plans {
+        let (role, calls) = (Role::Assistant, &[]);
+        extractor.take(&Piece { seq: 1, role, text: plans, calls, tool_name: None, output_ref: None });
+    }
 }
 
 /// The sections that every summary has.
