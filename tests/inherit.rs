@@ -534,6 +534,64 @@ async fn what_is_too_long_is_cut() {
     assert!((250..=510).contains(&tokens), "{tokens}");
 }
 
+/// What is cut ends with a line, or with a word, and the headings of a summary stand below ours.
+#[tokio::test(flavor = "multi_thread")]
+async fn what_is_cut_is_cut_between_words() {
+    let server = TestServer::start().await;
+    let mut client = api(&server).await;
+    let english: String = (1..=40)
+        .map(|n| {
+            format!(
+                "- Ticket BILL-{n:04} of customer C-88{n:03} has to wait for the approval of Chiara Bassi.\n"
+            )
+        })
+        .collect();
+    let japanese: String = (1..=40)
+        .map(|n| format!("- チケットBILL-{n:04}は顧客C-88{n:03}の承認を待っている。移行はその後に行う。\n"))
+        .collect();
+    for lines in [english, japanese] {
+        let (work, _) =
+            begin(&mut client, pb::StartTaskRequest { inherit: "NEVER".to_owned(), ..issue("7") }).await;
+        say(&mut client, &work, "go").await;
+        plan(
+            &mut client,
+            &work,
+            "initial",
+            json!("Look at src/billing/invoice.rs, then at BILL-9999. ".repeat(20)),
+        )
+        .await;
+        let summary = format!("## Goal\n{lines}\n## Facts\n{lines}\n# Notes\n{lines}");
+        complete(&mut client, &work, &summary).await;
+        for most in (200..=700).step_by(20) {
+            let told = client.get_inheritance_context(context(&work, most)).await.unwrap().into_inner();
+            assert!(told.tokens <= most && told.truncated, "{}", told.text);
+            for line in told.text.lines() {
+                let (whole, is_cut) = line.strip_suffix(" …").map_or((line, false), |line| (line, true));
+                if let Some(item) = whole.strip_prefix("- Ticket") {
+                    let from = lines.find(item).unwrap_or_else(|| panic!("{most}: {line}"));
+                    let next = lines[from + item.len()..].chars().next().unwrap();
+                    assert!(next == '\n' || (is_cut && next == ' '), "{most}: {line}");
+                } else if let Some(item) = whole.strip_prefix("- チケット") {
+                    let ends = item.chars().next_back().is_some_and(|last| !last.is_ascii());
+                    assert!(lines.contains(item) && (ends || is_cut), "{most}: {line}");
+                    let next = lines[lines.find(item).unwrap() + item.len()..].chars().next().unwrap();
+                    assert!(ends || !next.is_ascii_alphanumeric(), "{most}: {line}");
+                } else if whole.contains("Z initial:") {
+                    assert!(whole.contains("initial: Look at"), "{most}: {line}");
+                    assert!(!whole.ends_with("BILL") && !whole.ends_with("src"), "{most}: {line}");
+                }
+            }
+            let ours = ["## Summary", "## Plans", "## How to go on"];
+            let headings = told.text.lines().filter(|line| line.starts_with('#'));
+            let (above, below): (Vec<&str>, Vec<&str>) = headings.partition(|line| ours.contains(line));
+            assert!(above.contains(&ours[0]) && above.contains(&ours[2]), "{above:?}");
+            assert!(below.iter().all(|line| line.starts_with("###")), "{below:?}");
+            let body = told.text.split("\n## ").nth(1).unwrap().trim_end();
+            assert!(!body.lines().last().unwrap().starts_with('#'), "a heading of nothing: {}", told.text);
+        }
+    }
+}
+
 #[test]
 fn without_a_final_summary_the_newest_one_is_taken_over_or_the_plans_alone() {
     let catalog = tempfile::tempdir().unwrap();

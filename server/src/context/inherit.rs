@@ -110,27 +110,31 @@ impl Legacy {
         let mut left = room;
         let summary = self.summary.take().map(|summary| {
             let share = room - plans.min(room / SHARE_OF_PLANS);
-            let kept = fit(&summary, share, self.room, counter);
-            truncated |= kept.len() < summary.len();
-            left -= tokens(kept).min(left);
-            kept.trim_end().to_owned()
+            let (kept, is_cut) = fit(&summary, share, self.room, counter);
+            truncated |= is_cut;
+            left -= tokens(&kept).min(left);
+            kept
         });
+        let summary = summary.filter(|summary| !summary.is_empty());
         let mut plans = plans;
         while plans > left && self.plans.len() > 1 {
             plans -= self.plans.front().map_or(0, |plan| tokens(plan));
             self.drop_oldest();
         }
-        let mut planned: String = self.plans.iter().map(String::as_str).collect();
-        let whole = planned.len();
-        planned.truncate(fit(&planned, left, self.room, counter).len());
-        truncated |= planned.len() < whole || self.dropped > 0;
+        let planned: String = self.plans.iter().map(String::as_str).collect();
+        let (mut planned, is_cut) = fit(planned.trim_end(), left, self.room, counter);
+        // When a plan was made says nothing without the plan.
+        if is_cut && !planned.split_once(": ").is_some_and(|(_, plan)| plan.contains(' ')) {
+            planned.clear();
+        }
+        truncated |= is_cut || self.dropped > 0;
 
         let mut text = title;
         if let Some(summary) = &summary {
             text.push_str(&format!("{SUMMARY}{summary}\n"));
         }
-        if !planned.trim().is_empty() {
-            text.push_str(&format!("{PLANS}{}\n", planned.trim_end()));
+        if !planned.is_empty() {
+            text.push_str(&format!("{PLANS}{planned}\n"));
         }
         text.push_str(GO_ON);
         if truncated {
@@ -241,25 +245,50 @@ fn head(text: &str, bytes: usize) -> &str {
     &text[..text.floor_char_boundary(bytes)]
 }
 
-/// As much of the beginning of a text as has so many tokens, to the end of a line if that is near.
-fn fit(text: &str, most: u64, bytes: usize, counter: TokenCounter) -> &str {
-    let text = head(text, bytes);
-    if count_text(counter, text) <= most {
-        return text;
+/// As much of the beginning of a text as has so many tokens, and whether that is not all: whole lines, or else whole words.
+fn fit(text: &str, most: u64, bytes: usize, counter: TokenCounter) -> (String, bool) {
+    let whole = head(text, bytes);
+    let (mut fits, mut over) = (0, whole.len());
+    if count_text(counter, whole) <= most {
+        fits = over;
     }
-    let (mut fits, mut over) = (0, text.len());
     while over - fits > 16 {
-        let middle = text.floor_char_boundary(fits + (over - fits) / 2);
+        let middle = whole.floor_char_boundary(fits + (over - fits) / 2);
         if middle <= fits {
             break;
         }
-        if count_text(counter, &text[..middle]) <= most { fits = middle } else { over = middle }
+        if count_text(counter, &whole[..middle]) <= most { fits = middle } else { over = middle }
     }
-    let kept = &text[..fits];
-    match kept.rfind('\n') {
-        Some(line) if line >= fits / 4 * 3 => &kept[..line],
-        _ => kept,
+    if fits == text.len() { (text.to_owned(), false) } else { (cut(text, fits), true) }
+}
+
+/// The beginning of a text that has more, up to about so many bytes.
+fn cut(text: &str, bytes: usize) -> String {
+    let line = if text[bytes..].starts_with('\n') { Some(bytes) } else { text[..bytes].rfind('\n') };
+    let mut lines = line.filter(|line| *line >= bytes / 2).map_or("", |line| text[..line].trim_end());
+    // A heading with nothing below it says nothing.
+    while let Some(last) = lines.lines().next_back().filter(|last| last.starts_with('#')) {
+        lines = lines[..lines.len() - last.len()].trim_end();
     }
+    if !lines.is_empty() {
+        return lines.to_owned();
+    }
+    let words = text[..word_end(text, bytes)].trim_end();
+    if words.is_empty() { String::new() } else { format!("{words} …") }
+}
+
+/// The last place up to another one at which no word is cut in two; that one if there is no such place.
+fn word_end(text: &str, bytes: usize) -> usize {
+    // Chinese and Japanese have no spaces between words.
+    let joins = |c: char| !c.is_whitespace() && c < '\u{2e80}';
+    let mut end = bytes;
+    while let Some(last) = text[..end].chars().next_back() {
+        if !(joins(last) && text[end..].starts_with(joins)) {
+            return end;
+        }
+        end -= last.len_utf8();
+    }
+    bytes
 }
 
 #[cfg(test)]
@@ -318,6 +347,7 @@ mod tests {
                 assert!(made.truncated && made.tokens <= most, "{}", made.text);
                 let left = Left::read(&made.text);
                 let kept = left.summary.unwrap();
+                let kept = kept.strip_suffix(" …").unwrap_or(&kept).to_owned();
                 assert!(summary.starts_with(&kept) && kept.len() > 20, "{kept}");
                 assert!(left.plans.is_some() || most < 1000, "{}", made.text);
                 for text in [kept, left.plans.unwrap_or_default()] {
@@ -352,6 +382,23 @@ mod tests {
         ] {
             assert_eq!(with_top(text, BELOW), below);
         }
+    }
+
+    #[test]
+    fn words_are_not_cut_in_two() {
+        for (text, expected) in [
+            ("- Ticket BILL-1742 waits", "- Ticket …"),
+            ("aaaa bbbb\nTicket BILL-1742", "aaaa bbbb"),
+            ("aaaa bbbb\n## Next\n- one", "aaaa bbbb"),
+            ("請求書BILL-1742", "請求書 …"),
+            ("請求書は三月に届く", "請求書は三 …"),
+            ("0123456789abcdefghij", "0123456789abcdef …"),
+            ("- Ticket BILL-17 waits", "- Ticket BILL-17 …"),
+        ] {
+            let bytes = text.floor_char_boundary(16);
+            assert_eq!(cut(text, bytes), expected, "{text}");
+        }
+        assert_eq!(cut("## Goal\n- a long line", 16), "## Goal\n- a long …");
     }
 
     #[test]
