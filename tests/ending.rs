@@ -116,6 +116,33 @@ async fn a_task_that_ends_is_summed_up_without_a_model() {
     assert_eq!(service::oracle(&server.data_dir()), None);
 }
 
+/// Spaces are no summary: one is made.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_blank_summary_is_none() {
+    let server = TestServer::start().await;
+    let mut client = api(&server).await;
+    for blank in [" ", "\n\t ", "\u{3000}"] {
+        let work = talk(&mut client).await;
+        let request = pb::CompleteTaskRequest { final_summary: blank.to_owned(), ..complete(&work) };
+        client.complete_task(request).await.unwrap();
+        assert!(task(&mut client, &work).await.final_summary.contains("src/cart.rs"));
+        let failed = talk(&mut client).await;
+        let request = pb::FailTaskRequest {
+            task_uuid: failed.uuid.clone(),
+            lease_generation: failed.lease,
+            final_summary: blank.to_owned(),
+            ..Default::default()
+        };
+        client.fail_task(request).await.unwrap();
+        assert!(task(&mut client, &failed).await.final_summary.contains("src/cart.rs"));
+        for ended in [work, failed] {
+            let request = pb::GetInheritanceContextRequest { task_uuid: ended.uuid, max_summary_tokens: 0 };
+            let text = client.get_inheritance_context(request).await.unwrap().into_inner().text;
+            assert!(text.contains("src/cart.rs"), "{text}");
+        }
+    }
+}
+
 #[tokio::test(flavor = "multi_thread")]
 async fn a_model_is_asked_once() {
     let fake = FakeLlm::start();

@@ -487,8 +487,8 @@ type CompleteTaskRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// The task.
 	TaskUuid string `protobuf:"bytes,1,opt,name=task_uuid,json=taskUuid,proto3" json:"task_uuid,omitempty"`
-	// What is to be remembered of it; at most 1 MiB. Written to final_summary.txt. Empty: one is made of its summaries and
-	// of what came after them, by the LLM if one summarises, else by the built-in summariser. That can take as long as
+	// What is to be remembered of it; at most 1 MiB. Written to final_summary.txt. Empty or blank: one is made of its summaries
+	// and of what came after them, by the LLM if one summarises, else by the built-in summariser. That can take as long as
 	// `compression.summary_timeout`; the call goes on if the caller goes away, and a retry with the same request_id waits for
 	// it. A task in which nothing was said gets none, or the one that it inherited.
 	FinalSummary string `protobuf:"bytes,2,opt,name=final_summary,json=finalSummary,proto3" json:"final_summary,omitempty"`
@@ -611,8 +611,8 @@ type FailTaskRequest struct {
 	TaskUuid string `protobuf:"bytes,1,opt,name=task_uuid,json=taskUuid,proto3" json:"task_uuid,omitempty"`
 	// Why; at most 1 MiB.
 	ErrorMessage string `protobuf:"bytes,2,opt,name=error_message,json=errorMessage,proto3" json:"error_message,omitempty"`
-	// What is to be remembered of it; at most 1 MiB. Written to final_summary.txt. Empty: one is made of its summaries and
-	// of what came after them, by the built-in summariser.
+	// What is to be remembered of it; at most 1 MiB. Written to final_summary.txt. Empty or blank: one is made of its summaries
+	// and of what came after them, by the built-in summariser.
 	FinalSummary string `protobuf:"bytes,3,opt,name=final_summary,json=finalSummary,proto3" json:"final_summary,omitempty"`
 	// Names the call.
 	RequestId string `protobuf:"bytes,4,opt,name=request_id,json=requestId,proto3" json:"request_id,omitempty"`

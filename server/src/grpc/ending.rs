@@ -16,8 +16,8 @@ pub(super) async fn complete(
 ) -> Answer<pb::CompleteTaskResponse> {
     let id = TaskId::parse(&request.task_uuid)?;
     let caller = convert::caller(&request.request_id, request.lease_generation)?;
-    if let Some(given) = convert::some(request.final_summary) {
-        service.serving.with(|store| store.complete_task(id, Some(given), &caller)).await?;
+    if let Some(own) = given(request.final_summary) {
+        service.serving.with(|store| store.complete_task(id, Some(own), &caller)).await?;
         service.serving.tell(Happened::Completed, id).await;
     } else {
         summarized(service, id, Ending::Completed, caller).await?;
@@ -29,13 +29,18 @@ pub(super) async fn fail(service: &Service, request: pb::FailTaskRequest) -> Ans
     let id = TaskId::parse(&request.task_uuid)?;
     let caller = convert::caller(&request.request_id, request.lease_generation)?;
     let error = request.error_message;
-    if let Some(given) = convert::some(request.final_summary) {
-        service.serving.with(|store| store.fail_task(id, error, Some(given), &caller)).await?;
+    if let Some(own) = given(request.final_summary) {
+        service.serving.with(|store| store.fail_task(id, error, Some(own), &caller)).await?;
         service.serving.tell(Happened::Failed, id).await;
     } else {
         summarized(service, id, Ending::Failed { error_message: error }, caller).await?;
     }
     Ok(Response::new(pb::FailTaskResponse { task: service.changed(id).await }))
+}
+
+/// A summary that says something.
+fn given(summary: String) -> Option<String> {
+    Some(summary).filter(|summary| !summary.trim().is_empty())
 }
 
 /// Ends a task with a summary that is made for it. Goes on if the caller goes away, so that a retry finds it done rather

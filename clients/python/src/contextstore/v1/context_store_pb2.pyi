@@ -269,8 +269,8 @@ class CompleteTaskRequest(_message.Message):
     task_uuid: _builtins.str
     """The task."""
     final_summary: _builtins.str
-    """What is to be remembered of it; at most 1 MiB. Written to final_summary.txt. Empty: one is made of its summaries and
-    of what came after them, by the LLM if one summarises, else by the built-in summariser. That can take as long as
+    """What is to be remembered of it; at most 1 MiB. Written to final_summary.txt. Empty or blank: one is made of its summaries
+    and of what came after them, by the LLM if one summarises, else by the built-in summariser. That can take as long as
     `compression.summary_timeout`; the call goes on if the caller goes away, and a retry with the same request_id waits for
     it. A task in which nothing was said gets none, or the one that it inherited.
     """
@@ -334,8 +334,8 @@ class FailTaskRequest(_message.Message):
     error_message: _builtins.str
     """Why; at most 1 MiB."""
     final_summary: _builtins.str
-    """What is to be remembered of it; at most 1 MiB. Written to final_summary.txt. Empty: one is made of its summaries and
-    of what came after them, by the built-in summariser.
+    """What is to be remembered of it; at most 1 MiB. Written to final_summary.txt. Empty or blank: one is made of its summaries
+    and of what came after them, by the built-in summariser.
     """
     request_id: _builtins.str
     """Names the call."""
