@@ -57,10 +57,14 @@ async fn an_agent_is_told_what_to_summarise_and_its_summary_is_put_there() {
     assert_eq!((latest.model.as_str(), latest.summary.as_str()), ("my-model", summary));
     assert_eq!(scene.work_files(), [""; 0]);
 
-    // A token is good once; the same call again is told that it is done, also by another server.
+    // A token is good once; the same call again is told what it did, also by another server.
     for _ in 0..2 {
         let again = scene.committed(commit.clone()).await;
-        assert_eq!((again.compressed, again.reason.as_str(), again.generation), (false, "duplicate", 1));
+        assert_eq!((again.compressed, again.reason.as_str(), again.generation), (true, "duplicate", 1));
+        assert_eq!((again.summarizer.as_str(), again.model.as_str()), ("agent", "my-model"));
+        // The one message more came while the agent was at it.
+        assert_eq!((again.messages_before, again.messages_after, again.messages_removed), (22, 10, 13));
+        assert_eq!(again.tokens_removed, done.tokens_removed);
         let other = scene.commit(&begun.token, "another");
         assert_eq!(reason(scene.api.commit_compaction(other).await), ErrorReason::CompactionNotFound);
         scene.kill_and_restart().await;

@@ -425,24 +425,6 @@ async fn what_has_to_stay_can_be_too_large() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_repeated_call_is_told_that_it_is_done() {
-    let mut scene = Scene::new(100_000).await;
-    scene.talk(21).await;
-    let named =
-        |request: pb::CompressRequest| pb::CompressRequest { request_id: "c-1".to_owned(), ..request };
-    let first = scene.compressed(named(scene.ask("summarize"))).await;
-    for round in 0..2 {
-        let (again, _) = scene.compress(named(scene.ask("summarize"))).await.unwrap();
-        assert_eq!((again.compressed, again.reason.as_str()), (false, "duplicate"), "{round}");
-        assert_eq!(again.generation, first.generation);
-        assert_eq!(reason(scene.compress(named(scene.ask("window"))).await), ErrorReason::RequestIdReused);
-        scene.kill_and_restart().await;
-    }
-    assert_eq!(scene.task().await.view_generation, 1);
-    assert_eq!(scene.task().await.statistics.unwrap().compression_count, 1);
-}
-
-#[tokio::test(flavor = "multi_thread")]
 async fn only_who_may_change_a_task_can_compress_it() {
     let mut scene = Scene::new(100_000).await;
     scene.talk(21).await;
@@ -537,5 +519,52 @@ async fn the_newest_plan_stays_if_that_is_wanted() {
         for number in 30..=45 {
             scene.append(&user(&words(number))).await;
         }
+    }
+}
+
+/// Clients call again by themselves when a connection breaks: whoever asks whether the view was compressed has to be told so.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_repeated_call_is_told_what_the_first_one_did() {
+    for strategy in ["summarize", "compact", "prune", "window"] {
+        let mut scene = Scene::new(3000).await;
+        scene.talk(61).await;
+        scene.append_all(&[calls(&["a"]), result("a", &words(70)), calls(&["b"])]).await;
+        let request = |scene: &Scene, name: &str, target| pb::CompressRequest {
+            request_id: name.to_owned(),
+            target_tokens: Some(target),
+            ..scene.ask(strategy)
+        };
+        for (name, target) in [("first", 1500), ("second", 700)] {
+            let first = scene.compressed(request(&scene, name, target)).await;
+            assert!(first.compressed && first.reason.is_empty(), "{first:?}");
+            for _ in 0..2 {
+                let (again, steps) = scene.compress(request(&scene, name, target)).await.unwrap();
+                assert!(steps.is_empty() && again.reason == "duplicate", "{again:?}");
+                let expected = pb::CompressDone {
+                    reason: again.reason.clone(),
+                    duration: again.duration,
+                    summarizer: again.summarizer.clone(),
+                    ..first.clone()
+                };
+                assert_eq!(again, expected, "{strategy} {name}");
+                assert_eq!(again.summary_id > 0, again.summarizer == "extractive", "{again:?}");
+                scene.kill_and_restart().await;
+            }
+            scene.append_all(&[result("b", &words(80)), user(&words(81)), calls(&["b"])]).await;
+        }
+        // What has become of the view since does not change what was done.
+        let done = scene.compress(request(&scene, "first", 1500)).await.unwrap().0;
+        assert_eq!((done.compressed, done.generation), (true, 1));
+        assert_eq!(scene.task().await.view_generation, 2);
+        assert_eq!(scene.task().await.statistics.unwrap().compression_count, 2);
+        let other = request(&scene, "first", 1499);
+        assert_eq!(reason(scene.compress(other).await), ErrorReason::RequestIdReused);
+    }
+    // One that did nothing is done anew.
+    let mut scene = Scene::new(3000).await;
+    for _ in 0..2 {
+        let request = pb::CompressRequest { request_id: "none".to_owned(), ..scene.ask("") };
+        let done = scene.compress(request).await.unwrap().0;
+        assert_eq!((done.compressed, done.reason.as_str()), (false, "nothing"));
     }
 }

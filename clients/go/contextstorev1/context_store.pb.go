@@ -3640,11 +3640,12 @@ func (*CompressResponse_Done) isCompressResponse_Event() {}
 // What a compression did.
 type CompressDone struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// Whether the view was rewritten.
+	// Whether the view was rewritten, by this call or by the one that it repeats.
 	Compressed bool `protobuf:"varint,1,opt,name=compressed,proto3" json:"compressed,omitempty"`
 	// If not, why: `nothing` (too few messages that may go), `not_worth_it` (it would not get smaller), `over` (what may not
 	// go is too large alone), `too_many_parts` (thousands of pinned messages and trimmed outputs that lie apart: the new view
-	// could not be written down), `duplicate` (a repeated call; the first one was carried out).
+	// could not be written down). `duplicate`: a repeated call; the first one was carried out, and this tells what it did as far
+	// as the log has it, with messages that were appended while it ran, and without fallback_reason and duration.
 	Reason string `protobuf:"bytes,2,opt,name=reason,proto3" json:"reason,omitempty"`
 	// The strategy.
 	Strategy string `protobuf:"bytes,3,opt,name=strategy,proto3" json:"strategy,omitempty"`

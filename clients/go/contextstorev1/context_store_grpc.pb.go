@@ -184,7 +184,7 @@ type ContextStoreClient interface {
 	// Compresses the context now, whatever its pressure, and tells what it does. Appends and reads go on meanwhile, and what
 	// is appended is kept. A second call waits for nothing: REWRITE_IN_FLIGHT. The work goes on if the caller goes away. A
 	// call that has nothing to do ends well, with `done.compressed` false and a reason. With a request_id, a repeated call is
-	// told what became of the first: that it is done. Errors as AppendMessage, REWRITE_IN_FLIGHT, STALE_VIEW (an undo or a
+	// told what the first one did, if it was carried out. Errors as AppendMessage, REWRITE_IN_FLIGHT, STALE_VIEW (an undo or a
 	// rewind came in between), LIMIT_UNKNOWN (`compact` does not guess the limit of a model; with target_tokens it need not).
 	Compress(ctx context.Context, in *CompressRequest, opts ...grpc.CallOption) (grpc.ServerStreamingClient[CompressResponse], error)
 	// Asks for what to summarise, for an agent that summarises itself: what `strategy` would have summarised, as lines of
@@ -197,7 +197,7 @@ type ContextStoreClient interface {
 	// output refs that were listed, and with all that it retains and keeps the view has to get smaller. Messages that were
 	// appended since are kept. Errors as AppendMessage, COMPACTION_NOT_FOUND (the token is unknown or has expired),
 	// STALE_VIEW, SUMMARY_REFUSED. Unless it is STALE_VIEW, the token stays good after an error. The work goes on if the
-	// caller goes away; with a request_id, a repeated call waits for it.
+	// caller goes away; with a request_id, a repeated call waits for it and is told what it did.
 	CommitCompaction(ctx context.Context, in *CommitCompactionRequest, opts ...grpc.CallOption) (*CommitCompactionResponse, error)
 	// Gives a token back. Errors: TASK_NOT_FOUND, LEASE_HELD, STALE_LEASE, COMPACTION_NOT_FOUND.
 	AbortCompaction(ctx context.Context, in *AbortCompactionRequest, opts ...grpc.CallOption) (*AbortCompactionResponse, error)
@@ -885,7 +885,7 @@ type ContextStoreServer interface {
 	// Compresses the context now, whatever its pressure, and tells what it does. Appends and reads go on meanwhile, and what
 	// is appended is kept. A second call waits for nothing: REWRITE_IN_FLIGHT. The work goes on if the caller goes away. A
 	// call that has nothing to do ends well, with `done.compressed` false and a reason. With a request_id, a repeated call is
-	// told what became of the first: that it is done. Errors as AppendMessage, REWRITE_IN_FLIGHT, STALE_VIEW (an undo or a
+	// told what the first one did, if it was carried out. Errors as AppendMessage, REWRITE_IN_FLIGHT, STALE_VIEW (an undo or a
 	// rewind came in between), LIMIT_UNKNOWN (`compact` does not guess the limit of a model; with target_tokens it need not).
 	Compress(*CompressRequest, grpc.ServerStreamingServer[CompressResponse]) error
 	// Asks for what to summarise, for an agent that summarises itself: what `strategy` would have summarised, as lines of
@@ -898,7 +898,7 @@ type ContextStoreServer interface {
 	// output refs that were listed, and with all that it retains and keeps the view has to get smaller. Messages that were
 	// appended since are kept. Errors as AppendMessage, COMPACTION_NOT_FOUND (the token is unknown or has expired),
 	// STALE_VIEW, SUMMARY_REFUSED. Unless it is STALE_VIEW, the token stays good after an error. The work goes on if the
-	// caller goes away; with a request_id, a repeated call waits for it.
+	// caller goes away; with a request_id, a repeated call waits for it and is told what it did.
 	CommitCompaction(context.Context, *CommitCompactionRequest) (*CommitCompactionResponse, error)
 	// Gives a token back. Errors: TASK_NOT_FOUND, LEASE_HELD, STALE_LEASE, COMPACTION_NOT_FOUND.
 	AbortCompaction(context.Context, *AbortCompactionRequest) (*AbortCompactionResponse, error)

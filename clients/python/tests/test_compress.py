@@ -83,9 +83,10 @@ def test_what_a_strategy_needs_can_be_given(client: Client) -> None:
 
 def test_a_repeated_call_compresses_once(client: Client) -> None:
     task = started(client)
-    assert task.compress(request_id="night-1").compressed
+    first = task.compress(request_id="night-1")
     repeated = task.compress(request_id="night-1")
-    assert (repeated.compressed, repeated.reason, repeated.generation) == (False, "duplicate", 1)
+    assert (repeated.compressed, repeated.reason, repeated.generation) == (True, "duplicate", 1)
+    assert (repeated.summary_id, repeated.tokens_after) == (first.summary_id, first.tokens_after)
 
 
 @pytest.mark.quick

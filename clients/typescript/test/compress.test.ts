@@ -78,9 +78,9 @@ for (const transport of ["unix", "tcp"] as const) {
 
     test("a repeated call compresses once", async () => {
       const task = await started(client);
-      assert.ok((await task.compress({ requestId: "night-1" })).compressed);
-      const { compressed, reason } = await task.compress({ requestId: "night-1" });
-      assert.deepEqual([compressed, reason], [false, "duplicate"]);
+      const first = await task.compress({ requestId: "night-1" });
+      const { compressed, reason, tokensAfter } = await task.compress({ requestId: "night-1" });
+      assert.deepEqual([compressed, reason, tokensAfter], [true, "duplicate", first.tokensAfter]);
     });
 
     test("an agent summarises by itself", async () => {

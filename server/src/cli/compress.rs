@@ -145,7 +145,6 @@ fn write_text(done: &Done, out: &mut dyn Write) -> io::Result<()> {
             "not_worth_it" => "it would not get smaller",
             "over" => "what may not go is too large alone",
             "too_many_parts" => "what stays lies in too many pieces",
-            "duplicate" => "this call was carried out before",
             other => other,
         };
         return writeln!(out, "nothing was compressed: {}", safe(why));

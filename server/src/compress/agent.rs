@@ -19,6 +19,9 @@ use crate::context::{Gone, Policy, Strategy};
 use crate::model::{StoreError, TaskId};
 use crate::store::{Caller, Store};
 
+/// The agent, as it is told who summarised.
+pub(super) const AGENT: &str = "agent";
+
 /// What an agent is to summarise.
 pub(crate) struct Begun {
     pub(crate) token: String,
@@ -196,7 +199,7 @@ impl Compressor {
             text: commit.summary.clone(),
             retain: Some(commit.retain.clone()).filter(|retain| !retain.is_empty()),
             keep: commit.keep.clone(),
-            by: "agent".to_owned(),
+            by: AGENT.to_owned(),
             model: commit.model.clone(),
             ..Summed::default()
         };

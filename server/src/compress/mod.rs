@@ -5,6 +5,7 @@
 //! stays of a view is worked out by a strategy ([`plan`]); what goes is set apart on disk ([`apart`]) and summarised
 //! ([`summarize`]) by a model ([`ask`]) or by the built-in summariser; the store puts the new view in its place.
 
+mod again;
 mod agent;
 mod apart;
 mod ask;

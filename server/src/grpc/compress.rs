@@ -50,8 +50,8 @@ pub(super) async fn compress(
     let serving = Arc::clone(&service.serving);
     let begin = async {
         let find = |store: &Store| {
-            if let Some(generation) = store.compressed_before(id, &caller, &asked)? {
-                return Ok(Err(generation));
+            if let Some(done) = Done::before(store, id, &caller, &asked)? {
+                return Ok(Err(done));
             }
             may_change(store, id, &caller)?;
             Ok(Ok(store.policy_with(id, &settings, target)?))
@@ -59,8 +59,7 @@ pub(super) async fn compress(
         let found = serving.with(find).await?;
         let (events, receiver) = mpsc::channel(QUEUE);
         match found {
-            Err(generation) => {
-                let done = Done { reason: "duplicate", generation, ..Done::default() };
+            Err(done) => {
                 let _ = events.try_send(Ok(told(&serving, id, done).await?));
             }
             Ok(policy) => {
@@ -116,7 +115,7 @@ async fn told(serving: &Serving, id: TaskId, done: Done) -> Item {
 async fn done_of(serving: &Serving, id: TaskId, done: Done) -> Result<pb::CompressDone, Status> {
     let pressure = serving.with(|store| store.pressure(id)).await?;
     Ok(pb::CompressDone {
-        compressed: done.reason.is_empty(),
+        compressed: done.is_rewritten(),
         reason: done.reason.to_owned(),
         strategy: done.strategy.to_owned(),
         emergency: done.emergency,
@@ -241,13 +240,13 @@ pub(super) async fn commit(
 
 /// Puts an agent's summary in its place, unless that was done before; a call that comes while it is done waits.
 async fn bring(serving: &Serving, id: TaskId, commit: &Commit) -> Result<Done, Status> {
-    let find = |store: &Store| match store.compressed_before(id, &commit.caller, &commit.asked)? {
-        Some(generation) => Ok(Some(generation)),
+    let find = |store: &Store| match Done::before(store, id, &commit.caller, &commit.asked)? {
+        Some(done) => Ok(Some(done.by_agent(&commit.model))),
         None => may_change(store, id, &commit.caller).map(|()| None),
     };
     loop {
-        if let Some(generation) = serving.with(find).await? {
-            return Ok(Done { reason: "duplicate", generation, ..Done::default() });
+        if let Some(done) = serving.with(find).await? {
+            return Ok(done);
         }
         let done = serving.compressor.commit_for_agent(&serving.store(), id, commit).await;
         if let Some(done) = done.map_err(refused)? {

@@ -27,7 +27,7 @@ pub use requests::{Digest, Remembered, Requests};
 pub(crate) use scan::read_exact_at;
 pub use scan::{Backward, Forward, Found, Verdict, check_tail};
 pub use signal::Signal;
-pub use source::{Messages, Source};
+pub use source::{FoundRewrite, Messages, Source};
 pub use state::{Damage, FORMAT_VERSION, Lease, LogState, RecordState, RewriteMark, Tally};
 pub(crate) use view::{MISSING_TOKENS, RENDER_VERSION, TRIMMED_TOKENS};
 pub use view::{OpenCall, Shown, ViewState};

@@ -22,6 +22,17 @@ pub struct Source {
     pub index: Option<Index>,
 }
 
+/// A rewrite where it stands in the log.
+#[derive(Debug, Clone)]
+pub struct FoundRewrite {
+    /// The rewrite.
+    pub rewrite: Rewrite,
+    /// Where its line begins.
+    pub offset: u64,
+    /// The last message before it.
+    pub after: u64,
+}
+
 impl Source {
     /// The place to start reading in order to find message `seq`.
     fn before_message(&self, seq: u64) -> Row {
@@ -52,18 +63,23 @@ impl Source {
         if fits { row } else { Row::FIRST }
     }
 
-    /// The line of rewrite `ordinal` and where it begins.
+    /// Rewrite `ordinal`.
     pub fn rewrite(&self, ordinal: u64) -> Result<Rewrite, StoreError> {
+        self.find_rewrite(ordinal).map(|found| found.rewrite)
+    }
+
+    /// Rewrite `ordinal`, and where it stands.
+    pub fn find_rewrite(&self, ordinal: u64) -> Result<FoundRewrite, StoreError> {
         let row = self.index.as_ref().map(|index| index.before_rewrite(ordinal));
         let mut from = self.checked(row, ordinal).offset;
         loop {
             let mut lines = Forward::new(Arc::clone(&self.file), from, self.end);
             while let Some(found) = self.read(lines.next())? {
-                if let Head::Event { name: "rewrite", .. } = found.1.head
+                if let Head::Event { name: "rewrite", after, .. } = found.1.head
                     && let Some(rewrite) = self.as_rewrite(found.0, &found.1)?
                     && rewrite.ordinal == ordinal
                 {
-                    return Ok(rewrite);
+                    return Ok(FoundRewrite { rewrite, offset: found.0, after });
                 }
             }
             if from == 0 {

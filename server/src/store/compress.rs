@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use super::task::{Caller, Compressed, NewView, Outline, RequestFile};
+use super::task::{Caller, Compressed, NewView, Outline, RequestFile, Retold};
 use super::{Store, StoreError, layout};
 use crate::context::Policy;
 use crate::log::Digest;
@@ -65,6 +65,11 @@ impl Store {
         asked: &str,
     ) -> Result<Option<u64>, StoreError> {
         self.task(id)?.compressed_before(caller, Digest::of(&["compress", asked]))
+    }
+
+    /// What the rewrite that made a generation of the view has done.
+    pub fn retell(&self, id: TaskId, generation: u64) -> Result<Retold, StoreError> {
+        self.task(id)?.retell(generation)
     }
 
     /// `task_source` of a task's key, for those who count.

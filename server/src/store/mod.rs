@@ -53,7 +53,7 @@ pub use recover::Recovered;
 pub use task::{
     Append, AppendOutcome, Caller, Collected, Compressed, ContextUsage, CurrentReader, Due, FilePart,
     LineReader, LogEnds, NewRewrite, NewView, Outline, Output, Part, Pending, RawLines, Recorded,
-    RequestFile, Subscription, TaskHandle, TaskInfo, TrimOutcome, ViewLines, ViewSnapshot,
+    RequestFile, Retold, Subscription, TaskHandle, TaskInfo, TrimOutcome, ViewLines, ViewSnapshot,
 };
 
 use env::Env;

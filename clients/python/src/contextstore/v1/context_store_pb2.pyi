@@ -1813,11 +1813,12 @@ class CompressDone(_message.Message):
     DURATION_FIELD_NUMBER: _builtins.int
     PRESSURE_FIELD_NUMBER: _builtins.int
     compressed: _builtins.bool
-    """Whether the view was rewritten."""
+    """Whether the view was rewritten, by this call or by the one that it repeats."""
     reason: _builtins.str
     """If not, why: `nothing` (too few messages that may go), `not_worth_it` (it would not get smaller), `over` (what may not
     go is too large alone), `too_many_parts` (thousands of pinned messages and trimmed outputs that lie apart: the new view
-    could not be written down), `duplicate` (a repeated call; the first one was carried out).
+    could not be written down). `duplicate`: a repeated call; the first one was carried out, and this tells what it did as far
+    as the log has it, with messages that were appended while it ran, and without fallback_reason and duration.
     """
     strategy: _builtins.str
     """The strategy."""

@@ -480,7 +480,7 @@ class ContextStoreServicer(object):
         """Compresses the context now, whatever its pressure, and tells what it does. Appends and reads go on meanwhile, and what
         is appended is kept. A second call waits for nothing: REWRITE_IN_FLIGHT. The work goes on if the caller goes away. A
         call that has nothing to do ends well, with `done.compressed` false and a reason. With a request_id, a repeated call is
-        told what became of the first: that it is done. Errors as AppendMessage, REWRITE_IN_FLIGHT, STALE_VIEW (an undo or a
+        told what the first one did, if it was carried out. Errors as AppendMessage, REWRITE_IN_FLIGHT, STALE_VIEW (an undo or a
         rewind came in between), LIMIT_UNKNOWN (`compact` does not guess the limit of a model; with target_tokens it need not).
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
@@ -503,7 +503,7 @@ class ContextStoreServicer(object):
         output refs that were listed, and with all that it retains and keeps the view has to get smaller. Messages that were
         appended since are kept. Errors as AppendMessage, COMPACTION_NOT_FOUND (the token is unknown or has expired),
         STALE_VIEW, SUMMARY_REFUSED. Unless it is STALE_VIEW, the token stays good after an error. The work goes on if the
-        caller goes away; with a request_id, a repeated call waits for it.
+        caller goes away; with a request_id, a repeated call waits for it and is told what it did.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')

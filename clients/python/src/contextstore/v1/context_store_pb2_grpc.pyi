@@ -163,7 +163,7 @@ class ContextStoreStub:
     """Compresses the context now, whatever its pressure, and tells what it does. Appends and reads go on meanwhile, and what
     is appended is kept. A second call waits for nothing: REWRITE_IN_FLIGHT. The work goes on if the caller goes away. A
     call that has nothing to do ends well, with `done.compressed` false and a reason. With a request_id, a repeated call is
-    told what became of the first: that it is done. Errors as AppendMessage, REWRITE_IN_FLIGHT, STALE_VIEW (an undo or a
+    told what the first one did, if it was carried out. Errors as AppendMessage, REWRITE_IN_FLIGHT, STALE_VIEW (an undo or a
     rewind came in between), LIMIT_UNKNOWN (`compact` does not guess the limit of a model; with target_tokens it need not).
     """
     BeginCompaction: _grpc.UnaryStreamMultiCallable[_context_store_pb2.BeginCompactionRequest, _context_store_pb2.BeginCompactionResponse]
@@ -178,7 +178,7 @@ class ContextStoreStub:
     output refs that were listed, and with all that it retains and keeps the view has to get smaller. Messages that were
     appended since are kept. Errors as AppendMessage, COMPACTION_NOT_FOUND (the token is unknown or has expired),
     STALE_VIEW, SUMMARY_REFUSED. Unless it is STALE_VIEW, the token stays good after an error. The work goes on if the
-    caller goes away; with a request_id, a repeated call waits for it.
+    caller goes away; with a request_id, a repeated call waits for it and is told what it did.
     """
     AbortCompaction: _grpc.UnaryUnaryMultiCallable[_context_store_pb2.AbortCompactionRequest, _context_store_pb2.AbortCompactionResponse]
     """Gives a token back. Errors: TASK_NOT_FOUND, LEASE_HELD, STALE_LEASE, COMPACTION_NOT_FOUND."""
@@ -385,7 +385,7 @@ class ContextStoreAsyncStub(ContextStoreStub):
     """Compresses the context now, whatever its pressure, and tells what it does. Appends and reads go on meanwhile, and what
     is appended is kept. A second call waits for nothing: REWRITE_IN_FLIGHT. The work goes on if the caller goes away. A
     call that has nothing to do ends well, with `done.compressed` false and a reason. With a request_id, a repeated call is
-    told what became of the first: that it is done. Errors as AppendMessage, REWRITE_IN_FLIGHT, STALE_VIEW (an undo or a
+    told what the first one did, if it was carried out. Errors as AppendMessage, REWRITE_IN_FLIGHT, STALE_VIEW (an undo or a
     rewind came in between), LIMIT_UNKNOWN (`compact` does not guess the limit of a model; with target_tokens it need not).
     """
     BeginCompaction: _aio.UnaryStreamMultiCallable[_context_store_pb2.BeginCompactionRequest, _context_store_pb2.BeginCompactionResponse]  # type: ignore[assignment]
@@ -400,7 +400,7 @@ class ContextStoreAsyncStub(ContextStoreStub):
     output refs that were listed, and with all that it retains and keeps the view has to get smaller. Messages that were
     appended since are kept. Errors as AppendMessage, COMPACTION_NOT_FOUND (the token is unknown or has expired),
     STALE_VIEW, SUMMARY_REFUSED. Unless it is STALE_VIEW, the token stays good after an error. The work goes on if the
-    caller goes away; with a request_id, a repeated call waits for it.
+    caller goes away; with a request_id, a repeated call waits for it and is told what it did.
     """
     AbortCompaction: _aio.UnaryUnaryMultiCallable[_context_store_pb2.AbortCompactionRequest, _context_store_pb2.AbortCompactionResponse]  # type: ignore[assignment]
     """Gives a token back. Errors: TASK_NOT_FOUND, LEASE_HELD, STALE_LEASE, COMPACTION_NOT_FOUND."""
@@ -724,7 +724,7 @@ class ContextStoreServicer(metaclass=_abc_1.ABCMeta):
         """Compresses the context now, whatever its pressure, and tells what it does. Appends and reads go on meanwhile, and what
         is appended is kept. A second call waits for nothing: REWRITE_IN_FLIGHT. The work goes on if the caller goes away. A
         call that has nothing to do ends well, with `done.compressed` false and a reason. With a request_id, a repeated call is
-        told what became of the first: that it is done. Errors as AppendMessage, REWRITE_IN_FLIGHT, STALE_VIEW (an undo or a
+        told what the first one did, if it was carried out. Errors as AppendMessage, REWRITE_IN_FLIGHT, STALE_VIEW (an undo or a
         rewind came in between), LIMIT_UNKNOWN (`compact` does not guess the limit of a model; with target_tokens it need not).
         """
 
@@ -751,7 +751,7 @@ class ContextStoreServicer(metaclass=_abc_1.ABCMeta):
         output refs that were listed, and with all that it retains and keeps the view has to get smaller. Messages that were
         appended since are kept. Errors as AppendMessage, COMPACTION_NOT_FOUND (the token is unknown or has expired),
         STALE_VIEW, SUMMARY_REFUSED. Unless it is STALE_VIEW, the token stays good after an error. The work goes on if the
-        caller goes away; with a request_id, a repeated call waits for it.
+        caller goes away; with a request_id, a repeated call waits for it and is told what it did.
         """
 
     @_abc_1.abstractmethod

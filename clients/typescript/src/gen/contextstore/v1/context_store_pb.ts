@@ -2100,7 +2100,7 @@ export const CompressResponse_ProgressSchema: GenMessage<CompressResponse_Progre
  */
 export type CompressDone = Message<"contextstore.v1.CompressDone"> & {
   /**
-   * Whether the view was rewritten.
+   * Whether the view was rewritten, by this call or by the one that it repeats.
    *
    * @generated from field: bool compressed = 1;
    */
@@ -2109,7 +2109,8 @@ export type CompressDone = Message<"contextstore.v1.CompressDone"> & {
   /**
    * If not, why: `nothing` (too few messages that may go), `not_worth_it` (it would not get smaller), `over` (what may not
    * go is too large alone), `too_many_parts` (thousands of pinned messages and trimmed outputs that lie apart: the new view
-   * could not be written down), `duplicate` (a repeated call; the first one was carried out).
+   * could not be written down). `duplicate`: a repeated call; the first one was carried out, and this tells what it did as far
+   * as the log has it, with messages that were appended while it ran, and without fallback_reason and duration.
    *
    * @generated from field: string reason = 2;
    */
@@ -4354,7 +4355,7 @@ export const ContextStore: GenService<{
    * Compresses the context now, whatever its pressure, and tells what it does. Appends and reads go on meanwhile, and what
    * is appended is kept. A second call waits for nothing: REWRITE_IN_FLIGHT. The work goes on if the caller goes away. A
    * call that has nothing to do ends well, with `done.compressed` false and a reason. With a request_id, a repeated call is
-   * told what became of the first: that it is done. Errors as AppendMessage, REWRITE_IN_FLIGHT, STALE_VIEW (an undo or a
+   * told what the first one did, if it was carried out. Errors as AppendMessage, REWRITE_IN_FLIGHT, STALE_VIEW (an undo or a
    * rewind came in between), LIMIT_UNKNOWN (`compact` does not guess the limit of a model; with target_tokens it need not).
    *
    * @generated from rpc contextstore.v1.ContextStore.Compress
@@ -4383,7 +4384,7 @@ export const ContextStore: GenService<{
    * output refs that were listed, and with all that it retains and keeps the view has to get smaller. Messages that were
    * appended since are kept. Errors as AppendMessage, COMPACTION_NOT_FOUND (the token is unknown or has expired),
    * STALE_VIEW, SUMMARY_REFUSED. Unless it is STALE_VIEW, the token stays good after an error. The work goes on if the
-   * caller goes away; with a request_id, a repeated call waits for it.
+   * caller goes away; with a request_id, a repeated call waits for it and is told what it did.
    *
    * @generated from rpc contextstore.v1.ContextStore.CommitCompaction
    */
