@@ -292,7 +292,7 @@ impl Task {
         self.behind(records::read(self.client.clone(), request))
     }
 
-    /// The newest summary; `None` if there is none.
+    /// The newest summary that the view has; `None` if there is none.
     pub async fn latest_summary(&self) -> Result<Option<v1::Summary>, Error> {
         let request = v1::GetLatestSummaryRequest { task_uuid: self.uuid.clone() };
         let found =
@@ -300,7 +300,7 @@ impl Task {
         Ok(found.and_then(|found| found.summary))
     }
 
-    /// The summaries: lines of `summaries.jsonl`, at most `limit`; 0: all.
+    /// The summaries: lines of `summaries.jsonl`, at most `limit`; 0: all. Those that were taken back have `"undone":true`.
     pub fn summaries(&self, limit: u64) -> Items<Bytes> {
         let request = v1::StreamSummariesRequest { task_uuid: self.uuid.clone(), limit };
         self.behind(records::read(self.client.clone(), request))

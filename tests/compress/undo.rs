@@ -3,9 +3,10 @@
 use contextstore_proto::v1 as pb;
 use pb::ErrorReason;
 use pb::watch_task_response::Event;
+use serde_json::Value;
 
 use crate::scene::{Scene, user, words};
-use crate::wire::{reason, view};
+use crate::wire::{all, reason, view};
 
 #[tokio::test(flavor = "multi_thread")]
 async fn an_undo_brings_back_the_very_bytes() {
@@ -138,4 +139,66 @@ async fn a_view_that_was_rewound_into_a_group_can_be_compressed() {
         scene.append(&result("b", "at last")).await;
         assert_eq!(scene.lines().await.len(), after.len() + 1, "{strategy}");
     }
+}
+
+/// Summaries that were taken back are history: they are marked, and none of them is the newest.
+#[tokio::test(flavor = "multi_thread")]
+async fn what_was_taken_back_is_not_the_newest_summary() {
+    let mut scene = Scene::new(100_000).await;
+    scene.talk(41).await;
+    assert_eq!(summaries(&mut scene).await, (None, vec![]));
+    scene.compressed(scene.ask_keeping("summarize", 30)).await;
+    scene.undo().await.unwrap();
+    assert_eq!(summaries(&mut scene).await, (None, vec![(1, true)]));
+    scene.compressed(scene.ask_keeping("summarize", 30)).await;
+    scene.compressed(scene.ask_keeping("summarize", 20)).await;
+    // One that a newer one was made of was not taken back.
+    let expected = (Some(3), vec![(1, true), (2, false), (3, false)]);
+    assert_eq!(summaries(&mut scene).await, expected);
+    scene.compressed(pb::CompressRequest { target_tokens: Some(700), ..scene.ask("window") }).await;
+    assert_eq!(summaries(&mut scene).await, expected);
+    scene.kill_and_restart().await;
+    assert_eq!(summaries(&mut scene).await, expected);
+    scene.undo().await.unwrap();
+    scene.undo().await.unwrap();
+    assert_eq!(summaries(&mut scene).await, (Some(2), vec![(1, true), (2, false), (3, true)]));
+    scene.append(&user("more")).await;
+    scene.compressed(scene.ask_keeping("summarize", 5)).await;
+    let all = vec![(1, true), (2, false), (3, true), (4, false)];
+    assert_eq!(summaries(&mut scene).await, (Some(4), all));
+
+    // A rewind goes back to what was there then.
+    for (seq, latest, expected) in [
+        (41, Some(2), vec![(1, true), (2, false), (3, true), (4, true)]),
+        (12, None, vec![(1, true), (2, true), (3, true), (4, true)]),
+    ] {
+        let rewind = pb::RewindTaskRequest {
+            task_uuid: scene.work.uuid.clone(),
+            lease_generation: scene.work.lease,
+            seq,
+            ..Default::default()
+        };
+        scene.api.rewind_task(rewind).await.unwrap();
+        assert_eq!(summaries(&mut scene).await, (latest, expected));
+    }
+}
+
+/// The newest summary, and all there are with whether they were taken back.
+async fn summaries(scene: &mut Scene) -> (Option<u64>, Vec<(u64, bool)>) {
+    let request = pb::GetLatestSummaryRequest { task_uuid: scene.work.uuid.clone() };
+    let latest = match scene.api.get_latest_summary(request).await {
+        Ok(found) => Some(found.into_inner().summary.unwrap().id),
+        Err(status) => {
+            assert_eq!(reason::<()>(Err(status)), ErrorReason::SummaryNotFound);
+            None
+        }
+    };
+    let request = pb::StreamSummariesRequest { task_uuid: scene.work.uuid.clone(), ..Default::default() };
+    let batches = all(scene.api.stream_summaries(request).await).await.unwrap();
+    let records = batches.into_iter().flat_map(|batch| batch.records);
+    let told = records.map(|record| {
+        let record: Value = serde_json::from_slice(&record).unwrap();
+        (record["id"].as_u64().unwrap(), record.get("undone").is_some_and(|undone| undone == true))
+    });
+    (latest, told.collect())
 }

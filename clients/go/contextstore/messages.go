@@ -118,7 +118,7 @@ func (t *Task) LatestPlan(ctx context.Context) (*pb.GetLatestPlanResponse, error
 	return invoke(ctx, t.client, t.client.Stub.GetLatestPlan, &pb.GetLatestPlanRequest{TaskUuid: t.UUID})
 }
 
-// LatestSummary gives the newest summary. [SummaryNotFound] if there is none.
+// LatestSummary gives the newest summary that the view has. [SummaryNotFound] if there is none.
 func (t *Task) LatestSummary(ctx context.Context) (*pb.Summary, error) {
 	request := &pb.GetLatestSummaryRequest{TaskUuid: t.UUID}
 	answer, err := invoke(ctx, t.client, t.client.Stub.GetLatestSummary, request)

@@ -140,7 +140,7 @@ func (t *Task) Plans(ctx context.Context, request *pb.StreamPlansRequest) iter.S
 	}
 }
 
-// Summaries gives the summaries, oldest first.
+// Summaries gives the summaries, oldest first. Those that were taken back have "undone":true.
 func (t *Task) Summaries(ctx context.Context, request *pb.StreamSummariesRequest) iter.Seq2[Record, error] {
 	return func(yield func(Record, error) bool) {
 		request := cloned(request)

@@ -6012,7 +6012,7 @@ func (x *GetLatestSummaryRequest) GetTaskUuid() string {
 	return ""
 }
 
-// The newest summary.
+// The newest summary in the view.
 type GetLatestSummaryResponse struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// The summary.
@@ -6116,7 +6116,7 @@ func (x *StreamSummariesRequest) GetLimit() uint64 {
 // A batch of summaries.
 type StreamSummariesResponse struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// Lines as they stand in summaries.jsonl.
+	// Lines as they stand in summaries.jsonl, with `"undone":true` in those that were taken back.
 	Records       [][]byte `protobuf:"bytes,1,rep,name=records,proto3" json:"records,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache

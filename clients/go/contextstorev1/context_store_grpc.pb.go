@@ -240,9 +240,11 @@ type ContextStoreClient interface {
 	GetLatestPlan(ctx context.Context, in *GetLatestPlanRequest, opts ...grpc.CallOption) (*GetLatestPlanResponse, error)
 	// Lines of planning.jsonl, in batches. Errors as StreamMessages.
 	StreamPlans(ctx context.Context, in *StreamPlansRequest, opts ...grpc.CallOption) (grpc.ServerStreamingClient[StreamPlansResponse], error)
-	// The newest summary. Errors: TASK_NOT_FOUND, SUMMARY_NOT_FOUND.
+	// The newest summary that the view has: none that UndoCompaction or RewindTask took back. Errors: TASK_NOT_FOUND,
+	// SUMMARY_NOT_FOUND.
 	GetLatestSummary(ctx context.Context, in *GetLatestSummaryRequest, opts ...grpc.CallOption) (*GetLatestSummaryResponse, error)
-	// Lines of summaries.jsonl, in batches. Errors as StreamMessages.
+	// Lines of summaries.jsonl, in batches: all that were made, oldest first. Those that UndoCompaction or RewindTask took back
+	// have `"undone":true`. Errors as StreamMessages.
 	StreamSummaries(ctx context.Context, in *StreamSummariesRequest, opts ...grpc.CallOption) (grpc.ServerStreamingClient[StreamSummariesResponse], error)
 	// Reports one call of the LLM: adds 1 to llm_call_count and the sum of the four numbers to total_tokens. The
 	// four are disjoint: take cached tokens out of OpenAI's input. What was read, cached or not, also calibrates the
@@ -941,9 +943,11 @@ type ContextStoreServer interface {
 	GetLatestPlan(context.Context, *GetLatestPlanRequest) (*GetLatestPlanResponse, error)
 	// Lines of planning.jsonl, in batches. Errors as StreamMessages.
 	StreamPlans(*StreamPlansRequest, grpc.ServerStreamingServer[StreamPlansResponse]) error
-	// The newest summary. Errors: TASK_NOT_FOUND, SUMMARY_NOT_FOUND.
+	// The newest summary that the view has: none that UndoCompaction or RewindTask took back. Errors: TASK_NOT_FOUND,
+	// SUMMARY_NOT_FOUND.
 	GetLatestSummary(context.Context, *GetLatestSummaryRequest) (*GetLatestSummaryResponse, error)
-	// Lines of summaries.jsonl, in batches. Errors as StreamMessages.
+	// Lines of summaries.jsonl, in batches: all that were made, oldest first. Those that UndoCompaction or RewindTask took back
+	// have `"undone":true`. Errors as StreamMessages.
 	StreamSummaries(*StreamSummariesRequest, grpc.ServerStreamingServer[StreamSummariesResponse]) error
 	// Reports one call of the LLM: adds 1 to llm_call_count and the sum of the four numbers to total_tokens. The
 	// four are disjoint: take cached tokens out of OpenAI's input. What was read, cached or not, also calibrates the

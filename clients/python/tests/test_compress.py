@@ -56,6 +56,7 @@ def test_a_context_is_compressed_and_taken_back(client: Client) -> None:
     assert not again.compressed and again.reason == "nothing"
     assert task.undo_compaction().generation == 2
     assert b"".join(task.current()) == before
+    assert task.latest_summary() is None and [record["undone"] for record in task.summaries()] == [True]
     with pytest.raises(errors.NothingToUndo):
         task.undo_compaction()
 

@@ -214,14 +214,14 @@ export abstract class TaskRecords {
     return this.#reader.plans(options);
   }
 
-  /** The newest summary, or undefined if there is none. */
+  /** The newest summary that the view has, or undefined if there is none. */
   async latestSummary(options: CallOptions = {}): Promise<Summary | undefined> {
     const { core, uuid: taskUuid } = this;
     const latest = core.read(options, (attempt) => core.wire.rpc.getLatestSummary({ taskUuid }, attempt));
     return (await orUndefined(latest, "SUMMARY_NOT_FOUND"))?.summary;
   }
 
-  /** The summaries, oldest first. */
+  /** The summaries, oldest first. Those that were taken back have `undone: true`. */
   summaries(options: CallOptions & { limit?: Count } = {}): AsyncGenerator<JsonObject, void, undefined> {
     return this.#reader.summaries(options);
   }

@@ -58,6 +58,11 @@ for (const transport of ["unix", "tcp"] as const) {
       assert.deepEqual([again.compressed, again.reason], [false, "nothing"]);
       assert.equal((await task.undoCompaction()).generation, 2n);
       assert.deepEqual(Buffer.concat(await collect(task.current())), before);
+      assert.equal(await task.latestSummary(), undefined);
+      assert.deepEqual(
+        (await collect(task.summaries())).map(({ undone }) => undone),
+        [true],
+      );
       await assert.rejects(task.undoCompaction(), { reason: "NOTHING_TO_UNDO" });
     });
 

@@ -11,7 +11,7 @@ use tonic::Status;
 
 use crate::infra::metrics;
 use crate::model::{Event, InvalidField, StoreError};
-use crate::store::{CurrentReader, Head, Line, LineReader, RawLines};
+use crate::store::{CurrentReader, Head, Line, LineReader, SummaryLines};
 
 /// A batch is handed on when it is this large. Its last record may make it larger.
 pub(super) const BATCH_BYTES: usize = 256 << 10;
@@ -92,13 +92,13 @@ impl Records for LogRecords {
     }
 }
 
-impl Records for RawLines {
+impl Records for SummaryLines {
     fn step(&mut self) -> Result<Option<Option<Bytes>>, StoreError> {
-        Ok(RawLines::step(self)?.map(|line| Some(Bytes::copy_from_slice(line))))
+        Ok(SummaryLines::step(self)?.map(|line| Some(Bytes::from(line.into_owned()))))
     }
 
     fn position(&self) -> u64 {
-        RawLines::position(self)
+        SummaryLines::position(self)
     }
 }
 

@@ -11,7 +11,7 @@ use super::paced::Items;
 use super::read::{Batches, CHUNK_BYTES, Chunks, Kinds, LogRecords};
 use super::serving::Serving;
 use crate::model::{InvalidField, StoreError, TaskId};
-use crate::store::{CurrentReader, RawLines};
+use crate::store::{CurrentReader, SummaryLines};
 
 /// The view, from an offset of a generation of it.
 pub(super) async fn current(serving: &Serving, asked: &pb::StreamCurrentRequest) -> Result<Chunks, Status> {
@@ -85,7 +85,7 @@ pub(super) async fn plans(
 pub(super) async fn summaries(
     serving: &Serving,
     asked: &pb::StreamSummariesRequest,
-) -> Result<Batches<RawLines, pb::StreamSummariesResponse>, Status> {
+) -> Result<Batches<SummaryLines, pb::StreamSummariesResponse>, Status> {
     let id = TaskId::parse(&asked.task_uuid)?;
     let lines = serving.with(|store| store.summary_lines(id)).await?;
     Ok(Batches::new(lines, asked.limit, "StreamSummaries", |records| pb::StreamSummariesResponse { records }))

@@ -157,7 +157,7 @@ impl Store {
         let mut legacy = Legacy::new(from.clone(), row.error_message.as_deref(), max_tokens);
         let summary = match final_summary {
             Some(text) => Some(text),
-            None => self.task(id)?.summary_in_view()?.map(|record| record.summary),
+            None => self.task(id)?.latest_summary()?.map(|record| record.summary),
         };
         if let Some(summary) = summary {
             legacy.summary(&summary);

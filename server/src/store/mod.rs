@@ -52,8 +52,8 @@ pub use outputs::{NewOutput, Put, PutDone};
 pub use recover::Recovered;
 pub use task::{
     Append, AppendOutcome, Caller, Collected, Compressed, ContextUsage, CurrentReader, Due, FilePart,
-    LineReader, LogEnds, NewRewrite, NewView, Outline, Output, Part, Pending, RawLines, Recorded,
-    RequestFile, Retold, Subscription, TaskHandle, TaskInfo, TrimOutcome, ViewLines, ViewSnapshot,
+    LineReader, LogEnds, NewRewrite, NewView, Outline, Output, Part, Pending, Recorded, RequestFile, Retold,
+    Subscription, SummaryLines, TaskHandle, TaskInfo, TrimOutcome, ViewLines, ViewSnapshot,
 };
 
 use env::Env;

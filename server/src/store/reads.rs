@@ -5,7 +5,7 @@ use std::sync::Arc;
 use chrono::{DateTime, Utc};
 
 use super::task::{
-    ContextUsage, CurrentReader, FilePart, LineReader, LogEnds, RawLines, Subscription, TaskInfo,
+    ContextUsage, CurrentReader, FilePart, LineReader, LogEnds, Subscription, SummaryLines, TaskInfo,
     ViewSnapshot,
 };
 use super::{LogKind, Store};
@@ -84,12 +84,12 @@ impl Store {
         self.task(id)?.summaries()
     }
 
-    /// Lines of `summaries.jsonl`.
-    pub fn summary_lines(&self, id: TaskId) -> Result<RawLines, StoreError> {
+    /// Lines of `summaries.jsonl`, with `undone` in those that were taken back.
+    pub fn summary_lines(&self, id: TaskId) -> Result<SummaryLines, StoreError> {
         self.task(id)?.summary_lines()
     }
 
-    /// The newest summary.
+    /// The newest summary that the view has.
     pub fn latest_summary(&self, id: TaskId) -> Result<Option<SummaryRecord>, StoreError> {
         self.task(id)?.latest_summary()
     }

@@ -66,11 +66,11 @@ class AsyncTaskRecords(AsyncTaskLife):
         return self._read(_cursors.plans(self.uuid, from_id, to_id, limit))
 
     async def latest_summary(self, *, timeout: float | None = None) -> Summary | None:
-        """The newest summary; None if there is none."""
+        """The newest summary that the view has; None if there is none."""
         return await self._run(self._calls.latest_summary(), timeout)
 
     def summaries(self, *, limit: int = 0) -> AsyncGenerator[Record, None]:
-        """Lines of summaries.jsonl."""
+        """Lines of summaries.jsonl. Those that were taken back have `undone`."""
         return self._read(_cursors.SummaryCursor(self.uuid, limit))
 
     async def record_usage(

@@ -66,11 +66,11 @@ class TaskRecords(TaskLife):
         return self._read(_cursors.plans(self.uuid, from_id, to_id, limit))
 
     def latest_summary(self, *, timeout: float | None = None) -> Summary | None:
-        """The newest summary; None if there is none."""
+        """The newest summary that the view has; None if there is none."""
         return self._run(self._calls.latest_summary(), timeout)
 
     def summaries(self, *, limit: int = 0) -> Generator[Record, None, None]:
-        """Lines of summaries.jsonl."""
+        """Lines of summaries.jsonl. Those that were taken back have `undone`."""
         return self._read(_cursors.SummaryCursor(self.uuid, limit))
 
     def record_usage(

@@ -124,6 +124,10 @@ pub(super) async fn summaries(task: &Task, limit: usize) -> Told {
     let mut records = task.summaries(0);
     while let Some(record) = records.try_next().await.map_err(refused)? {
         let summary: Value = serde_json::from_slice(&record).unwrap_or_default();
+        // What was taken back stands in the conversation itself.
+        if summary["undone"] == true {
+            continue;
+        }
         let (text, from, to) = (&summary["summary"], &summary["start_seq"], &summary["end_seq"]);
         let told = format!("Messages {from} to {to}:\n{}\n", text.as_str().unwrap_or_default());
         bytes += told.len();

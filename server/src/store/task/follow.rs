@@ -8,7 +8,7 @@ use crate::log::{Forward, LogKind, Signal};
 use crate::model::{InvalidField, StoreError};
 
 use super::Task;
-use super::read::{LineReader, RawLines};
+use super::read::LineReader;
 
 /// Tells one who follows a task that there may be more. Stays valid when the task is closed and opened again.
 #[derive(Debug)]
@@ -86,11 +86,5 @@ impl Task {
         }
         let lines = file.map(|file| Forward::new(file, offset, end));
         Ok(LineReader::whole(kind, path.to_string(), lines))
-    }
-
-    /// Lines of `summaries.jsonl`.
-    pub(crate) fn summary_lines(&self) -> Result<RawLines, StoreError> {
-        let part = self.summaries()?;
-        Ok(RawLines::new(crate::store::layout::SUMMARIES.to_string(), part))
     }
 }

@@ -6,9 +6,9 @@ use std::sync::Arc;
 use chrono::{DateTime, Utc};
 use uuid::Uuid;
 
-use crate::infra::fs::{File, Open, StorePath};
+use crate::infra::fs::{File, StorePath};
 use crate::log::{Backward, Fold, Forward, Head, Line, LogKind, Source};
-use crate::model::{InvalidField, Literal, Plan, Rewrite, Segment, StoreError, SummaryRecord};
+use crate::model::{InvalidField, Plan, Rewrite, StoreError};
 
 use super::row::count_view;
 use super::view::ViewWriter;
@@ -182,35 +182,6 @@ impl LineReader {
     }
 }
 
-/// Lines of a file that is no log: without checksums.
-#[derive(Debug)]
-pub struct RawLines {
-    path: String,
-    lines: Option<Forward>,
-}
-
-impl RawLines {
-    pub(super) fn new(path: String, part: Option<FilePart>) -> Self {
-        Self { path, lines: part.map(|(file, len)| Forward::new(file, 0, len)) }
-    }
-
-    /// Where the next line begins.
-    pub fn position(&self) -> u64 {
-        self.lines.as_ref().map_or(0, Forward::position)
-    }
-
-    /// The next line without its line end; `None` at the end.
-    pub fn step(&mut self) -> Result<Option<&[u8]>, StoreError> {
-        let Some(lines) = &mut self.lines else { return Ok(None) };
-        let path = &self.path;
-        let found = lines.next().map_err(|error| StoreError::io(format!("reading {path}"), error))?;
-        let Some(found) = found else { return Ok(None) };
-        let damaged =
-            |problem: String| StoreError::Damaged { path: path.clone(), offset: found.offset, problem };
-        found.bytes.map(Some).map_err(|bad| damaged(bad.to_string()))
-    }
-}
-
 impl Task {
     /// The view as it is, or as it was after a message.
     pub(crate) fn current(&self, as_of: Option<u64>) -> Result<CurrentReader, StoreError> {
@@ -377,56 +348,6 @@ impl Task {
         let plan = Plan::parse(line.text).map_err(damaged)?;
         let at = line.time().ok_or_else(|| damaged("its time cannot be read".to_owned()))?;
         Ok(Some((number, plan, at)))
-    }
-
-    /// The newest summary.
-    pub(crate) fn latest_summary(&self) -> Result<Option<SummaryRecord>, StoreError> {
-        let Some((file, len)) = self.summaries()? else { return Ok(None) };
-        let path = layout::SUMMARIES;
-        let last = Backward::new(file, len).previous();
-        let last = last.map_err(|error| StoreError::io(format!("reading {path}"), error))?;
-        let Some((offset, bytes)) = last else { return Ok(None) };
-        let damaged = |problem: String| StoreError::Damaged { path: path.to_string(), offset, problem };
-        serde_json::from_slice(&bytes).map(Some).map_err(|error| damaged(error.to_string()))
-    }
-
-    /// The newest summary that was not taken back.
-    pub(crate) fn summary_in_view(&self) -> Result<Option<SummaryRecord>, StoreError> {
-        let inner = self.lock();
-        self.check_there(&inner)?;
-        let newest = inner.newest_rewrite()?;
-        let source = inner.source_to(inner.log.len());
-        for segment in newest.iter().flat_map(|newest| &newest.segments).rev() {
-            let earlier;
-            let segment = match segment {
-                Segment::Earlier { rewrite, index } => {
-                    earlier = source.rewrite(*rewrite)?;
-                    earlier.segments.get(*index)
-                }
-                Segment::Keep { .. } | Segment::Replace { .. } | Segment::Literal(_) => Some(segment),
-            };
-            let Some(Segment::Literal(Literal { summary: Some(record), .. })) = segment else { continue };
-            return serde_json::from_str(record.as_str())
-                .map(Some)
-                .map_err(|error| StoreError::io("a summary", error.into()));
-        }
-        Ok(None)
-    }
-
-    /// `summaries.jsonl`, with its length.
-    pub(crate) fn summaries(&self) -> Result<Option<FilePart>, StoreError> {
-        let inner = self.lock();
-        self.check_there(&inner)?;
-        if inner.state.summaries_len == 0 {
-            return Ok(None);
-        }
-        if self.env.read_only().is_none() && inner.frozen.is_none() {
-            self.ensure_summaries(&inner)?;
-        }
-        let path = inner.path(self.id, layout::SUMMARIES);
-        let file = self.env.fs.open(&path, Open::Read);
-        let file = file.map_err(|error| StoreError::io(format!("reading {path}"), error))?;
-        Ok(Some((file, inner.state.summaries_len)))
     }
 
     /// The view's second file, with its length.

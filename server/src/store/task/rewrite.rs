@@ -19,6 +19,9 @@ use crate::store::files;
 use crate::store::layout::{self, NEXT};
 use crate::store::masking;
 
+/// Why a rewind rewrites, with the message that it goes back to.
+const REWOUND: &str = "back to message ";
+
 /// A rewrite that somebody has worked out.
 #[derive(Debug, Clone)]
 pub struct NewRewrite {
@@ -123,7 +126,7 @@ impl Task {
                 base: inner.state.view_generation(),
                 parent: None,
                 covers: last,
-                reason: format!("back to message {seq}"),
+                reason: format!("{REWOUND}{seq}"),
                 segments,
             })
         })
@@ -460,6 +463,11 @@ impl Task {
         }
         fs.rename(&next, &path).map_err(failed)
     }
+}
+
+/// The message that a rewind went back to.
+pub(super) fn rewound_to(rewrite: &Rewrite) -> Option<u64> {
+    rewrite.reason.strip_prefix(REWOUND)?.parse().ok()
 }
 
 fn summary_lines(rewrite: &Rewrite) -> Vec<u8> {

@@ -3011,7 +3011,7 @@ Global___GetLatestSummaryRequest: _TypeAlias = GetLatestSummaryRequest  # noqa: 
 
 @_typing.final
 class GetLatestSummaryResponse(_message.Message):
-    """The newest summary."""
+    """The newest summary in the view."""
 
     DESCRIPTOR: _descriptor.Descriptor
 
@@ -3068,7 +3068,7 @@ class StreamSummariesResponse(_message.Message):
     RECORDS_FIELD_NUMBER: _builtins.int
     @_builtins.property
     def records(self) -> _containers.RepeatedScalarFieldContainer[_builtins.bytes]:
-        """Lines as they stand in summaries.jsonl."""
+        """Lines as they stand in summaries.jsonl, with `"undone":true` in those that were taken back."""
 
     def __init__(
         self,

@@ -616,14 +616,16 @@ class ContextStoreServicer(object):
         raise NotImplementedError('Method not implemented!')
 
     def GetLatestSummary(self, request, context):
-        """The newest summary. Errors: TASK_NOT_FOUND, SUMMARY_NOT_FOUND.
+        """The newest summary that the view has: none that UndoCompaction or RewindTask took back. Errors: TASK_NOT_FOUND,
+        SUMMARY_NOT_FOUND.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
     def StreamSummaries(self, request, context):
-        """Lines of summaries.jsonl, in batches. Errors as StreamMessages.
+        """Lines of summaries.jsonl, in batches: all that were made, oldest first. Those that UndoCompaction or RewindTask took back
+        have `"undone":true`. Errors as StreamMessages.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')

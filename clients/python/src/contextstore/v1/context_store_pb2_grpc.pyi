@@ -229,9 +229,13 @@ class ContextStoreStub:
     StreamPlans: _grpc.UnaryStreamMultiCallable[_context_store_pb2.StreamPlansRequest, _context_store_pb2.StreamPlansResponse]
     """Lines of planning.jsonl, in batches. Errors as StreamMessages."""
     GetLatestSummary: _grpc.UnaryUnaryMultiCallable[_context_store_pb2.GetLatestSummaryRequest, _context_store_pb2.GetLatestSummaryResponse]
-    """The newest summary. Errors: TASK_NOT_FOUND, SUMMARY_NOT_FOUND."""
+    """The newest summary that the view has: none that UndoCompaction or RewindTask took back. Errors: TASK_NOT_FOUND,
+    SUMMARY_NOT_FOUND.
+    """
     StreamSummaries: _grpc.UnaryStreamMultiCallable[_context_store_pb2.StreamSummariesRequest, _context_store_pb2.StreamSummariesResponse]
-    """Lines of summaries.jsonl, in batches. Errors as StreamMessages."""
+    """Lines of summaries.jsonl, in batches: all that were made, oldest first. Those that UndoCompaction or RewindTask took back
+    have `"undone":true`. Errors as StreamMessages.
+    """
     RecordUsage: _grpc.UnaryUnaryMultiCallable[_context_store_pb2.RecordUsageRequest, _context_store_pb2.RecordUsageResponse]
     """Reports one call of the LLM: adds 1 to llm_call_count and the sum of the four numbers to total_tokens. The
     four are disjoint: take cached tokens out of OpenAI's input. What was read, cached or not, also calibrates the
@@ -451,9 +455,13 @@ class ContextStoreAsyncStub(ContextStoreStub):
     StreamPlans: _aio.UnaryStreamMultiCallable[_context_store_pb2.StreamPlansRequest, _context_store_pb2.StreamPlansResponse]  # type: ignore[assignment]
     """Lines of planning.jsonl, in batches. Errors as StreamMessages."""
     GetLatestSummary: _aio.UnaryUnaryMultiCallable[_context_store_pb2.GetLatestSummaryRequest, _context_store_pb2.GetLatestSummaryResponse]  # type: ignore[assignment]
-    """The newest summary. Errors: TASK_NOT_FOUND, SUMMARY_NOT_FOUND."""
+    """The newest summary that the view has: none that UndoCompaction or RewindTask took back. Errors: TASK_NOT_FOUND,
+    SUMMARY_NOT_FOUND.
+    """
     StreamSummaries: _aio.UnaryStreamMultiCallable[_context_store_pb2.StreamSummariesRequest, _context_store_pb2.StreamSummariesResponse]  # type: ignore[assignment]
-    """Lines of summaries.jsonl, in batches. Errors as StreamMessages."""
+    """Lines of summaries.jsonl, in batches: all that were made, oldest first. Those that UndoCompaction or RewindTask took back
+    have `"undone":true`. Errors as StreamMessages.
+    """
     RecordUsage: _aio.UnaryUnaryMultiCallable[_context_store_pb2.RecordUsageRequest, _context_store_pb2.RecordUsageResponse]  # type: ignore[assignment]
     """Reports one call of the LLM: adds 1 to llm_call_count and the sum of the four numbers to total_tokens. The
     four are disjoint: take cached tokens out of OpenAI's input. What was read, cached or not, also calibrates the
@@ -886,7 +894,9 @@ class ContextStoreServicer(metaclass=_abc_1.ABCMeta):
         request: _context_store_pb2.GetLatestSummaryRequest,
         context: _ServicerContext,
     ) -> _typing.Union[_context_store_pb2.GetLatestSummaryResponse, _abc.Awaitable[_context_store_pb2.GetLatestSummaryResponse]]:
-        """The newest summary. Errors: TASK_NOT_FOUND, SUMMARY_NOT_FOUND."""
+        """The newest summary that the view has: none that UndoCompaction or RewindTask took back. Errors: TASK_NOT_FOUND,
+        SUMMARY_NOT_FOUND.
+        """
 
     @_abc_1.abstractmethod
     def StreamSummaries(
@@ -894,7 +904,9 @@ class ContextStoreServicer(metaclass=_abc_1.ABCMeta):
         request: _context_store_pb2.StreamSummariesRequest,
         context: _ServicerContext,
     ) -> _typing.Union[_abc.Iterator[_context_store_pb2.StreamSummariesResponse], _abc.AsyncIterator[_context_store_pb2.StreamSummariesResponse]]:
-        """Lines of summaries.jsonl, in batches. Errors as StreamMessages."""
+        """Lines of summaries.jsonl, in batches: all that were made, oldest first. Those that UndoCompaction or RewindTask took back
+        have `"undone":true`. Errors as StreamMessages.
+        """
 
     @_abc_1.abstractmethod
     def RecordUsage(

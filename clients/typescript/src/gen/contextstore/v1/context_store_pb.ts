@@ -3532,7 +3532,7 @@ export const GetLatestSummaryRequestSchema: GenMessage<GetLatestSummaryRequest> 
   messageDesc(file_contextstore_v1_context_store, 79);
 
 /**
- * The newest summary.
+ * The newest summary in the view.
  *
  * @generated from message contextstore.v1.GetLatestSummaryResponse
  */
@@ -3587,7 +3587,7 @@ export const StreamSummariesRequestSchema: GenMessage<StreamSummariesRequest> = 
  */
 export type StreamSummariesResponse = Message<"contextstore.v1.StreamSummariesResponse"> & {
   /**
-   * Lines as they stand in summaries.jsonl.
+   * Lines as they stand in summaries.jsonl, with `"undone":true` in those that were taken back.
    *
    * @generated from field: repeated bytes records = 1;
    */
@@ -4539,7 +4539,8 @@ export const ContextStore: GenService<{
     output: typeof StreamPlansResponseSchema;
   },
   /**
-   * The newest summary. Errors: TASK_NOT_FOUND, SUMMARY_NOT_FOUND.
+   * The newest summary that the view has: none that UndoCompaction or RewindTask took back. Errors: TASK_NOT_FOUND,
+   * SUMMARY_NOT_FOUND.
    *
    * @generated from rpc contextstore.v1.ContextStore.GetLatestSummary
    */
@@ -4549,7 +4550,8 @@ export const ContextStore: GenService<{
     output: typeof GetLatestSummaryResponseSchema;
   },
   /**
-   * Lines of summaries.jsonl, in batches. Errors as StreamMessages.
+   * Lines of summaries.jsonl, in batches: all that were made, oldest first. Those that UndoCompaction or RewindTask took back
+   * have `"undone":true`. Errors as StreamMessages.
    *
    * @generated from rpc contextstore.v1.ContextStore.StreamSummaries
    */
