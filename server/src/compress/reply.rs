@@ -58,7 +58,7 @@ pub(super) fn read(answer: &str, structured: bool) -> Result<Read, Nothing> {
     let retain = Block::find(&text, "retain");
     let summary = Block::find(&text, "summary");
     let (said, tagged) = match (&summary, &retain) {
-        (Some(summary), other) => (summary.content(&text, other.as_ref()).to_owned(), true),
+        (Some(summary), other) => (summary.content(&text, other.as_ref()), true),
         (None, Some(retain)) => {
             let end = retain.end(&text, None);
             (format!("{}{}", &text[..retain.tag.start], &text[end.1..]), true)
@@ -72,7 +72,7 @@ pub(super) fn read(answer: &str, structured: bool) -> Result<Read, Nothing> {
     if !tagged && is_refusal(said) {
         return Err(Nothing::Declined(said.chars().take(200).collect()));
     }
-    let retained = retain.map(|block| unfenced(block.content(&text, summary.as_ref())).to_owned());
+    let retained = retain.map(|block| unfenced(&block.content(&text, summary.as_ref())).to_owned());
     let retain = retained.filter(|retained| says_something(retained));
     let sections = if structured { sections(said) } else { None };
     let summary = sections.as_ref().map_or_else(|| said.to_owned(), told);
@@ -191,8 +191,53 @@ impl Block {
         last.unwrap_or((limit, limit))
     }
 
-    fn content<'a>(&self, text: &'a str, other: Option<&Self>) -> &'a str {
-        text[self.tag.end..self.end(text, other).0].trim()
+    /// What stands in it, and in others of its name: some models give several.
+    fn content(&self, text: &str, other: Option<&Self>) -> String {
+        let mut parts = self.parts(text, self.end(text, other).0);
+        // One more may stand behind the other block.
+        let behind =
+            other.filter(|other| other.tag.start >= self.tag.end).map(|other| other.end(text, None).1);
+        if let Some(tag) = behind.and_then(|from| tag(text, self.name, false, from)) {
+            let block = Self { name: self.name, tag };
+            parts.extend(block.parts(text, block.end(text, None).0));
+        }
+        parts.retain(|part| says_something(part));
+        parts.join("\n\n")
+    }
+
+    /// The blocks that stand one behind the other up to its end. Tags in pairs, and ends alone, are what a text speaks of.
+    fn parts<'a>(&self, text: &'a str, end: usize) -> Vec<&'a str> {
+        let (mut parts, mut from, mut depth) = (Vec::new(), self.tag.end, 1_usize);
+        let tags = tags(&text[..end], self.name, from);
+        for (at, (tag, closes)) in tags.iter().enumerate() {
+            if !closes {
+                depth += 1;
+            } else if depth > 1 {
+                depth -= 1;
+            } else if let Some((open, false)) = tags.get(at + 1) {
+                parts.push(text[from..tag.start].trim());
+                (from, depth) = (open.end, 0);
+            }
+        }
+        parts.push(text[from..end].trim());
+        parts
+    }
+}
+
+/// All tags of a name from a place on, and whether they close.
+fn tags(text: &str, name: &str, from: usize) -> Vec<(Tag, bool)> {
+    let (mut tags, mut at) = (Vec::new(), from);
+    let mut next = [false, true].map(|closes| (tag(text, name, closes, at), closes));
+    loop {
+        let first = next.iter().filter_map(|(tag, closes)| Some((tag.clone()?, *closes)));
+        let Some(first) = first.min_by_key(|(tag, _)| tag.start) else { return tags };
+        at = first.0.end;
+        tags.push(first);
+        for (found, closes) in &mut next {
+            if found.as_ref().is_some_and(|found| found.start < at) {
+                *found = tag(text, name, *closes, at);
+            }
+        }
     }
 }
 

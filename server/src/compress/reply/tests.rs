@@ -47,6 +47,29 @@ fn a_summary_may_speak_of_tags() {
 }
 
 #[test]
+fn several_blocks_are_one_summary() {
+    for (answer, expected) in [
+        ("<summary>a</summary><summary>b</summary>", "a\n\nb"),
+        ("Here:\n<summary>a</summary>\nand\n<Summary>\nb\n</summary>\n<summary>c</summary>", "a\n\nb\n\nc"),
+        ("<summary>a</summary><summary></summary><summary>b</summary>", "a\n\nb"),
+        ("<retain>r</retain><summary>a</summary><summary>b</summary>", "a\n\nb"),
+        ("<summary>a</summary><retain>r</retain><summary>b</summary>", "a\n\nb"),
+        ("<summary>a</summary><summary>b</summary><retain>r</retain>", "a\n\nb"),
+        (
+            "<summary>the <summary>x</summary> tag</summary><summary>b</summary>",
+            "the <summary>x</summary> tag\n\nb",
+        ),
+        ("<summary>an </summary> alone</summary>", "an </summary> alone"),
+    ] {
+        let read = read(answer, false).unwrap();
+        assert_eq!(read.summary, expected, "{answer}");
+        assert_eq!(read.retain.as_deref(), answer.contains("retain").then_some("r"), "{answer}");
+    }
+    let two = read("<retain>a</retain><retain>b</retain><summary>s</summary>", false).unwrap();
+    assert_eq!((two.summary.as_str(), two.retain.as_deref()), ("s", Some("a\n\nb")));
+}
+
+#[test]
 fn what_is_to_be_retained_is_beside_it() {
     for (answer, expected) in [
         ("<retain>never push</retain><summary>s</summary>", Some("never push")),
