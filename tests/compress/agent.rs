@@ -119,6 +119,53 @@ async fn compact_takes_what_is_to_be_kept_word_for_word() {
     assert_eq!(content(&lines[1]), "[Kept information]\nThe password is in the safe.");
 }
 
+/// With `structured` an agent is asked for the sections that a model is asked for, and they are kept if it brings them.
+#[tokio::test(flavor = "multi_thread")]
+async fn an_agent_can_bring_sections() {
+    let mut scene = Scene::new(100_000).await;
+    scene.talk(21).await;
+    let overrides = pb::CompressionConfig { structured: Some(true), ..Default::default() };
+    let names = ["goal", "decisions", "changes", "files", "errors", "pending"];
+    for (structured, strategy) in [(false, ""), (true, ""), (true, "compact")] {
+        let overrides = structured.then(|| overrides.clone());
+        let request = pb::BeginCompactionRequest { overrides, ..scene.agent(strategy) };
+        let (begun, _) = scene.begin(request).await.unwrap();
+        for name in names {
+            let is_asked_for = begun.prompt.contains(&format!("- \"{name}\": "));
+            assert_eq!(is_asked_for, structured, "{name}: {}", begun.prompt);
+        }
+        scene.api.abort_compaction(scene.abort(&begun.token)).await.unwrap();
+    }
+    let object = json!({"goal": ["Count the parts"], "files": ["a.rs"], "pending": []}).to_string();
+    let text = "## Goal\n- Count the parts\n\n## Files\n- a.rs";
+    for (structured, brought, shown) in [
+        (true, format!("```json\n{object}\n```"), text),
+        (true, "Just words.".to_owned(), "Just words."),
+        (false, object.clone(), object.as_str()),
+    ] {
+        let overrides = structured.then(|| overrides.clone());
+        let request = pb::BeginCompactionRequest { overrides, ..scene.agent("") };
+        let (begun, _) = scene.begin(request).await.unwrap();
+        scene.committed(scene.commit(&begun.token, &brought)).await;
+        let request = pb::GetLatestSummaryRequest { task_uuid: scene.work.uuid.clone() };
+        let latest = scene.api.get_latest_summary(request).await.unwrap().into_inner().summary.unwrap();
+        assert_eq!(latest.summary, shown);
+        if shown == text {
+            let sections: serde_json::Value = serde_json::from_str(&latest.sections_json).unwrap();
+            assert_eq!(sections["goal"], json!(["Count the parts"]));
+            assert_eq!(sections["errors"], json!([]));
+        } else {
+            assert_eq!(latest.sections_json, "");
+        }
+        let undo = pb::UndoCompactionRequest {
+            task_uuid: scene.work.uuid.clone(),
+            lease_generation: scene.work.lease,
+            ..Default::default()
+        };
+        scene.api.undo_compaction(undo).await.unwrap();
+    }
+}
+
 #[tokio::test(flavor = "multi_thread")]
 async fn a_summary_that_is_no_good_is_refused_and_another_one_is_taken() {
     let mut scene = Scene::new(100_000).await;

@@ -3,6 +3,7 @@
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use serde_json::Value;
 use tokio::task::block_in_place;
 use uuid::Uuid;
 
@@ -14,7 +15,7 @@ use super::run::{self, Done, Order, publish};
 use super::squeeze::Squeezed;
 use super::summarize::Summed;
 use super::under_way::{Hurry, Place, UnderWay};
-use super::{Compressor, Material, gate};
+use super::{Compressor, Material, gate, reply};
 use crate::context::{Gone, Policy, Strategy};
 use crate::model::{StoreError, TaskId};
 use crate::store::{Caller, Store};
@@ -90,10 +91,17 @@ impl Begun {
         urgent || self.is_expired() || lease.is_some_and(|lease| lease != self.looked.outline.lease)
     }
 
+    /// A summary as it is to stand in the view, with its sections if it was to have some and has.
+    fn read(&self, commit: &Commit) -> (String, Option<Value>) {
+        let sections =
+            if self.order.policy.structured { reply::read_sections(&commit.summary) } else { None };
+        sections.map_or_else(|| (commit.summary.clone(), None), |(text, sections)| (text, Some(sections)))
+    }
+
     /// Whether a summary is one that can be taken; if not, why.
-    fn check(&self, commit: &Commit) -> Result<(), String> {
+    fn check(&self, text: &str, commit: &Commit) -> Result<(), String> {
         let counter = self.looked.outline.counter;
-        let whole = format!("{}\n{}", commit.summary, commit.retain);
+        let whole = format!("{text}\n{}", commit.retain);
         let replaced = self.apart.tokens.saturating_sub(looked::AROUND).max(1);
         let room = self.looked.room(self.kept + self.looked.beside(self.carried));
         let sizes = gate::sizes(&commit.retain, (replaced, self.budget, room), self.carried);
@@ -171,8 +179,9 @@ impl Compressor {
         commit: &Commit,
     ) -> Result<Option<Done>, StoreError> {
         let Some((begun, _place)) = self.take(id, &commit.token).await? else { return Ok(None) };
-        let done = match block_in_place(|| begun.check(commit)) {
-            Ok(()) => self.bring(store, id, &begun, commit).await,
+        let read = begun.read(commit);
+        let done = match block_in_place(|| begun.check(&read.0, commit)) {
+            Ok(()) => self.bring(store, id, &begun, commit, read).await,
             Err(problem) => Err(StoreError::SummaryRefused { problem }),
         };
         match done {
@@ -190,15 +199,17 @@ impl Compressor {
         id: TaskId,
         begun: &Begun,
         commit: &Commit,
+        (text, sections): (String, Option<Value>),
     ) -> Result<Done, StoreError> {
         let Begun { order, looked, apart, kept, squeezed, began, .. } = begun;
         let order = Order { caller: commit.caller.clone(), asked: commit.asked.clone(), ..order.clone() };
         let mut looked = looked.clone();
         let mut made = Made::new(squeezed.clone(), looked.plan_note.clone());
         let summed = Summed {
-            text: commit.summary.clone(),
+            text,
             retain: Some(commit.retain.clone()).filter(|retain| !retain.is_empty()),
             keep: commit.keep.clone(),
+            sections,
             by: AGENT.to_owned(),
             model: commit.model.clone(),
             ..Summed::default()
@@ -263,8 +274,6 @@ fn words_for(policy: &Policy, retain: bool, budget: u64, apart: &Apart, carried:
     let purpose = Purpose::Compaction { retain };
     let carried = apart.retained.as_ref().map(|_| carried);
     let wanted = Wanted { purpose, policy, budget, carried, refs: &apart.refs, refused: None };
-    match wanted.retain() {
-        Some(retain) => format!("{}\n\nBeside it (`retain`): {retain}", wanted.task()),
-        None => wanted.task(),
-    }
+    let retain = wanted.retain().map(|retain| format!("Beside it (`retain`): {retain}"));
+    [Some(wanted.task()), wanted.form(), retain].into_iter().flatten().collect::<Vec<_>>().join("\n\n")
 }

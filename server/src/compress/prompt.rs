@@ -79,6 +79,9 @@ pub(super) const SECTIONS: [(&str, &str); 6] = [
     ("pending", "what is under way, blocked or open, the next step, and references that will be needed"),
 ];
 
+const ONE_OBJECT: &str = "one JSON object and nothing else: each field is a list of strings, empty if there is nothing \
+                          to say.";
+
 /// The built-in words, by the key that replaces them.
 pub(crate) fn defaults() -> [(&'static str, &'static str); 3] {
     [
@@ -157,6 +160,13 @@ impl Wanted<'_> {
         Some(text)
     }
 
+    /// The form of the summary for an agent that summarises itself, if it is to have one.
+    pub(super) fn form(&self) -> Option<String> {
+        let mut text = format!("The summary is {ONE_OBJECT}\n");
+        sections(&mut text, "");
+        self.policy.structured.then(|| text.trim_end().to_owned())
+    }
+
     /// The system message. History stands between tags of the name `fence`.
     pub(super) fn system(&self, fence: &str) -> String {
         let mut text = self.task();
@@ -210,13 +220,8 @@ impl Wanted<'_> {
                 );
             }
             if self.policy.structured {
-                text.push_str(
-                    "- What stands in <summary> is one JSON object and nothing else: each field is a list of strings, \
-                     empty if there is nothing to say.\n",
-                );
-                for (name, about) in SECTIONS {
-                    let _ = writeln!(text, "  - \"{name}\": {about}");
-                }
+                let _ = writeln!(text, "- What stands in <summary> is {ONE_OBJECT}");
+                sections(&mut text, "  ");
             }
         }
         if let Some(refused) = self.refused {
@@ -251,6 +256,12 @@ fn bullets(text: &mut String, directives: &[String]) {
     for (at, directive) in directives.iter().map(|one| one.trim()).filter(|one| !one.is_empty()).enumerate() {
         text.push_str(if at == 0 { "\n\nAlso:\n- " } else { "\n- " });
         text.push_str(directive);
+    }
+}
+
+fn sections(text: &mut String, indent: &str) {
+    for (name, about) in SECTIONS {
+        let _ = writeln!(text, "{indent}- \"{name}\": {about}");
     }
 }
 

@@ -79,6 +79,12 @@ pub(super) fn read(answer: &str, structured: bool) -> Result<Read, Nothing> {
     Ok(Read { summary, retain, keep, sections })
 }
 
+/// The text and the sections of a summary that an agent brings, if it has some.
+pub(super) fn read_sections(summary: &str) -> Option<(String, Value)> {
+    let sections = sections(unfenced(summary))?;
+    Some((told(&sections), sections))
+}
+
 /// Reads the summaries of so many gaps.
 pub(super) fn read_gaps(answer: &str, gaps: usize) -> Vec<Option<String>> {
     let mut found = vec![None; gaps];
