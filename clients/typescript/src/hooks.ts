@@ -18,7 +18,8 @@ export type Hook<T> = (ending: Ending<T>) => unknown;
 
 /**
  * What a hook that throws does. `continue`: it is reported as a warning of the process and in `hookFailures`, the next
- * one is called, and the task ends all the same. `stop`: a HookError is thrown, and the task goes on.
+ * one is called, and the task ends all the same. `stop`: it stands in `hookFailures`, a HookError is thrown, and the task
+ * goes on.
  */
 export type HookErrors = "continue" | "stop";
 
@@ -57,22 +58,20 @@ export class Hooks<T> {
     this.#stopping.set(name, hook);
   }
 
-  /** Calls them one after the other; answers which failed. */
-  async run(ending: Ending<T>, uuid: string, errors: HookErrors): Promise<readonly HookFailure[]> {
-    const failures: HookFailure[] = [];
+  /** Calls them one after the other; those that fail are added to `failures`. */
+  async run(ending: Ending<T>, uuid: string, errors: HookErrors, failures: HookFailure[]): Promise<void> {
     const hooks = ending.status === "completed" ? this.#completing : this.#stopping;
     for (const [name, hook] of [...hooks]) {
       try {
         await hook(ending);
       } catch (error) {
+        failures.push({ name, error });
         if (errors === "stop") {
           throw new HookError(name, ending.status, error);
         }
-        failures.push({ name, error });
         const message = `task ${uuid}: the hook ${name} before ${ending.status} failed: ${String(error)}`;
         process.emitWarning(message, { type: "ContextStoreHook", code: "CONTEXTSTORE_HOOK" });
       }
     }
-    return failures;
   }
 }

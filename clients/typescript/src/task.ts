@@ -110,7 +110,9 @@ export class Task extends TaskRecords {
 
   async #before(status: Ending<Task>["status"], finalSummary = "", errorMessage = ""): Promise<void> {
     const ending = { task: this, status, finalSummary, errorMessage };
-    this.hookFailures = await this.#hooks.run(ending, this.uuid, this.hookErrors);
+    const failures: HookFailure[] = [];
+    this.hookFailures = failures;
+    await this.#hooks.run(ending, this.uuid, this.hookErrors, failures);
   }
 
   /** Puts it aside and ends the lease. */

@@ -65,8 +65,15 @@ test("errors can stop it", async () => {
   await assert.rejects(task.complete(), (error) => {
     return error instanceof HookError && error.hook === "broken" && error.cause === broken;
   });
+  assert.deepEqual(task.hookFailures, [{ name: "broken", error: broken }]);
   assert.equal((await task.get()).task?.status, "running");
   task.onComplete("broken", () => undefined);
+  const late = new Error("late");
+  task.onComplete("later", () => Promise.reject(late));
+  // What failed before does not stay.
+  await assert.rejects(task.complete(), HookError);
+  assert.deepEqual(task.hookFailures, [{ name: "later", error: late }]);
   task.onComplete("later", () => undefined);
   assert.equal((await task.complete())?.status, "completed");
+  assert.deepEqual(task.hookFailures, []);
 });
