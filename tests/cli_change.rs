@@ -70,6 +70,29 @@ async fn a_person_compresses_and_takes_it_back_while_an_agent_works() {
     let undone: Value =
         serde_json::from_str(&said(&server, &["undo", task.uuid(), "--output", "json"])).unwrap();
     assert_eq!(undone["generation"], 4);
+    // What is to be otherwise this time.
+    for (flags, strategy, kept) in [
+        (&["--set", "compression.keep_recent_messages=12"][..], "summarize", 13),
+        (&["--strategy", "window", "--set", "window.messages=7", "--set", "window.tokens=9000"], "window", 8),
+        (&["--strategy", "prune", "--set", "prune.target=0.01", "--set", "prune.weights.role=0"], "prune", 2),
+    ] {
+        let flags = [&["compress", task.uuid(), "--output", "json"], flags].concat();
+        let done: Value = serde_json::from_str(&said(&server, &flags)).unwrap();
+        assert_eq!((&done["strategy"], &done["messages_after"]), (&strategy.into(), &kept.into()), "{done}");
+        said(&server, &["undo", task.uuid()]);
+    }
+    for (set, why) in [
+        ("prune.target", "KEY=VALUE"),
+        ("prune.keywords=x", "prune.keywords"),
+        ("keep_recent_messages=3", "keep_recent_messages"),
+        ("window.messages=many", "invalid digit"),
+        ("compression.structured=yes", "true"),
+        ("prune.target=7", "prune.target"),
+    ] {
+        let (code, out, complaint) = run(&server, &["compress", task.uuid(), "--set", set]);
+        assert_eq!((code, out.as_str()), (2, ""), "{set}: {complaint}");
+        assert!(complaint.contains(why), "{set}: {complaint}");
+    }
     // The agent has noticed nothing.
     assert_eq!(task.append(NewMessage::user("On.")).await.unwrap().seq, 41);
 }

@@ -10,9 +10,10 @@ use serde::Serialize;
 
 use super::Failure;
 use super::facts::Pressure;
+use super::overrides::Setting;
 use super::target::{Access, Target};
 use super::text::safe;
-use crate::model::TaskId;
+use crate::model::{InvalidField, StoreError, TaskId};
 
 /// Compresses the context of a task that runs, whatever its pressure, and tells what that did. The agent that works on it
 /// may go on meanwhile. How far it is goes to the standard error.
@@ -31,6 +32,10 @@ pub(super) struct Compress {
     /// Tokens that the view is to have afterwards, at most
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..))]
     target_tokens: Option<u64>,
+    /// Something that is to be otherwise than configured, this time, by its key in the configuration: `prune.target=0.5`,
+    /// `window.messages=50`, `compression.keep_recent_messages=3`. Can be given several times
+    #[arg(long = "set", value_name = "KEY=VALUE", value_parser = Setting::parse)]
+    settings: Vec<Setting>,
     /// How to write it
     #[arg(long, value_enum, default_value_t = Output::Text)]
     output: Output,
@@ -105,11 +110,15 @@ impl Compress {
     pub(super) fn run(&self, out: &mut dyn Write) -> Result<ExitCode, Failure> {
         let (runtime, task) = self.target.held(&self.access, self.id)?;
         let strategy = self.strategy.as_ref().and_then(StrategyWord::to_possible_value);
-        let how = How {
+        let mut how = How {
             strategy: strategy.map(|word| word.get_name().to_owned()).unwrap_or_default(),
             target_tokens: self.target_tokens,
             ..How::default()
         };
+        for setting in &self.settings {
+            let invalid = |problem| StoreError::from(InvalidField::new("--set", problem));
+            setting.put(&mut how).map_err(invalid)?;
+        }
         let tell = |progress: Progress| {
             // Nobody has to read it.
             let _ = writeln!(io::stderr(), "{}", step(&progress));

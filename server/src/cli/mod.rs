@@ -10,6 +10,7 @@ mod kept;
 mod mask;
 mod mcp;
 mod output;
+mod overrides;
 mod reader;
 mod serve;
 mod show;
