@@ -349,4 +349,4 @@ fn extract_gap(wanted: &Wanted<'_>, gap: &Gap) -> Result<String, StoreError> {
 }
 
 /// The built-in summariser, as it is told.
-const EXTRACTIVE: &str = "extractive";
+pub(super) const EXTRACTIVE: &str = "extractive";
