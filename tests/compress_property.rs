@@ -1,8 +1,8 @@
 //! Whatever was said and however a context is compressed: pairs stay together, what has to stay is there word for word, the
 //! view is as small as it was to be, nothing is lost from the log, and an undo brings the very bytes back.
 //!
-//! Each case is a task of a real server with hostile histories, a random policy, and random appends, pins, compressions by
-//! any strategy or by the agent, undos and rewinds. `CONTEXTSTORE_SEED=n` repeats one case, `CASES=n` says how many.
+//! Each case is a task of a real server with hostile histories, a random policy, and random appends, pins, reports of usage,
+//! compressions by any strategy or by the agent, undos and rewinds. `CONTEXTSTORE_SEED=n` repeats one case, `CASES=n` says how many.
 
 mod case;
 mod look;

@@ -56,6 +56,8 @@ pub(crate) struct Case {
     /// Ids of calls whose results never came, in any view so far.
     missing: Vec<String>,
     newest_plan: Option<String>,
+    /// A provider has said what it counted, so that all counts are multiplied, by two at most.
+    is_calibrated: bool,
     stack: Vec<Before>,
     compressions: u64,
     undos: u64,
@@ -98,6 +100,7 @@ impl Case {
             system,
             missing,
             newest_plan: None,
+            is_calibrated: false,
             stack,
             compressions: 0,
             undos: 0,
@@ -112,7 +115,8 @@ impl Case {
         self.append().await;
         for _ in 0..self.rng.u32(3..10) {
             match self.rng.u8(..20) {
-                0..=4 => self.append().await,
+                0..=3 => self.append().await,
+                4 => self.usage().await,
                 5 => self.plan().await,
                 6..=13 => self.compress().await,
                 14..=15 => self.by_agent().await,
@@ -250,10 +254,26 @@ impl Case {
                 pb::GetContextUsageRequest { task_uuid: self.scene.work.uuid.clone(), ..Default::default() };
             let tools = self.scene.api.get_context_usage(request).await.unwrap().into_inner().tools_tokens;
             let floor = self.floor(&strategy) + said + tools + 200;
+            let floor = if self.is_calibrated { 2 * floor } else { floor };
             let most = target.max(floor) + STAND_IN * groups(&after).len() as u64;
             assert!(done.tokens_after <= most, "{} of {target}, {floor}: {after:#?}", done.tokens_after);
         }
         self.stack.push(Before { lines: before, left: after.len() });
+    }
+
+    /// A provider counts more than was thought, or less.
+    async fn usage(&mut self) {
+        let tokens = self.scene.pressure().await.tokens;
+        let input_tokens = tokens * self.rng.u64(50..300) / 100;
+        let request = pb::RecordUsageRequest {
+            task_uuid: self.scene.work.uuid.clone(),
+            input_tokens,
+            lease_generation: self.scene.work.lease,
+            ..Default::default()
+        };
+        self.scene.api.record_usage(request).await.unwrap();
+        self.note(format!("{input_tokens} are reported, {tokens} were told"));
+        self.is_calibrated = true;
     }
 
     async fn plan(&mut self) {
