@@ -258,7 +258,7 @@ impl Policy {
     }
 
     /// Tokens that a compression has to save, and that have to come since the last one, so that it is worth it: a tenth of the
-    /// limit, less where it is due far below the limit. Less than [`Self::LEAST_WORTH`] only where that is more than a tenth:
+    /// limit, less where it is due far below the limit. Less than `LEAST_WORTH` only where that is more than a tenth:
     /// else a threshold that every view passes would have each message compressed.
     pub fn worth(&self) -> u64 {
         (self.threshold_tokens / 5).max(Self::LEAST_WORTH).min(self.limit / 10)
