@@ -134,6 +134,12 @@ impl<'a> Remark<'a> {
         self.signs.any(Signs::CHANGE)
     }
 
+    /// Whether it says that something changed, or how things are to be.
+    pub(super) fn is_meant(&self) -> bool {
+        self.signs
+            .any(Signs::CHANGE.with(Signs::NOW).with(Signs::RULE).with(Signs::DECIDED).with(Signs::STATED))
+    }
+
     /// Whether both forbid something, and this one does not say that anything changed: then both hold.
     fn forbids_too(&self, old: &Older<'_>) -> bool {
         let forbids = |signs: Signs| signs.any(Signs::RULE) && signs.any(Signs::NEGATED);

@@ -233,6 +233,14 @@ fn what_the_user_wants_comes_before_small_talk() {
     let text = summary(150, &said).text;
     assert!(text.contains("shellfish allergy") && text.contains("wedding of my parents"), "{text}");
     assert!(text.matches("ok, next venue").count() <= 1, "{text}");
+    let said = [
+        (Role::User, "Please look after the shop."),
+        (Role::User, "Rules:\n- PostgreSQL 14, nothing newer."),
+        (Role::User, "ok, next part 14"),
+        (Role::User, "ok, next part 15"),
+    ];
+    let text = summary(1000, &said).text;
+    assert!(text.contains("PostgreSQL 14"), "{text}");
 }
 
 /// What a panic says, and what a test runner marks, is in the line behind.

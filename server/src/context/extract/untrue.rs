@@ -4,6 +4,7 @@
 use std::ops::Range;
 
 use super::Weighed;
+use super::cues::Cues;
 use super::item::Item;
 use super::overrule::{Counts, Older, Others, Remark, Shared, likeliest, sum};
 use super::pool::Pool;
@@ -75,10 +76,12 @@ impl Pool {
             // What tools have shown is held against nothing.
             let said = self.items_before(section).filter(|(_, item)| item.source == 0 && !item.of_output);
             for (id, item) in said.take(FAR) {
-                // What the user said is the user's to take back.
-                let Some(said) = item.statement.as_deref().filter(|_| by_user || !item.when.by_user) else {
-                    continue;
+                // What the user said is the user's to take back, and a rule not by the way.
+                let may_go = |said: &Statement| {
+                    let is_rule = section == Section::Constraints && said.cues.any(Cues::RULE);
+                    (by_user || !item.when.by_user) && (!is_rule || remark.is_meant())
                 };
+                let Some(said) = item.statement.as_deref().filter(|said| may_go(said)) else { continue };
                 let older = Older { said, signs: item.signs, asks: item.asks, when: item.when };
                 if let Some(shared) = remark.shares(&older, &self.topics) {
                     found.push((section, id, older, shared));
