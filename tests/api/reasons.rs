@@ -562,9 +562,12 @@ async fn stalled() -> How {
         say(&mut api, &work, &"x".repeat(1 << 20)).await;
     }
     let mut reader = api.stream_current(work.current()).await.unwrap().into_inner();
-    // A reader that takes nothing for so long is told when it reads again.
+    // A reader that takes nothing for so long is told when it reads again. On a busy machine nobody may have looked yet, so
+    // each pause is longer than the one before.
+    let mut pause = std::time::Duration::from_millis(150);
     let ended = loop {
-        tokio::time::sleep(std::time::Duration::from_millis(150)).await;
+        tokio::time::sleep(pause).await;
+        pause *= 2;
         match reader.message().await {
             Ok(chunk) => assert!(chunk.is_some(), "it came to its end"),
             Err(status) => break status,
