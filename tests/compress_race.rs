@@ -135,6 +135,9 @@ async fn nothing_is_lost_and_nothing_loops_whatever_comes_together() {
 fn mark_of(message: &Value) -> String {
     let parts = message["content"].as_array().and_then(|parts| parts.last());
     let text = parts.map_or(&message["content"], |part| &part["text"]).as_str().unwrap_or_default();
+    // A result that came too late for its call is shown as text.
+    let late = text.strip_prefix("[Tool: ").and_then(|rest| rest.split_once("] "));
+    let text = late.map_or(text, |(_, text)| text);
     text.split_inclusive('>').next().unwrap_or_default().to_owned()
 }
 
