@@ -92,6 +92,46 @@ async fn an_emergency_does_not_wait_for_the_models_of_others() {
     assert_eq!(fake.requests().len(), 3);
 }
 
+/// Of many who would ask a model that hangs only a few do: the others do not wait for it in turn, and it is not asked by
+/// those who come later.
+#[tokio::test(flavor = "multi_thread")]
+async fn not_everybody_waits_for_a_model_that_hangs() {
+    let fake = FakeLlm::start_with(&["--key", KEY]);
+    fake.script(&json!({"fault": "hang_before_headers", "times": 1_000_000}));
+    let slow = "  auto: false\n  max_at_once: 1\n  summary_timeout: 2s\n  breaker:\n    failures: 3\n    pause: 1h\n    longest: 2h\n";
+    let mut scene = Scene::with(serve(&fake, slow).await, by_hand(2000)).await;
+    let mut works = Vec::new();
+    for _ in 0..40 {
+        let request = pb::StartTaskRequest { config: Some(by_hand(2000)), ..Default::default() };
+        scene.work = start_as(&mut scene.api, request).await;
+        fill(&mut scene, 0.5).await;
+        works.push(scene.work.clone());
+    }
+    let mut compressions = Vec::new();
+    for work in works {
+        let mut api = scene.api.clone();
+        compressions.push(tokio::spawn(async move {
+            let request = pb::CompressRequest {
+                task_uuid: work.uuid.clone(),
+                lease_generation: work.lease,
+                ..Default::default()
+            };
+            let told = all(api.compress(request).await).await.unwrap();
+            told.into_iter().rev().find_map(|told| match told.event {
+                Some(pb::compress_response::Event::Done(done)) => Some(done),
+                Some(_) | None => None,
+            })
+        }));
+    }
+    for compression in compressions {
+        let done = compression.await.unwrap().unwrap();
+        assert!(done.compressed && !done.fallback_reason.is_empty(), "{done:?}");
+    }
+    // There are sixteen places for those who ask, and two of them may be taken again before the third failure.
+    assert!(fake.requests().len() <= 18, "{}", fake.requests().len());
+    assert_eq!(scene.pressure().await.breaker, "open");
+}
+
 /// A model that hangs is not waited for any more once its own context is over the limit.
 #[tokio::test(flavor = "multi_thread")]
 async fn in_an_emergency_a_model_is_cut_off() {

@@ -489,7 +489,7 @@ type CompleteTaskRequest struct {
 	TaskUuid string `protobuf:"bytes,1,opt,name=task_uuid,json=taskUuid,proto3" json:"task_uuid,omitempty"`
 	// What is to be remembered of it; at most 1 MiB. Written to final_summary.txt. Empty or blank: one is made of its summaries
 	// and of what came after them, by the LLM if one summarises, else by the built-in summariser. That can take as long as
-	// `compression.summary_timeout`; the call goes on if the caller goes away, and a retry with the same request_id waits for
+	// `compression.summary_timeout`, and twice that if the context has to be compressed first; the call goes on if the caller goes away, and a retry with the same request_id waits for
 	// it. A task in which nothing was said gets none, or the one that it inherited.
 	FinalSummary string `protobuf:"bytes,2,opt,name=final_summary,json=finalSummary,proto3" json:"final_summary,omitempty"`
 	// Names the call.

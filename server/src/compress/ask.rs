@@ -11,7 +11,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use tokio::task::{block_in_place, spawn_blocking};
-use tokio::time::timeout;
+use tokio::time::{Instant, timeout_at};
 
 use super::Material;
 use super::flatten::{self, Flat, SoFar, flatten, flatten_gaps};
@@ -29,6 +29,8 @@ const BYTES_A_TOKEN: u64 = 8;
 const SLACK_BYTES: u64 = 4 << 10;
 /// What a model that thinks aloud may say more.
 const THOUGHT_BYTES: u64 = 64 << 10;
+/// How providers say that an answer ends where it should not.
+const CUT_OFF: [&str; 2] = ["content_filter", "incomplete"];
 /// Tokens after which it is told again how many came.
 const TOLD_AFTER: u64 = 16;
 /// Most gaps that are asked for at once. There are notes for the others.
@@ -57,8 +59,10 @@ pub(crate) struct Question<'a> {
     pub(crate) model: &'a str,
     /// Tokens that the model takes, with its answer.
     pub(crate) window: u64,
-    /// How long all of it may take.
+    /// How long a summary may take, as it is configured.
     pub(crate) timeout: Duration,
+    /// When that is over.
+    pub(crate) deadline: Instant,
     /// Why the first answer was refused: ask more strictly.
     pub(crate) refused: Option<&'a str>,
 }
@@ -121,6 +125,12 @@ pub(crate) enum AskError {
         /// What there is instead.
         problem: String,
     },
+    /// The model does not want to.
+    #[error("the model declined: {words}")]
+    Declined {
+        /// What it said, cut short.
+        words: String,
+    },
     /// What is to be summarised cannot be read, or the request not be written.
     #[error(transparent)]
     Store(#[from] StoreError),
@@ -129,7 +139,22 @@ pub(crate) enum AskError {
 impl AskError {
     /// Whether it is the answer that is no good: a stricter question may get a better one.
     pub(crate) fn is_bad_answer(&self) -> bool {
-        matches!(self, Self::TooLong { .. } | Self::Empty { .. })
+        matches!(self, Self::TooLong { .. } | Self::Empty { .. } | Self::Declined { .. })
+    }
+
+    /// What a model is told of it when it is asked again. Its own words, which may be those of somebody in the history, are no
+    /// instructions for the next one.
+    pub(crate) fn to_model(&self) -> String {
+        match self {
+            Self::Declined { .. } => "it was a refusal".to_owned(),
+            Self::NotConfigured { .. }
+            | Self::Refused { .. }
+            | Self::Failed { .. }
+            | Self::TimedOut { .. }
+            | Self::TooLong { .. }
+            | Self::Empty { .. }
+            | Self::Store(_) => self.to_string(),
+        }
     }
 }
 
@@ -161,15 +186,18 @@ pub(crate) async fn ask(
     let asking =
         Asking { gateway, store, id, question: *question, gaps: None, heard, charged: Mutex::default() };
     let text = asking.ask().await?;
-    let read = reply::read(&text, question.policy.structured).map_err(|nothing| AskError::Empty {
-        problem: match nothing {
-            Nothing::Empty if text.trim().is_empty() => "the answer is empty".to_owned(),
-            Nothing::Empty => "there is no summary in the answer".to_owned(),
-            Nothing::Declined(words) => format!("the model declined: {words}"),
-        },
+    let asked = reply::Asked {
+        retain: question.purpose == (Purpose::Compaction { retain: true }),
+        structured: question.policy.structured,
+    };
+    let read = reply::read(&text, asked).map_err(|nothing| match nothing {
+        Nothing::Empty if text.trim().is_empty() => {
+            AskError::Empty { problem: "the answer is empty".to_owned() }
+        }
+        Nothing::Empty => AskError::Empty { problem: "there is no summary in the answer".to_owned() },
+        Nothing::Declined(words) => AskError::Declined { words },
     })?;
-    let retain = read.retain.filter(|_| question.purpose == (Purpose::Compaction { retain: true }));
-    Ok(Reply { summary: read.summary, retain, keep: read.keep, sections: read.sections })
+    Ok(Reply { summary: read.summary, retain: read.retain, keep: read.keep, sections: read.sections })
 }
 
 /// Asks for short summaries of several gaps at once: one for each gap, none where the model gave none. The gaps stand in the
@@ -233,7 +261,7 @@ impl<E: Into<AskError>> From<E> for Failure {
 
 impl Asking<'_> {
     async fn ask(self) -> Result<String, AskError> {
-        let Question { provider, timeout: after, .. } = self.question;
+        let Question { provider, timeout: after, deadline, .. } = self.question;
         let tries = async {
             self.gateway.check(provider, Some(self.question.model).filter(|model| !model.is_empty()))?;
             let mut shape = Shape::new(self.gateway, &self.question, self.gaps.map(<[_]>::len));
@@ -249,7 +277,7 @@ impl Asking<'_> {
                 }
             }
         };
-        let answer = timeout(after, tries).await.unwrap_or(Err(AskError::TimedOut { provider, after }));
+        let answer = timeout_at(deadline, tries).await.unwrap_or(Err(AskError::TimedOut { provider, after }));
         block_in_place(|| drop(self));
         answer
     }
@@ -324,21 +352,25 @@ impl Asking<'_> {
                     let (limit, unit) = (shape.most, "tokens");
                     return Err(AskError::TooLong { limit, unit }.into());
                 }
+                Event::Finish(reason) if CUT_OFF.contains(&reason.as_str()) => {
+                    let problem = format!("the provider cut the answer off: {reason}");
+                    return Err(AskError::Empty { problem }.into());
+                }
                 Event::Finish(_)
                 | Event::Refusal(_)
                 | Event::Reasoning(_)
                 | Event::ToolCall(_)
                 | Event::Opaque(_) => {}
             }
-            let thoughts = if text.trim_start().starts_with("<think") { THOUGHT_BYTES } else { 0 };
-            if text.len() as u64 > limit + thoughts {
+            let len = text.len() as u64;
+            if len > limit && len > limit + THOUGHT_BYTES.min(reply::thoughts(&text) as u64) {
                 return Err(AskError::TooLong { limit, unit: "bytes" }.into());
             }
         }
         (self.heard)(tokens);
         if text.trim().is_empty() && !declined.is_empty() {
             let words: String = declined.chars().take(200).collect();
-            return Err(AskError::Empty { problem: format!("the model declined: {words}") }.into());
+            return Err(AskError::Declined { words }.into());
         }
         Ok(text)
     }

@@ -1,18 +1,19 @@
 //! What a model answered, read with patience: tags in any order, without their ends or not at all, in fences of code, with
 //! thoughts before it. What cannot be read as asked is taken as it is.
 
-use serde_json::{Map, Value};
+mod sections;
+mod tags;
 
-use super::prompt::SECTIONS;
+use serde_json::Value;
+
+use sections::{sections, told};
+pub(super) use tags::thoughts;
+use tags::{blocks, content, outside, tag, without_thoughts};
 
 /// Most messages that an answer can name.
 const MAX_KEPT: usize = 256;
-/// The longest tag that is looked at.
-const MAX_TAG_BYTES: usize = 2048;
-/// An answer without tags that is shorter may be a refusal.
+/// An answer that is shorter may be a refusal.
 const MAX_REFUSAL_CHARS: usize = 400;
-/// Tags of thoughts that some models have in their text.
-const THOUGHTS: [&str; 4] = ["think", "thinking", "analysis", "scratchpad"];
 /// How refusals begin, in lower case.
 const REFUSALS: [&str; 16] = [
     "i'm sorry",
@@ -52,36 +53,38 @@ pub(super) enum Nothing {
     Declined(String),
 }
 
+/// What was asked for beside a summary.
+#[derive(Debug, Clone, Copy, Default)]
+pub(super) struct Asked {
+    pub(super) retain: bool,
+    pub(super) structured: bool,
+}
+
 /// Reads an answer.
-pub(super) fn read(answer: &str, structured: bool) -> Result<Read, Nothing> {
+pub(super) fn read(answer: &str, asked: Asked) -> Result<Read, Nothing> {
     let (text, keep) = without_keeps(without_thoughts(answer));
-    let retain = Block::find(&text, "retain");
-    let summary = Block::find(&text, "summary");
-    let (said, tagged) = match (&summary, &retain) {
-        (Some(summary), other) => (summary.content(&text, other.as_ref()), true),
-        (None, Some(retain)) => {
-            let end = retain.end(&text, None);
-            (format!("{}{}", &text[..retain.tag.start], &text[end.1..]), true)
-        }
-        (None, None) => (text.clone(), false),
-    };
+    let names: &[&str] = if asked.retain { &["summary", "retain"] } else { &["summary"] };
+    let blocks = blocks(&text, names);
+    let summary = content(&text, &blocks, "summary");
+    let tagged = summary.is_some();
+    let said = summary.unwrap_or_else(|| outside(&text, &blocks));
     let said = unfenced(strip_ends(&said));
     if !says_something(said) {
         return Err(Nothing::Empty);
     }
-    if !tagged && is_refusal(said) {
+    if is_refusal(said) {
         return Err(Nothing::Declined(said.chars().take(200).collect()));
     }
-    let retained = retain.map(|block| unfenced(&block.content(&text, summary.as_ref())).to_owned());
-    let retain = retained.filter(|retained| says_something(retained));
-    let sections = if structured { sections(said) } else { None };
+    let retain = content(&text, &blocks, "retain").map(|retained| unfenced(&retained).to_owned());
+    let retain = retain.filter(|retained| says_something(retained));
+    let sections = if asked.structured { sections(said, tagged) } else { None };
     let summary = sections.as_ref().map_or_else(|| said.to_owned(), told);
     Ok(Read { summary, retain, keep, sections })
 }
 
 /// The text and the sections of a summary that an agent brings, if it has some.
 pub(super) fn read_sections(summary: &str) -> Option<(String, Value)> {
-    let sections = sections(unfenced(summary))?;
+    let sections = sections(unfenced(summary), true)?;
     Some((told(&sections), sections))
 }
 
@@ -137,135 +140,6 @@ pub(super) fn read_gaps(answer: &str, gaps: usize) -> Vec<Option<String>> {
 
 fn number(value: &Value) -> Option<u64> {
     value.as_u64().or_else(|| value.as_str()?.trim().parse().ok())
-}
-
-/// Where a tag is.
-#[derive(Debug, Clone)]
-struct Tag {
-    start: usize,
-    end: usize,
-}
-
-/// The first tag of a name from a place on, of any case; `</name>` if it is to close.
-fn tag(text: &str, name: &str, closes: bool, from: usize) -> Option<Tag> {
-    let begin = if closes { "</" } else { "<" };
-    let mut at = from;
-    while let Some(found) = text[at..].find(begin) {
-        let start = at + found;
-        at = start + begin.len();
-        let after = &text[at..];
-        let named = after.get(..name.len()).is_some_and(|word| word.eq_ignore_ascii_case(name));
-        if !named {
-            continue;
-        }
-        let rest = &after[name.len()..];
-        if !rest.starts_with(|c: char| c == '>' || c == '/' || c.is_whitespace()) {
-            continue;
-        }
-        let near = &rest[..rest.floor_char_boundary(MAX_TAG_BYTES.min(rest.len()))];
-        if let Some(end) = near.find('>') {
-            return Some(Tag { start, end: at + name.len() + end + 1 });
-        }
-    }
-    None
-}
-
-/// A part of an answer between tags.
-#[derive(Debug)]
-struct Block {
-    name: &'static str,
-    tag: Tag,
-}
-
-impl Block {
-    fn find(text: &str, name: &'static str) -> Option<Self> {
-        let open = tag(text, name, false, 0);
-        // One that only ends has begun where the answer does.
-        let tag = open.or_else(|| tag(text, name, true, 0).map(|_| Tag { start: 0, end: 0 }))?;
-        Some(Self { name, tag })
-    }
-
-    /// Where it ends, and where its last tag does: the last one before the other block, as a summary may speak of tags.
-    fn end(&self, text: &str, other: Option<&Self>) -> (usize, usize) {
-        let begins = other.map(|other| other.tag.start).filter(|start| *start >= self.tag.end);
-        let limit = begins.unwrap_or(text.len());
-        let (mut last, mut from) = (None, self.tag.end);
-        while let Some(found) = tag(text, self.name, true, from).filter(|found| found.start < limit) {
-            from = found.end;
-            last = Some((found.start, found.end));
-        }
-        last.unwrap_or((limit, limit))
-    }
-
-    /// What stands in it, and in others of its name: some models give several.
-    fn content(&self, text: &str, other: Option<&Self>) -> String {
-        let mut parts = self.parts(text, self.end(text, other).0);
-        // One more may stand behind the other block.
-        let behind =
-            other.filter(|other| other.tag.start >= self.tag.end).map(|other| other.end(text, None).1);
-        if let Some(tag) = behind.and_then(|from| tag(text, self.name, false, from)) {
-            let block = Self { name: self.name, tag };
-            parts.extend(block.parts(text, block.end(text, None).0));
-        }
-        parts.retain(|part| says_something(part));
-        parts.join("\n\n")
-    }
-
-    /// The blocks that stand one behind the other up to its end. Tags in pairs, and ends alone, are what a text speaks of.
-    fn parts<'a>(&self, text: &'a str, end: usize) -> Vec<&'a str> {
-        let (mut parts, mut from, mut depth) = (Vec::new(), self.tag.end, 1_usize);
-        let tags = tags(&text[..end], self.name, from);
-        for (at, (tag, closes)) in tags.iter().enumerate() {
-            if !closes {
-                depth += 1;
-            } else if depth > 1 {
-                depth -= 1;
-            } else if let Some((open, false)) = tags.get(at + 1) {
-                parts.push(text[from..tag.start].trim());
-                (from, depth) = (open.end, 0);
-            }
-        }
-        parts.push(text[from..end].trim());
-        parts
-    }
-}
-
-/// All tags of a name from a place on, and whether they close.
-fn tags(text: &str, name: &str, from: usize) -> Vec<(Tag, bool)> {
-    let (mut tags, mut at) = (Vec::new(), from);
-    let mut next = [false, true].map(|closes| (tag(text, name, closes, at), closes));
-    loop {
-        let first = next.iter().filter_map(|(tag, closes)| Some((tag.clone()?, *closes)));
-        let Some(first) = first.min_by_key(|(tag, _)| tag.start) else { return tags };
-        at = first.0.end;
-        tags.push(first);
-        for (found, closes) in &mut next {
-            if found.as_ref().is_some_and(|found| found.start < at) {
-                *found = tag(text, name, *closes, at);
-            }
-        }
-    }
-}
-
-/// An answer without the thoughts that it begins with.
-fn without_thoughts(answer: &str) -> &str {
-    let mut text = answer.trim();
-    loop {
-        let thought = THOUGHTS.iter().find_map(|name| {
-            let open = tag(text, name, false, 0).filter(|open| open.start == 0)?;
-            // One that has no end is all there is.
-            Some(tag(text, name, true, open.end).map_or(text.len(), |close| close.end))
-        });
-        // The beginning may have been left out, as it is part of what some models are asked.
-        let thought = thought.or_else(|| {
-            let close = tag(text, "think", true, 0)?;
-            tag(text, "think", false, 0).is_none().then_some(close.end)
-        });
-        match thought {
-            Some(end) => text = text[end..].trim_start(),
-            None => return text,
-        }
-    }
 }
 
 /// An answer without its `<keep …>`, and the numbers they have.
@@ -360,62 +234,6 @@ fn is_refusal(text: &str) -> bool {
 fn json_in(text: &str, open: char, close: char) -> Option<Value> {
     let (from, to) = (text.find(open)?, text.rfind(close)?);
     serde_json::from_str(text.get(from..=to)?).ok()
-}
-
-/// The sections of a summary; none if there are none.
-fn sections(text: &str) -> Option<Value> {
-    let value = json_in(text, '{', '}')?;
-    let given = value.as_object()?;
-    let mut sections = Map::new();
-    let mut some = false;
-    for (name, _) in SECTIONS {
-        let own = given.iter().find(|(key, _)| key.eq_ignore_ascii_case(name)).map(|(_, value)| value);
-        let lines: Vec<Value> = own.map(strings).unwrap_or_default().into_iter().map(Value::from).collect();
-        some |= !lines.is_empty();
-        sections.insert(name.to_owned(), Value::Array(lines));
-    }
-    some.then_some(Value::Object(sections))
-}
-
-/// The strings of a section, whatever form it has.
-fn strings(value: &Value) -> Vec<String> {
-    let line = |text: &str| {
-        let text = text.trim();
-        let text = text.strip_prefix("- ").unwrap_or(text).trim();
-        (!text.is_empty()).then(|| text.to_owned())
-    };
-    match value {
-        Value::Null => Vec::new(),
-        Value::String(text) => line(text).into_iter().collect(),
-        Value::Array(items) => items.iter().flat_map(strings).collect(),
-        Value::Object(fields) => fields
-            .iter()
-            .filter_map(|(key, value)| line(&format!("{key}: {}", strings(value).join("; "))))
-            .collect(),
-        Value::Bool(_) | Value::Number(_) => vec![value.to_string()],
-    }
-}
-
-/// Sections as a text with headings.
-fn told(sections: &Value) -> String {
-    let mut text = String::new();
-    for (name, _) in SECTIONS {
-        let lines = sections.get(name).and_then(Value::as_array).map(Vec::as_slice).unwrap_or_default();
-        if lines.is_empty() {
-            continue;
-        }
-        let mut letters = name.chars();
-        let first = letters.next().map(|c| c.to_ascii_uppercase());
-        text.push_str("## ");
-        text.extend(first);
-        text.push_str(letters.as_str());
-        for line in lines.iter().filter_map(Value::as_str) {
-            text.push_str("\n- ");
-            text.push_str(line);
-        }
-        text.push_str("\n\n");
-    }
-    text.trim_end().to_owned()
 }
 
 #[cfg(test)]

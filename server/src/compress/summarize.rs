@@ -3,17 +3,18 @@
 
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
-use std::time::Instant;
 
 use serde_json::{Value, json};
 use tokio::task::block_in_place;
+use tokio::time::Instant;
 
 use super::apart::{Apart, Gap};
 use super::ask::{self, Question, Reply};
 use super::prompt::Purpose;
-use super::{gate, run::Step, under_way::Turn};
+use super::under_way::{NotAsked, Turn};
+use super::{gate, run::Step};
 use crate::context::extract::{Extractor, Piece, Sections};
-use crate::context::{Breakers, Leave, Left, Policy, Summarizer};
+use crate::context::{Breakers, Left, Policy, Summarizer};
 use crate::llm::Gateway;
 use crate::model::{Provider, Role, StoreError, TaskId, TokenCounter};
 use crate::store::Store;
@@ -63,11 +64,13 @@ pub(super) struct Asker<'a> {
     pub(super) turn: &'a Turn,
 }
 
-/// A model that may be asked.
+/// A model that can be asked.
 struct Who<'a> {
     provider: Provider,
-    model: String,
-    leave: Leave<'a>,
+    model: &'a str,
+    /// Its name for the breaker.
+    known_as: &'a str,
+    deadline: Instant,
 }
 
 /// Why a model is not asked, or not waited for.
@@ -81,16 +84,10 @@ impl Asker<'_> {
         progress: &(dyn Fn(Step) + Sync),
     ) -> Result<Summed, StoreError> {
         let fallback = match self.who(wanted) {
-            Ok(Some(Who { provider, model, leave })) => {
-                match self.turn.aside(Box::pin(self.ask(wanted, provider, &model, progress))).await {
-                    Some(Ok(summed)) => {
-                        leave.succeeded();
-                        return Ok(summed);
-                    }
-                    Some(Err(why)) => Some(failed(wanted, provider, leave, &why)),
-                    None => Some(NO_TIME.to_owned()),
-                }
-            }
+            Ok(Some(who)) => match self.asked(&who, self.ask(wanted, &who, progress)).await {
+                Ok(summed) => return Ok(summed),
+                Err(why) => Some(stepped_in(wanted, why)),
+            },
             Ok(None) => None,
             Err(why) => Some(why),
         };
@@ -111,9 +108,9 @@ impl Asker<'_> {
     ) -> Result<Vec<Option<String>>, StoreError> {
         progress(wanted.step(1, 0));
         match self.who(wanted) {
-            Ok(Some(Who { provider, model, leave })) => {
+            Ok(Some(who)) => {
                 let budget = wanted.policy.scoring.gap_max_tokens;
-                let question = wanted.question(Purpose::Gaps, provider, &model, budget, None);
+                let question = wanted.question(Purpose::Gaps, &who, budget, None);
                 let (mut asked, mut passed_over) = (Vec::new(), 0);
                 for gap in gaps {
                     if is_long(gap) {
@@ -123,19 +120,19 @@ impl Asker<'_> {
                     }
                 }
                 let heard = |tokens| progress(wanted.step(1, tokens));
-                let asking = ask::ask_gaps(self.gateway, self.store, wanted.id, &question, &asked, &heard);
-                match self.turn.aside(Box::pin(asking)).await {
-                    Some(Ok(summaries)) => {
-                        leave.succeeded();
-                        (summed.by, summed.model) = (provider.as_str().to_owned(), model);
+                let asking = async {
+                    let asking =
+                        ask::ask_gaps(self.gateway, self.store, wanted.id, &question, &asked, &heard);
+                    asking.await.map_err(|error| error.to_string())
+                };
+                match self.asked(&who, asking).await {
+                    Ok(summaries) => {
+                        (summed.by, summed.model) = (who.provider.as_str().to_owned(), who.model.to_owned());
                         let mut summaries = summaries.into_iter();
                         let next = |gap| if is_long(gap) { summaries.next().flatten() } else { None };
                         return Ok(gaps.iter().map(next).collect());
                     }
-                    Some(Err(error)) => {
-                        summed.fallback = Some(failed(wanted, provider, leave, &error.to_string()));
-                    }
-                    None => summed.fallback = Some(NO_TIME.to_owned()),
+                    Err(why) => summed.fallback = Some(stepped_in(wanted, why)),
                 }
             }
             Ok(None) => {}
@@ -148,7 +145,7 @@ impl Asker<'_> {
     }
 
     /// The model to be asked; none if the built-in summariser is wanted, an error if the model cannot be asked.
-    fn who(&self, wanted: &Wanted<'_>) -> Result<Option<Who<'_>>, String> {
+    fn who<'a>(&'a self, wanted: &Wanted<'a>) -> Result<Option<Who<'a>>, String> {
         let policy = wanted.policy;
         let asked = match policy.summarizer {
             Summarizer::Extractive => return Ok(None),
@@ -169,33 +166,62 @@ impl Asker<'_> {
             return Err(NO_TIME.to_owned());
         }
         let (Some(model), Some((_, known_as))) = (model, policy.breaker()) else { return Ok(None) };
-        match self.breakers.ask(provider, known_as, Instant::now()) {
-            Some(leave) => Ok(Some(Who { provider, model: model.to_owned(), leave })),
-            None => {
-                let name = provider.as_str();
-                Err(format!("{model} of {name} failed too often and is not asked for a while"))
+        let who = Who { provider, model, known_as, deadline: Instant::now() + policy.summary_timeout };
+        // Nobody waits to be told so.
+        if self.breakers.is_open(provider, known_as, Instant::now().into_std()) {
+            Err(who.is_paused())
+        } else {
+            Ok(Some(who))
+        }
+    }
+
+    /// Asks a model when there is a place among those who do, and tells its breaker how it went.
+    async fn asked<T>(
+        &self,
+        who: &Who<'_>,
+        asking: impl Future<Output = Result<T, String>>,
+    ) -> Result<T, String> {
+        // At least half of the time is for the model.
+        let wait = (who.deadline - Instant::now()) / 2;
+        let asking = async {
+            // It may have failed for others meanwhile.
+            let Some(leave) = self.breakers.ask(who.provider, who.known_as, Instant::now().into_std()) else {
+                return Err(who.is_paused());
+            };
+            let answer = asking.await;
+            if answer.is_ok() {
+                leave.succeeded();
+            } else if leave.failed(Instant::now().into_std()) {
+                tracing::warn!(
+                    provider = who.provider.as_str(),
+                    "a model is not asked for summaries for a while"
+                );
             }
+            answer
+        };
+        match self.turn.aside(wait, Box::pin(asking)).await {
+            Ok(answer) => answer,
+            Err(NotAsked::Hurry) => Err(NO_TIME.to_owned()),
+            Err(NotAsked::Crowded) => Err(format!("too many others wait for {}", who.provider.as_str())),
         }
     }
 
     async fn ask(
         &self,
         wanted: &Wanted<'_>,
-        provider: Provider,
-        model: &str,
+        who: &Who<'_>,
         progress: &(dyn Fn(Step) + Sync),
     ) -> Result<Summed, String> {
         let apart = wanted.apart;
-        let mut refused: Option<String> = None;
+        let (mut refused, mut problem): (Option<String>, String) = (None, String::new());
         for attempt in [1, 2] {
             progress(wanted.step(attempt, 0));
-            let question =
-                wanted.question(wanted.purpose, provider, model, wanted.asked(), refused.as_deref());
+            let question = wanted.question(wanted.purpose, who, wanted.asked(), refused.as_deref());
             let heard = |tokens| progress(wanted.step(attempt, tokens));
             let reply: Reply = match ask::ask(self.gateway, self.store, wanted.id, &question, &heard).await {
                 Ok(reply) => reply,
                 Err(error) if error.is_bad_answer() => {
-                    refused = Some(error.to_string());
+                    (refused, problem) = (Some(error.to_model()), error.to_string());
                     continue;
                 }
                 Err(error) => return Err(error.to_string()),
@@ -214,33 +240,38 @@ impl Asker<'_> {
                         retain: reply.retain,
                         keep: reply.keep,
                         sections: reply.sections,
-                        by: provider.as_str().to_owned(),
-                        model: model.to_owned(),
+                        by: who.provider.as_str().to_owned(),
+                        model: who.model.to_owned(),
                         fallback: None,
                     });
                 }
-                Err(problem) => refused = Some(format!("the summary {problem}")),
+                Err(why) => {
+                    problem = format!("the summary {why}");
+                    refused = Some(problem.clone());
+                }
             }
         }
-        Err(format!("{model} was asked twice: {}", refused.unwrap_or_default()))
+        Err(format!("{} was asked twice: {problem}", who.model))
     }
 }
 
-/// Notes that a model failed; answers why.
-fn failed(wanted: &Wanted<'_>, provider: Provider, leave: Leave<'_>, why: &str) -> String {
+fn stepped_in(wanted: &Wanted<'_>, why: String) -> String {
     tracing::warn!(id = %wanted.id, why, "the built-in summariser steps in");
-    if leave.failed(Instant::now()) {
-        tracing::warn!(provider = provider.as_str(), "a model is not asked for summaries for a while");
+    why
+}
+
+impl Who<'_> {
+    fn is_paused(&self) -> String {
+        let (model, name) = (self.model, self.provider.as_str());
+        format!("{model} of {name} failed too often and is not asked for a while")
     }
-    why.to_owned()
 }
 
 impl Wanted<'_> {
     fn question<'a>(
         &'a self,
         purpose: Purpose,
-        provider: Provider,
-        model: &'a str,
+        who: &'a Who<'_>,
         budget: u64,
         refused: Option<&'a str>,
     ) -> Question<'a> {
@@ -252,10 +283,11 @@ impl Wanted<'_> {
             budget,
             refs: self.refs(),
             policy: self.policy,
-            provider,
-            model,
+            provider: who.provider,
+            model: who.model,
             window: self.policy.summarizer_window,
             timeout: self.policy.summary_timeout,
+            deadline: who.deadline,
             refused,
         }
     }

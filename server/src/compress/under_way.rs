@@ -9,8 +9,10 @@
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
 
 use tokio::sync::{OwnedSemaphorePermit, Semaphore, watch};
+use tokio::time::timeout;
 
 use super::{Begun, Compressor};
 use crate::model::TaskId;
@@ -53,6 +55,15 @@ pub(super) struct Turn {
     hurry: Hurry,
 }
 
+/// Why a model was not asked, or not waited for.
+#[derive(Debug, Clone, Copy)]
+pub(super) enum NotAsked {
+    /// There is no time any more.
+    Hurry,
+    /// Too many others are asking.
+    Crowded,
+}
+
 /// How many do what at once.
 #[derive(Clone)]
 pub(super) struct Queue {
@@ -88,14 +99,18 @@ impl Turn {
         Self { hurry: place.hurry.clone(), ..self }
     }
 
-    /// Waits for a model, while others have the turn; none if there is no time for it any more.
-    pub(super) async fn aside<T>(&self, asking: impl Future<Output = T>) -> Option<T> {
+    /// Waits for a model, while others have the turn: at most so long for a place among those who ask.
+    pub(super) async fn aside<T>(
+        &self,
+        wait: Duration,
+        asking: impl Future<Output = T>,
+    ) -> Result<T, NotAsked> {
         drop(self.held().take());
         let answer = self.in_time(async {
-            let _asking = self.queue.asking.acquire().await;
-            asking.await
+            let _asking = timeout(wait, self.queue.asking.acquire()).await.map_err(|_| NotAsked::Crowded)?;
+            Ok(asking.await)
         });
-        let answer = answer.await;
+        let answer = answer.await.unwrap_or(Err(NotAsked::Hurry));
         let again = self.in_time(self.queue.work()).await.flatten();
         *self.held() = again;
         answer

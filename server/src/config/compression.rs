@@ -264,7 +264,7 @@ pub(super) const KEYS: [Key; 28] = [
         kind: Kind::Time { least: SHORT, most: HOUR, set: |c, time| c.compression.summary_timeout = time },
         default: "2m",
         since: SINCE,
-        about: "How long a model may take for one summary, with everything; then the built-in summariser steps in",
+        about: "How long a summary by a model may take, with waiting for others and a second question; then the built-in summariser steps in",
     },
     Key {
         name: "compression.max_at_once",

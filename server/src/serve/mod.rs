@@ -109,6 +109,11 @@ pub async fn run(config: Config, stop: impl Future<Output = ()>) -> Result<(), S
     let (stopping, stopped) = watch::channel(false);
     let data_dir = config.data_dir.display().to_string();
     let gateway = Gateway::new(config.llm.clone());
+    if let Some(provider) = config.llm.provider
+        && let Err(error) = gateway.check(provider, gateway.default_model(provider))
+    {
+        tracing::warn!(%error, "the model of llm.provider cannot be asked; the built-in summariser makes summaries");
+    }
     let clock = SystemClock::shared();
     let hooks = Hooks::new(&config.hooks);
     let compressor = Compressor::new(

@@ -122,6 +122,7 @@ impl Scene {
             model: "fake",
             window: asked.window,
             timeout: asked.timeout,
+            deadline: tokio::time::Instant::now() + asked.timeout,
             refused: None,
         }
     }

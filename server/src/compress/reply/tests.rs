@@ -4,8 +4,12 @@ use serde_json::json;
 
 use super::*;
 
+const ALL: Asked = Asked { retain: true, structured: true };
+const PLAIN: Asked = Asked { retain: false, structured: false };
+const RETAIN: Asked = Asked { retain: true, structured: false };
+
 fn summary(answer: &str) -> String {
-    read(answer, false).unwrap_or_else(|nothing| panic!("{answer:?}: {nothing:?}")).summary
+    read(answer, RETAIN).unwrap_or_else(|nothing| panic!("{answer:?}: {nothing:?}")).summary
 }
 
 #[test]
@@ -23,6 +27,9 @@ fn the_summary_is_found_however_it_is_wrapped() {
         "<summary>\n```markdown\nThe port is 8080.\n",
         "<think>I wonder\n<summary>no</summary></think>\n<summary>The port is 8080.</summary>",
         "I wonder</think><summary>The port is 8080.</summary>",
+        "I wonder\n</think>\n\nThe port is 8080.",
+        "<reasoning>I wonder\n<summary>no</summary></reasoning><summary>The port is 8080.</summary>",
+        "Here it is: <summary>The port is 8080.</summary>",
         "<analysis>hm</analysis>The port is 8080.",
         "<retain>x</retain>\nThe port is 8080.",
         "<summary>The port is 8080.<retain>x</retain>",
@@ -42,6 +49,25 @@ fn a_summary_may_speak_of_tags() {
     assert_eq!(summary(&both), about);
     assert_eq!(summary(&format!("<summary>{about}</summary><retain>a</retain>")), about);
     assert_eq!(summary("if a < b and c > d then <summarise> it"), "if a < b and c > d then <summarise> it");
+    // Of those of the answer too.
+    for said in [
+        "Fixed: the parser strips a stray </think> tag.\n- Next: tests/proxy.rs",
+        "The template has <retain> in front of the summary. Port 8443.",
+        "The template has <retain>name</retain> in it; port 9",
+        "Removed the <summary> of a.html and its </retain>. Port 9",
+    ] {
+        assert_eq!(summary(&format!("<summary>{said}</summary>")), said);
+        assert_eq!(summary(&format!("<think>hm</think><summary>{said}</summary>")), said);
+        assert_eq!(summary(said), said);
+        let kept = read(&format!("<retain>K-77</retain>\n<summary>{said}</summary>"), RETAIN).unwrap();
+        assert_eq!((kept.summary.as_str(), kept.retain.as_deref()), (said, Some("K-77")));
+        let unasked = read(&format!("<summary>{said}</summary>"), PLAIN).unwrap();
+        assert_eq!((unasked.summary.as_str(), unasked.retain), (said, None));
+    }
+    assert_eq!(
+        summary("Removed the </summary> of a.html. Port 9"),
+        "Removed the </summary> of a.html. Port 9"
+    );
     let fenced = "Ran:\n```\nmake\n```\nand\n```\nmake test\n```";
     assert_eq!(summary(fenced), fenced);
 }
@@ -60,12 +86,15 @@ fn several_blocks_are_one_summary() {
             "the <summary>x</summary> tag\n\nb",
         ),
         ("<summary>an </summary> alone</summary>", "an </summary> alone"),
+        ("<summary>a</summary>\n<summary>b", "a\n\nb"),
+        ("<summary>a</summary><summary>b<retain>r</retain>", "a\n\nb"),
+        ("<summary>a</summary>\nIs the <summary> short enough?", "a"),
     ] {
-        let read = read(answer, false).unwrap();
+        let read = read(answer, RETAIN).unwrap();
         assert_eq!(read.summary, expected, "{answer}");
         assert_eq!(read.retain.as_deref(), answer.contains("retain").then_some("r"), "{answer}");
     }
-    let two = read("<retain>a</retain><retain>b</retain><summary>s</summary>", false).unwrap();
+    let two = read("<retain>a</retain><retain>b</retain><summary>s</summary>", RETAIN).unwrap();
     assert_eq!((two.summary.as_str(), two.retain.as_deref()), ("s", Some("a\n\nb")));
 }
 
@@ -80,7 +109,7 @@ fn what_is_to_be_retained_is_beside_it() {
         ("<summary>s</summary><retain>…</retain>", None),
         ("<summary>s</summary>", None),
     ] {
-        let read = read(answer, false).unwrap();
+        let read = read(answer, RETAIN).unwrap();
         assert_eq!((read.summary.as_str(), read.retain.as_deref()), ("s", expected), "{answer}");
     }
 }
@@ -100,12 +129,12 @@ fn messages_to_keep_are_named_in_many_ways() {
         ("<keep seq=\"99999999999999999999999\"/>", vec![]),
         ("<keeper seq=\"4\">", vec![]),
     ] {
-        let read = read(&format!("{tags}<summary>s</summary>"), false).unwrap();
+        let read = read(&format!("{tags}<summary>s</summary>"), RETAIN).unwrap();
         assert_eq!((read.summary.as_str(), read.keep), ("s", expected), "{tags}");
     }
-    let many = read("<keep seq=\"1-18446744073709551615\"/><summary>s</summary>", false).unwrap();
+    let many = read("<keep seq=\"1-18446744073709551615\"/><summary>s</summary>", RETAIN).unwrap();
     assert_eq!(many.keep.len(), MAX_KEPT);
-    assert_eq!(read("<keep seq=\"9-3\"/>s", false).unwrap().keep, [3, 9]);
+    assert_eq!(read("<keep seq=\"9-3\"/>s", RETAIN).unwrap().keep, [3, 9]);
 }
 
 #[test]
@@ -122,8 +151,8 @@ fn nothing_is_nothing() {
         "<retain>only this</retain>",
         "</summary>",
     ] {
-        assert_eq!(read(empty, false), Err(Nothing::Empty), "{empty:?}");
-        assert_eq!(read(empty, true), Err(Nothing::Empty), "{empty:?}");
+        assert_eq!(read(empty, RETAIN), Err(Nothing::Empty), "{empty:?}");
+        assert_eq!(read(empty, ALL), Err(Nothing::Empty), "{empty:?}");
     }
 }
 
@@ -135,10 +164,12 @@ fn one_who_declines_has_not_summarised() {
         "**Sorry,** no.",
         "申し訳ありませんが、お手伝いできません。",
     ] {
-        assert!(matches!(read(refusal, false), Err(Nothing::Declined(_))), "{refusal}");
+        assert!(matches!(read(refusal, PLAIN), Err(Nothing::Declined(_))), "{refusal}");
     }
+    // In tags too.
+    let tagged = read("<summary>I'm sorry, but I can't help with that.</summary>", PLAIN);
+    assert!(matches!(tagged, Err(Nothing::Declined(_))), "{tagged:?}");
     // A history in which somebody was sorry.
-    assert_eq!(summary("<summary>I'm sorry, said the user.</summary>"), "I'm sorry, said the user.");
     assert_eq!(summary("The user said: I'm sorry"), "The user said: I'm sorry");
     let long = format!("I cannot tell all of it. {}", "It went on. ".repeat(100));
     assert_eq!(summary(&long), long.trim());
@@ -155,25 +186,29 @@ fn sections_become_a_text_with_headings() {
         all.to_owned(),
     ];
     for answer in wrapped {
-        let read = read(&answer, true).unwrap();
+        let read = read(&answer, ALL).unwrap();
         assert_eq!(read.summary, text, "{answer}");
         let sections = read.sections.unwrap();
         assert_eq!(sections["decisions"], json!(["Use tokio", "not async-std"]));
         assert_eq!(sections["errors"], json!([]));
     }
     let odd = r#"<summary>{"Goal":"Ship it","files":{"a.rs":["new"]},"errors":null,"pending":[1,["x"]],"more":["y"]}</summary>"#;
-    let read_odd = read(odd, true).unwrap();
-    assert_eq!(read_odd.summary, "## Goal\n- Ship it\n\n## Files\n- a.rs: new\n\n## Pending\n- 1\n- x");
+    let read_odd = read(odd, ALL).unwrap();
+    assert_eq!(
+        read_odd.summary,
+        "## Goal\n- Ship it\n\n## Changes\n- more: y\n\n## Files\n- a.rs: new\n\n## Pending\n- 1\n- x"
+    );
     // What is not as it should be is taken as it is.
     for (answer, expected) in [
         ("<summary>{\"goal\":[\"Ship it\"</summary>", "{\"goal\":[\"Ship it\""),
         ("<summary>## Goal\n- Ship it</summary>", "## Goal\n- Ship it"),
         ("<summary>{\"plan\":[\"x\"]}</summary>", "{\"plan\":[\"x\"]}"),
+        ("<summary>{\"goal\":[\"x\"]} and port 8443</summary>", "{\"goal\":[\"x\"]} and port 8443"),
     ] {
-        let read = read(answer, true).unwrap();
+        let read = read(answer, ALL).unwrap();
         assert_eq!((read.summary.as_str(), read.sections), (expected, None), "{answer}");
     }
-    assert_eq!(read(all, false).unwrap().sections, None, "they were not asked for");
+    assert_eq!(read(all, RETAIN).unwrap().sections, None, "they were not asked for");
 }
 
 #[test]
@@ -223,7 +258,7 @@ fn no_answer_can_break_the_reader() {
             state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
             answer.push_str(pieces[usize::try_from(state >> 33).unwrap() % pieces.len()]);
         }
-        if let Ok(read) = read(&answer, true) {
+        if let Ok(read) = read(&answer, ALL) {
             assert!(says_something(&read.summary), "{answer}");
         }
         read_gaps(&answer, 2);

@@ -81,10 +81,13 @@ async fn an_answer_without_a_summary() {
             ("<summary>\n</summary>", "no summary"),
             ("<think>I think and think", "no summary"),
             ("I'm sorry, but I can't help with that.", "declined: I'm sorry"),
+            ("<summary>I'm sorry, but I can't help with that.</summary>", "declined: I'm sorry"),
         ] {
             scene.says(text);
             let error = scene.ask(of(provider)).await.unwrap_err();
-            assert!(matches!(error, AskError::Empty { .. }), "{provider:?} {text:?}: {error:?}");
+            assert!(error.is_bad_answer(), "{provider:?} {text:?}: {error:?}");
+            // What it said is not told to the one that is asked next.
+            assert!(!error.to_model().contains("sorry"), "{error:?}");
             assert!(words(&scene, &error).contains(expected), "{error}");
         }
         scene.says("garbage that is no JSON");
@@ -93,6 +96,18 @@ async fn an_answer_without_a_summary() {
             .await
             .unwrap_err();
         assert!(matches!(error, AskError::Empty { .. }), "{error:?}");
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn an_answer_that_a_filter_cut_off() {
+    let scene = Scene::new();
+    for provider in [Provider::OpenAi, Provider::Anthropic] {
+        let finish = if provider == Provider::Anthropic { "refusal" } else { "content_filter" };
+        scene.fake.script(&json!({"text": "<summary>The user said never to", "finish": finish}));
+        let error = scene.ask(of(provider)).await.unwrap_err();
+        assert!(error.is_bad_answer(), "{provider:?}: {error:?}");
+        assert!(words(&scene, &error).contains("content_filter"), "{error}");
     }
 }
 
@@ -108,9 +123,17 @@ async fn an_answer_that_is_longer_than_asked() {
         scene.fake.script(&json!({"text": "<summary>The port is", "finish": "length"}));
         let error = scene.ask(of(provider)).await.unwrap_err();
         assert!(matches!(error, AskError::TooLong { unit: "tokens", .. }), "{provider:?}: {error:?}");
-        // What a model thinks aloud is not its answer.
-        scene.says(&format!("<think>{}</think>{SAID}", "hm ".repeat(8000)));
-        assert!(scene.ask(of(provider)).await.is_ok(), "{provider:?}");
+        // What a model thinks aloud is not its answer, whether or not it says where that begins.
+        for begin in ["<think>", "", "<analysis>"] {
+            let end = if begin == "<analysis>" { "</analysis>" } else { "</think>" };
+            scene.says(&format!("{begin}{}{end}{SAID}", "hm ".repeat(8000)));
+            let reply = scene.ask(of(provider)).await.unwrap();
+            assert!(reply.summary.starts_with("The port"), "{provider:?}: {}", reply.summary);
+        }
+        // But not for ever.
+        scene.says(&"hm ".repeat(40_000));
+        let error = scene.ask(of(provider)).await.unwrap_err();
+        assert!(matches!(error, AskError::TooLong { unit: "bytes", .. }), "{error:?}");
     }
 }
 
