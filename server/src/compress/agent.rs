@@ -53,6 +53,8 @@ pub(crate) struct Told {
     pub(crate) previous: Option<String>,
     /// What was retained before.
     pub(crate) retained: Option<String>,
+    /// Outputs that the summary has to name.
+    pub(crate) refs: Vec<String>,
     /// Its messages are in a file that lives as long as this.
     apart: Arc<Apart>,
 }
@@ -73,11 +75,6 @@ impl Told {
     /// The messages, as lines.
     pub(crate) fn material(&self) -> Material {
         self.apart.material.clone()
-    }
-
-    /// Outputs that the summary has to name.
-    pub(crate) fn refs(&self) -> &[String] {
-        &self.apart.refs
     }
 }
 
@@ -105,7 +102,7 @@ impl Begun {
         let replaced = self.apart.tokens.saturating_sub(looked::AROUND).max(1);
         let room = self.looked.room(self.kept + self.looked.beside(self.carried));
         let sizes = gate::sizes(&commit.retain, (replaced, self.budget, room), self.carried);
-        gate::check(&whole, sizes, &self.apart.refs, counter)
+        gate::check(&whole, sizes, self.apart.refs_for(self.budget), counter)
     }
 }
 
@@ -150,7 +147,9 @@ impl Compressor {
         };
         // What it retains takes the place of what was retained.
         let budget = if retain { budget + carried } else { budget };
-        let prompt = words_for(&begun.order.policy, retain, budget, &apart, carried);
+        let refs = apart.refs_for(begun.budget);
+        let carried = apart.retained.as_ref().map(|_| carried);
+        let prompt = words_for(&begun.order.policy, retain, budget, refs, carried);
         let told = Told {
             token: begun.token.clone(),
             expires_in: begun.expires_in,
@@ -162,6 +161,7 @@ impl Compressor {
             prompt,
             previous: apart.previous.clone(),
             retained: apart.retained.clone(),
+            refs: refs.to_vec(),
             apart,
         };
         self.lock().insert(id, UnderWay::Begun(Box::new(begun)));
@@ -270,10 +270,9 @@ impl Compressor {
 }
 
 /// What a model would be asked to write.
-fn words_for(policy: &Policy, retain: bool, budget: u64, apart: &Apart, carried: u64) -> String {
+fn words_for(policy: &Policy, retain: bool, budget: u64, refs: &[String], carried: Option<u64>) -> String {
     let purpose = Purpose::Compaction { retain };
-    let carried = apart.retained.as_ref().map(|_| carried);
-    let wanted = Wanted { purpose, policy, budget, carried, refs: &apart.refs, refused: None };
+    let wanted = Wanted { purpose, policy, budget, carried, refs, refused: None };
     let retain = wanted.retain().map(|retain| format!("Beside it (`retain`): {retain}"));
     [Some(wanted.task()), wanted.form(), retain].into_iter().flatten().collect::<Vec<_>>().join("\n\n")
 }

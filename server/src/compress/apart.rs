@@ -16,6 +16,8 @@ use crate::store::{MISSING_TOKENS, Outline, RequestFile, Seen, Store, WorkFile};
 const BUFFER: usize = 128 << 10;
 /// Refs that a summary has to name, at most: the newest.
 const MOST_REFS: usize = 20;
+/// Tokens that it takes to name one.
+const REF_TOKENS: u64 = 24;
 
 /// What is to be summarised, and what is known of it.
 #[derive(Debug)]
@@ -38,7 +40,7 @@ pub(super) struct Apart {
     pub(super) inherited: Option<Left>,
     /// What was retained before and goes.
     pub(super) retained: Option<String>,
-    /// Outputs that messages and summaries that go refer to: the newest.
+    /// Outputs that messages and summaries that go refer to: the newest, which come last.
     pub(super) refs: Vec<String>,
     /// Places where something goes, one after the other.
     pub(super) gaps: Vec<Gap>,
@@ -127,6 +129,14 @@ impl Apart {
             gaps: sorter.gaps,
             _files: files,
         })
+    }
+}
+
+impl Apart {
+    /// Refs that a summary of so many tokens has to name: the newest that half of it has room for.
+    pub(super) fn refs_for(&self, budget: u64) -> &[String] {
+        let most = usize::try_from(budget / 2 / REF_TOKENS).unwrap_or(MOST_REFS);
+        &self.refs[self.refs.len().saturating_sub(most)..]
     }
 }
 

@@ -302,7 +302,7 @@ impl Wanted<'_> {
 
     /// Output refs that have to be named. Those of a task that ends lead nowhere in another.
     fn refs(&self) -> &[String] {
-        if self.purpose == Purpose::Final { &[] } else { &self.apart.refs }
+        if self.purpose == Purpose::Final { &[] } else { self.apart.refs_for(self.budget) }
     }
 
     fn step(&self, attempt: u32, summary_tokens: u64) -> Step {

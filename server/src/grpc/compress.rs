@@ -184,7 +184,7 @@ fn told_lines(
         summary_tokens: told.budget,
         prompt: told.prompt.clone(),
         previous_summary: told.previous.clone().unwrap_or_default(),
-        output_refs: told.refs().to_vec(),
+        output_refs: told.refs.clone(),
         retained: told.retained.clone().unwrap_or_default(),
     };
     let lines: Material = told.material();
