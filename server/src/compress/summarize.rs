@@ -320,6 +320,9 @@ fn extract(wanted: &Wanted<'_>) -> Result<Summed, StoreError> {
     let mut budget = wanted.budget;
     let made = loop {
         let mut extractor = Extractor::new(budget, wanted.counter);
+        if wanted.purpose == Purpose::Final {
+            extractor = extractor.without_refs();
+        }
         if let Some(left) = &wanted.apart.inherited {
             take_over(&mut extractor, left);
         }

@@ -23,7 +23,7 @@ const LONGEST_COMMAND: usize = 200;
 const LONGEST_ARGUMENTS: usize = 140;
 
 /// Stands between a command and its result.
-const RESULT: &str = " → ";
+pub(super) const RESULT: &str = " → ";
 
 /// Takes a call, and tells what its result will be.
 pub(super) fn take(pool: &mut Pool, call: &Call<'_>) -> Source {

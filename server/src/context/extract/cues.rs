@@ -49,6 +49,11 @@ impl Cues {
         Self(TABLE.of(text))
     }
 
+    /// These and others.
+    pub(super) const fn with(self, other: Self) -> Self {
+        Self(self.0 | other.0)
+    }
+
     /// Whether any of these is there.
     pub(super) fn any(self, other: Self) -> bool {
         self.0 & other.0 != 0
@@ -131,7 +136,7 @@ const WORDS: &[(Cues, &str)] = &[
         Cues::MADE,
         "added, created, updated, removed, deleted, renamed, moved, implemented, refactored, wrote, rewrote, changed, \
          modified, replaced, introduced, extracted, split, merged, committed, pushed, deployed, installed, configured, \
-         migrated, patched, applied, enabled, disabled, set up, wired, ported, generated, registered, bumped, upgraded, \
+         migrated, patched, applied, enabled, disabled, set up, wired up, ported, generated, registered, bumped, upgraded, \
          downgraded, published, released, opened, \
          追加しま, 作成しま, 更新しま, 削除しま, 実装しま, 修正しま, 変更しま, 移動しま, 導入しま, 設定しま, 書き換え, 置き換え, \
          リファクタ, 分割しま, 適用しま, 有効化, 無効化, デプロイしま, コミットしま, 反映しま, 登録しま, 公開しま, 対応しま",
@@ -147,18 +152,18 @@ const WORDS: &[(Cues, &str)] = &[
     ),
     (
         Cues::OPEN,
-        "todo, to do:, to-do, next step*, next:, next up, remaining, remains, still need*, still have to, still to, \
+        "todo, to do:, to-do, open:, next step*, next:, next up, remaining, remains, still need*, still have to, still to, \
          still open, still missing, not yet, later, follow-up, follow up, open question*, open item*, open point*, \
          unresolved, blocked, blocker*, pending, waiting for, waiting on, left to do, what's left, is left, are left, \
          afterwards, outstanding, unfinished, unclear, to be decided, tbd, needs review, need to check, need to verify, \
          need to confirm, must still, yet to, [ ], come back to, revisit, has to be done, awaiting, backlog, postponed, \
          残り, 残って, 残タスク, 未対応, 未実装, 未解決, 未完了, 未確認, 未着手, 未定, 次に, 次は, 次の作業, あとで, 後で, 後ほど, \
-         保留, 要確認, 確認待ち, 待ち, まだ, 今後の, 課題, 宿題, やること, 必要があり, 検討中, ペンディング, タスク:, タスク：",
+         保留, 要確認, 確認待ち, 待ち, まだ, 今後の, 残課題, 課題が残, 課題として, 宿題, やること, 必要があり, 検討中, ペンディング, タスク:, タスク：",
     ),
     (
         Cues::WRONG,
         "error, errors, fail, fails, failed, failing, failure, exception, panic*, crash*, fatal, broken, breaks, bug, \
-         regression, timed out, timeout error, refused, rejected with, denied, aborted, segfault, traceback, stack trace, \
+         a regression, regressions, regressed, timed out, timeout error, refused, rejected with, denied, aborted, segfault, traceback, stack trace, \
          deadlock, corrupt*, leak, leaks, flaky, unexpected, not found, conflict, hangs, returned 4, returned 5, \
          exit code, status code, \
          エラー, 失敗, 例外, 落ち, クラッシュ, 不具合, バグ, 異常, 拒否, タイムアウトし, タイムアウトが, タイムアウトエラー, 見つかりません, 壊れ, 停止しま, 障害",

@@ -21,6 +21,8 @@ const FEW: u64 = 10;
 const CROWD: u64 = 3;
 /// A summary with less room than that is better short.
 const ROOMY: u64 = 600;
+/// Tokens of a ref and the heading above it.
+const LEAST_OF_REFS: u64 = 48;
 /// More commands tell no more.
 const MOST_COMMANDS: u64 = 15;
 /// Tokens around a line: its mark and its end.
@@ -77,6 +79,10 @@ pub(super) fn fill(items: Vec<Item>, now: u64, budget: u64, counter: TokenCounte
     };
     for section in Section::BY_NEED {
         let mut share = budget * section.share() / 100;
+        if section == Section::Refs {
+            // One has room at least.
+            share = share.max(LEAST_OF_REFS.min(budget / 3));
+        }
         for &at in &ranked {
             if lines[at].item.section == section && lines[at].item.weight >= LIGHT {
                 choice.take(&mut lines[at], &mut share);
@@ -247,7 +253,7 @@ fn told(lines: &[Line]) -> Sections {
             last.section == item.section && last.message == item.message && item.statement.is_some()
         });
         match told.last_mut() {
-            Some(before) if follows && is_ended(before) && item.source == 0 => {
+            Some(before) if follows && is_ended(before) && item.source == 0 && !item.of_output => {
                 if !before.ends_with(['。', '！', '？']) {
                     before.push(' ');
                 }

@@ -100,12 +100,31 @@ impl Item {
         }
         let text = parts.concat();
         let text = text.trim().trim_end_matches([',', ';', '、']);
-        let statement = Statement::of(text);
-        let tells = statement.names > 0 || statement.cues.any(Cues::RULE);
-        let mut rest = Self::new(self.section, text.to_owned(), self.weight).saying(statement);
-        (rest.order, rest.message, rest.when) = (self.order, self.message, self.when);
-        (rest.signs, rest.asks) = (self.signs, self.asks);
+        let rest = self.with_text(text);
+        let tells = rest.statement.as_deref().is_some_and(|said| said.names > 0 || said.cues.any(Cues::RULE));
         tells.then(|| (rest, Statement::of(&gone.concat())))
+    }
+
+    /// What is still open of a list when a part of it is done; none if that is all there is to it.
+    pub(super) fn unsettled(&self, new: &Statement) -> Option<Self> {
+        let is_done = |part: &str| new.settles(&Statement::of(part));
+        let (done, open): (Vec<&str>, Vec<&str>) = clauses(&self.text).partition(|part| is_done(part));
+        // Two parts are a sentence rather than a list.
+        if done.is_empty() || open.is_empty() || done.len() + open.len() < 3 {
+            return None;
+        }
+        let text = open.concat();
+        let text = text.trim().trim_end_matches([',', ';', '、']);
+        Some(self.with_text(text))
+    }
+
+    /// The same with other words.
+    fn with_text(&self, text: &str) -> Self {
+        let statement = Statement::of(text);
+        let mut other = Self::new(self.section, text.to_owned(), self.weight).saying(statement);
+        (other.order, other.message, other.when) = (self.order, self.message, self.when);
+        (other.signs, other.asks) = (self.signs, self.asks);
+        other
     }
 
     /// How much it matters at the end: what was said last counts a little more, and what was said often.

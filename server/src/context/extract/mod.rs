@@ -97,6 +97,8 @@ pub struct Extractor {
     calls: VecDeque<(String, Source)>,
     /// What was said last, for when there is nothing else.
     last: String,
+    /// Whether stored outputs are told.
+    refs: bool,
 }
 
 /// Calls of one message that are remembered.
@@ -109,7 +111,14 @@ impl Extractor {
         const MOST: usize = 4 << 20;
         let room = usize::try_from(budget).unwrap_or(MOST).saturating_mul(8).clamp(LEAST, MOST);
         let pool = Pool::new(room);
-        Self { budget, counter, pool, awaits_goal: true, calls: VecDeque::new(), last: String::new() }
+        let (calls, last) = (VecDeque::new(), String::new());
+        Self { budget, counter, pool, awaits_goal: true, calls, last, refs: true }
+    }
+
+    /// For another task, in which stored outputs cannot be read.
+    #[must_use]
+    pub fn without_refs(self) -> Self {
+        Self { refs: false, ..self }
     }
 
     /// Tells for each sentence in `messages` what it would be held against; none of that goes.
@@ -130,7 +139,7 @@ impl Extractor {
         self.pool.next_message();
         self.pool.some_time_passes();
         self.remember(text);
-        let pool = &mut self.pool;
+        let (pool, refs) = (&mut self.pool, self.refs);
         let ours = sections::read(text, |section, line| {
             pool.next_message();
             match section {
@@ -139,9 +148,10 @@ impl Extractor {
                     .and_then(|(path, done)| Some((path, done.strip_suffix(')')?)))
                 {
                     Some((path, done)) => prose::file(pool, path, 420, Some(done)),
-                    None => prose::file(pool, line, 300, None),
+                    None => prose::file(pool, line, 150, None),
                 },
                 Section::Commands => calls::recall(pool, line),
+                Section::Refs if !refs => {}
                 Section::Refs => {
                     let name = line.split(' ').next().unwrap_or_default();
                     pool.add(Item::new(section, line.to_owned(), 600).named(name));
@@ -195,7 +205,7 @@ impl Extractor {
             }
             Role::Tool => {
                 let source = self.source(piece.tool_name);
-                if let Some(output_ref) = piece.output_ref {
+                if let Some(output_ref) = piece.output_ref.filter(|_| self.refs) {
                     calls::stored(&mut self.pool, output_ref, &source);
                 }
                 outputs::take(&mut self.pool, piece.text, &source);

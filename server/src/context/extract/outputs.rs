@@ -4,7 +4,7 @@
 use std::cmp::Reverse;
 use std::ops::Range;
 
-use super::calls;
+use super::calls::{self, RESULT};
 use super::item::Item;
 use super::line::clean;
 use super::pool::Pool;
@@ -56,8 +56,13 @@ const MOST_FILES: u32 = 32;
 
 /// Takes the output of a tool.
 pub(super) fn take(pool: &mut Pool, text: &str, source: &Source) {
-    let text = text.trim();
-    if text.is_empty() || text.starts_with("[tool output trimmed") {
+    let text = without_note(text.trim());
+    if text.starts_with("[tool output trimmed") {
+        return;
+    }
+    // Compilers and linters say nothing if all is well.
+    if text.is_empty() || text == "(no output)" {
+        pool.succeeded(source.call);
         return;
     }
     if source.listing {
@@ -92,6 +97,14 @@ pub(super) fn take(pool: &mut Pool, text: &str, source: &Source) {
     }
     if !source.listing && last.len() <= LONGEST_RESULT && tells.numbers > 0 {
         calls::result(pool, source, &clean(last, LONGEST_RESULT, 0));
+    }
+}
+
+/// Without our note of what was left out.
+fn without_note(text: &str) -> &str {
+    match text.rfind("[output cut: ") {
+        Some(at) if text.ends_with(']') && (at == 0 || text[..at].ends_with('\n')) => text[..at].trim_end(),
+        Some(_) | None => text,
     }
 }
 
@@ -210,6 +223,11 @@ impl Outputs {
         let weight: u32 = weight + 35 * statement.names.min(3) + 15 * statement.numbers.min(2);
         self.files(pool, line, if source.listing { 60 } else { 200 });
         let weight = weight.saturating_sub(25 * seen.min(8));
+        if source.listing {
+            // They are not of what was run.
+            fact(pool, line, at, source, weight);
+            return;
+        }
         pool.add(error(clean(line, LONGEST, at), weight, statement).from(source.call).of_output(0));
     }
 
@@ -265,8 +283,11 @@ pub(super) fn error(text: String, weight: u32, statement: Statement) -> Item {
 fn fact(pool: &mut Pool, line: &str, focus: usize, source: &Source, weight: u32) {
     let text = clean(line, LONGEST, focus);
     let name = setting(&text).map(|name| format!("{name}="));
-    let told =
-        if name.is_some() || source.tool.is_empty() { text } else { format!("{}: {text}", source.tool) };
+    let told = if name.is_some() || source.tool.is_empty() {
+        text
+    } else {
+        format!("{}{RESULT}{text}", source.tool)
+    };
     let statement = Statement::of(&told);
     let item = Item::new(Section::Facts, told, weight).showing(statement).of_output(source.call);
     pool.add(match name {

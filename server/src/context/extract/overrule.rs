@@ -5,6 +5,7 @@
 //! The weights are fitted to conversations of which is known what held at the end: `tests/tools/fit_overrule.rs`.
 
 use super::common::telling;
+use super::cues::Cues;
 use super::signs::Signs;
 use super::statement::{Statement, both, common};
 use super::topics::Topics;
@@ -134,16 +135,36 @@ impl<'a> Remark<'a> {
         self.signs.any(Signs::CHANGE)
     }
 
+    /// Whether it says that something is not to be as it was said.
+    pub(super) fn takes_back(&self) -> bool {
+        self.signs.any(Signs::CORRECTED.with(Signs::VOID).with(Signs::RELEASED).with(Signs::SWAPPED))
+    }
+
     /// Whether it says that something changed, or how things are to be.
     pub(super) fn is_meant(&self) -> bool {
         self.signs
             .any(Signs::CHANGE.with(Signs::NOW).with(Signs::RULE).with(Signs::DECIDED).with(Signs::STATED))
     }
 
+    /// Whether the user says no to what the model has just proposed or decided.
+    pub(super) fn refuses(&self, old: &Older<'_>) -> bool {
+        let no =
+            Signs::REFUSES.with(Signs::NEGATED).with(Signs::FAILED).with(Signs::CORRECTED).with(Signs::VOID);
+        self.when.by_user
+            && !old.when.by_user
+            && self.when.message == old.when.message + 1
+            && self.signs.any(no)
+            && !self.signs.any(Signs::AGREES)
+            && (old.signs.any(Signs::TENTATIVE.with(Signs::DECIDED))
+                || old.said.cues.any(Cues::DECISION | Cues::PLAN))
+    }
+
     /// Whether both forbid something, and this one does not say that anything changed: then both hold.
     fn forbids_too(&self, old: &Older<'_>) -> bool {
         let forbids = |signs: Signs| signs.any(Signs::RULE) && signs.any(Signs::NEGATED);
-        forbids(old.signs) && forbids(self.signs) && !self.changes() && !self.signs.any(Signs::NOW)
+        // "Never change a", "never change b": what is forbidden is no sign of a change.
+        let signs = self.signs.without(old.signs);
+        forbids(old.signs) && forbids(self.signs) && !signs.any(Signs::CHANGE.with(Signs::NOW))
     }
 
     /// What it has in common with an older statement; none if that can hardly be meant.
@@ -395,9 +416,12 @@ pub(super) fn sum(counts: &Counts) -> f64 {
 /// How likely it must be that a statement is meant.
 pub const LEAST: f64 = 0.45;
 
+/// The same of what the model has just proposed, when the user says no.
+pub(super) const LEAST_OF_REFUSED: f64 = 0.12;
+
 /// Which of these statements is likelier than that another one is meant, or nothing; the newest come first. What only repeats the
 /// likeliest speaks for it.
-pub(super) fn likeliest(sums: &[(f64, &Statement)]) -> Option<usize> {
+pub(super) fn likeliest(sums: &[(f64, &Statement)], least: f64) -> Option<usize> {
     let newer_wins =
         |(one, other): &(usize, usize)| sums[*one].0.total_cmp(&sums[*other].0).then(other.cmp(one));
     let best = (0..sums.len()).max_by(|one, other| newer_wins(&(*one, *other)))?;
@@ -405,7 +429,7 @@ pub(super) fn likeliest(sums: &[(f64, &Statement)]) -> Option<usize> {
     let all: f64 = sums.iter().map(|(sum, _)| sum.exp()).sum();
     let meant: f64 =
         sums.iter().filter(|(_, other)| said.is_repeated_by(other)).map(|(sum, _)| sum.exp()).sum();
-    (meant / (1.0 + all) > LEAST).then_some(best)
+    (meant / (1.0 + all) > least).then_some(best)
 }
 
 /// How much a word tells of what is spoken about: little if many say it, and if it was said over and over here.

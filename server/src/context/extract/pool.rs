@@ -34,8 +34,10 @@ const AROUND: usize = 200;
 const LEAST_OF_COMMON: u32 = 50;
 /// A sentence of the assistant's that is new to so much matters more, in percent.
 const RARE: u32 = 60;
-/// What an error weighs whose command has succeeded since.
-const WEIGHT_OF_OLD_ERROR: u32 = 140;
+
+/// What an error weighs whose command has succeeded since, and how that is told.
+pub(super) const WEIGHT_OF_OLD_ERROR: u32 = 90;
+pub(super) const SINCE: &str = " (the same command succeeded later)";
 
 /// What has been found so far.
 #[derive(Debug)]
@@ -198,11 +200,12 @@ impl Pool {
         }
     }
 
-    /// The results of a command matter less once it has succeeded.
+    /// What went wrong with a command is history once it has succeeded.
     pub(super) fn succeeded(&mut self, source: u64) {
         for item in self.shelves[Section::Errors as usize].items.values_mut() {
-            if item.source == source {
+            if source != 0 && item.source == source && !item.text.ends_with(SINCE) {
                 item.weight = item.weight.min(WEIGHT_OF_OLD_ERROR);
+                item.text.push_str(SINCE);
             }
         }
     }

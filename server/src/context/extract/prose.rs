@@ -1,10 +1,11 @@
 //! What people and models say: which sentences matter, how much, and in which section they are told.
 
+use super::calls::RESULT;
 use super::cues::Cues;
 use super::item::Item;
 use super::line::clean;
 use super::outputs::{Outputs, Source, error};
-use super::pool::Pool;
+use super::pool::{Pool, SINCE, WEIGHT_OF_OLD_ERROR};
 use super::scan::{Kind, tokens};
 use super::sections::Section;
 use super::signs::Signs;
@@ -39,6 +40,10 @@ const FEW_WORDS: usize = 3;
 
 /// And of which nothing is known but that it names something.
 const WEIGHT_OF_NAMED: u32 = 170;
+/// What a line of an output weighs that an earlier summary had room for.
+const WEIGHT_OF_SHOWN: u32 = 110;
+/// Stands between an answer and what it answers.
+const ANSWERS: &str = " [re: ";
 /// Words of what stands above a list.
 const MOST_OF_HEADING: usize = 4;
 
@@ -75,16 +80,14 @@ pub(super) fn take(pool: &mut Pool, text: &str, voice: Voice, goal: bool) -> boo
                 Some(_) => {}
                 // An answer is about what was asked.
                 None if voice == Voice::User
-                    && statement.is_terse(text.trim())
+                    && statement.is_terse(sentence)
                     && answers(sentence, &statement) =>
                 {
-                    if let Some(asked) =
-                        pool.asked().and_then(|asked| asked.lines().rfind(|line| is_question(line)))
-                    {
+                    if let Some(asked) = pool.asked().and_then(question) {
                         let (question, answer) =
-                            (clean(asked, LONGEST_QUESTION, 0), clean(sentence, LONGEST_OF_USER, 0));
-                        whole = Some(Statement::of(asked));
-                        told = Some(format!("{answer} [re: {question}]"));
+                            (clean(&asked, LONGEST_QUESTION, 0), clean(sentence, LONGEST_OF_USER, 0));
+                        whole = Some(Statement::of(&asked));
+                        told = Some(format!("{answer}{ANSWERS}{question}]"));
                         statement.cues = statement.cues | Cues::CHANGE;
                     }
                 }
@@ -127,6 +130,15 @@ pub(super) fn take(pool: &mut Pool, text: &str, voice: Voice, goal: bool) -> boo
     goal && goals < GOAL_SENTENCES
 }
 
+/// The last question among some sentences, each on a line; with the one before, if it says little by itself: "Which one?"
+fn question(asked: &str) -> Option<String> {
+    let lines: Vec<&str> = asked.lines().collect();
+    let at = lines.iter().rposition(|line| is_question(line))?;
+    let says_little = Statement::of(lines[at]).weight() < LEAST_WORDS;
+    let from = if says_little { at.saturating_sub(1) } else { at };
+    Some(lines[from..=at].join(" "))
+}
+
 /// Whether what follows this text is an item of a list, or a sentence of one.
 fn is_listed(before: &str) -> bool {
     let line = before.rfind('\n').map_or(before, |end| &before[end + 1..]).trim_start();
@@ -136,9 +148,13 @@ fn is_listed(before: &str) -> bool {
 
 /// Takes a line of an earlier summary of ours.
 pub(super) fn recall(pool: &mut Pool, section: Section, line: &str) {
+    if section == Section::Facts && line.contains(RESULT) {
+        recall_shown(pool, line);
+        return;
+    }
     let user = matches!(section, Section::Goal | Section::Constraints);
     let voice = if user { Voice::User } else { Voice::Assistant };
-    super::split::sentences(line, |text| {
+    let mut tell = |text: &str| {
         let statement = Statement::of(text);
         let judged = judge(text, &statement, voice).map_or(0, |(_, weight)| weight);
         // It was found worth keeping once.
@@ -153,7 +169,9 @@ pub(super) fn recall(pool: &mut Pool, section: Section, line: &str) {
             Section::Changes | Section::Files | Section::Commands | Section::Facts | Section::Refs => 240,
         };
         // What it made untrue went when it was first said.
-        let mut item = said(pool, section, text, judged.max(least), voice, &statement);
+        let is_old = section == Section::Errors && text.ends_with(SINCE);
+        let weight = if is_old { WEIGHT_OF_OLD_ERROR } else { judged.max(least) };
+        let mut item = said(pool, section, text, weight, voice, &statement);
         item.when.by_user = user;
         let (signs, asks, when) = (item.signs, item.asks, item.when);
         let is_error = section == Section::Errors;
@@ -161,7 +179,19 @@ pub(super) fn recall(pool: &mut Pool, section: Section, line: &str) {
             if is_error { error(item.text, item.weight, statement) } else { item.showing(statement) };
         (item.signs, item.asks, item.when) = (signs, asks, when);
         pool.add(item);
-    });
+    };
+    // An answer stays with what it answers, and what a tool has put out is no prose.
+    if line.ends_with(']') && line.contains(ANSWERS) || section == Section::Errors {
+        tell(line);
+    } else {
+        super::split::sentences(line, tell);
+    }
+}
+
+/// Takes a line of an earlier summary that tells what a tool has put out.
+fn recall_shown(pool: &mut Pool, line: &str) {
+    let item = Item::new(Section::Facts, line.to_owned(), WEIGHT_OF_SHOWN).showing(Statement::of(line));
+    pool.add(item.of_output(0));
 }
 
 /// The line of a sentence; the files that it names are told of too.
@@ -231,6 +261,10 @@ const GENERATED: &[&str] =
 /// Where a sentence is told and how much it matters; none if it says nothing.
 fn judge(text: &str, statement: &Statement, voice: Voice) -> Option<(Section, u32)> {
     if statement.weight() == 0 {
+        return None;
+    }
+    let is_narration = statement.cues.any(Cues::NARRATION) && statement.names + statement.numbers == 0;
+    if voice == Voice::Assistant && is_narration && !statement.cues.any(TELLING) {
         return None;
     }
     // What shows nothing of what it is may matter all the same, and is told if there is room.
@@ -307,12 +341,19 @@ fn of_user(text: &str, statement: &Statement) -> Option<(Section, u32)> {
     Some((section, weight.min(950)))
 }
 
+/// What matters of what the model says.
+const TELLING: Cues = Cues::DECISION
+    .with(Cues::FOUND)
+    .with(Cues::OPEN)
+    .with(Cues::WRONG)
+    .with(Cues::DONE)
+    .with(Cues::MADE)
+    .with(Cues::CHANGE);
+
 fn of_assistant(text: &str, statement: &Statement) -> Option<(Section, u32)> {
     let cues = statement.cues;
-    let telling =
-        Cues::DECISION | Cues::FOUND | Cues::OPEN | Cues::WRONG | Cues::DONE | Cues::MADE | Cues::CHANGE;
     let named = names(statement, 40);
-    if cues.any(Cues::NARRATION | Cues::AGREED | Cues::CHAT) && !cues.any(telling) && named == 0 {
+    if cues.any(Cues::NARRATION | Cues::AGREED | Cues::CHAT) && !cues.any(TELLING) && named == 0 {
         return None;
     }
     let (section, weight) = if cues.any(Cues::DECISION) {
@@ -323,7 +364,7 @@ fn of_assistant(text: &str, statement: &Statement) -> Option<(Section, u32)> {
         (Section::Facts, 380)
     } else if cues.any(Cues::WRONG) && !cues.any(Cues::DONE | Cues::PLAN | Cues::NARRATION) {
         (Section::Errors, 300)
-    } else if cues.any(Cues::DONE | Cues::MADE) {
+    } else if cues.any(Cues::DONE | Cues::MADE) && !cues.any(Cues::PLAN) {
         (Section::Changes, 270)
     } else if cues.any(Cues::CHANGE | Cues::RULE) {
         (Section::Facts, 300)

@@ -72,8 +72,12 @@ impl Statement {
 
     /// The values of an older statement in whose place this one puts others of the same sort.
     pub(super) fn changes(&self, old: &Self) -> Vec<u32> {
-        let others = old.sorts.iter().filter(|value| self.sorts.binary_search(value).is_err());
-        let changed = others.filter(|(sort, _)| self.sorts.iter().any(|value| value.0 == *sort));
+        // "it's etl-05 now, etl-02 is retired" names both.
+        let is_new = |value: &(u32, u32)| old.sorts.binary_search(value).is_err();
+        let changed = old
+            .sorts
+            .iter()
+            .filter(|(sort, _)| self.sorts.iter().any(|value| value.0 == *sort && is_new(value)));
         changed.map(|(_, value)| *value).collect()
     }
 

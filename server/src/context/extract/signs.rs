@@ -77,9 +77,13 @@ impl Signs {
         Self(self.0 | other.0)
     }
 
+    pub(super) fn without(self, other: Self) -> Self {
+        Self(self.0 & !other.0)
+    }
+
     /// Without how a text begins, for what stands in the middle of a message.
     pub(super) fn without_start(self) -> Self {
-        Self(self.0 & !(Self::AGREES.0 | Self::REFUSES.0))
+        self.without(Self::AGREES.with(Self::REFUSES))
     }
 }
 

@@ -127,7 +127,10 @@ fn is_end(before: &str, behind: &str, mark: char) -> bool {
 fn unmarked(sentence: &str) -> &str {
     let mut text = sentence.trim();
     loop {
-        let rest = text.trim_start_matches(['#', '>', '・', '●', '■', '※']).trim_start();
+        let rest = text.trim_start_matches(['>', '・', '●', '■', '※']).trim_start();
+        // A heading; but #412 is a name.
+        let heading = rest.trim_start_matches('#');
+        let rest = if heading.starts_with(' ') { heading.trim_start() } else { rest };
         let rest = rest
             .strip_prefix("- ")
             .or_else(|| rest.strip_prefix("* "))

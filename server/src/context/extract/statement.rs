@@ -315,13 +315,20 @@ impl Statement {
     pub(super) fn is_terse(&self, text: &str) -> bool {
         const LONGEST: usize = 60;
         const WORDS: usize = 2;
-        let says = self.values.len() + self.proper.len() > 0 || self.cues.any(Cues::WISH | Cues::CHANGE);
+        let says = self.values.len() + self.proper.len() > 0
+            || self.cues.any(Cues::WISH | Cues::CHANGE)
+            || self.words.len() == 1;
         let words = self.words.len() - self.words.iter().filter(|word| self.units.contains(word)).count();
         says && words <= WORDS
             && !self.has_topic
             && self.weight() > 0
             && text.len() <= LONGEST
             && self.names <= 1
+    }
+
+    /// Whether there are paths in it.
+    pub(super) fn names_files(&self) -> bool {
+        self.kinds & PATH != 0
     }
 
     /// How many words it has that say something.

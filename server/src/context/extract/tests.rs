@@ -1,5 +1,7 @@
 //! The summariser as a whole: what it keeps and drops, and that nothing breaks it.
 
+mod told;
+
 use super::*;
 use crate::context::count_text;
 

@@ -6,7 +6,7 @@ use std::ops::Range;
 use super::Weighed;
 use super::cues::Cues;
 use super::item::Item;
-use super::overrule::{Counts, Older, Others, Remark, Shared, likeliest, sum};
+use super::overrule::{Counts, LEAST, LEAST_OF_REFUSED, Older, Others, Remark, Shared, likeliest, sum};
 use super::pool::Pool;
 use super::prose::is_question;
 use super::sections::Section;
@@ -70,7 +70,7 @@ impl Pool {
         let mut found: Vec<(Section, u64, Older<'_>, Shared)> = Vec::new();
         for section in Section::SAID {
             // What it is all for goes only if somebody says that something changed.
-            if section == Section::Goal && !remark.changes() {
+            if section == Section::Goal && !remark.takes_back() {
                 continue;
             }
             // What tools have shown is held against nothing.
@@ -88,6 +88,8 @@ impl Pool {
                 }
             }
         }
+        let refuses: Vec<u64> =
+            found.iter().filter(|(_, _, older, _)| remark.refuses(older)).map(|(_, id, ..)| *id).collect();
         let others = Others::of(found.iter().map(|(.., shared)| shared));
         let mut gone = Vec::new();
         let mut weighed = Vec::new();
@@ -109,7 +111,9 @@ impl Pool {
             }
             let sums: Vec<(f64, &Statement)> =
                 counts.iter().map(|(.., said, counts)| (sum(counts), *said)).collect();
-            gone.extend(likeliest(&sums).map(|at| (counts[at].0, counts[at].1)));
+            let refused = || likeliest(&sums, LEAST_OF_REFUSED).filter(|at| refuses.contains(&counts[*at].1));
+            let at = likeliest(&sums, LEAST).or_else(refused);
+            gone.extend(at.map(|at| (counts[at].0, counts[at].1)));
         }
         if let Some(all) = &mut self.weighed {
             all.append(&mut weighed);
@@ -123,12 +127,15 @@ impl Pool {
     /// Drops what is open, or went wrong, and is over now.
     pub(super) fn settle(&mut self, new: &Statement) {
         for section in [Section::Pending, Section::Errors] {
-            let shelf = &mut self.shelves[section as usize];
+            let shelf = &self.shelves[section as usize];
             let over = |item: &Item| item.statement.as_deref().is_some_and(|open| new.settles(open));
             let gone: Vec<u64> =
                 shelf.items.iter().filter(|(_, item)| over(item)).map(|(id, _)| *id).collect();
             for id in gone {
-                shelf.remove(id);
+                let left = self.shelves[section as usize].remove(id).and_then(|item| item.unsettled(new));
+                if let Some(rest) = left {
+                    self.insert(rest);
+                }
             }
         }
     }
@@ -147,7 +154,7 @@ impl Pool {
             }
             None => old.clone(),
         };
-        self.forget(&lost);
+        self.forget(&lost, new.names_files());
         self.forget_echoes(&untrue, new, by_user);
     }
 
@@ -168,15 +175,15 @@ impl Pool {
         }
     }
 
-    /// Drops what names values that nothing stands for any more.
-    fn forget(&mut self, lost: &[u32]) {
+    /// Drops what names values that nothing stands for any more. A file that was changed goes only if others are named.
+    fn forget(&mut self, lost: &[u32], names_files: bool) {
         let before = self.before;
         for section in [Section::Files, Section::Commands, Section::Facts] {
             let shelf = &mut self.shelves[section as usize];
             let gone = shelf.items.range(..=before).filter(|(_, item)| match &item.statement {
                 Some(statement) => statement.has_any(lost),
                 // A file, whose name is its key.
-                None => lost.contains(&short(item.key)),
+                None => lost.contains(&short(item.key)) && (names_files || !item.text.ends_with(')')),
             });
             let gone: Vec<u64> = gone.map(|(id, _)| *id).collect();
             for id in gone {
