@@ -30,21 +30,58 @@ impl Door {
     /// Appends a session to a task of its own.
     pub(crate) fn append(&self, session: &Session) -> Appended<'_> {
         self.runtime.block_on(async {
-            let compression = v1::CompressionConfig { auto: Some(false), ..Default::default() };
-            let config = v1::TaskConfig {
-                durability: "process".to_owned(),
-                context_length: Some(1_000_000),
-                compression: Some(compression),
-                ..Default::default()
-            };
-            let start = StartTask { config, user: "bench".to_owned(), ..Default::default() };
-            let task = Box::pin(self.client.start_task(start)).await.unwrap();
-            let messages: Vec<NewMessage> = session.messages.iter().map(NewMessage::json).collect();
-            let mut appended = task.append_many(stream::iter(messages)).await.unwrap();
-            while appended.try_next().await.unwrap().is_some() {}
+            let task = self.start().await;
+            append(&task, &session.messages).await;
             Appended { door: self, task, messages: session.messages.clone() }
         })
     }
+
+    async fn start(&self) -> Task {
+        let compression = v1::CompressionConfig { auto: Some(false), ..Default::default() };
+        let config = v1::TaskConfig {
+            durability: "process".to_owned(),
+            context_length: Some(1_000_000),
+            compression: Some(compression),
+            ..Default::default()
+        };
+        let start = StartTask { config, user: "bench".to_owned(), ..Default::default() };
+        Box::pin(self.client.start_task(start)).await.unwrap()
+    }
+
+    /// Compresses a task; answers whether that did anything, and else why not.
+    async fn compress(&self, task: &Task, strategy: &str, target: u64) -> Result<(), String> {
+        let request = v1::CompressRequest {
+            task_uuid: task.uuid().to_owned(),
+            strategy: strategy.to_owned(),
+            target_tokens: Some(target),
+            lease_generation: task.lease_generation(),
+            ..Default::default()
+        };
+        let mut progress = self.client.raw().compress(request).await.unwrap().into_inner();
+        let mut done = None;
+        while let Some(response) = progress.message().await.unwrap() {
+            if let Some(v1::compress_response::Event::Done(last)) = response.event {
+                done = Some(last);
+            }
+        }
+        let done = done.unwrap();
+        if done.compressed { Ok(()) } else { Err(format!("{strategy} to {target}: {}", done.reason)) }
+    }
+}
+
+async fn append(task: &Task, messages: &[String]) {
+    let messages: Vec<NewMessage> = messages.iter().map(NewMessage::json).collect();
+    let mut appended = task.append_many(stream::iter(messages)).await.unwrap();
+    while appended.try_next().await.unwrap().is_some() {}
+}
+
+async fn read(task: &Task) -> Vec<String> {
+    let mut current = task.current(ReadCurrent::default()).await.unwrap();
+    let mut view = Vec::new();
+    while let Some(chunk) = current.try_next().await.unwrap() {
+        view.extend_from_slice(&chunk);
+    }
+    String::from_utf8(view).unwrap().lines().map(str::to_owned).collect()
 }
 
 /// A session in a task.
@@ -59,6 +96,7 @@ impl Appended<'_> {
     pub(crate) fn view(&self, way: Way, target: u64) -> Vec<String> {
         match way {
             Way::Extractive => self.compressed("summarize", target),
+            Way::Rounds => self.in_rounds(target),
             Way::Prune => self.compressed("prune", target),
             Way::Window => self.compressed("window", target),
             Way::DropOldest => newest(&self.messages, target),
@@ -66,36 +104,33 @@ impl Appended<'_> {
     }
 
     fn compressed(&self, strategy: &str, target: u64) -> Vec<String> {
-        let Self { door: Door { runtime, client, .. }, task, .. } = self;
-        runtime.block_on(async {
-            let request = v1::CompressRequest {
-                task_uuid: task.uuid().to_owned(),
-                strategy: strategy.to_owned(),
-                target_tokens: Some(target),
-                lease_generation: task.lease_generation(),
-                ..Default::default()
-            };
-            let mut progress = client.raw().compress(request).await.unwrap().into_inner();
-            let mut done = None;
-            while let Some(response) = progress.message().await.unwrap() {
-                if let Some(v1::compress_response::Event::Done(last)) = response.event {
-                    done = Some(last);
-                }
-            }
-            let done = done.unwrap();
-            assert!(done.compressed, "{strategy} to {target}: {}", done.reason);
-            let mut current = task.current(ReadCurrent::default()).await.unwrap();
-            let mut view = Vec::new();
-            while let Some(chunk) = current.try_next().await.unwrap() {
-                view.extend_from_slice(&chunk);
-            }
+        let Self { door, task, .. } = self;
+        door.runtime.block_on(async {
+            door.compress(task, strategy, target).await.unwrap();
+            let view = read(task).await;
             let undo = v1::UndoCompactionRequest {
                 task_uuid: task.uuid().to_owned(),
                 lease_generation: task.lease_generation(),
                 ..Default::default()
             };
-            client.raw().undo_compaction(undo).await.unwrap();
-            String::from_utf8(view).unwrap().lines().map(str::to_owned).collect()
+            door.client.raw().undo_compaction(undo).await.unwrap();
+            view
+        })
+    }
+
+    /// In another task, to the same size after each third.
+    fn in_rounds(&self, target: u64) -> Vec<String> {
+        self.door.runtime.block_on(async {
+            let task = self.door.start().await;
+            let thirds = self.messages.chunks(self.messages.len().div_ceil(3));
+            let last = thirds.len() - 1;
+            for (at, third) in thirds.enumerate() {
+                append(&task, third).await;
+                let compressed = self.door.compress(&task, "summarize", target).await;
+                // A third may be small enough.
+                assert!(at < last || compressed.is_ok(), "{compressed:?}");
+            }
+            read(&task).await
         })
     }
 }

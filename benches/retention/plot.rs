@@ -7,7 +7,7 @@ use super::score::{Result, Way};
 const WIDTH: u32 = 760;
 const PANEL: u32 = 230;
 const TOP: u32 = 46;
-const BAR: u32 = 46;
+const BAR: u32 = 44;
 const LEFT: u32 = 56;
 
 /// One panel for each generator: a group of bars for each share.
@@ -33,6 +33,7 @@ pub(crate) fn draw(results: &[Result]) -> String {
 fn colour(way: Way) -> &'static str {
     match way {
         Way::Extractive => "#1a6fb4",
+        Way::Rounds => "#7fb2dc",
         Way::Prune => "#e08a1e",
         Way::Window => "#7a9a3a",
         Way::DropOldest => "#9a9a9a",
@@ -41,7 +42,7 @@ fn colour(way: Way) -> &'static str {
 
 fn legend(svg: &mut String) {
     for (place, way) in (0..).zip(Way::ALL) {
-        let x = LEFT + place * 150;
+        let x = LEFT + place * 136;
         let _ = writeln!(
             svg,
             "<rect x=\"{x}\" y=\"14\" width=\"12\" height=\"12\" fill=\"{}\"/>\
@@ -93,6 +94,6 @@ fn panel(svg: &mut String, top: u32, generator: &str, results: &[Result]) {
             (start + x) / 2 - 3,
             base + 18
         );
-        x += 120;
+        x += 100;
     }
 }

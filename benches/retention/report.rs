@@ -68,7 +68,7 @@ pub(crate) fn tables(results: &[Result]) -> String {
 /// What is kept of the facts of all generators that are used for tuning, and of those of the judge.
 fn all_together(results: &[Result]) -> String {
     let mut text = String::from(
-        "| to | facts kept of | extractive | prune | window | drop the oldest |\n|---|---|---|---|---|---|\n",
+        "| to | facts kept of | extractive | in three rounds | prune | window | drop the oldest |\n|---|---|---|---|---|---|---|\n",
     );
     for (percent, use_of) in [(30, TUNING), (30, JUDGE), (10, TUNING), (10, JUDGE)] {
         let shares = Way::ALL.map(|way| together(results, use_of, percent, way));

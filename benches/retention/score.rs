@@ -10,6 +10,8 @@ use super::session::{Kind, Session, plain, spaced};
 pub(crate) enum Way {
     /// `summarize`, by the built-in summariser.
     Extractive,
+    /// The same, compressed after each third of the session: summaries of summaries.
+    Rounds,
     Prune,
     Window,
     /// Without a server: the newest messages that have room.
@@ -17,11 +19,13 @@ pub(crate) enum Way {
 }
 
 impl Way {
-    pub(crate) const ALL: [Self; 4] = [Self::Extractive, Self::Prune, Self::Window, Self::DropOldest];
+    pub(crate) const ALL: [Self; 5] =
+        [Self::Extractive, Self::Rounds, Self::Prune, Self::Window, Self::DropOldest];
 
     pub(crate) fn as_str(self) -> &'static str {
         match self {
             Self::Extractive => "extractive",
+            Self::Rounds => "in three rounds",
             Self::Prune => "prune",
             Self::Window => "window",
             Self::DropOldest => "drop the oldest",

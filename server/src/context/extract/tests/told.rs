@@ -213,7 +213,9 @@ fn noise_is_not_worth_more_in_the_next_round() {
 
 #[test]
 fn what_is_forbidden_is_no_sign_of_a_change() {
-    for rule in ["Never change the column order of table t{} in the export.", "t{} の列順は変更しないでください。"] {
+    for rule in
+        ["Never change the column order of table t{} in the export.", "t{} の列順は変更しないでください。"]
+    {
         let text = made(800, |extractor| {
             for number in 0..12 {
                 extractor.take(&piece(1, Role::User, &rule.replace("{}", &number.to_string())));
