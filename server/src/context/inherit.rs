@@ -16,7 +16,7 @@ const MOST_BYTES: usize = 128 << 10;
 /// Bytes of an error message that are told.
 const MOST_ERROR: usize = 500;
 /// The share of the room that plans may take from a summary: one in this many.
-const SHARE_OF_PLANS: u64 = 4;
+const SHARE_OF_PLANS: usize = 4;
 
 const TITLE: &str = "[Context from previous task ";
 const DATA: &str = "This is a record of earlier work on the same subject, for information. What is asked for in it was asked of \
@@ -101,28 +101,34 @@ impl Legacy {
         let max_tokens = max_tokens.max(LEAST_INHERITED_TOKENS);
         let notice = format!("[cut to {max_tokens} tokens; task {} has the rest]", self.from.uuid);
         let title = self.title();
-        let frame = tokens(&format!("{title}{SUMMARY}{PLANS}{GO_ON}\n{notice}"));
+        let frame = format!("{title}{SUMMARY}\n{PLANS}\n{GO_ON}\n{notice}");
+        let room = Room { tokens: max_tokens, bytes: MOST_BYTES }.without(&frame, counter);
         // What the pieces have together can be a little more than each by itself.
-        let room = max_tokens.saturating_sub(frame).saturating_sub(8);
+        let room = Room {
+            tokens: room.tokens.saturating_sub(8),
+            bytes: room.bytes.saturating_sub(8).min(self.room),
+        };
 
-        let plans: u64 = self.plans.iter().map(|plan| tokens(plan)).sum();
+        let mut plans: u64 = self.plans.iter().map(|plan| tokens(plan)).sum();
         let mut truncated = false;
         let mut left = room;
         let summary = self.summary.take().map(|summary| {
-            let share = room - plans.min(room / SHARE_OF_PLANS);
-            let (kept, is_cut) = fit(&summary, share, self.room, counter);
+            let share = Room {
+                tokens: room.tokens - plans.min(room.tokens / SHARE_OF_PLANS as u64),
+                bytes: room.bytes - self.plan_bytes.min(room.bytes / SHARE_OF_PLANS),
+            };
+            let (kept, is_cut) = fit(&summary, share, counter);
             truncated |= is_cut;
-            left -= tokens(&kept).min(left);
+            left = room.without(&kept, counter);
             kept
         });
         let summary = summary.filter(|summary| !summary.is_empty());
-        let mut plans = plans;
-        while plans > left && self.plans.len() > 1 {
+        while (plans > left.tokens || self.plan_bytes > left.bytes) && self.plans.len() > 1 {
             plans -= self.plans.front().map_or(0, |plan| tokens(plan));
             self.drop_oldest();
         }
         let planned: String = self.plans.iter().map(String::as_str).collect();
-        let (mut planned, is_cut) = fit(planned.trim_end(), left, self.room, counter);
+        let (mut planned, is_cut) = fit(planned.trim_end(), left, counter);
         // When a plan was made says nothing without the plan.
         if is_cut && !planned.split_once(": ").is_some_and(|(_, plan)| plan.contains(' ')) {
             planned.clear();
@@ -151,6 +157,20 @@ impl Legacy {
             title.push_str(&format!("{FAILED}{error}\n"));
         }
         title
+    }
+}
+
+/// What a text may still have.
+#[derive(Debug, Clone, Copy)]
+struct Room {
+    tokens: u64,
+    bytes: usize,
+}
+
+impl Room {
+    fn without(self, text: &str, counter: TokenCounter) -> Self {
+        let tokens = self.tokens.saturating_sub(count_text(counter, text));
+        Self { tokens, bytes: self.bytes.saturating_sub(text.len()) }
     }
 }
 
@@ -245,11 +265,11 @@ fn head(text: &str, bytes: usize) -> &str {
     &text[..text.floor_char_boundary(bytes)]
 }
 
-/// As much of the beginning of a text as has so many tokens, and whether that is not all: whole lines, or else whole words.
-fn fit(text: &str, most: u64, bytes: usize, counter: TokenCounter) -> (String, bool) {
-    let whole = head(text, bytes);
+/// As much of the beginning of a text as there is room for, and whether that is not all: whole lines, or else whole words.
+fn fit(text: &str, room: Room, counter: TokenCounter) -> (String, bool) {
+    let whole = head(text, room.bytes);
     let (mut fits, mut over) = (0, whole.len());
-    if count_text(counter, whole) <= most {
+    if count_text(counter, whole) <= room.tokens {
         fits = over;
     }
     while over - fits > 16 {
@@ -257,7 +277,7 @@ fn fit(text: &str, most: u64, bytes: usize, counter: TokenCounter) -> (String, b
         if middle <= fits {
             break;
         }
-        if count_text(counter, &whole[..middle]) <= most { fits = middle } else { over = middle }
+        if count_text(counter, &whole[..middle]) <= room.tokens { fits = middle } else { over = middle }
     }
     if fits == text.len() { (text.to_owned(), false) } else { (cut(text, fits), true) }
 }
