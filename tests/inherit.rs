@@ -535,6 +535,41 @@ async fn what_is_too_long_is_cut() {
     assert!((250..=510).contains(&tokens), "{tokens}");
 }
 
+/// What is taken over leaves room in a small window, as nothing takes it away again.
+#[tokio::test(flavor = "multi_thread")]
+async fn what_is_taken_over_has_a_quarter_of_the_limit() {
+    let keys = [("llm.provider", "ollama"), ("llm.providers.ollama.context_length", "6000")];
+    let server = TestServer::start_configured(&keys).await;
+    let mut client = api(&server).await;
+    let long: String = (0..600).map(|n| format!("Line {n} of the summary says something.\n")).collect();
+    let first = ended(&mut client, "7", &long).await;
+    for (limit, most) in [(300, 200), (2000, 500), (4000, 1000), (15_000, 3750), (100_000, 4000)] {
+        let config = pb::TaskConfig { context_length: Some(limit), ..Default::default() };
+        let request =
+            pb::StartTaskRequest { inherit: first.uuid.clone(), config: Some(config), ..issue("8") };
+        let (work, _) = begin(&mut client, request).await;
+        let tokens = task(&mut client, &work).await.statistics.unwrap().view_tokens;
+        // With what a message has around it.
+        assert!((most / 2..=most + 8).contains(&tokens), "{tokens} of {limit}");
+        let text = shown(&mut client, &work).await[0].1.clone();
+        assert!(
+            text.contains(&format!("[cut to {most} tokens; task {} has the rest]", first.uuid)),
+            "{text}"
+        );
+        let told = client.get_inheritance_context(context(&first, most)).await.unwrap().into_inner();
+        assert_eq!(told.text, text);
+    }
+    // Of a task that says nothing, what the server is configured for is the limit.
+    let (work, _) = begin(&mut client, issue("7")).await;
+    let text = shown(&mut client, &work).await[0].1.clone();
+    assert!(text.contains("[cut to 1500 tokens"), "{text}");
+    let told = client.get_inheritance_context(context(&first, 0)).await.unwrap().into_inner();
+    assert_eq!(told.text, text);
+    // Who asks for more is told more.
+    let told = client.get_inheritance_context(context(&first, 3000)).await.unwrap().into_inner();
+    assert!((2000..=3000).contains(&told.tokens), "{}", told.tokens);
+}
+
 /// What is cut ends with a line, or with a word, and the headings of a summary stand below ours.
 #[tokio::test(flavor = "multi_thread")]
 async fn what_is_cut_is_cut_between_words() {

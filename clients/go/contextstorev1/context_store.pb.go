@@ -4709,7 +4709,8 @@ type GetInheritanceContextRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// The task that ended.
 	TaskUuid string `protobuf:"bytes,1,opt,name=task_uuid,json=taskUuid,proto3" json:"task_uuid,omitempty"`
-	// Most tokens, at least 200; 0: as the server is configured.
+	// Most tokens, at least 200; 0: as a task has it that says nothing of its limit or of this. One with a smaller limit takes
+	// over no more than a quarter of that.
 	MaxSummaryTokens uint64 `protobuf:"varint,2,opt,name=max_summary_tokens,json=maxSummaryTokens,proto3" json:"max_summary_tokens,omitempty"`
 	unknownFields    protoimpl.UnknownFields
 	sizeCache        protoimpl.SizeCache

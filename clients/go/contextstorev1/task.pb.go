@@ -546,7 +546,8 @@ type InheritanceConfig struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// Whether `inherit` AUTO looks for an earlier task.
 	Enabled *bool `protobuf:"varint,1,opt,name=enabled,proto3,oneof" json:"enabled,omitempty"`
-	// Most tokens of what is taken over; at least 200.
+	// Most tokens of what is taken over; at least 200. It never has more than a quarter of the task's limit, or 200 tokens if
+	// that is more.
 	MaxSummaryTokens *uint64 `protobuf:"varint,2,opt,name=max_summary_tokens,json=maxSummaryTokens,proto3,oneof" json:"max_summary_tokens,omitempty"`
 	unknownFields    protoimpl.UnknownFields
 	sizeCache        protoimpl.SizeCache

@@ -171,6 +171,6 @@ pub(super) const KEYS: [Key; 20] = [
         },
         default: "4000",
         since: SINCE,
-        about: "Tokens of what it takes over, at most. A task may say otherwise",
+        about: "Tokens of what it takes over, at most; never more than a quarter of its context limit, but at least 200. A task may say otherwise",
     },
 ];

@@ -8,7 +8,10 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use super::{Complexity, LimitSource, OutputPolicy, OutputsSettings, Preset, Settings, Strategy, Summarizer};
+use super::{
+    Complexity, LEAST_INHERITED_TOKENS, LimitSource, OutputPolicy, OutputsSettings, Preset, Settings,
+    Strategy, Summarizer,
+};
 use crate::model::{Provider, TaskConfig};
 
 /// How `prune` scores, as only the server says it.
@@ -92,7 +95,7 @@ pub struct Policy {
     pub window_tokens: Option<u64>,
     /// Whether a task takes over from an earlier one.
     pub inherits: bool,
-    /// Most tokens of what it takes over.
+    /// Most tokens of what it takes over: as is said, but no more than a quarter of the limit.
     pub max_inherited_tokens: u64,
     /// Bytes that a request to a provider may have; 0: no limit.
     pub max_request_bytes: u64,
@@ -250,7 +253,7 @@ impl Policy {
             window_messages: said.first(|said| said.window.messages),
             window_tokens: said.first(|said| said.window.tokens),
             inherits: said.first(|said| said.inheritance.enabled).unwrap_or(true),
-            max_inherited_tokens: said.first(|said| said.inheritance.max_summary_tokens).unwrap_or(4000),
+            max_inherited_tokens: said.max_inherited_tokens(limit),
             max_request_bytes: said.first(|said| said.compression.max_request_bytes).unwrap_or(0),
             target_tokens: call.and_then(|(_, target)| target),
             outputs: OutputPolicy::resolve(&said.outputs(), limit),
@@ -319,6 +322,13 @@ impl Said<'_> {
             said.prune.target.filter(is_share).or_else(|| preset(said).map(|preset| preset.values().2))
         });
         target.unwrap_or(0.7)
+    }
+
+    /// What was taken over stays in the view for good, so there has to be room beside it.
+    fn max_inherited_tokens(&self, limit: u64) -> u64 {
+        const SHARE: u64 = 4;
+        let said = self.first(|said| said.inheritance.max_summary_tokens).unwrap_or(4000);
+        said.min(limit / SHARE).max(LEAST_INHERITED_TOKENS)
     }
 
     /// What the model takes. What it has refused counts more than what is configured or known.

@@ -2381,7 +2381,9 @@ class GetInheritanceContextRequest(_message.Message):
     task_uuid: _builtins.str
     """The task that ended."""
     max_summary_tokens: _builtins.int
-    """Most tokens, at least 200; 0: as the server is configured."""
+    """Most tokens, at least 200; 0: as a task has it that says nothing of its limit or of this. One with a smaller limit takes
+    over no more than a quarter of that.
+    """
     def __init__(
         self,
         *,

@@ -352,7 +352,9 @@ class InheritanceConfig(_message.Message):
     enabled: _builtins.bool
     """Whether `inherit` AUTO looks for an earlier task."""
     max_summary_tokens: _builtins.int
-    """Most tokens of what is taken over; at least 200."""
+    """Most tokens of what is taken over; at least 200. It never has more than a quarter of the task's limit, or 200 tokens if
+    that is more.
+    """
     def __init__(
         self,
         *,

@@ -2808,7 +2808,8 @@ export type GetInheritanceContextRequest = Message<"contextstore.v1.GetInheritan
   taskUuid: string;
 
   /**
-   * Most tokens, at least 200; 0: as the server is configured.
+   * Most tokens, at least 200; 0: as a task has it that says nothing of its limit or of this. One with a smaller limit takes
+   * over no more than a quarter of that.
    *
    * @generated from field: uint64 max_summary_tokens = 2;
    */

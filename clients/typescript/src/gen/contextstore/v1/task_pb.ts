@@ -360,7 +360,8 @@ export type InheritanceConfig = Message<"contextstore.v1.InheritanceConfig"> & {
   enabled?: boolean | undefined;
 
   /**
-   * Most tokens of what is taken over; at least 200.
+   * Most tokens of what is taken over; at least 200. It never has more than a quarter of the task's limit, or 200 tokens if
+   * that is more.
    *
    * @generated from field: optional uint64 max_summary_tokens = 2;
    */
