@@ -76,11 +76,11 @@ async fn complete(api: &mut Api, work: &Work, summary: &str) {
     api.complete_task(request).await.unwrap();
 }
 
-async fn fail(api: &mut Api, work: &Work, summary: &str) {
+async fn fail(api: &mut Api, work: &Work, error: &str, summary: &str) {
     let request = pb::FailTaskRequest {
         task_uuid: work.uuid.clone(),
         lease_generation: work.lease,
-        error_message: "the build broke\nbadly".to_owned(),
+        error_message: error.to_owned(),
         final_summary: summary.to_owned(),
         ..Default::default()
     };
@@ -238,7 +238,7 @@ async fn the_newest_that_ended_is_found() {
     let (failed, _) =
         begin(&mut client, pb::StartTaskRequest { inherit: "NEVER".to_owned(), ..issue("7") }).await;
     say(&mut client, &failed, "again").await;
-    fail(&mut client, &failed, "The second try.").await;
+    fail(&mut client, &failed, "the build broke\nbadly", "The second try.").await;
     ended(&mut client, "8", "Another issue.").await;
     let (running, _) =
         begin(&mut client, pb::StartTaskRequest { inherit: "NEVER".to_owned(), ..issue("7") }).await;
@@ -427,7 +427,97 @@ async fn a_task_that_said_nothing_passes_on_what_it_was_given() {
     assert_eq!(started.inherited_from, second.uuid);
     let text = shown(&mut client, &third).await[0].1.clone();
     assert!(text.contains("\n## Summary\nFixed the cart; the key is C-88213.\n\n## Plans\n"), "{text}");
-    assert!(text.contains("only a plan") && !text.contains("cart.rs"), "{text}");
+    let plans: Vec<&str> = text.lines().filter(|line| line.starts_with("- ")).collect();
+    assert_eq!(plans.len(), 3, "{text}");
+    assert!(plans[0].ends_with(" initial: look at cart.rs"), "{text}");
+    assert!(plans[2].ends_with(" next: only a plan"), "{text}");
+}
+
+/// A worker that restarts and fails at once, again and again, takes nothing from those after it.
+#[tokio::test(flavor = "multi_thread")]
+async fn tasks_that_fail_at_once_pass_on_all_that_is_known() {
+    let server = TestServer::start().await;
+    let mut client = api(&server).await;
+    let many: String =
+        (0..400).map(|n| format!("- The port of service {n} is {}, says team {n}.\n", 8000 + n)).collect();
+    for (name, summary) in [("7", "Migration of invoices begun."), ("8", many.as_str()), ("9", "")] {
+        let (first, _) = begin(&mut client, issue(name)).await;
+        if !summary.is_empty() {
+            say(&mut client, &first, "Migrate the table invoices.").await;
+        }
+        plan(&mut client, &first, "initial", json!("back up db-7,\nrun migration 0042")).await;
+        fail(&mut client, &first, "E-4711: quota exceeded\non /dev/sdb1", summary).await;
+        let is_cut = summary.len() > 16_000;
+        let mut seen: Vec<String> = Vec::new();
+        for generation in 1..=12 {
+            let (work, _) = begin(&mut client, issue(name)).await;
+            let text = shown(&mut client, &work).await[0].1.clone();
+            let plans = text.split("\n## Plans\n").nth(1).unwrap_or_default();
+            assert!(
+                plans.contains(" initial: back up db-7,\n  run migration 0042\n"),
+                "{generation}: {text}"
+            );
+            assert_eq!(
+                text.matches("E-4711: quota exceeded on /dev/sdb1").count(),
+                1,
+                "{generation}: {text}"
+            );
+            assert_eq!(text.matches("model API down").count(), usize::from(generation > 1), "{text}");
+            assert!(text.contains(summary.lines().next().unwrap_or_default()), "{generation}: {text}");
+            assert_eq!(text.contains(&format!("task {} has the rest", first.uuid)), is_cut, "{text}");
+            for words in OURS {
+                assert_eq!(text.matches(words).count(), 1, "{generation}: {words} in {text}");
+            }
+            let told = client.get_inheritance_context(context(&first, 0)).await.unwrap().into_inner();
+            assert_eq!(told.truncated, is_cut);
+            seen.push(text);
+            if generation < 12 {
+                fail(&mut client, &work, "model API down", "").await;
+                let told = client.get_inheritance_context(context(&work, 0)).await.unwrap().into_inner();
+                assert_eq!(told.truncated, is_cut, "{}", told.text);
+                continue;
+            }
+            // Nothing is lost either once something is said.
+            say(&mut client, &work, "Please book room 12.").await;
+            complete(&mut client, &work, "").await;
+            let summary = task(&mut client, &work).await.final_summary;
+            for fact in ["E-4711: quota exceeded on /dev/sdb1", "model API down", "0042", "room 12"] {
+                assert!(summary.contains(fact), "{fact}: {summary}");
+            }
+        }
+        // What is known stays what it is. Names of tasks differ a little in their tokens, so what is cut may too.
+        let sizes: Vec<usize> = seen.iter().map(String::len).collect();
+        let lost = sizes[0].saturating_sub(sizes[11]);
+        assert!(lost <= if is_cut { 500 } else { 0 }, "{sizes:?}");
+        assert!(
+            sizes[2..].iter().all(|size| size.abs_diff(sizes[2]) <= if is_cut { 200 } else { 0 }),
+            "{sizes:?}"
+        );
+    }
+}
+
+/// However often tasks fail, and with whatever errors, why the first one did is told, and there is room for the rest.
+#[tokio::test(flavor = "multi_thread")]
+async fn errors_of_tasks_that_said_nothing_do_not_add_up() {
+    let server = TestServer::start().await;
+    let mut client = api(&server).await;
+    let (first, _) = begin(&mut client, issue("7")).await;
+    say(&mut client, &first, "Migrate the table invoices.").await;
+    fail(&mut client, &first, "E-4711: quota exceeded", "Migration of invoices begun.").await;
+    for generation in 1..=10 {
+        let (work, _) = begin(&mut client, issue("7")).await;
+        let text = shown(&mut client, &work).await[0].1.clone();
+        assert!(text.contains("E-4711: quota exceeded\n"), "{generation}: {text}");
+        assert!(text.contains("Migration of invoices begun."), "{generation}: {text}");
+        assert!(text.matches("no answer in").count() <= 5, "{generation}: {text}");
+        let error = format!("no answer in {generation} s {}", "and so on ".repeat(100));
+        fail(&mut client, &work, &error, "").await;
+        for most in [200, 300, 1000] {
+            let told = client.get_inheritance_context(context(&work, most)).await.unwrap().into_inner();
+            assert!(told.tokens <= most, "{} of {most}: {}", told.tokens, told.text);
+            assert!(told.text.contains("Migration of invoices begun."), "{most}: {}", told.text);
+        }
+    }
 }
 
 #[tokio::test(flavor = "multi_thread")]

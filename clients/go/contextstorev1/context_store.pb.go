@@ -489,8 +489,8 @@ type CompleteTaskRequest struct {
 	TaskUuid string `protobuf:"bytes,1,opt,name=task_uuid,json=taskUuid,proto3" json:"task_uuid,omitempty"`
 	// What is to be remembered of it; at most 1 MiB. Written to final_summary.txt. Empty or blank: one is made of its summaries
 	// and of what came after them, by the LLM if one summarises, else by the built-in summariser. That can take as long as
-	// `compression.summary_timeout`, and twice that if the context has to be compressed first; the call goes on if the caller goes away, and a retry with the same request_id waits for
-	// it. A task in which nothing was said gets none, or the one that it inherited.
+	// `compression.summary_timeout`, and twice that if the context has to be compressed first; the call goes on if the caller goes
+	// away, and a retry with the same request_id waits for it. A task in which nothing was said gets none, or all that it inherited.
 	FinalSummary string `protobuf:"bytes,2,opt,name=final_summary,json=finalSummary,proto3" json:"final_summary,omitempty"`
 	// Names the call.
 	RequestId string `protobuf:"bytes,3,opt,name=request_id,json=requestId,proto3" json:"request_id,omitempty"`
@@ -4769,7 +4769,7 @@ type GetInheritanceContextResponse struct {
 	Text string `protobuf:"bytes,2,opt,name=text,proto3" json:"text,omitempty"`
 	// Its tokens.
 	Tokens uint64 `protobuf:"varint,3,opt,name=tokens,proto3" json:"tokens,omitempty"`
-	// Whether it was cut.
+	// Whether it was cut, for this task or for one before that said nothing.
 	Truncated bool `protobuf:"varint,4,opt,name=truncated,proto3" json:"truncated,omitempty"`
 	// A comment for people: which task, how it ended, and when.
 	Comment       string `protobuf:"bytes,5,opt,name=comment,proto3" json:"comment,omitempty"`

@@ -6,7 +6,7 @@ use tokio::task::block_in_place;
 use super::apart::Apart;
 use super::prompt::Purpose;
 use super::summarize::{Asker, Wanted};
-use crate::context::{Left, Policy, Summarizer, count_text, with_kept};
+use crate::context::{Failure, Left, Policy, Summarizer, count_text, with_kept};
 use crate::model::{Role, StoreError, TaskId};
 use crate::store::{Outline, Store};
 
@@ -64,13 +64,18 @@ pub(super) async fn make(asker: &Asker<'_>, id: TaskId, may_ask: bool) -> Result
     Ok(Some(text.to_owned()).filter(|text| !text.is_empty()))
 }
 
+/// Why an earlier task failed, in words.
+pub(super) fn failed(failure: &Failure) -> String {
+    format!("An earlier task failed: {}", failure.error)
+}
+
 /// What a model is told of the time before: what was taken over, and the task's own summary so far.
 fn told_before(apart: &Apart) -> Option<String> {
     let mut told = Vec::new();
     if let Some(left) = &apart.inherited {
         told.extend(left.kept.clone());
         told.extend(left.summary.clone());
-        told.extend(left.error.as_ref().map(|error| format!("The task before failed: {error}")));
+        told.extend(left.earlier.failures.iter().map(failed));
         told.extend(left.plans.as_ref().map(|plans| format!("Plans of the task before:\n{plans}")));
     }
     told.extend(apart.previous.clone());

@@ -12,7 +12,7 @@ use super::apart::{Apart, Gap};
 use super::ask::{self, Question, Reply};
 use super::prompt::Purpose;
 use super::under_way::{NotAsked, Turn};
-use super::{gate, run::Step};
+use super::{final_summary, gate, run::Step};
 use crate::context::extract::{Extractor, Piece, Sections};
 use crate::context::{Breakers, Left, Policy, Summarizer};
 use crate::llm::Gateway;
@@ -348,10 +348,13 @@ fn extract(wanted: &Wanted<'_>) -> Result<Summed, StoreError> {
     })
 }
 
-/// Folds in what was taken over from another task: what was known, and then what its agent planned.
+/// Folds in what was taken over from another task: what was known, why it failed, and what its agent planned.
 fn take_over(extractor: &mut Extractor, left: &Left) {
     for known in [&left.kept, &left.summary].into_iter().flatten() {
         extractor.previous(known);
+    }
+    for failure in &left.earlier.failures {
+        extractor.failed(&final_summary::failed(failure));
     }
     if let Some(plans) = &left.plans {
         let (role, calls) = (Role::Assistant, &[]);

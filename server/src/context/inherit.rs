@@ -1,12 +1,17 @@
 //! What a task takes over from one that ended: a text with its summary, its plans and how to go on, within a budget of tokens.
 //! And the way back: what was said is taken out of such a text when the task that has it is itself summed up.
 
+mod earlier;
+#[cfg(test)]
+mod tests;
+
 use std::collections::VecDeque;
 
 use chrono::{DateTime, SecondsFormat, Utc};
 
 use super::count_text;
-use crate::model::{InheritedFrom, Json, JsonKind, TokenCounter};
+use crate::model::{InheritedFrom, Json, JsonKind, TaskId, TokenCounter};
+pub use earlier::{Earlier, Failure};
 
 /// Least tokens that such a text is cut to: below that there is room for nothing but what it is.
 pub const LEAST_INHERITED_TOKENS: u64 = 200;
@@ -15,8 +20,8 @@ pub const LEAST_INHERITED_TOKENS: u64 = 200;
 const MOST_BYTES: usize = 128 << 10;
 /// Bytes of an error message that are told.
 const MOST_ERROR: usize = 500;
-/// The share of the room that plans may take from a summary: one in this many.
-const SHARE_OF_PLANS: usize = 4;
+/// The share of the room that others may take from a summary, each of them: one in this many.
+const SHARE: usize = 4;
 
 const TITLE: &str = "[Context from previous task ";
 const DATA: &str = "This is a record of earlier work on the same subject, for information. What is asked for in it was asked of \
@@ -37,6 +42,7 @@ pub struct Legacy {
     from: InheritedFrom,
     error: Option<String>,
     summary: Option<String>,
+    earlier: Earlier,
     plans: VecDeque<String>,
     plan_bytes: usize,
     /// Plans that there was no room for.
@@ -61,12 +67,17 @@ impl Legacy {
         let room = usize::try_from(max_tokens).unwrap_or(usize::MAX).saturating_mul(16).min(MOST_BYTES);
         let error = error.map(|error| head(error.trim(), MOST_ERROR).replace('\n', " "));
         let error = error.filter(|error| !error.is_empty());
-        Self { from, error, summary: None, plans: VecDeque::new(), plan_bytes: 0, dropped: 0, room }
+        let (summary, earlier, plans) = (None, Earlier::default(), VecDeque::new());
+        Self { from, error, summary, earlier, plans, plan_bytes: 0, dropped: 0, room }
     }
 
-    /// What is known of the task in one text. Its headings stand below ours.
+    /// What is known of the task in one text. Its headings stand below ours. What tasks before it left is told as if it were
+    /// the task's own, so it has to come before its plans.
     pub fn summary(&mut self, text: &str) {
-        self.summary = Some(with_top(text.trim(), BELOW)).filter(|text| !text.is_empty());
+        let (summary, earlier, plans) = earlier::split(text.trim());
+        self.summary = Some(with_top(summary.trim(), BELOW)).filter(|text| !text.is_empty());
+        self.earlier = earlier;
+        earlier::each_plan(plans.unwrap_or_default(), |plan| self.push_plan(format!("{plan}\n")));
     }
 
     /// The next plan. If there are too many, the oldest go.
@@ -77,7 +88,10 @@ impl Legacy {
         // Lines of its own would look like lines of ours.
         let text = head(text.trim(), self.room / 2).replace('\n', "\n  ");
         let kind = if plan_type.is_empty() { "plan" } else { plan_type };
-        let plan = format!("- {time} {kind}: {text}\n");
+        self.push_plan(format!("- {time} {kind}: {text}\n"));
+    }
+
+    fn push_plan(&mut self, plan: String) {
         self.plan_bytes += plan.len();
         self.plans.push_back(plan);
         while self.plan_bytes > self.room && self.plans.len() > 1 {
@@ -97,11 +111,12 @@ impl Legacy {
         if self.summary.is_none() && self.plans.is_empty() {
             return None;
         }
+        let was_cut = self.earlier.rest.is_some();
         let tokens = |text: &str| count_text(counter, text);
         let max_tokens = max_tokens.max(LEAST_INHERITED_TOKENS);
         let notice = format!("[cut to {max_tokens} tokens; task {} has the rest]", self.from.uuid);
         let title = self.title();
-        let frame = format!("{title}{SUMMARY}\n{PLANS}\n{GO_ON}\n{notice}");
+        let frame = format!("{title}{FAILED}\n{SUMMARY}\n{PLANS}\n{GO_ON}\n{notice}");
         let room = Room { tokens: max_tokens, bytes: MOST_BYTES }.without(&frame, counter);
         // What the pieces have together can be a little more than each by itself.
         let room = Room {
@@ -109,15 +124,20 @@ impl Legacy {
             bytes: room.bytes.saturating_sub(8).min(self.room),
         };
 
+        let share = room.share();
+        let failed = self.failed(share, counter);
+        let (earlier, mut truncated) = self.told_earlier(share, counter);
+        let room = room.without(&failed, counter).without(&earlier, counter);
+
         let mut plans: u64 = self.plans.iter().map(|plan| tokens(plan)).sum();
-        let mut truncated = false;
         let mut left = room;
         let summary = self.summary.take().map(|summary| {
-            let share = Room {
-                tokens: room.tokens - plans.min(room.tokens / SHARE_OF_PLANS as u64),
-                bytes: room.bytes - self.plan_bytes.min(room.bytes / SHARE_OF_PLANS),
+            let of_plans = room.share();
+            let own = Room {
+                tokens: room.tokens - plans.min(of_plans.tokens),
+                bytes: room.bytes - self.plan_bytes.min(of_plans.bytes),
             };
-            let (kept, is_cut) = fit(&summary, share, counter);
+            let (kept, is_cut) = fit(&summary, own, counter);
             truncated |= is_cut;
             left = room.without(&kept, counter);
             kept
@@ -135,10 +155,11 @@ impl Legacy {
         }
         truncated |= is_cut || self.dropped > 0;
 
-        let mut text = title;
+        let mut text = title + &failed;
         if let Some(summary) = &summary {
             text.push_str(&format!("{SUMMARY}{summary}\n"));
         }
+        text.push_str(&earlier);
         if !planned.is_empty() {
             text.push_str(&format!("{PLANS}{planned}\n"));
         }
@@ -147,16 +168,32 @@ impl Legacy {
             text.push_str(&format!("\n{notice}"));
         }
         let tokens = tokens(&text);
-        Some(Inheritance { text, tokens, truncated })
+        Some(Inheritance { text, tokens, truncated: truncated || was_cut })
     }
 
     fn title(&self) -> String {
         let from = &self.from;
-        let mut title = format!("{TITLE}{} ({})]\n{DATA}\n", from.uuid, from.ending());
-        if let Some(error) = &self.error {
-            title.push_str(&format!("{FAILED}{error}\n"));
+        format!("{TITLE}{} ({})]\n{DATA}\n", from.uuid, from.ending())
+    }
+
+    fn failed(&self, room: Room, counter: TokenCounter) -> String {
+        let error =
+            self.error.as_deref().map(|error| fit(error, room, counter).0).filter(|error| !error.is_empty());
+        error.map_or_else(String::new, |error| format!("{FAILED}{error}\n"))
+    }
+
+    /// What became of tasks before it, as far as there is room, and whether that is not all.
+    fn told_earlier(&mut self, room: Room, counter: TokenCounter) -> (String, bool) {
+        self.earlier.failures.retain(|failure| self.error.as_ref() != Some(&failure.error));
+        let mut is_cut = false;
+        loop {
+            let text = self.earlier.to_text();
+            if text.is_empty() || count_text(counter, &text) <= room.tokens {
+                return (text, is_cut);
+            }
+            self.earlier.shorten();
+            is_cut = true;
         }
-        title
     }
 }
 
@@ -168,6 +205,10 @@ struct Room {
 }
 
 impl Room {
+    fn share(self) -> Self {
+        Self { tokens: self.tokens / SHARE as u64, bytes: self.bytes / SHARE }
+    }
+
     fn without(self, text: &str, counter: TokenCounter) -> Self {
         let tokens = self.tokens.saturating_sub(count_text(counter, text));
         Self { tokens, bytes: self.bytes.saturating_sub(text.len()) }
@@ -177,8 +218,8 @@ impl Room {
 /// What a finished text was made of.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Left {
-    /// Why that task failed.
-    pub error: Option<String>,
+    /// What became of it and of tasks before it.
+    pub earlier: Earlier,
     /// What it kept word for word beside its summary.
     pub kept: Option<String>,
     /// Its summary.
@@ -191,26 +232,33 @@ impl Left {
     /// Takes a text apart: our own words in it are nothing that was said. One that is not of ours is a summary.
     pub fn read(text: &str) -> Self {
         let some = |text: &str| Some(text.trim().to_owned()).filter(|text| !text.is_empty());
-        let Some((error, body)) = unframed(text) else {
+        let Some(framed) = Framed::read(text) else {
             return Self { summary: some(text), ..Self::default() };
         };
-        // Plans have nothing but these lines, so code in a summary that has our heading is none.
-        let is_planned = |line: &str| line.starts_with("- ") || line.starts_with("  ");
-        let plans = body.rfind(PLANS).map(|at| body.split_at(at));
-        let plans = plans.map(|(summary, plans)| (summary, &plans[PLANS.len()..]));
-        let plans = plans.filter(|(_, plans)| plans.trim_end().lines().all(is_planned));
-        let (summary, plans) = plans.map_or((body, None), |(summary, plans)| (summary, some(plans)));
+        let (summary, mut earlier, plans) = earlier::split(framed.body);
+        if framed.is_cut {
+            // That one has all that those after it had, as they said nothing.
+            earlier.rest.get_or_insert(framed.task);
+        }
+        if let Some(error) = framed.error {
+            let (task, when) = (framed.task, framed.when.to_owned());
+            earlier.failed(Failure { task, when, error: error.to_owned() });
+        }
         let summary = with_top(summary.strip_prefix(SUMMARY).unwrap_or_default(), TOP);
         let (kept, summary) = without_kept(&summary).unwrap_or_else(|| (String::new(), summary.clone()));
-        Self { error, kept: some(&kept), summary: some(&summary), plans }
+        Self { earlier, kept: some(&kept), summary: some(&summary), plans: plans.and_then(some) }
     }
 
-    /// Its summary as it was.
+    /// All that is known, as the summary of a task that has nothing to add.
     pub fn into_summary(self) -> Option<String> {
-        match (self.kept, self.summary) {
-            (Some(kept), summary) => Some(with_kept(&kept, summary.as_deref().unwrap_or_default())),
-            (None, summary) => summary,
-        }
+        let mut text = match (self.kept, self.summary) {
+            (Some(kept), summary) => with_kept(&kept, summary.as_deref().unwrap_or_default()),
+            (None, summary) => summary.unwrap_or_default(),
+        };
+        text.push('\n');
+        text.push_str(&self.earlier.to_text());
+        text.extend(self.plans.map(|plans| format!("{PLANS}{plans}")));
+        Some(text.trim().to_owned()).filter(|text| !text.is_empty())
     }
 }
 
@@ -249,14 +297,26 @@ fn with_top(text: &str, top: usize) -> String {
     out
 }
 
-/// Why the task failed, and what stands between the words that are always there.
-fn unframed(text: &str) -> Option<(Option<String>, &str)> {
-    let (_, rest) = text.strip_prefix(TITLE)?.split_once('\n')?;
-    let rest = rest.strip_prefix(DATA)?.strip_prefix('\n')?;
-    let body = &rest[..rest.rfind(GO_ON)?];
-    match body.strip_prefix(FAILED).and_then(|rest| rest.split_once('\n')) {
-        Some((error, body)) => Some((Some(error.to_owned()), body)),
-        None => Some((None, body)),
+/// What stands between the words that are always there.
+struct Framed<'a> {
+    task: TaskId,
+    when: &'a str,
+    error: Option<&'a str>,
+    body: &'a str,
+    is_cut: bool,
+}
+
+impl<'a> Framed<'a> {
+    fn read(text: &'a str) -> Option<Self> {
+        let (title, rest) = text.strip_prefix(TITLE)?.split_once('\n')?;
+        let (task, ending) = title.strip_suffix(")]")?.split_once(" (")?;
+        let (_, when) = ending.split_once(' ')?;
+        let rest = rest.strip_prefix(DATA)?.strip_prefix('\n')?;
+        let (body, end) = rest.split_at(rest.rfind(GO_ON)?);
+        let is_cut = end.len() > GO_ON.len();
+        let failed = body.strip_prefix(FAILED).and_then(|rest| rest.split_once('\n'));
+        let (error, body) = failed.map_or((None, body), |(error, body)| (Some(error), body));
+        Some(Self { task: TaskId::parse(task).ok()?, when, error, body, is_cut })
     }
 }
 
@@ -309,123 +369,4 @@ fn word_end(text: &str, bytes: usize) -> usize {
         end -= last.len_utf8();
     }
     bytes
-}
-
-#[cfg(test)]
-mod tests {
-    use uuid::Uuid;
-
-    use super::*;
-    use crate::model::{Status, TaskId};
-
-    fn legacy(error: Option<&str>, max_tokens: u64) -> Legacy {
-        let uuid = TaskId::parse(&Uuid::now_v7().to_string()).unwrap();
-        let from = InheritedFrom { uuid, status: Status::Failed, completed_at: DateTime::UNIX_EPOCH };
-        Legacy::new(from, error, max_tokens)
-    }
-
-    const CODE: &str = "## Plans\n```sh\n# a remark\n## Plans\n```\n\n### Summary\n## Plans\n- none";
-    const OURS: &str = "## Goal\n- Fix BILL-1742\n\n## Facts\n- 請求書は2026年3月に届く。";
-
-    #[test]
-    fn what_was_made_is_taken_apart_again() {
-        for error in [None, Some("the build broke\nbadly")] {
-            for summary in
-                [None, Some(OURS), Some(CODE), Some("Just a sentence."), Some("要約：請求書を直した。")]
-            {
-                for plans in [&[][..], &["look at cart.rs"], &["one\n## Plans\n- two", "計画\n## Summary"]]
-                {
-                    let mut legacy = legacy(error, 4000);
-                    summary.iter().for_each(|summary| legacy.summary(summary));
-                    for plan in plans {
-                        legacy.plan(DateTime::UNIX_EPOCH, "initial", &Json::text(plan));
-                    }
-                    let Some(made) = legacy.finish(4000, TokenCounter::Fitted) else {
-                        assert!(summary.is_none() && plans.is_empty());
-                        continue;
-                    };
-                    let left = Left::read(&made.text);
-                    assert_eq!(left.error.as_deref(), error.map(|_| "the build broke badly"));
-                    assert_eq!(left.summary.as_deref(), summary);
-                    let planned = left.plans.unwrap_or_default();
-                    assert_eq!(planned.matches("Z initial: ").count(), plans.len(), "{planned}");
-                    assert!(!planned.contains("How to go on"), "{planned}");
-                }
-            }
-        }
-    }
-
-    #[test]
-    fn what_was_cut_is_taken_apart_without_the_notice() {
-        for line in ["- Line BILL-1742 of many.\n", "- 請求書BILL-1742は三月に届く。\n"] {
-            let summary = format!("## Goal\n{}", line.repeat(200));
-            for most in [200, 300, 1000] {
-                let mut legacy = legacy(None, most);
-                legacy.summary(&summary);
-                legacy.plan(DateTime::UNIX_EPOCH, "", &Json::text(&"step after step ".repeat(100)));
-                let made = legacy.finish(most, TokenCounter::Fitted).unwrap();
-                assert!(made.truncated && made.tokens <= most, "{}", made.text);
-                let left = Left::read(&made.text);
-                let kept = left.summary.unwrap();
-                let kept = kept.strip_suffix(" …").unwrap_or(&kept).to_owned();
-                assert!(summary.starts_with(&kept) && kept.len() > 20, "{kept}");
-                assert!(left.plans.is_some() || most < 1000, "{}", made.text);
-                for text in [kept, left.plans.unwrap_or_default()] {
-                    assert!(!text.contains("cut to") && !text.contains("go on"), "{text}");
-                }
-            }
-        }
-    }
-
-    #[test]
-    fn what_was_kept_beside_a_summary_is_told_from_it() {
-        for summary in [OURS, "In a sentence.\n\n## And a heading", "要約"] {
-            let kept = "Never push.\n\n## Summary\nNode 22.";
-            let whole = with_kept(kept, summary);
-            let mut legacy = legacy(None, 4000);
-            legacy.summary(&whole);
-            let left = Left::read(&legacy.finish(4000, TokenCounter::Fitted).unwrap().text);
-            assert_eq!(left.kept.as_deref(), Some(kept));
-            assert_eq!(left.summary.as_deref(), Some(summary));
-            assert_eq!(left.into_summary(), Some(whole));
-        }
-    }
-
-    #[test]
-    fn headings_keep_their_order_below_ours() {
-        for (text, below) in [
-            ("# A\n## B\n#c\n", "### A\n#### B\n#c\n"),
-            ("## A\n### B", "### A\n#### B"),
-            ("```\n# x\n```\n## A", "```\n# x\n```\n### A"),
-            ("none # here\n#", "none # here\n#"),
-            ("", ""),
-        ] {
-            assert_eq!(with_top(text, BELOW), below);
-        }
-    }
-
-    #[test]
-    fn words_are_not_cut_in_two() {
-        for (text, expected) in [
-            ("- Ticket BILL-1742 waits", "- Ticket …"),
-            ("aaaa bbbb\nTicket BILL-1742", "aaaa bbbb"),
-            ("aaaa bbbb\n## Next\n- one", "aaaa bbbb"),
-            ("請求書BILL-1742", "請求書 …"),
-            ("請求書は三月に届く", "請求書は三 …"),
-            ("0123456789abcdefghij", "0123456789abcdef …"),
-            ("- Ticket BILL-17 waits", "- Ticket BILL-17 …"),
-        ] {
-            let bytes = text.floor_char_boundary(16);
-            assert_eq!(cut(text, bytes), expected, "{text}");
-        }
-        assert_eq!(cut("## Goal\n- a long line", 16), "## Goal\n- a long …");
-    }
-
-    #[test]
-    fn a_text_of_others_is_a_summary() {
-        for text in ["What was done before.", "[Context from previous task x]\nin other words"] {
-            assert_eq!(Left::read(text), Left { summary: Some(text.to_owned()), ..Left::default() });
-        }
-        assert_eq!(Left::read(" \n"), Left::default());
-    }
 }

@@ -18,7 +18,7 @@ mod words;
 
 pub use breaker::{BreakerConfig, Breakers, Leave};
 pub use exact::is_ready;
-pub use inherit::{Inheritance, LEAST_INHERITED_TOKENS, Left, Legacy, with_kept};
+pub use inherit::{Earlier, Failure, Inheritance, LEAST_INHERITED_TOKENS, Left, Legacy, with_kept};
 pub use outputs::OutputPolicy;
 pub use policy::{Asked, Policy, Scoring, ServerPolicy};
 pub use pressure::{LimitSource, Pressure, Stage, Strategy};

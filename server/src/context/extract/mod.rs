@@ -171,6 +171,12 @@ impl Extractor {
         pool.some_time_passes();
     }
 
+    /// Notes that something failed which is not among the messages.
+    pub fn failed(&mut self, error: &str) {
+        self.pool.next_message();
+        prose::recall(&mut self.pool, Section::Errors, error);
+    }
+
     /// Takes the next message.
     pub fn take(&mut self, piece: &Piece<'_>) {
         if piece.seq == 0 {

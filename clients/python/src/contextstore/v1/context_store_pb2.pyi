@@ -271,8 +271,8 @@ class CompleteTaskRequest(_message.Message):
     final_summary: _builtins.str
     """What is to be remembered of it; at most 1 MiB. Written to final_summary.txt. Empty or blank: one is made of its summaries
     and of what came after them, by the LLM if one summarises, else by the built-in summariser. That can take as long as
-    `compression.summary_timeout`, and twice that if the context has to be compressed first; the call goes on if the caller goes away, and a retry with the same request_id waits for
-    it. A task in which nothing was said gets none, or the one that it inherited.
+    `compression.summary_timeout`, and twice that if the context has to be compressed first; the call goes on if the caller goes
+    away, and a retry with the same request_id waits for it. A task in which nothing was said gets none, or all that it inherited.
     """
     request_id: _builtins.str
     """Names the call."""
@@ -2414,7 +2414,7 @@ class GetInheritanceContextResponse(_message.Message):
     tokens: _builtins.int
     """Its tokens."""
     truncated: _builtins.bool
-    """Whether it was cut."""
+    """Whether it was cut, for this task or for one before that said nothing."""
     comment: _builtins.str
     """A comment for people: which task, how it ended, and when."""
     @_builtins.property

@@ -303,8 +303,8 @@ export type CompleteTaskRequest = Message<"contextstore.v1.CompleteTaskRequest">
   /**
    * What is to be remembered of it; at most 1 MiB. Written to final_summary.txt. Empty or blank: one is made of its summaries
    * and of what came after them, by the LLM if one summarises, else by the built-in summariser. That can take as long as
-   * `compression.summary_timeout`, and twice that if the context has to be compressed first; the call goes on if the caller goes away, and a retry with the same request_id waits for
-   * it. A task in which nothing was said gets none, or the one that it inherited.
+   * `compression.summary_timeout`, and twice that if the context has to be compressed first; the call goes on if the caller goes
+   * away, and a retry with the same request_id waits for it. A task in which nothing was said gets none, or all that it inherited.
    *
    * @generated from field: string final_summary = 2;
    */
@@ -2851,7 +2851,7 @@ export type GetInheritanceContextResponse = Message<"contextstore.v1.GetInherita
   tokens: bigint;
 
   /**
-   * Whether it was cut.
+   * Whether it was cut, for this task or for one before that said nothing.
    *
    * @generated from field: bool truncated = 4;
    */
