@@ -284,6 +284,37 @@ async fn the_newest_that_ended_is_found() {
     assert_eq!(task(&mut client, &running).await.status, "running");
 }
 
+/// Two forges may have a repository of the same name. Where one is not named, it can be any.
+#[tokio::test(flavor = "multi_thread")]
+async fn nothing_is_taken_over_from_another_forge() {
+    let server = TestServer::start().await;
+    let mut client = api(&server).await;
+    let from = |source: &str| {
+        let mut request = issue("7");
+        request.key.as_mut().unwrap().task_source = source.to_owned();
+        request
+    };
+    let mut ids = Vec::new();
+    for source in ["github", "gitlab", ""] {
+        let never = pb::StartTaskRequest { inherit: "NEVER".to_owned(), ..from(source) };
+        let (work, _) = begin(&mut client, never).await;
+        complete(&mut client, &work, &format!("Done for {source}.")).await;
+        ids.push(work.uuid);
+    }
+    let [github, gitlab, nameless] = &ids[..] else { panic!("{ids:?}") };
+    for (source, expected) in [
+        ("github", vec![nameless, github]),
+        ("gitlab", vec![nameless, gitlab]),
+        ("gitea", vec![nameless]),
+        ("", vec![nameless, gitlab, github]),
+    ] {
+        let found = find(&mut client, from(source), 0).await;
+        assert_eq!(found.iter().map(|found| &found.task_uuid).collect::<Vec<_>>(), expected, "{source}");
+        let (_, started) = begin(&mut client, from(source)).await;
+        assert_eq!(&started.inherited_from, nameless);
+    }
+}
+
 /// The first task of a line of them.
 struct Talk {
     said: &'static [(&'static str, &'static str)],

@@ -211,8 +211,9 @@ type ContextStoreClient interface {
 	// QUOTA_EXCEEDED, QUARANTINED, NEWER_FORMAT, DISK_FULL, READ_ONLY, WRITE_FAILED. A retry with the same new_task_uuid and
 	// request_id is told the same; request ids of the task that is copied mean nothing in the new one.
 	ForkTask(ctx context.Context, in *ForkTaskRequest, opts ...grpc.CallOption) (*ForkTaskResponse, error)
-	// Tasks that ended and that a task with this key and user would go on with: same task_type, task_id, repository and
-	// user; newest first. A key without a task_type or a task_id finds none. Errors: INVALID_FIELD.
+	// Tasks that ended and that a task with this key and user would go on with: same task_type, task_id, repository (owner/repo)
+	// and user, and the same task_source unless one of them has none; newest first. A key without a task_type or a task_id finds
+	// none. Errors: INVALID_FIELD.
 	FindPreviousContexts(ctx context.Context, in *FindPreviousContextsRequest, opts ...grpc.CallOption) (*FindPreviousContextsResponse, error)
 	// What a task would take over from an ended one: its final summary (or the newest in its view) and its plans. Errors:
 	// TASK_NOT_FOUND, WRONG_STATUS (it has not ended), NOTHING_TO_INHERIT.
@@ -914,8 +915,9 @@ type ContextStoreServer interface {
 	// QUOTA_EXCEEDED, QUARANTINED, NEWER_FORMAT, DISK_FULL, READ_ONLY, WRITE_FAILED. A retry with the same new_task_uuid and
 	// request_id is told the same; request ids of the task that is copied mean nothing in the new one.
 	ForkTask(context.Context, *ForkTaskRequest) (*ForkTaskResponse, error)
-	// Tasks that ended and that a task with this key and user would go on with: same task_type, task_id, repository and
-	// user; newest first. A key without a task_type or a task_id finds none. Errors: INVALID_FIELD.
+	// Tasks that ended and that a task with this key and user would go on with: same task_type, task_id, repository (owner/repo)
+	// and user, and the same task_source unless one of them has none; newest first. A key without a task_type or a task_id finds
+	// none. Errors: INVALID_FIELD.
 	FindPreviousContexts(context.Context, *FindPreviousContextsRequest) (*FindPreviousContextsResponse, error)
 	// What a task would take over from an ended one: its final summary (or the newest in its view) and its plans. Errors:
 	// TASK_NOT_FOUND, WRONG_STATUS (it has not ended), NOTHING_TO_INHERIT.

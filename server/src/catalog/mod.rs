@@ -255,7 +255,7 @@ impl Catalog {
         Ok(Page { rows, next })
     }
 
-    /// The newest tasks that ended and have the same type, id, repository and user.
+    /// The newest tasks that ended and have the same source (or none), type, id, repository and user.
     pub fn previous(&self, key: &TaskKey, user: &str, limit: usize) -> Result<Vec<TaskRow>, StoreError> {
         self.settle();
         self.read(|conn| queries::previous(conn, key, user, limit.clamp(1, Self::MAX_PAGE_SIZE)))

@@ -174,7 +174,8 @@ impl Conditions {
     }
 }
 
-/// The newest tasks that ended and that one of a key and a user would go on with.
+/// The newest tasks that ended and that one of a key and a user would go on with. Two forges may have a repository of the same
+/// name; where one is not named, it can be any.
 pub(super) fn previous(
     conn: &Connection,
     key: &TaskKey,
@@ -183,10 +184,12 @@ pub(super) fn previous(
 ) -> rusqlite::Result<Vec<TaskRow>> {
     let sql = format!(
         "{} WHERE task_type = ?1 AND task_id = ?2 AND repository = ?3 AND user = ?4 AND completed_at IS NOT NULL \
+         AND (task_source = ?6 OR task_source = '' OR ?6 = '') \
          AND status IN ('completed', 'failed') AND health = 'ok' ORDER BY completed_at DESC, uuid DESC LIMIT ?5",
         *SELECT
     );
-    let values = params![key.task_type, key.task_id, key.repository(), user, Count(limit as u64)];
+    let (repository, limit) = (key.repository(), Count(limit as u64));
+    let values = params![key.task_type, key.task_id, repository, user, limit, key.task_source];
     conn.prepare_cached(&sql)?.query_map(values, read)?.collect()
 }
 

@@ -537,8 +537,9 @@ class ContextStoreServicer(object):
         raise NotImplementedError('Method not implemented!')
 
     def FindPreviousContexts(self, request, context):
-        """Tasks that ended and that a task with this key and user would go on with: same task_type, task_id, repository and
-        user; newest first. A key without a task_type or a task_id finds none. Errors: INVALID_FIELD.
+        """Tasks that ended and that a task with this key and user would go on with: same task_type, task_id, repository (owner/repo)
+        and user, and the same task_source unless one of them has none; newest first. A key without a task_type or a task_id finds
+        none. Errors: INVALID_FIELD.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')

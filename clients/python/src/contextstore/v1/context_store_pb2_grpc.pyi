@@ -195,8 +195,9 @@ class ContextStoreStub:
     request_id is told the same; request ids of the task that is copied mean nothing in the new one.
     """
     FindPreviousContexts: _grpc.UnaryUnaryMultiCallable[_context_store_pb2.FindPreviousContextsRequest, _context_store_pb2.FindPreviousContextsResponse]
-    """Tasks that ended and that a task with this key and user would go on with: same task_type, task_id, repository and
-    user; newest first. A key without a task_type or a task_id finds none. Errors: INVALID_FIELD.
+    """Tasks that ended and that a task with this key and user would go on with: same task_type, task_id, repository (owner/repo)
+    and user, and the same task_source unless one of them has none; newest first. A key without a task_type or a task_id finds
+    none. Errors: INVALID_FIELD.
     """
     GetInheritanceContext: _grpc.UnaryUnaryMultiCallable[_context_store_pb2.GetInheritanceContextRequest, _context_store_pb2.GetInheritanceContextResponse]
     """What a task would take over from an ended one: its final summary (or the newest in its view) and its plans. Errors:
@@ -421,8 +422,9 @@ class ContextStoreAsyncStub(ContextStoreStub):
     request_id is told the same; request ids of the task that is copied mean nothing in the new one.
     """
     FindPreviousContexts: _aio.UnaryUnaryMultiCallable[_context_store_pb2.FindPreviousContextsRequest, _context_store_pb2.FindPreviousContextsResponse]  # type: ignore[assignment]
-    """Tasks that ended and that a task with this key and user would go on with: same task_type, task_id, repository and
-    user; newest first. A key without a task_type or a task_id finds none. Errors: INVALID_FIELD.
+    """Tasks that ended and that a task with this key and user would go on with: same task_type, task_id, repository (owner/repo)
+    and user, and the same task_source unless one of them has none; newest first. A key without a task_type or a task_id finds
+    none. Errors: INVALID_FIELD.
     """
     GetInheritanceContext: _aio.UnaryUnaryMultiCallable[_context_store_pb2.GetInheritanceContextRequest, _context_store_pb2.GetInheritanceContextResponse]  # type: ignore[assignment]
     """What a task would take over from an ended one: its final summary (or the newest in its view) and its plans. Errors:
@@ -800,8 +802,9 @@ class ContextStoreServicer(metaclass=_abc_1.ABCMeta):
         request: _context_store_pb2.FindPreviousContextsRequest,
         context: _ServicerContext,
     ) -> _typing.Union[_context_store_pb2.FindPreviousContextsResponse, _abc.Awaitable[_context_store_pb2.FindPreviousContextsResponse]]:
-        """Tasks that ended and that a task with this key and user would go on with: same task_type, task_id, repository and
-        user; newest first. A key without a task_type or a task_id finds none. Errors: INVALID_FIELD.
+        """Tasks that ended and that a task with this key and user would go on with: same task_type, task_id, repository (owner/repo)
+        and user, and the same task_source unless one of them has none; newest first. A key without a task_type or a task_id finds
+        none. Errors: INVALID_FIELD.
         """
 
     @_abc_1.abstractmethod

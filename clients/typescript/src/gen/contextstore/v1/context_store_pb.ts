@@ -4431,8 +4431,9 @@ export const ContextStore: GenService<{
     output: typeof ForkTaskResponseSchema;
   },
   /**
-   * Tasks that ended and that a task with this key and user would go on with: same task_type, task_id, repository and
-   * user; newest first. A key without a task_type or a task_id finds none. Errors: INVALID_FIELD.
+   * Tasks that ended and that a task with this key and user would go on with: same task_type, task_id, repository (owner/repo)
+   * and user, and the same task_source unless one of them has none; newest first. A key without a task_type or a task_id finds
+   * none. Errors: INVALID_FIELD.
    *
    * @generated from rpc contextstore.v1.ContextStore.FindPreviousContexts
    */
