@@ -119,6 +119,31 @@ async fn compact_takes_what_is_to_be_kept_word_for_word() {
     assert_eq!(content(&lines[1]), "[Kept information]\nThe password is in the safe.");
 }
 
+/// What is kept beside a summary is none: without a word of what went, both it and the summary before would be lost.
+#[tokio::test(flavor = "multi_thread")]
+async fn what_is_retained_is_no_summary() {
+    let mut scene = Scene::new(100_000).await;
+    scene.talk(20).await;
+    let (begun, _) = scene.begin(scene.agent("compact")).await.unwrap();
+    scene.committed(scene.commit(&begun.token, "All was looked at.")).await;
+    for number in 21..=40 {
+        scene.append(&user(&words(number))).await;
+    }
+    let before = scene.lines().await;
+    for (strategy, summary) in [("compact", ""), ("summarize", " \n"), ("compact", "-")] {
+        let (begun, _) = scene.begin(scene.agent(strategy)).await.unwrap();
+        let commit = pb::CommitCompactionRequest {
+            retain: "The password is in the safe.".to_owned(),
+            ..scene.commit(&begun.token, summary)
+        };
+        let why = refused(scene.api.commit_compaction(commit).await);
+        assert_eq!(why.reason, ErrorReason::SummaryRefused, "{strategy} {summary:?}");
+        assert!(why.words.contains("is empty"), "{why:?}");
+        scene.api.abort_compaction(scene.abort(&begun.token)).await.unwrap();
+    }
+    assert_eq!(scene.lines().await, before);
+}
+
 /// With `structured` an agent is asked for the sections that a model is asked for, and they are kept if it brings them.
 #[tokio::test(flavor = "multi_thread")]
 async fn an_agent_can_bring_sections() {

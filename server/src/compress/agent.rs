@@ -98,6 +98,8 @@ impl Begun {
     /// Whether a summary is one that can be taken; if not, why.
     fn check(&self, text: &str, commit: &Commit) -> Result<(), String> {
         let counter = self.looked.outline.counter;
+        // What is retained beside it tells nothing of what goes.
+        gate::says_something(text)?;
         let whole = format!("{text}\n{}", commit.retain);
         let replaced = self.apart.tokens.saturating_sub(looked::AROUND).max(1);
         let room = self.looked.room(self.kept + self.looked.beside(self.carried));

@@ -18,6 +18,11 @@ pub(super) fn can_be_written(summary: &str) -> Result<(), String> {
     Ok(())
 }
 
+/// Whether there is a word in a summary.
+pub(super) fn says_something(summary: &str) -> Result<(), String> {
+    if summary.chars().any(char::is_alphanumeric) { Ok(()) } else { Err("is empty".to_owned()) }
+}
+
 /// What a summary may be measured by (what it stands for, what was asked for, what there is room for), with or without
 /// something that takes the place of what was retained before.
 pub(super) fn sizes(
@@ -39,10 +44,8 @@ pub(super) fn check(
     refs: &[String],
     counter: TokenCounter,
 ) -> Result<(), String> {
+    says_something(summary)?;
     let summary = summary.trim();
-    if summary.is_empty() {
-        return Err("is empty".to_owned());
-    }
     can_be_written(summary)?;
     let tokens = count_text(counter, summary);
     if tokens >= replaced {
@@ -84,8 +87,11 @@ mod tests {
         assert_eq!(problem("Goal: ship. ref=out-1", 100, &["out-1"]), "");
         assert!(problem("Goal: ship. ref=out-12, about-1", 100, &["out-1"]).ends_with("refs: out-1"));
         assert_eq!(problem("出力out-12とout-1。", 100, &["out-12", "out-1"]), "");
-        assert_eq!(problem(" \n", 100, &[]), "is empty");
-        assert!(problem(&"\u{1b}".repeat(40_000), u64::MAX, &[]).contains("at most 196608"));
+        assert_eq!(
+            (problem(" \n", 100, &[]), problem("- …", 100, &[])),
+            ("is empty".into(), "is empty".into())
+        );
+        assert!(problem(&"a\u{1b}".repeat(40_000), u64::MAX, &[]).contains("at most 196608"));
         assert!(problem(&"x".repeat(400), 100, &[]).contains("stands for messages of 100"));
         assert!(problem(&"x".repeat(404), 1000, &[]).contains("at most 50"));
         assert!(check(&"x".repeat(300), (1000, 50, 80), &[], counter).is_ok());
