@@ -7,4 +7,5 @@ mod demand;
 mod kept;
 mod large;
 mod smaller;
+mod tried;
 mod undo;

@@ -81,7 +81,7 @@ pub(super) async fn run(
     let refuse = |mut done: Done, reason| {
         done.reason = reason;
         done.took = began.elapsed();
-        block_in_place(|| store.note_try(id, seen, reason == "over"))?;
+        block_in_place(|| store.note_try(id, &order.policy, seen, reason == "over"))?;
         Ok(done)
     };
     let apart = block_in_place(|| Apart::set(store, id, &looked.outline, &looked.plan.stays()))?;
@@ -156,7 +156,7 @@ pub(super) async fn run(
     });
     let compressed = publish(store, id, &mut looked, &mut made, order).await?;
     if is_over || looked.outline.told(after) > order.policy.limit {
-        block_in_place(|| store.note_try(id, seen, true))?;
+        block_in_place(|| store.note_try(id, &order.policy, seen, true))?;
     }
     tell(&mut done, &looked, made, &compressed, began);
     Ok(done)

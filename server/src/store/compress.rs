@@ -98,9 +98,9 @@ impl Store {
     }
 
     /// Remembers that compressing a view was tried and brought nothing; `over`: as what has to stay is too large alone.
-    /// `seen` are the tokens of all messages that it knew of.
-    pub fn note_try(&self, id: TaskId, seen: u64, over: bool) -> Result<(), StoreError> {
-        self.task(id)?.note_try(Some(seen), over);
+    /// `seen` are the tokens of all messages that it knew of. A try by other settings than the task has is not remembered.
+    pub fn note_try(&self, id: TaskId, policy: &Policy, seen: u64, over: bool) -> Result<(), StoreError> {
+        self.task(id)?.note_try(policy, seen, over);
         Ok(())
     }
 

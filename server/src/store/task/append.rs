@@ -12,7 +12,7 @@ use crate::model::{Durability, Event, NewMessage, RequestId, Role, Status, Store
 use super::policy::resolved;
 use super::shown::Before;
 use super::ticket::{Due, Pending, Ticket};
-use super::{Caller, Frozen, Inner, Task};
+use super::{Caller, Frozen, Inner, Task, Tried};
 use crate::log::message_body;
 use crate::store::masking;
 
@@ -279,6 +279,8 @@ impl Task {
         if !*pinned {
             inner.pinned_tokens = None;
             inner.outputs.look_again();
+            // What had to stay may go now.
+            inner.tried = Tried::default();
             return Ok(());
         }
         if inner.state.pins.contains(seq) {
@@ -342,6 +344,7 @@ impl Inner {
         if matches!(head, Head::Event { name: "config", .. }) {
             task.counter.set(task.counter_of(task.config(self)));
             self.outputs.look_again();
+            self.tried = Tried::default();
             self.policy = resolved(&task.env, task.config(self), &self.asked);
         }
         let is_rewrite = matches!(head, Head::Event { name: "rewrite", .. });

@@ -95,8 +95,8 @@ impl Task {
             };
             task.plan_settled(inner, &rewrite)
         })?;
-        self.note_try(Some(new.message_tokens), false);
         let mut inner = self.lock();
+        inner.note_view(new.message_tokens);
         let meanwhile = inner.state.tally.message_tokens.saturating_sub(new.message_tokens);
         let tokens = inner.view_tokens().saturating_sub(meanwhile);
         Ok(Compressed { generation, summary_id: summary_id.get(), tokens })
@@ -115,11 +115,14 @@ impl Task {
     }
 
     /// Remembers that there was a try, so that the next one waits until there is something new. `seen` are the tokens of
-    /// all messages that it knew of; none: all there are.
-    pub(crate) fn note_try(&self, seen: Option<u64>, over: bool) {
+    /// all messages that it knew of. One by other settings than the task has says nothing of the next one, which is by
+    /// those.
+    pub(crate) fn note_try(&self, policy: &Policy, seen: u64, over: bool) {
         let mut inner = self.lock();
-        let compressed_at = inner.compressed_at();
-        let at = Some(seen.unwrap_or(inner.state.tally.message_tokens));
+        if *inner.policy != *policy {
+            return;
+        }
+        let (at, compressed_at) = (Some(seen), inner.compressed_at());
         let is_over = over || self.pressure(&mut inner).stage == Stage::Emergency;
         let over_limit = is_over.then_some(inner.policy.limit);
         inner.tried = Tried { at, compressed_at, over, over_limit, ..Tried::default() };
@@ -128,8 +131,8 @@ impl Task {
     /// Remembers that a compression was taken back: the next one waits for more, unless the view is over the limit.
     pub(super) fn note_undo(&self) {
         let mut inner = self.lock();
-        let (at, compressed_at) = (Some(inner.state.tally.message_tokens), inner.compressed_at());
-        inner.tried = Tried { at, compressed_at, ..Tried::default() };
+        let seen = inner.state.tally.message_tokens;
+        inner.note_view(seen);
     }
 
     /// Remembers that a try failed: the next one waits likewise, or for a while, each time for longer.
@@ -215,6 +218,11 @@ impl Task {
 }
 
 impl Inner {
+    /// Remembers that there is a new view. Should it be over the limit, nobody has found yet that no more can be done.
+    fn note_view(&mut self, seen: u64) {
+        self.tried = Tried { at: Some(seen), compressed_at: self.compressed_at(), ..Tried::default() };
+    }
+
     /// Tokens of all messages of the log when the view was last compressed, or that taken back.
     fn compressed_at(&self) -> u64 {
         self.state.rewrite.as_ref().map_or(0, |mark| mark.compressed_at)
