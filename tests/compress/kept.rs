@@ -39,6 +39,65 @@ async fn what_is_pinned_meanwhile_stays() {
     assert_eq!(done.messages_after, after.len() as u64);
 }
 
+/// A system message that came later and stayed for a while, as it was pinned or an agent wanted it, is no part of the system
+/// prompt: it can go.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_late_system_message_stays_an_ordinary_one() {
+    for (by, has_prompt) in
+        [("agent", true), ("summarize", true), ("summarize", false), ("window", true), ("prune", true)]
+    {
+        for role in ["developer", "system"] {
+            let mut scene = Scene::new(100_000).await;
+            if has_prompt {
+                scene.append(&json!({"role": "system", "content": "Be brief."})).await;
+            }
+            for number in 1..=6 {
+                scene.append(&user(&words(number))).await;
+            }
+            let seq = scene.append(&json!({"role": role, "content": "Hurry up."})).await.seq;
+            for number in 8..=30 {
+                scene.append(&user(&words(number))).await;
+            }
+            let is_there = async |scene: &mut Scene| {
+                scene.lines().await.iter().filter(|line| content(line) == "Hurry up.").count()
+            };
+            if by == "agent" {
+                let (begun, _) = scene.begin(scene.agent("")).await.unwrap();
+                let commit = scene.commit(&begun.token, "All is well.");
+                scene.committed(pb::CommitCompactionRequest { keep_seqs: vec![seq], ..commit }).await;
+            } else {
+                // Also if others are pinned around it.
+                for pinned in [seq - 2, seq, seq + 2] {
+                    scene.pin(pinned).await;
+                }
+                let request = pb::CompressRequest { target_tokens: Some(500), ..scene.ask(by) };
+                scene.compressed(request).await;
+            }
+            assert_eq!(is_there(&mut scene).await, 1, "{by} {role}");
+            if by != "agent" {
+                for seq in [seq - 2, seq, seq + 2] {
+                    let request = pb::UnpinMessageRequest {
+                        task_uuid: scene.work.uuid.clone(),
+                        seq,
+                        lease_generation: scene.work.lease,
+                        ..Default::default()
+                    };
+                    scene.api.unpin_message(request).await.unwrap();
+                }
+            }
+            for number in 31..=50 {
+                scene.append(&user(&words(number))).await;
+            }
+            let strategy = if by == "agent" { "summarize" } else { by };
+            let request = pb::CompressRequest { target_tokens: Some(300), ..scene.ask(strategy) };
+            scene.compressed(request).await;
+            let lines = scene.lines().await;
+            assert_eq!(is_there(&mut scene).await, 0, "{by} {role}: {lines:#?}");
+            assert_eq!(content(&lines[0]) == "Be brief.", has_prompt, "{by} {role}: {lines:#?}");
+        }
+    }
+}
+
 /// What a compaction has taken already cannot be pinned; after an undo it can.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_message_that_is_gone_is_not_pinned() {

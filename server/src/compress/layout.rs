@@ -1,15 +1,18 @@
 //! What a new view consists of, and in which order.
 
+use std::ops::Range;
+
 use super::looked::Looked;
 use super::made::Made;
-use super::plan::{Fixed, Plan};
+use super::plan::{Fixed, Plan, Stays};
 use super::run::Order;
 use super::squeeze::Squeezed;
 use crate::context::Gone;
 use crate::model::Literal;
 use crate::store::{NewView, Part};
 
-/// The new view: system prompt, pinned, inherited, plan, retained, summary, and the rest in its order.
+/// The new view: system prompt, pinned, inherited, plan, retained, summary, and the rest in its order. System messages that
+/// came later stand behind the summary: right behind the system prompt they would be a part of it from then on.
 pub(super) fn new_view(looked: &Looked, made: &Made, order: &Order) -> NewView {
     let plan = &looked.plan;
     let mut parts = Vec::new();
@@ -33,14 +36,21 @@ pub(super) fn new_view(looked: &Looked, made: &Made, order: &Order) -> NewView {
         parts.extend(gaps.map(|(_, note)| literal(note)));
     } else {
         let tail = plan.tail_from();
-        for why in [Fixed::System, Fixed::Pinned, Fixed::Inherited, Fixed::Summary] {
-            let before = plan.fixed.iter().filter(|stays| stays.why == why && stays.places.start < tail);
-            parts.extend(before.map(|stays| Part::Keep(stays.places.clone())));
-        }
+        let fixed = |why: Fixed, places: Range<u64>| {
+            let is_one = move |stays: &&Stays| stays.why == why && places.contains(&stays.places.start);
+            plan.fixed.iter().filter(is_one).map(|stays| Part::Keep(stays.places.clone()))
+        };
+        // Messages of the log stay in their order: with the first that came too late go all that are pinned behind it.
+        let late = plan.first_late().map_or(tail, |late| late.min(tail));
+        parts.extend(fixed(Fixed::System, 0..tail));
+        parts.extend(fixed(Fixed::Pinned, 0..late));
+        parts.extend(fixed(Fixed::Inherited, 0..tail));
+        parts.extend(fixed(Fixed::Summary, 0..tail));
         parts.extend(made.plan_note.as_ref().map(literal));
         parts.extend(made.retain.as_ref().map(literal));
         parts.extend(made.gaps.iter().map(|(_, note)| literal(note)));
         parts.extend(made.summary.as_ref().map(|(summary, _)| literal(summary)));
+        parts.extend(fixed(Fixed::Pinned, late..tail));
         for places in plan.stays().into_iter().filter(|places| places.start >= tail) {
             kept(plan, places, &made.squeezed, &mut parts);
         }
@@ -59,7 +69,7 @@ pub(super) fn new_view(looked: &Looked, made: &Made, order: &Order) -> NewView {
 }
 
 /// Messages that stay, made smaller if they may be.
-fn kept(plan: &Plan, places: std::ops::Range<u64>, squeezed: &Squeezed, parts: &mut Vec<Part>) {
+fn kept(plan: &Plan, places: Range<u64>, squeezed: &Squeezed, parts: &mut Vec<Part>) {
     if plan.fixed.iter().any(|stays| stays.places == places) {
         parts.push(Part::Keep(places));
     } else {

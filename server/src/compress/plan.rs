@@ -48,6 +48,8 @@ pub(super) struct Plan {
     pub(super) covers: u64,
     /// The plan that the view tells.
     pub(super) noted: Option<Noted>,
+    /// Places of system and developer messages that are no part of the system prompt, rising.
+    late: Vec<u64>,
 }
 
 impl Plan {
@@ -70,6 +72,7 @@ impl Plan {
             current: None,
             fixed: Vec::new(),
             noted: None,
+            late: Vec::new(),
         };
         outline.each(&mut |seen| looker.see(seen))?;
         let last = looker.current.take();
@@ -84,11 +87,17 @@ impl Plan {
             }
             looker.end(&last);
         }
-        let Looker { chooser, place, fixed, noted: older, .. } = looker;
+        let Looker { chooser, place, fixed, noted: older, late, .. } = looker;
         let stays = fixed.iter().map(|stays| stays.tokens).sum::<u64>();
         let choice = chooser.choose(stays + notes_around(&fixed, strategy) + noted);
         let (keep, gone) = (choice.keep, choice.gone);
-        Ok(Self { fixed, keep, gone, messages: place, open_from, covers, noted: older })
+        Ok(Self { fixed, keep, gone, messages: place, open_from, covers, noted: older, late })
+    }
+
+    /// The place of the first pinned system or developer message that is no part of the system prompt.
+    pub(super) fn first_late(&self) -> Option<u64> {
+        let is_late = |stays: &&Stays| self.late.binary_search(&stays.places.start).is_ok();
+        self.fixed.iter().filter(is_late).map(|stays| stays.places.start).min()
     }
 
     /// Tokens of what has to stay.
@@ -202,6 +211,7 @@ struct Looker<'a> {
     current: Option<Building>,
     fixed: Vec<Stays>,
     noted: Option<Noted>,
+    late: Vec<u64>,
 }
 
 impl Looker<'_> {
@@ -238,6 +248,9 @@ impl Looker<'_> {
         }
         let prompt = matches!(shown.role, Role::System | Role::Developer) && seen.kind.is_none();
         self.leading &= prompt || seen.kind == Some(LiteralKind::Inherited);
+        if prompt && !self.leading {
+            self.late.push(place);
+        }
         let fixed = match seen.kind {
             None if prompt && self.leading => Some(Fixed::System),
             None if pinned => Some(Fixed::Pinned),
