@@ -236,6 +236,29 @@ async fn the_newest_plan_stays_whatever_the_strategy() {
     }
 }
 
+/// It stands behind the system prompt, also where a summary stays that was made before.
+#[tokio::test(flavor = "multi_thread")]
+async fn the_plan_stands_in_front_of_an_older_summary() {
+    for strategy in ["window", "prune"] {
+        let mut scene = Scene::new(100_000).await;
+        scene.talk(30).await;
+        scene.compressed(scene.ask("summarize")).await;
+        append_plan(&mut scene, &json!("Look.")).await;
+        for number in 31..=50 {
+            scene.append(&user(&words(number))).await;
+        }
+        let overrides = pb::CompressionConfig { keep_plan: Some(true), ..Default::default() };
+        let ask = pb::CompressRequest { overrides: Some(overrides), ..scene.ask(strategy) };
+        scene.compressed(pb::CompressRequest { target_tokens: Some(1200), ..ask }).await;
+        let lines = scene.lines().await;
+        assert!(
+            content(&lines[1]).starts_with("[Current plan as of message 50]\n"),
+            "{strategy}: {lines:#?}"
+        );
+        assert!(content(&lines[2]).starts_with("[Summary of messages 2–"), "{strategy}: {lines:#?}");
+    }
+}
+
 /// A plan that is too large for the view is cut, and says where all of it is.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_plan_does_not_push_the_view_over_the_limit() {

@@ -45,8 +45,8 @@ pub(super) fn new_view(looked: &Looked, made: &Made, order: &Order) -> NewView {
         parts.extend(fixed(Fixed::System, 0..tail));
         parts.extend(fixed(Fixed::Pinned, 0..late));
         parts.extend(fixed(Fixed::Inherited, 0..tail));
-        parts.extend(fixed(Fixed::Summary, 0..tail));
         parts.extend(made.plan_note.as_ref().map(literal));
+        parts.extend(fixed(Fixed::Summary, 0..tail));
         parts.extend(made.retain.as_ref().map(literal));
         parts.extend(made.gaps.iter().map(|(_, note)| literal(note)));
         parts.extend(made.summary.as_ref().map(|(summary, _)| literal(summary)));
