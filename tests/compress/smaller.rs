@@ -58,6 +58,46 @@ async fn a_result_that_makes_it_due_is_still_there_to_be_answered() {
     assert!(last.starts_with("line 1 of") && last.contains("left out; ref=out-9 …]"), "{last:.200}");
 }
 
+/// Outputs of protected tools are not trimmed by a compression either: others go first, and then they are cut.
+#[tokio::test(flavor = "multi_thread")]
+async fn outputs_of_protected_tools_are_cut_and_not_trimmed() {
+    let outputs = pb::OutputsConfig {
+        enabled: Some(false),
+        protected_tools: vec!["guide".to_owned()],
+        ..Default::default()
+    };
+    for strategy in ["summarize", "window", "prune"] {
+        let config = pb::TaskConfig { outputs: Some(outputs.clone()), ..by_hand(100_000) };
+        let mut scene = Scene::with(TestServer::start().await, config).await;
+        scene.talk(12).await;
+        let called = |id: &str, name: &str| {
+            let call = json!({"id": id, "type": "function", "function": {"name": name, "arguments": "{}"}});
+            json!({"role": "assistant", "content": null, "tool_calls": [call]})
+        };
+        scene.append_all(&[called("a", "guide"), result("a", &output(50))]).await;
+        scene.append_all(&[called("b", "read"), result("b", &output(100)), assistant("I see.")]).await;
+        let before = scene.lines().await;
+        for (target, is_whole) in [(700, true), (300, false)] {
+            let window = Some(pb::WindowConfig { messages: Some(5), ..Default::default() });
+            let request = pb::CompressRequest { target_tokens: Some(target), window, ..scene.ask(strategy) };
+            scene.compressed(request).await;
+            let after = scene.lines().await;
+            let texts: Vec<String> = after.iter().map(|line| content(line)).collect();
+            assert!(!texts.contains(&"[tool output trimmed; seq=14]".to_owned()), "{strategy}: {texts:#?}");
+            // The others may let all of it go.
+            if strategy == "summarize" {
+                assert!(
+                    texts.contains(&"[tool output trimmed; seq=16]".to_owned()),
+                    "{strategy}: {texts:#?}"
+                );
+                assert_eq!(after.contains(&before[13]), is_whole, "{strategy}: {texts:#?}");
+                let is_cut = texts.iter().any(|text| text.contains("characters left out; seq=14 …]"));
+                assert_eq!(is_cut, !is_whole, "{strategy}: {texts:#?}");
+            }
+        }
+    }
+}
+
 /// Texts are cut in parts too; what is beside them stays.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_content_of_parts_is_cut_where_it_is_long() {

@@ -611,7 +611,7 @@ type OutputsConfig struct {
 	MaxLineLength *uint32 `protobuf:"varint,4,opt,name=max_line_length,json=maxLineLength,proto3,oneof" json:"max_line_length,omitempty"`
 	// Bytes of a view that show the end of the output; at most half of it.
 	TailBytes *uint64 `protobuf:"varint,5,opt,name=tail_bytes,json=tailBytes,proto3,oneof" json:"tail_bytes,omitempty"`
-	// Tools whose outputs are never trimmed.
+	// Tools whose outputs are never trimmed; a compression may cut them to head and tail, or summarise them.
 	ProtectedTools []string `protobuf:"bytes,6,rep,name=protected_tools,json=protectedTools,proto3" json:"protected_tools,omitempty"`
 	unknownFields  protoimpl.UnknownFields
 	sizeCache      protoimpl.SizeCache

@@ -125,7 +125,8 @@ impl Compressor {
             return Err(StoreError::NothingToSummarize { id, why: looked::nothing(&looked, &apart) });
         }
         let carried = looked.carried(&apart);
-        let squeezed = looked::make_room(&looked, &apart, apart.kept_tokens + looked.beside(carried))?;
+        let staying = apart.kept_tokens + looked.beside(carried);
+        let squeezed = looked::make_room(&order.policy, &looked, &apart, staying)?;
         let made = Made::new(squeezed.clone(), looked.plan_note.clone());
         if !run::can_be_written(&looked, &made, &apart, &order) {
             return Err(StoreError::NothingToSummarize { id, why: run::TOO_MANY_PARTS });

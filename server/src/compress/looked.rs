@@ -164,7 +164,12 @@ pub(super) fn nothing(looked: &Looked, apart: &Apart) -> &'static str {
 }
 
 /// What stays is made smaller where it leaves no room for what is put into the view.
-pub(super) fn make_room(looked: &Looked, apart: &Apart, staying: u64) -> Result<Squeezed, StoreError> {
+pub(super) fn make_room(
+    policy: &Policy,
+    looked: &Looked,
+    apart: &Apart,
+    staying: u64,
+) -> Result<Squeezed, StoreError> {
     let reserve = match looked.plan.gone {
         Gone::Summary => {
             (apart.tokens / 3).min(looked.goal / 5).max(LEAST_SUMMARY.min(apart.tokens)) + AROUND
@@ -172,7 +177,7 @@ pub(super) fn make_room(looked: &Looked, apart: &Apart, staying: u64) -> Result<
         Gone::Note | Gone::Gaps => AROUND,
     };
     let need = (staying + reserve).saturating_sub(looked.goal);
-    Squeezed::squeeze(&looked.outline, &looked.plan.keep, need)
+    Squeezed::squeeze(&looked.outline, &policy.outputs, &looked.plan.keep, need)
 }
 
 /// Tokens that a summary may have beside what stays, the plan and what was retained.

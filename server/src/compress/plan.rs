@@ -6,7 +6,7 @@ use super::plan_note::Noted;
 use super::{squeeze, words};
 use crate::context::{Choose, Gone, Group, Keywords, NOTE, Policy, Strategy, Whole, chooser, plain_text};
 use crate::model::{LiteralKind, Role, StoreError};
-use crate::store::{Outline, Seen};
+use crate::store::{Outline, Protected, Seen};
 
 /// Why a group has to stay.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -64,6 +64,7 @@ impl Plan {
         let mut looker = Looker {
             outline,
             strategy,
+            protected: Protected::new(&policy.outputs),
             keywords: (strategy == Strategy::Prune).then(|| Keywords::new(&policy.scoring)),
             chooser: chooser(policy, strategy, whole),
             place: 0,
@@ -202,6 +203,7 @@ struct Building {
 struct Looker<'a> {
     outline: &'a Outline,
     strategy: Strategy,
+    protected: Protected<'a>,
     keywords: Option<Keywords>,
     chooser: Box<dyn Choose>,
     place: u64,
@@ -221,7 +223,7 @@ impl Looker<'_> {
             keywords.score(shown.role, &plain_text(shown.content.unwrap_or_default()))
         });
         let pinned = shown.seq > 0 && self.outline.pins.contains(&shown.seq);
-        let (least, unanswered) = squeeze::least(seen);
+        let (least, unanswered) = squeeze::least(seen, self.protected.see(seen));
         let (place, before) = (self.place, self.last_seq);
         self.place += 1;
         self.last_seq = self.last_seq.max(shown.seq);

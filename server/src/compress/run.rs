@@ -98,7 +98,7 @@ pub(super) async fn run(
     if let Some((older, note)) = &renewed {
         staying = staying.saturating_sub(older.tokens) + note.tokens;
     }
-    let mut squeezed = block_in_place(|| make_room(&looked, &apart, staying + beside))?;
+    let mut squeezed = block_in_place(|| make_room(&order.policy, &looked, &apart, staying + beside))?;
     let kept = staying - squeezed.saved;
     if too_few && squeezed.saved == 0 && !renews {
         return refuse(done, nothing(&looked, &apart));

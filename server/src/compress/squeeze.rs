@@ -1,13 +1,14 @@
 //! What stays is too large by itself: outputs of tools are trimmed, oldest first, then long contents are cut to their head and
-//! tail. Outputs that the model has not answered yet are only cut: it would have to ask for them again. What has to stay
-//! is not touched.
+//! tail. Outputs that the model has not answered yet are only cut: it would have to ask for them again. So are those of
+//! protected tools. What has to stay is not touched.
 
 use std::collections::BTreeMap;
 use std::ops::Range;
 
 use super::shorten::{LEAST, is_text, shorten};
+use crate::context::OutputPolicy;
 use crate::model::{Json, Literal, Role, StoreError};
-use crate::store::{Outline, Part, Seen};
+use crate::store::{Outline, Part, Protected, Seen};
 
 /// Tokens of an output that was trimmed.
 const TRIMMED: u64 = 12;
@@ -31,28 +32,35 @@ pub(super) struct Squeezed {
 struct Message {
     place: u64,
     tokens: u64,
+    /// Whether it may be trimmed, once the model has answered it.
     is_output: bool,
 }
 
 /// Tokens of a message that is made as small as can be, if it is an output that the model has answered, and if it is not.
-pub(super) fn least(seen: &Seen<'_>) -> (u64, u64) {
+pub(super) fn least(seen: &Seen<'_>, is_protected: bool) -> (u64, u64) {
     let shown = &seen.shown;
     let is_cut = shown.tool_calls.is_none() && shown.content.is_some_and(is_text);
     let least = if seen.kind.is_none() && is_cut { shown.tokens.min(LEAST) } else { shown.tokens };
-    let is_output = seen.kind.is_none() && shown.role == Role::Tool;
+    let is_output = seen.kind.is_none() && shown.role == Role::Tool && !is_protected;
     (if is_output { shown.tokens.min(TRIMMED) } else { least }, least)
 }
 
 impl Squeezed {
     /// Makes messages at some places smaller, until so many tokens are saved.
-    pub(super) fn squeeze(outline: &Outline, keep: &[Range<u64>], need: u64) -> Result<Self, StoreError> {
+    pub(super) fn squeeze(
+        outline: &Outline,
+        policy: &OutputPolicy,
+        keep: &[Range<u64>],
+        need: u64,
+    ) -> Result<Self, StoreError> {
         let mut squeezed = Self::default();
         if need == 0 {
             return Ok(squeezed);
         }
         // Results behind the model's last message are new to it.
-        let (mut messages, mut answered) = (Vec::new(), 0);
+        let (mut messages, mut answered, mut protected) = (Vec::new(), 0, Protected::new(policy));
         each(outline, keep, &mut |place, kept, seen| {
+            let is_protected = protected.see(seen);
             if seen.kind.is_some() {
                 return;
             }
@@ -60,7 +68,7 @@ impl Squeezed {
                 answered = place;
             }
             if kept {
-                let is_output = seen.shown.role == Role::Tool && seen.shown.tokens > TRIMMED;
+                let is_output = seen.shown.role == Role::Tool && seen.shown.tokens > TRIMMED && !is_protected;
                 messages.push(Message { place, tokens: seen.shown.tokens, is_output });
             }
         })?;

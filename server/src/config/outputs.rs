@@ -67,7 +67,7 @@ pub(super) const KEYS: [Key; 7] = [
         },
         default: "",
         since: SINCE,
-        about: "Tools whose outputs are never trimmed, by name. A task may say otherwise",
+        about: "Tools whose outputs are never trimmed, by name; a compression may cut or summarise them. A task may say otherwise",
     },
     Key {
         name: "outputs.pack_after",

@@ -50,6 +50,7 @@ pub use inherit::{Beginning, Inherit, InheritanceContext, Previous};
 pub use open::Ground;
 pub use outputs::{NewOutput, Put, PutDone};
 pub use recover::Recovered;
+pub(crate) use task::Protected;
 pub use task::{
     Append, AppendOutcome, Caller, Collected, Compressed, ContextUsage, CurrentReader, Due, FilePart,
     LineReader, LogEnds, NewRewrite, NewView, Outline, Output, Part, Pending, Recorded, RequestFile, Retold,

@@ -5,10 +5,10 @@ use std::collections::BTreeSet;
 
 use crate::context::OutputPolicy;
 use crate::log::{Digest, Seen, TRIMMED_TOKENS, Walk};
-use crate::model::json::{field, items};
 use crate::model::{NewMessage, Rewrite, Role, Segment, Status, StoreError};
 
 use super::outline::push;
+use super::protected::Protected;
 use super::{Caller, Inner, NewRewrite, Outline, Task};
 
 /// So that the next output does not pass it again, as each rewrite breaks prompt caches.
@@ -266,7 +266,6 @@ impl Chosen {
 /// Choosing, message by message from the oldest. An output is decided on when the model has answered it.
 struct Choosing<'a> {
     outline: &'a Outline,
-    policy: &'a OutputPolicy,
     most: u64,
     /// Messages whose content was replaced.
     replaced: BTreeSet<u64>,
@@ -275,8 +274,7 @@ struct Choosing<'a> {
     waiting: Vec<(u64, u64, bool)>,
     /// Whether that message or one of them is pinned: then all of them stay.
     pinned: bool,
-    /// The calls of that message by their ids, if tools are protected.
-    called: Vec<(String, String)>,
+    protected: Protected<'a>,
 }
 
 impl<'a> Choosing<'a> {
@@ -291,9 +289,8 @@ impl<'a> Choosing<'a> {
             chosen: Chosen::nothing(outline),
             waiting: Vec::new(),
             pinned: false,
-            called: Vec::new(),
+            protected: Protected::new(policy),
             outline,
-            policy,
             most,
         }
     }
@@ -307,7 +304,7 @@ impl<'a> Choosing<'a> {
     }
 
     fn see(&mut self, seen: &Seen<'_>) {
-        let shown = &seen.shown;
+        let (shown, is_protected) = (&seen.shown, self.protected.see(seen));
         // What is not in the log is no output and answers none.
         if seen.kind.is_some() {
             return;
@@ -316,13 +313,10 @@ impl<'a> Choosing<'a> {
             Role::Assistant => {
                 self.decide(shown.seq);
                 self.pinned = self.outline.pins.contains(&shown.seq);
-                if !self.policy.protected_tools.is_empty() {
-                    self.called = shown.tool_calls.map(called).unwrap_or_default();
-                }
             }
             Role::Tool if !shown.trimmed => {
                 self.pinned |= self.outline.pins.contains(&shown.seq);
-                let may = shown.tokens > TRIMMED_TOKENS && !self.is_protected(seen);
+                let may = shown.tokens > TRIMMED_TOKENS && !is_protected;
                 self.waiting.push((shown.seq, shown.tokens, may));
             }
             Role::Tool | Role::System | Role::Developer | Role::User => {}
@@ -350,35 +344,8 @@ impl<'a> Choosing<'a> {
         }
     }
 
-    /// Whether an output is of a tool that is protected: as its message names it, or as its call does.
-    fn is_protected(&self, seen: &Seen<'_>) -> bool {
-        if self.policy.protected_tools.is_empty() {
-            return false;
-        }
-        let given = seen.shown.tool_name.or(seen.shown.name).and_then(text);
-        let by_call = || {
-            let id = text(seen.shown.tool_call_id?)?;
-            self.called.iter().find(|(called, _)| *called == id).map(|(_, name)| name.clone())
-        };
-        given.or_else(by_call).is_some_and(|name| self.policy.protects(&name))
-    }
-
     fn end(mut self) -> Chosen {
         self.chosen.exhausted = !self.fits();
         self.chosen
     }
-}
-
-/// The ids of calls, with the names of the tools.
-fn called(calls: &str) -> Vec<(String, String)> {
-    let pair = |call: &str| {
-        let tool = field(call, "function").or_else(|| field(call, "custom"))?;
-        Some((text(field(call, "id")?)?, text(field(tool, "name")?)?))
-    };
-    items(calls).into_iter().filter_map(pair).collect()
-}
-
-/// What a JSON text says.
-fn text(json: &str) -> Option<String> {
-    serde_json::from_str(json).ok()
 }

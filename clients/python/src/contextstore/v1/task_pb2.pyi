@@ -402,7 +402,7 @@ class OutputsConfig(_message.Message):
     """Bytes of a view that show the end of the output; at most half of it."""
     @_builtins.property
     def protected_tools(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]:
-        """Tools whose outputs are never trimmed."""
+        """Tools whose outputs are never trimmed; a compression may cut them to head and tail, or summarise them."""
 
     def __init__(
         self,

@@ -418,7 +418,7 @@ export type OutputsConfig = Message<"contextstore.v1.OutputsConfig"> & {
   tailBytes?: bigint | undefined;
 
   /**
-   * Tools whose outputs are never trimmed.
+   * Tools whose outputs are never trimmed; a compression may cut them to head and tail, or summarise them.
    *
    * @generated from field: repeated string protected_tools = 6;
    */
