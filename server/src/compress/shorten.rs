@@ -1,6 +1,7 @@
 //! A message by the heads and the tails of its texts.
 
 use std::fmt::Write as _;
+use std::ops::Range;
 
 use crate::context::{count_text, plain_text};
 use crate::model::json::{field, fields, items};
@@ -65,7 +66,8 @@ pub(super) fn shorten(
     None
 }
 
-/// The head and the tail of a text that is longer than so many characters; `which` is said of what is left out.
+/// The head and the tail of a text that is longer than so many characters; `which` is said of what is left out. What was
+/// left out of it before counts.
 pub(super) fn cut(text: &str, most: usize, which: &str) -> Option<String> {
     let characters = text.chars().count();
     let (head, tail) = (most / 5 * 3 + most % 5, most / 5 * 2);
@@ -73,9 +75,43 @@ pub(super) fn cut(text: &str, most: usize, which: &str) -> Option<String> {
         return None;
     }
     let at = |count: usize| text.char_indices().nth(count).map_or(text.len(), |(at, _)| at);
-    let (head, behind) = (&text[..at(head)], &text[at(characters - tail)..]);
-    let left_out = characters - most;
-    Some(format!("{head}\n[… {left_out} characters left out{which} …]\n{behind}"))
+    let mut gone = at(head)..at(characters - tail);
+    let (mut noted, mut before) = (0, 0_usize);
+    for (note, left_out) in notes(text, which) {
+        if note.start < gone.end && gone.start < note.end {
+            // A part of it would tell nothing.
+            gone = gone.start.min(note.start)..gone.end.max(note.end);
+            noted += text[note].chars().count();
+            before = before.saturating_add(left_out);
+        }
+    }
+    let left_out = (text[gone.clone()].chars().count() - noted).saturating_add(before);
+    Some(format!("{}{}{}", &text[..gone.start], note(left_out, which), &text[gone.end..]))
+}
+
+/// How a note begins.
+const OPENS: &str = "\n[… ";
+
+/// What is said in the place of so many characters.
+fn note(left_out: usize, which: &str) -> String {
+    format!("{OPENS}{left_out}{}", closes(which))
+}
+
+fn closes(which: &str) -> String {
+    format!(" characters left out{which} …]\n")
+}
+
+/// Where a text has such notes, and how many characters each stands for.
+fn notes(text: &str, which: &str) -> Vec<(Range<usize>, usize)> {
+    let closes = closes(which);
+    let read = |(from, _): (usize, &str)| {
+        let number = from + OPENS.len();
+        let rest = &text[number..];
+        let (digits, behind) = rest.split_at(rest.find(|c: char| !c.is_ascii_digit())?);
+        let left_out = digits.parse().ok()?;
+        behind.starts_with(&closes).then(|| (from..number + digits.len() + closes.len(), left_out))
+    };
+    text.match_indices(OPENS).filter_map(read).collect()
 }
 
 /// The length to which the longest are cut, so that all together have no more than so many characters.
@@ -154,6 +190,25 @@ mod tests {
             assert!(cut.as_str().contains(part), "{part}: {}", cut.as_str());
         }
         assert!(is_text(r#"[{"type":"text","text":"a"}]"#) && !is_text(&content) && is_text("\"a\""));
+    }
+
+    #[test]
+    fn what_is_cut_again_tells_all_that_is_left_out() {
+        let text: String = (0..900).map(|number| format!("wört {number} ")).collect();
+        let all = text.chars().count();
+        let mut cut_so_far = text;
+        for most in [3000, 2999, 2996, 1500, 90, 20, 6] {
+            cut_so_far = cut(&cut_so_far, most, "; seq=7").unwrap();
+            let found = notes(&cut_so_far, "; seq=7");
+            let [(note, left_out)] = found.as_slice() else { panic!("{most}: {cut_so_far}") };
+            let shown = cut_so_far.chars().count() - cut_so_far[note.clone()].chars().count();
+            assert_eq!(shown + left_out, all, "{most}: {cut_so_far}");
+            assert!(shown <= most, "{most}: {cut_so_far}");
+        }
+        // Those of others are text like any other.
+        let foreign = format!("{}{}{}", "a".repeat(50), note(7, "; seq=8"), "b".repeat(50));
+        let characters = foreign.chars().count();
+        assert_eq!(notes(&cut(&foreign, 10, "; seq=7").unwrap(), "; seq=7")[0].1, characters - 10);
     }
 
     #[test]
