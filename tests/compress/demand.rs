@@ -402,14 +402,36 @@ async fn nothing_is_done_when_there_is_nothing_to_do() {
 /// What is said in the place of results that never came is in the view, and counts.
 #[tokio::test(flavor = "multi_thread")]
 async fn what_stands_for_missing_results_is_counted() {
-    let mut scene = Scene::new(100_000).await;
-    scene.talk(20).await;
-    scene.append_all(&[calls(&["a", "b", "c"]), result("a", "one of three"), user("Go on without.")]).await;
-    let done = scene.compressed(scene.ask("summarize")).await;
-    let lines = scene.lines().await;
-    assert_eq!(lines.iter().filter(|line| line.contains("[no result")).count(), 2, "{lines:#?}");
-    assert_eq!(done.tokens_after, scene.pressure().await.tokens);
-    assert_eq!(done.tokens_removed, done.tokens_before - done.tokens_after);
+    let counts = |done: &pb::CompressDone| (done.messages_before, done.messages_after, done.messages_removed);
+    for strategy in ["summarize", "compact", "prune", "window"] {
+        let mut scene = Scene::new(100_000).await;
+        scene.talk(20).await;
+        // The model's own word is of the last turn.
+        let last = if strategy == "compact" { assistant("No more.") } else { user("No more.") };
+        scene.append_all(&[calls(&["a", "b", "c"]), result("a", "one of three"), last]).await;
+        // Their call stays first, and then goes too.
+        for round in ["first", "second"] {
+            let ask = pb::CompressRequest { target_tokens: Some(400), ..scene.ask_keeping(strategy, 5) };
+            let ask = pb::CompressRequest { request_id: round.to_owned(), ..ask };
+            let (before, tokens) = (scene.lines().await, scene.pressure().await.tokens);
+            let done = scene.compressed(ask.clone()).await;
+            let after = scene.lines().await;
+            let missing = after.iter().filter(|line| line.contains("[no result")).count();
+            assert_eq!(missing, if round == "first" { 2 } else { 0 }, "{strategy}: {after:#?}");
+            assert_eq!((done.tokens_before, done.tokens_after), (tokens, scene.pressure().await.tokens));
+            assert_eq!(done.tokens_removed, done.tokens_before - done.tokens_after);
+            // Notes of gaps may be the same, and are new.
+            let is_gap = |line: &&String| content(line).ends_with(" omitted]");
+            let stayed = after.iter().filter(|line| before.contains(line) && !is_gap(line)).count() as u64;
+            let (then, now) = (before.len() as u64, after.len() as u64);
+            assert_eq!(counts(&done), (then, now, then - stayed), "{strategy} {round}: {after:#?}");
+            let again = scene.compressed(ask).await;
+            assert_eq!(counts(&again), counts(&done), "{strategy} {round}");
+            for number in 30..=50 {
+                scene.append(&user(&words(number))).await;
+            }
+        }
+    }
 }
 
 /// The system prompt alone is more than may be there: that is said, here and in the pressure.

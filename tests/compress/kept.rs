@@ -311,7 +311,12 @@ async fn an_older_plan_is_renewed() {
         let plan =
             "Leap at once, and do not look at anything before that, not even at what is in front of you.";
         append_plan(&mut scene, &json!(plan)).await;
-        let done = scene.compressed(ask(&scene, None)).await;
+        let request = pb::CompressRequest { request_id: "renews".to_owned(), ..ask(&scene, None) };
+        let done = scene.compressed(request.clone()).await;
+        let again = scene.compressed(request).await;
+        let counts =
+            |done: &pb::CompressDone| (done.messages_before, done.messages_after, done.messages_removed);
+        assert_eq!(counts(&again), counts(&done), "{strategy}");
         let after = scene.lines().await;
         assert_eq!(plan_of(&after[1]), plan, "{strategy}");
         assert_eq!((&after[0], &after[2..]), (&before[0], &before[2..]), "{strategy}");

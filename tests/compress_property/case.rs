@@ -369,9 +369,8 @@ impl Case {
         assert!(done.tokens_after < done.tokens_before || renewed, "{done:?}");
         let tokens = self.scene.pressure().await.tokens;
         assert_eq!(done.tokens_after, tokens, "{after:#?}");
-        // What stands for results that never came is no message.
-        let stand_ins = missing.len() as u64;
-        assert_eq!(done.messages_after + stand_ins, after.len() as u64, "{after:#?}");
+        let messages = (done.messages_before, done.messages_after);
+        assert_eq!(messages, (before.len() as u64, after.len() as u64), "{before:#?}\n{after:#?}");
         rendered(&mut self.scene, self.seed).await;
     }
 

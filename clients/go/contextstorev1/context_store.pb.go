@@ -3655,7 +3655,8 @@ type CompressDone struct {
 	MessagesBefore uint64 `protobuf:"varint,5,opt,name=messages_before,json=messagesBefore,proto3" json:"messages_before,omitempty"`
 	// Messages in the view now, without those that were appended meanwhile.
 	MessagesAfter uint64 `protobuf:"varint,6,opt,name=messages_after,json=messagesAfter,proto3" json:"messages_after,omitempty"`
-	// Messages that went.
+	// Messages of the view that went, with what stood for results that never came, and notes and summaries that others took
+	// the place of.
 	MessagesRemoved uint64 `protobuf:"varint,7,opt,name=messages_removed,json=messagesRemoved,proto3" json:"messages_removed,omitempty"`
 	// Tokens of the view before.
 	TokensBefore uint64 `protobuf:"varint,8,opt,name=tokens_before,json=tokensBefore,proto3" json:"tokens_before,omitempty"`

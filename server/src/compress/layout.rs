@@ -59,6 +59,7 @@ pub(super) fn new_view(looked: &Looked, made: &Made, order: &Order) -> NewView {
         strategy: order.strategy.as_str().to_owned(),
         base: looked.outline.generation,
         seen: plan.messages,
+        last_seq: looked.outline.last_seq,
         message_tokens: looked.outline.message_tokens,
         pins: looked.outline.pins.clone(),
         covers: plan.covers,

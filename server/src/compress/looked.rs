@@ -98,11 +98,13 @@ impl Looked {
     }
 
     pub(super) fn begun(&self, order: &Order) -> Done {
+        // With what stands for results that never came.
+        let messages = self.outline.messages.max(self.plan.messages);
         Done {
             strategy: order.strategy.as_str(),
             emergency: self.is_emergency(),
-            messages_before: self.plan.messages,
-            messages_after: self.plan.messages,
+            messages_before: messages,
+            messages_after: messages,
             tokens_before: self.pressure.tokens,
             tokens_after: self.pressure.tokens,
             generation: self.outline.generation,

@@ -41,8 +41,10 @@ impl Made {
         literals.map(|literal| literal.tokens).sum::<u64>() + self.wanted
     }
 
+    /// Messages that are new in the view.
     pub(super) fn literals(&self) -> u64 {
-        let single = [self.summary.is_some(), self.retain.is_some(), self.plan_note.is_some()];
+        let plan = self.plan_note.is_some() || self.squeezed.renews();
+        let single = [self.summary.is_some(), self.retain.is_some(), plan];
         (single.into_iter().filter(|is| *is).count() + self.gaps.len()) as u64
     }
 }

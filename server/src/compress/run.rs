@@ -170,9 +170,8 @@ pub(super) fn can_be_written(looked: &Looked, made: &Made, apart: &Apart, order:
 
 /// Tells what was done.
 pub(super) fn tell(done: &mut Done, looked: &Looked, made: Made, compressed: &Compressed, began: Instant) {
-    let gone = looked.plan.messages - count(&looked.plan);
-    done.messages_after = looked.plan.messages - gone + made.literals();
-    done.messages_removed = gone;
+    done.messages_after = compressed.messages.unwrap_or_else(|| count(&looked.plan) + made.literals());
+    done.messages_removed = (done.messages_before + made.literals()).saturating_sub(done.messages_after);
     done.tokens_after = looked.outline.told(compressed.tokens);
     done.summary_id = compressed.summary_id;
     done.generation = compressed.generation;

@@ -126,6 +126,11 @@ impl Squeezed {
         self.renewed = Some((place, literal));
     }
 
+    /// Whether it does.
+    pub(super) fn renews(&self) -> bool {
+        self.renewed.is_some()
+    }
+
     /// Leaves groups as they are after all.
     pub(super) fn spare(&mut self, groups: &[(Range<u64>, u64)]) {
         let is_spared = |place: u64| groups.iter().any(|(places, _)| places.contains(&place));

@@ -26,6 +26,8 @@ pub struct NewView {
     pub base: u64,
     /// Messages of that outline.
     pub seen: u64,
+    /// The last message of the log then.
+    pub last_seq: u64,
     /// Tokens of all messages of the log then.
     pub message_tokens: u64,
     /// Messages that were pinned then.
@@ -49,6 +51,9 @@ pub struct Compressed {
     pub summary_id: u64,
     /// Tokens of the new view, as counted, without those of messages that the outline did not have.
     pub tokens: u64,
+    /// Messages of the new view without those, with what stands for results that never came; none if the view could not
+    /// be put in place.
+    pub messages: Option<u64>,
 }
 
 /// What the last try to compress has found. It is not kept: of a task that is opened again the log tells when it was
@@ -99,7 +104,9 @@ impl Task {
         inner.note_view(new.message_tokens);
         let meanwhile = inner.state.tally.message_tokens.saturating_sub(new.message_tokens);
         let tokens = inner.view_tokens().saturating_sub(meanwhile);
-        Ok(Compressed { generation, summary_id: summary_id.get(), tokens })
+        let came = inner.state.last_seq.saturating_sub(new.last_seq);
+        let messages = inner.view.as_ref().map(|view| view.state().lines.saturating_sub(came));
+        Ok(Compressed { generation, summary_id: summary_id.get(), tokens, messages })
     }
 
     /// The newest rewrite, if everything since `base` was a trim: then messages stand where they stood.

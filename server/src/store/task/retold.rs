@@ -34,42 +34,32 @@ impl Task {
         };
         let FoundRewrite { rewrite, after: last_seq, .. } = source.find_rewrite(generation)?;
         let base = if rewrite.base > 0 { Some(source.rewrite(rewrite.base)?) } else { None };
-        let messages = |of: Option<&Rewrite>| {
-            of.map_or(0, messages) + last_seq.saturating_sub(of.map_or(0, |of| of.covers))
-        };
-        let (before, after) = (messages(base.as_ref()), messages(Some(&rewrite)));
         let new = rewrite.segments.iter().filter(|segment| matches!(segment, Segment::Literal(_))).count();
         let told = |counted: u64| calibration.apply(counted.saturating_add(tools));
+        let (strategy, summary) = (rewrite.strategy.clone(), newest_summary(&rewrite)?);
+        let (messages_before, tokens_before) = view(&source, base, last_seq)?;
+        let (messages_after, tokens_after) = view(&source, Some(rewrite), last_seq)?;
         Ok(Retold {
-            strategy: rewrite.strategy.clone(),
-            messages_before: before,
-            messages_after: after,
-            messages_removed: (before + new as u64).saturating_sub(after),
-            summary: newest_summary(&rewrite)?,
-            tokens_before: told(tokens(&source, base, last_seq)?),
-            tokens_after: told(tokens(&source, Some(rewrite), last_seq)?),
+            strategy,
+            messages_before,
+            messages_after,
+            messages_removed: (messages_before + new as u64).saturating_sub(messages_after),
+            summary,
+            tokens_before: told(tokens_before),
+            tokens_after: told(tokens_after),
         })
     }
 }
 
-/// Messages that the segments of a rewrite show.
-fn messages(rewrite: &Rewrite) -> u64 {
-    let shown = |segment: &Segment| match segment {
-        Segment::Keep { from, to, .. } => to - from + 1,
-        Segment::Replace { .. } | Segment::Literal(_) | Segment::Earlier { .. } => 1,
-    };
-    rewrite.segments.iter().map(shown).sum()
-}
-
-/// Tokens of a view up to a message.
-fn tokens(source: &Source, rewrite: Option<Rewrite>, last_seq: u64) -> Result<u64, StoreError> {
+/// Messages of a view up to a message of the log, and their tokens.
+fn view(source: &Source, rewrite: Option<Rewrite>, last_seq: u64) -> Result<(u64, u64), StoreError> {
     let mut fold = Fold::new(source.clone(), rewrite, last_seq);
-    let (mut view, mut extra) = (Vec::new(), Vec::new());
-    while fold.step(&mut view, &mut extra)? {
-        view.clear();
+    let (mut lines, mut extra) = (Vec::new(), Vec::new());
+    while fold.step(&mut lines, &mut extra)? {
+        lines.clear();
         extra.clear();
     }
-    Ok(fold.state().tokens)
+    Ok((fold.state().lines, fold.state().tokens))
 }
 
 /// The newest summary that a rewrite has made.

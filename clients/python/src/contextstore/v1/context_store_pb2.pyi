@@ -1829,7 +1829,9 @@ class CompressDone(_message.Message):
     messages_after: _builtins.int
     """Messages in the view now, without those that were appended meanwhile."""
     messages_removed: _builtins.int
-    """Messages that went."""
+    """Messages of the view that went, with what stood for results that never came, and notes and summaries that others took
+    the place of.
+    """
     tokens_before: _builtins.int
     """Tokens of the view before."""
     tokens_after: _builtins.int

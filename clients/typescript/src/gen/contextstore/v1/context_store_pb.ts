@@ -2145,7 +2145,8 @@ export type CompressDone = Message<"contextstore.v1.CompressDone"> & {
   messagesAfter: bigint;
 
   /**
-   * Messages that went.
+   * Messages of the view that went, with what stood for results that never came, and notes and summaries that others took
+   * the place of.
    *
    * @generated from field: uint64 messages_removed = 7;
    */
