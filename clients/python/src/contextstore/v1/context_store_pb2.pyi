@@ -2002,7 +2002,11 @@ class BeginCompactionResponse(_message.Message):
     BEGUN_FIELD_NUMBER: _builtins.int
     DATA_FIELD_NUMBER: _builtins.int
     data: _builtins.bytes
-    """Messages as lines of current.jsonl, in chunks; a chunk may end within a line."""
+    """Messages as lines of JSON, in chunks; a chunk may end within a line. Each has `seq`, `tokens`, `role` and the `content`
+    that the view has, and as far as there are some `tool_calls`, `tool_call_id`, `tool_name`, `name`, `output_ref`, a
+    `refusal` and the `transcript` of what was said aloud. A note of a gap that an earlier compression left has the `seq` 0 and
+    the `kind` `gap`. Other than in current.jsonl, nothing stands for results that never came.
+    """
     @_builtins.property
     def begun(self) -> Global___BeginCompactionResponse.Begun:
         """What has to be known first: the first response."""

@@ -2300,7 +2300,10 @@ export type BeginCompactionResponse = Message<"contextstore.v1.BeginCompactionRe
     case: "begun";
   } | {
     /**
-     * Messages as lines of current.jsonl, in chunks; a chunk may end within a line.
+     * Messages as lines of JSON, in chunks; a chunk may end within a line. Each has `seq`, `tokens`, `role` and the `content`
+     * that the view has, and as far as there are some `tool_calls`, `tool_call_id`, `tool_name`, `name`, `output_ref`, a
+     * `refusal` and the `transcript` of what was said aloud. A note of a gap that an earlier compression left has the `seq` 0 and
+     * the `kind` `gap`. Other than in current.jsonl, nothing stands for results that never came.
      *
      * @generated from field: bytes data = 2;
      */
