@@ -287,6 +287,35 @@ async fn a_compaction_can_be_given_up() {
     assert!(scene.compressed(scene.ask("")).await.compressed);
 }
 
+/// A task that ends or rests while an agent summarises has nothing to take, and the agent is told so.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_task_that_has_ended_takes_no_summary() {
+    for ends in [false, true] {
+        let mut scene = Scene::new(100_000).await;
+        scene.talk(21).await;
+        let (begun, _) = scene.begin(scene.agent("")).await.unwrap();
+        let (task_uuid, lease_generation) = (scene.work.uuid.clone(), scene.work.lease);
+        if ends {
+            let request = pb::CompleteTaskRequest { task_uuid, lease_generation, ..Default::default() };
+            scene.api.complete_task(request).await.unwrap();
+        } else {
+            let request = pb::PauseTaskRequest { task_uuid, lease_generation, ..Default::default() };
+            scene.api.pause_task(request).await.unwrap();
+        }
+        let why = refused(scene.api.commit_compaction(scene.commit(&begun.token, "Late.")).await);
+        assert_eq!(why.reason, ErrorReason::WrongStatus, "{ends}");
+        assert!(why.words.contains("compress it"), "{why:?}");
+        // There is nothing to give back either, and whoever tries is not told that it may not.
+        let late = scene.abort(&begun.token);
+        assert_eq!(reason(scene.api.abort_compaction(late).await), ErrorReason::CompactionNotFound, "{ends}");
+        for why in [refused(scene.compress(scene.ask("")).await), refused(scene.begin(scene.agent("")).await)]
+        {
+            assert_eq!(why.reason, ErrorReason::WrongStatus, "{ends}");
+            assert!(why.words.contains("compress it"), "{why:?}");
+        }
+    }
+}
+
 /// A token that is not used in time is worth nothing, and what was kept for it goes.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_compaction_expires() {

@@ -199,7 +199,7 @@ type ContextStoreClient interface {
 	// STALE_VIEW, SUMMARY_REFUSED. Unless it is STALE_VIEW, the token stays good after an error. The work goes on if the
 	// caller goes away; with a request_id, a repeated call waits for it and is told what it did.
 	CommitCompaction(ctx context.Context, in *CommitCompactionRequest, opts ...grpc.CallOption) (*CommitCompactionResponse, error)
-	// Gives a token back. Errors: TASK_NOT_FOUND, LEASE_HELD, STALE_LEASE, COMPACTION_NOT_FOUND.
+	// Gives a token back, whatever has become of the task. Errors: TASK_NOT_FOUND, LEASE_HELD, STALE_LEASE, COMPACTION_NOT_FOUND.
 	AbortCompaction(ctx context.Context, in *AbortCompactionRequest, opts ...grpc.CallOption) (*AbortCompactionResponse, error)
 	// Takes back the newest compaction in force, with what was trimmed since: the view is what it was before, and what was
 	// appended since. Automatic compression waits then until a tenth of the limit was appended (a fifth of the threshold,
@@ -903,7 +903,7 @@ type ContextStoreServer interface {
 	// STALE_VIEW, SUMMARY_REFUSED. Unless it is STALE_VIEW, the token stays good after an error. The work goes on if the
 	// caller goes away; with a request_id, a repeated call waits for it and is told what it did.
 	CommitCompaction(context.Context, *CommitCompactionRequest) (*CommitCompactionResponse, error)
-	// Gives a token back. Errors: TASK_NOT_FOUND, LEASE_HELD, STALE_LEASE, COMPACTION_NOT_FOUND.
+	// Gives a token back, whatever has become of the task. Errors: TASK_NOT_FOUND, LEASE_HELD, STALE_LEASE, COMPACTION_NOT_FOUND.
 	AbortCompaction(context.Context, *AbortCompactionRequest) (*AbortCompactionResponse, error)
 	// Takes back the newest compaction in force, with what was trimmed since: the view is what it was before, and what was
 	// appended since. Automatic compression waits then until a tenth of the limit was appended (a fifth of the threshold,

@@ -53,7 +53,7 @@ pub(super) async fn compress(
             if let Some(done) = Done::before(store, id, &caller, &asked)? {
                 return Ok(Err(done));
             }
-            may_change(store, id, &caller)?;
+            store.may_compress(id, &caller)?;
             Ok(Ok(store.policy_with(id, &settings, target)?))
         };
         let found = serving.with(find).await?;
@@ -152,7 +152,7 @@ pub(super) async fn begin(
     let serving = Arc::clone(&service.serving);
     let begin = async {
         let begin = |store: &Store| {
-            may_change(store, id, &caller)?;
+            store.may_compress(id, &caller)?;
             let policy = store.policy_with(id, &settings, target)?;
             // Of the others there is nothing to summarise.
             let own = match policy.strategy {
@@ -242,7 +242,7 @@ pub(super) async fn commit(
 async fn bring(serving: &Serving, id: TaskId, commit: &Commit) -> Result<Done, Status> {
     let find = |store: &Store| match Done::before(store, id, &commit.caller, &commit.asked)? {
         Some(done) => Ok(Some(done.by_agent(&commit.model))),
-        None => may_change(store, id, &commit.caller).map(|()| None),
+        None => store.may_compress(id, &commit.caller).map(|()| None),
     };
     loop {
         if let Some(done) = serving.with(find).await? {
@@ -272,7 +272,7 @@ pub(super) async fn abort(
     let id = TaskId::parse(&request.task_uuid)?;
     let caller = convert::caller("", request.lease_generation)?;
     let serving = &service.serving;
-    serving.with(|store| may_change(store, id, &caller)).await?;
+    serving.with(|store| store.may_give_up(id, &caller)).await?;
     serving.compressor.abort_for_agent(id, &request.token).await?;
     Ok(Response::new(pb::AbortCompactionResponse {}))
 }
@@ -286,11 +286,6 @@ pub(super) async fn undo(
     let pressure = service.serving.with(|store| store.pressure(id)).await?;
     let pressure = Some(answer::pressure(&pressure));
     Ok(Response::new(pb::UndoCompactionResponse { generation, pressure }))
-}
-
-/// Refuses a caller that could not change the task, before anything is done for it.
-fn may_change(store: &Store, id: TaskId, caller: &Caller) -> Result<(), StoreError> {
-    store.begin_append_all(id, &[], caller).map(drop)
 }
 
 fn order(

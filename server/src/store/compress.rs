@@ -97,6 +97,16 @@ impl Store {
         self.task(id)?.note_cost(llm_calls, tokens)
     }
 
+    /// Refuses a caller that could not compress a view, before anything is done for it.
+    pub fn may_compress(&self, id: TaskId, caller: &Caller) -> Result<(), StoreError> {
+        self.task(id)?.may_compress(caller)
+    }
+
+    /// Refuses a caller that does not work on a task and so has nothing to give up, whatever has become of the task.
+    pub fn may_give_up(&self, id: TaskId, caller: &Caller) -> Result<(), StoreError> {
+        self.task(id)?.may_give_up(caller)
+    }
+
     /// Remembers that compressing a view was tried and brought nothing; `over`: as what has to stay is too large alone.
     /// `seen` are the tokens of all messages that it knew of. A try by other settings than the task has is not remembered.
     pub fn note_try(&self, id: TaskId, policy: &Policy, seen: u64, over: bool) -> Result<(), StoreError> {

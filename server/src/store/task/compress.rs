@@ -173,6 +173,21 @@ impl Task {
         pressure
     }
 
+    /// Whether a caller could compress it.
+    pub(crate) fn may_compress(&self, caller: &Caller) -> Result<(), StoreError> {
+        let inner = self.lock();
+        self.check_writable(&inner)?;
+        self.check_running(&inner, "compress it")?;
+        self.admit(&inner, caller.lease_generation)
+    }
+
+    /// Whether a caller works on it, or did until it ended.
+    pub(crate) fn may_give_up(&self, caller: &Caller) -> Result<(), StoreError> {
+        let inner = self.lock();
+        self.check_there(&inner)?;
+        self.admit(&inner, caller.lease_generation)
+    }
+
     /// The lease of whoever works on it; 0: nobody does.
     pub(crate) fn lease(&self) -> Result<u64, StoreError> {
         let inner = self.lock();

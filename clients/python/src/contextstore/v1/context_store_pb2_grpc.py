@@ -510,7 +510,7 @@ class ContextStoreServicer(object):
         raise NotImplementedError('Method not implemented!')
 
     def AbortCompaction(self, request, context):
-        """Gives a token back. Errors: TASK_NOT_FOUND, LEASE_HELD, STALE_LEASE, COMPACTION_NOT_FOUND.
+        """Gives a token back, whatever has become of the task. Errors: TASK_NOT_FOUND, LEASE_HELD, STALE_LEASE, COMPACTION_NOT_FOUND.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')

@@ -181,7 +181,7 @@ class ContextStoreStub:
     caller goes away; with a request_id, a repeated call waits for it and is told what it did.
     """
     AbortCompaction: _grpc.UnaryUnaryMultiCallable[_context_store_pb2.AbortCompactionRequest, _context_store_pb2.AbortCompactionResponse]
-    """Gives a token back. Errors: TASK_NOT_FOUND, LEASE_HELD, STALE_LEASE, COMPACTION_NOT_FOUND."""
+    """Gives a token back, whatever has become of the task. Errors: TASK_NOT_FOUND, LEASE_HELD, STALE_LEASE, COMPACTION_NOT_FOUND."""
     UndoCompaction: _grpc.UnaryUnaryMultiCallable[_context_store_pb2.UndoCompactionRequest, _context_store_pb2.UndoCompactionResponse]
     """Takes back the newest compaction in force, with what was trimmed since: the view is what it was before, and what was
     appended since. Automatic compression waits then until a tenth of the limit was appended (a fifth of the threshold,
@@ -408,7 +408,7 @@ class ContextStoreAsyncStub(ContextStoreStub):
     caller goes away; with a request_id, a repeated call waits for it and is told what it did.
     """
     AbortCompaction: _aio.UnaryUnaryMultiCallable[_context_store_pb2.AbortCompactionRequest, _context_store_pb2.AbortCompactionResponse]  # type: ignore[assignment]
-    """Gives a token back. Errors: TASK_NOT_FOUND, LEASE_HELD, STALE_LEASE, COMPACTION_NOT_FOUND."""
+    """Gives a token back, whatever has become of the task. Errors: TASK_NOT_FOUND, LEASE_HELD, STALE_LEASE, COMPACTION_NOT_FOUND."""
     UndoCompaction: _aio.UnaryUnaryMultiCallable[_context_store_pb2.UndoCompactionRequest, _context_store_pb2.UndoCompactionResponse]  # type: ignore[assignment]
     """Takes back the newest compaction in force, with what was trimmed since: the view is what it was before, and what was
     appended since. Automatic compression waits then until a tenth of the limit was appended (a fifth of the threshold,
@@ -770,7 +770,7 @@ class ContextStoreServicer(metaclass=_abc_1.ABCMeta):
         request: _context_store_pb2.AbortCompactionRequest,
         context: _ServicerContext,
     ) -> _typing.Union[_context_store_pb2.AbortCompactionResponse, _abc.Awaitable[_context_store_pb2.AbortCompactionResponse]]:
-        """Gives a token back. Errors: TASK_NOT_FOUND, LEASE_HELD, STALE_LEASE, COMPACTION_NOT_FOUND."""
+        """Gives a token back, whatever has become of the task. Errors: TASK_NOT_FOUND, LEASE_HELD, STALE_LEASE, COMPACTION_NOT_FOUND."""
 
     @_abc_1.abstractmethod
     def UndoCompaction(

@@ -4399,7 +4399,7 @@ export const ContextStore: GenService<{
     output: typeof CommitCompactionResponseSchema;
   },
   /**
-   * Gives a token back. Errors: TASK_NOT_FOUND, LEASE_HELD, STALE_LEASE, COMPACTION_NOT_FOUND.
+   * Gives a token back, whatever has become of the task. Errors: TASK_NOT_FOUND, LEASE_HELD, STALE_LEASE, COMPACTION_NOT_FOUND.
    *
    * @generated from rpc contextstore.v1.ContextStore.AbortCompaction
    */
