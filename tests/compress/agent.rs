@@ -287,6 +287,44 @@ async fn a_compaction_can_be_given_up() {
     assert!(scene.compressed(scene.ask("")).await.compressed);
 }
 
+/// While an agent summarises nothing is compressed by itself, unless the context gets over its limit. If it is time when the agent has
+/// ended, however it has, what had to wait is done.
+#[tokio::test(flavor = "multi_thread")]
+async fn what_had_to_wait_for_an_agent_is_done_when_it_ends() {
+    for end in ["commit", "abort", "expiry"] {
+        let ttl = if end == "expiry" { "2s" } else { "10m" };
+        let server = TestServer::start_configured(&[("compression.agent_ttl", ttl)]).await;
+        let config = by_hand(2000);
+        let compression = pb::CompressionConfig {
+            auto: Some(true),
+            min_messages: Some(2),
+            ..config.compression.clone().unwrap()
+        };
+        let config = pb::TaskConfig { compression: Some(compression), ..config };
+        let mut scene = Scene::with(server, config).await;
+        scene.talk(12).await;
+        let mut generation = 0;
+        let request = pb::BeginCompactionRequest { target_tokens: Some(300), ..scene.agent("") };
+        let (begun, _) = scene.begin(request).await.unwrap();
+        let mut number = 12;
+        while scene.append(&user(&words(number))).await.pressure.unwrap().tokens < 1850 {
+            number += 1;
+        }
+        match end {
+            "commit" => generation = scene.committed(scene.commit(&begun.token, "Short.")).await.generation,
+            "abort" => drop(scene.api.abort_compaction(scene.abort(&begun.token)).await.unwrap()),
+            _ => {}
+        }
+        eventually(DEADLINE, async || {
+            let found = task(&mut scene.api.clone(), &scene.work).await.view_generation;
+            (found > generation).then_some(())
+        })
+        .await;
+        let pressure = scene.pressure().await;
+        assert!(!pressure.should_compress, "{end}: {pressure:?}");
+    }
+}
+
 /// A task that ends or rests while an agent summarises has nothing to take, and the agent is told so.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_task_that_has_ended_takes_no_summary() {

@@ -9,7 +9,7 @@ use serde_json::json;
 
 use super::{KEY, by_itself, serve};
 use crate::fake_llm::FakeLlm;
-use crate::scene::{Scene, by_hand, user, words};
+use crate::scene::{Scene, by_hand, compress, user, words};
 use crate::server::{DEADLINE, eventually};
 use crate::wire::{Api, Work, all, api, holder, reason, start_as, task};
 
@@ -172,6 +172,27 @@ async fn what_comes_meanwhile_counts() {
         (!usage.pressure.unwrap().should_compress).then_some(())
     })
     .await;
+}
+
+/// The same where somebody asked for it.
+#[tokio::test(flavor = "multi_thread")]
+async fn what_comes_while_somebody_compresses_counts() {
+    let fake = FakeLlm::start_with(&["--key", KEY]);
+    fake.script(&json!({"text": "<summary>All of it was looked at.</summary>", "delay_ms": 300}));
+    fake.script(&json!({"text": "<summary>And the rest.</summary>", "times": 10}));
+    let mut scene = Scene::with(serve(&fake, "").await, by_itself()).await;
+    fill(&mut scene, 0.3).await;
+    let asked = tokio::spawn({
+        let (mut api, ask) = (scene.api.clone(), scene.ask(""));
+        async move { compress(&mut api, ask).await.unwrap().0 }
+    });
+    fake.wait("a question", |requests| requests.len() == 1);
+    fill(&mut scene, 0.95).await;
+    assert_eq!(scene.task().await.view_generation, 0, "the model was too fast");
+    let done = asked.await.unwrap();
+    assert!(done.compressed && done.pressure.as_ref().unwrap().should_compress, "{done:?}");
+    rewritten(&scene.api, &scene.work, done.generation).await;
+    assert!(!scene.pressure().await.should_compress);
 }
 
 /// An agent that takes its time does not keep a context over its limit.

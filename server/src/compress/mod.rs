@@ -43,7 +43,7 @@ pub(crate) use agent::{Begun, Commit};
 pub(crate) use material::Material;
 pub(crate) use run::{Done, Order, Step};
 
-use crate::context::{Breakers, LimitSource, Stage, Strategy};
+use crate::context::{Breakers, LimitSource, Pressure, Stage, Strategy};
 use crate::hooks::{self, Happened, Hooks};
 use crate::infra::metrics;
 use crate::llm::Gateway;
@@ -117,7 +117,7 @@ impl Compressor {
 
     /// Compresses a view in the background, if it is still time to when its turn comes. If it is urgent, nobody waits for a
     /// model or an agent any more.
-    pub(crate) fn soon(self: &Arc<Self>, store: &Store, id: TaskId, urgent: bool) {
+    fn soon(self: &Arc<Self>, store: &Store, id: TaskId, urgent: bool) {
         if !self.enqueue(id, urgent, self.lease_if_begun(store, id)) {
             return;
         }
@@ -149,15 +149,30 @@ impl Compressor {
         if has_begun { block_in_place(|| store.lease(id)).ok() } else { None }
     }
 
-    /// Forgets what agents did not bring in time.
-    pub(crate) fn sweep(self: &Arc<Self>) {
+    /// Forgets what agents did not bring in time, and does what had to wait for it.
+    pub(crate) fn sweep(self: &Arc<Self>, store: &Store) {
         let is_late = |(_, what): &(&TaskId, &UnderWay)| matches!(what, UnderWay::Begun(begun) if begun.gives_way(false, None));
         let late: Vec<TaskId> = self.lock().iter().filter(is_late).map(|(id, _)| *id).collect();
         if late.is_empty() {
             return;
         }
-        let compressor = Arc::clone(self);
-        tokio::task::spawn_blocking(move || late.into_iter().for_each(|id| compressor.give_up(id, None)));
+        let (compressor, store) = (Arc::clone(self), store.clone());
+        tokio::task::spawn_blocking(move || {
+            for id in late {
+                compressor.give_up(id, None);
+                // One that cannot be opened is not compressed either.
+                if let Ok(pressure) = store.pressure(id) {
+                    compressor.if_time(&store, id, &pressure);
+                }
+            }
+        });
+    }
+
+    /// Compresses a view in the background, if it is time to.
+    pub(crate) fn if_time(self: &Arc<Self>, store: &Store, id: TaskId, pressure: &Pressure) {
+        if pressure.due {
+            self.soon(store, id, pressure.stage == Stage::Emergency);
+        }
     }
 
     /// Forgets what an agent was to bring that does not work on the task any more.

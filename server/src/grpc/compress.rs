@@ -82,7 +82,10 @@ async fn run(serving: Arc<Serving>, id: TaskId, order: Order, events: mpsc::Send
     let done = serving.compressor.now(&serving.store(), id, &order, &tell).await;
     let last = match done {
         Ok(done) => told(&serving, id, done).await,
-        Err(error) => Err(refused(error)),
+        Err(error) => {
+            serving.look_again(id).await;
+            Err(refused(error))
+        }
     };
     let _ = events.send(last).await;
 }
@@ -112,8 +115,10 @@ async fn told(serving: &Serving, id: TaskId, done: Done) -> Item {
     Ok(pb::CompressResponse { event: Some(Event::Done(done)) })
 }
 
+/// What is told of it. What came meanwhile may be enough for the next one.
 async fn done_of(serving: &Serving, id: TaskId, done: Done) -> Result<pb::CompressDone, Status> {
     let pressure = serving.with(|store| store.pressure(id)).await?;
+    serving.keep_small(id, &pressure);
     Ok(pb::CompressDone {
         compressed: done.is_rewritten(),
         reason: done.reason.to_owned(),
@@ -231,8 +236,13 @@ pub(super) async fn commit(
     // It goes on if the caller goes away, and a retry finds it done.
     let serving = Arc::clone(&service.serving);
     let bringing = tokio::spawn(async move {
-        let done = bring(&serving, id, &commit).await?;
-        done_of(&serving, id, done).await
+        match bring(&serving, id, &commit).await {
+            Ok(done) => done_of(&serving, id, done).await,
+            Err(status) => {
+                serving.look_again(id).await;
+                Err(status)
+            }
+        }
     });
     let done = bringing.await.map_err(|error| Refusal::Internal(format!("taking a summary: {error}")))??;
     Ok(Response::new(pb::CommitCompactionResponse { done: Some(done) }))
@@ -274,6 +284,7 @@ pub(super) async fn abort(
     let serving = &service.serving;
     serving.with(|store| store.may_give_up(id, &caller)).await?;
     serving.compressor.abort_for_agent(id, &request.token).await?;
+    serving.look_again(id).await;
     Ok(Response::new(pb::AbortCompactionResponse {}))
 }
 

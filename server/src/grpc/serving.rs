@@ -123,8 +123,14 @@ impl Serving {
 
     /// Compresses a view in the background, if it is time to.
     pub(super) fn keep_small(&self, id: TaskId, pressure: &Pressure) {
-        if pressure.due {
-            self.compressor.soon(&self.store(), id, pressure.stage == Stage::Emergency);
+        self.compressor.if_time(&self.store(), id, pressure);
+    }
+
+    /// The same when something has ended that kept others from it.
+    pub(super) async fn look_again(&self, id: TaskId) {
+        // A task that cannot be looked at is not compressed either.
+        if let Ok(pressure) = self.with(|store| store.pressure(id)).await {
+            self.keep_small(id, &pressure);
         }
     }
 

@@ -111,7 +111,7 @@ impl Upkeep {
             self.healed_at = Instant::now();
         }
         self.tell_health().await;
-        self.serving.compressor.sweep();
+        self.serving.compressor.sweep(&store);
         let open = self.serving.compressor.open_breakers();
         for provider in Provider::ALL {
             metrics::set_breaker(provider.as_str(), open.contains(&provider));
