@@ -182,21 +182,22 @@ type ContextStoreClient interface {
 	// Releases a pinned message. Errors as PinMessage.
 	UnpinMessage(ctx context.Context, in *UnpinMessageRequest, opts ...grpc.CallOption) (*UnpinMessageResponse, error)
 	// Compresses the context now, whatever its pressure, and tells what it does. Appends and reads go on meanwhile, and what
-	// is appended is kept. A second call waits for nothing: REWRITE_IN_FLIGHT. The work goes on if the caller goes away. A
+	// is appended is kept. A second call waits for nothing: REWRITE_IN_FLIGHT. What BeginCompaction told is given up. The work goes on if the caller goes away. A
 	// call that has nothing to do ends well, with `done.compressed` false and a reason. With a request_id, a repeated call is
 	// told what the first one did, if it was carried out. Errors as AppendMessage, REWRITE_IN_FLIGHT, STALE_VIEW (an undo or a
 	// rewind came in between), LIMIT_UNKNOWN (`compact` does not guess the limit of a model; with target_tokens it need not).
 	Compress(ctx context.Context, in *CompressRequest, opts ...grpc.CallOption) (grpc.ServerStreamingClient[CompressResponse], error)
 	// Asks for what to summarise, for an agent that summarises itself: what `strategy` would have summarised, as lines of
-	// messages, and how. Nothing is changed, and no other compression begins, until CommitCompaction or AbortCompaction
-	// is called with the token, or it expires. A context that gets over its limit is compressed all the same, and the token is
-	// worth nothing then, nor when the task gets another holder. Tokens do not outlive the server. Errors as Compress, NOTHING_TO_SUMMARIZE
-	// where Compress would have told that it did nothing.
+	// messages, and how. Nothing is changed, and nothing is compressed by itself, until CommitCompaction or AbortCompaction
+	// is called with the token, or it expires. Another BeginCompaction, or a Compress, takes its place, whatever comes of that: a
+	// token that was lost holds up nobody. A context that gets over its limit is compressed all the same. The token is worth
+	// nothing then, nor when the task gets another holder. Tokens do not outlive the server. Errors as Compress,
+	// NOTHING_TO_SUMMARIZE where Compress would have told that it did nothing.
 	BeginCompaction(ctx context.Context, in *BeginCompactionRequest, opts ...grpc.CallOption) (grpc.ServerStreamingClient[BeginCompactionResponse], error)
 	// Puts the agent's summary in the place of what BeginCompaction told. It has to be smaller than that, and to name the
 	// output refs that were listed, and with all that it retains and keeps the view has to get smaller. Messages that were
-	// appended since are kept. Errors as AppendMessage, COMPACTION_NOT_FOUND (the token is unknown or has expired),
-	// STALE_VIEW, SUMMARY_REFUSED. Unless it is STALE_VIEW, the token stays good after an error. The work goes on if the
+	// appended since are kept. Errors as AppendMessage, COMPACTION_NOT_FOUND (the token is unknown or has expired, or something
+	// else took its place), STALE_VIEW, SUMMARY_REFUSED. Unless it is STALE_VIEW, the token stays good after an error. The work goes on if the
 	// caller goes away; with a request_id, a repeated call waits for it and is told what it did.
 	CommitCompaction(ctx context.Context, in *CommitCompactionRequest, opts ...grpc.CallOption) (*CommitCompactionResponse, error)
 	// Gives a token back, whatever has become of the task. Errors: TASK_NOT_FOUND, LEASE_HELD, STALE_LEASE, COMPACTION_NOT_FOUND.
@@ -886,21 +887,22 @@ type ContextStoreServer interface {
 	// Releases a pinned message. Errors as PinMessage.
 	UnpinMessage(context.Context, *UnpinMessageRequest) (*UnpinMessageResponse, error)
 	// Compresses the context now, whatever its pressure, and tells what it does. Appends and reads go on meanwhile, and what
-	// is appended is kept. A second call waits for nothing: REWRITE_IN_FLIGHT. The work goes on if the caller goes away. A
+	// is appended is kept. A second call waits for nothing: REWRITE_IN_FLIGHT. What BeginCompaction told is given up. The work goes on if the caller goes away. A
 	// call that has nothing to do ends well, with `done.compressed` false and a reason. With a request_id, a repeated call is
 	// told what the first one did, if it was carried out. Errors as AppendMessage, REWRITE_IN_FLIGHT, STALE_VIEW (an undo or a
 	// rewind came in between), LIMIT_UNKNOWN (`compact` does not guess the limit of a model; with target_tokens it need not).
 	Compress(*CompressRequest, grpc.ServerStreamingServer[CompressResponse]) error
 	// Asks for what to summarise, for an agent that summarises itself: what `strategy` would have summarised, as lines of
-	// messages, and how. Nothing is changed, and no other compression begins, until CommitCompaction or AbortCompaction
-	// is called with the token, or it expires. A context that gets over its limit is compressed all the same, and the token is
-	// worth nothing then, nor when the task gets another holder. Tokens do not outlive the server. Errors as Compress, NOTHING_TO_SUMMARIZE
-	// where Compress would have told that it did nothing.
+	// messages, and how. Nothing is changed, and nothing is compressed by itself, until CommitCompaction or AbortCompaction
+	// is called with the token, or it expires. Another BeginCompaction, or a Compress, takes its place, whatever comes of that: a
+	// token that was lost holds up nobody. A context that gets over its limit is compressed all the same. The token is worth
+	// nothing then, nor when the task gets another holder. Tokens do not outlive the server. Errors as Compress,
+	// NOTHING_TO_SUMMARIZE where Compress would have told that it did nothing.
 	BeginCompaction(*BeginCompactionRequest, grpc.ServerStreamingServer[BeginCompactionResponse]) error
 	// Puts the agent's summary in the place of what BeginCompaction told. It has to be smaller than that, and to name the
 	// output refs that were listed, and with all that it retains and keeps the view has to get smaller. Messages that were
-	// appended since are kept. Errors as AppendMessage, COMPACTION_NOT_FOUND (the token is unknown or has expired),
-	// STALE_VIEW, SUMMARY_REFUSED. Unless it is STALE_VIEW, the token stays good after an error. The work goes on if the
+	// appended since are kept. Errors as AppendMessage, COMPACTION_NOT_FOUND (the token is unknown or has expired, or something
+	// else took its place), STALE_VIEW, SUMMARY_REFUSED. Unless it is STALE_VIEW, the token stays good after an error. The work goes on if the
 	// caller goes away; with a request_id, a repeated call waits for it and is told what it did.
 	CommitCompaction(context.Context, *CommitCompactionRequest) (*CommitCompactionResponse, error)
 	// Gives a token back, whatever has become of the task. Errors: TASK_NOT_FOUND, LEASE_HELD, STALE_LEASE, COMPACTION_NOT_FOUND.

@@ -113,13 +113,11 @@ def test_an_agent_summarises_by_itself(client: Client) -> None:
 
 @pytest.mark.quick
 def test_a_compaction_is_given_up_when_its_block_fails(shared_server: Server) -> None:
-    with Client(shared_server.unix, timeout=0.5) as client:
+    with Client(shared_server.unix) as client:
         task = started(client)
         before = view(task)
         with pytest.raises(ZeroDivisionError), task.begin_compaction() as compaction:
             next(compaction.messages())
-            with pytest.raises(errors.RewriteInFlight):
-                task.compress()
             raise ZeroDivisionError
         assert view(task) == before
         with pytest.raises(errors.CompactionNotFound):

@@ -109,15 +109,15 @@ impl Begun {
 }
 
 impl Compressor {
-    /// Works out what an agent is to summarise. Nothing else is compressed until it has, or its time is over.
+    /// Works out what an agent is to summarise. Nothing else is compressed by itself until it has, or its time is over. What
+    /// it was to summarise before is given up: whoever asks works on the task now, and may have lost the token.
     pub(crate) fn begin_for_agent(
         self: &Arc<Self>,
         store: &Store,
         id: TaskId,
         order: Order,
     ) -> Result<Told, StoreError> {
-        let place =
-            self.begin(id, false, Some(store.lease(id)?)).ok_or(StoreError::RewriteInFlight { id })?;
+        let place = self.begin(id, true, None).ok_or(StoreError::RewriteInFlight { id })?;
         let looked = Looked::look(store, id, &order, &self.stop)?;
         let apart = Arc::new(Apart::set(store, id, &looked.outline, &looked.plan.stays())?);
         let too_few = apart.messages < order.policy.min_messages.max(1);

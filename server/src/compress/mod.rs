@@ -212,7 +212,8 @@ impl Compressor {
         }
     }
 
-    /// Compresses a view now. Only one at a time of a task.
+    /// Compresses a view now. Only one at a time of a task; what an agent was to bring is given up, as whoever asks works on
+    /// the task now.
     pub(crate) async fn now(
         self: &Arc<Self>,
         store: &Store,
@@ -220,9 +221,7 @@ impl Compressor {
         order: &Order,
         progress: &(dyn Fn(Step) + Sync),
     ) -> Result<Done, StoreError> {
-        let lease = self.lease_if_begun(store, id);
-        let urgent = block_in_place(|| store.pressure(id))?.stage == Stage::Emergency;
-        let begun = block_in_place(|| self.begin(id, urgent, lease));
+        let begun = block_in_place(|| self.begin(id, true, None));
         let place = begun.ok_or(StoreError::RewriteInFlight { id })?;
         let turn = self.waited_for.turn().await.of(&place);
         self.run(store, id, order, &turn, progress).await

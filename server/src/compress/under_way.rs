@@ -4,7 +4,7 @@
 //! | --- | --- | --- |
 //! | `Queued` | nobody asked; waits for its turn | whoever does not want to wait |
 //! | `Running` | a compression goes on | nobody; in an emergency it is told to do without a model |
-//! | `Begun` | an agent was told what to summarise | an emergency, another holder of the task, the end of its time |
+//! | `Begun` | an agent was told what to summarise | an emergency, whoever asks for one more, another holder of the task, the end of its time |
 //! | `Committing` | the agent's summary is put in its place | nobody |
 
 use std::collections::HashMap;
@@ -172,7 +172,8 @@ impl Compressor {
         if is_queued { self.begin(id, false, None) } else { None }
     }
 
-    /// Marks a task as being compressed, for as long as the answer lives; none if it is already. Blocks.
+    /// Marks a task as being compressed, for as long as the answer lives; none if it is already. An agent is not waited for
+    /// if it is urgent, or was asked for by whoever works on the task. Blocks.
     pub(super) fn begin(self: &Arc<Self>, id: TaskId, urgent: bool, lease: Option<u64>) -> Option<Place> {
         let mut under_way = self.lock();
         match under_way.get(&id) {
