@@ -328,7 +328,7 @@ impl Asking<'_> {
         let provider = self.question.provider;
         let mut answer = self.gateway.send(Request { provider, payload: Payload { file, len } });
         let (mut text, mut declined) = (String::new(), String::new());
-        let mut call = None;
+        let (mut call, mut begins) = (None, None);
         let (mut tokens, mut told) = (0, 0);
         let limit = shape.asked * BYTES_A_TOKEN + SLACK_BYTES;
         while let Some(event) = answer.next().await.map_err(Failure::Provider)? {
@@ -340,7 +340,9 @@ impl Asking<'_> {
             match event {
                 Event::Text(more) => {
                     tokens += count_text(TokenCounter::Fitted, &more);
+                    let looked = text.len();
                     text.push_str(&more);
+                    begins = begins.or_else(|| reply::begins_at(&text, looked));
                     if told == 0 || tokens >= told + TOLD_AFTER {
                         told = tokens;
                         (self.heard)(tokens);
@@ -362,8 +364,8 @@ impl Asking<'_> {
                 | Event::ToolCall(_)
                 | Event::Opaque(_) => {}
             }
-            let len = text.len() as u64;
-            if len > limit && len > limit + THOUGHT_BYTES.min(reply::thoughts(&text) as u64) {
+            let thoughts = begins.unwrap_or(text.len()) as u64;
+            if text.len() as u64 > limit + THOUGHT_BYTES.min(thoughts) {
                 return Err(AskError::TooLong { limit, unit: "bytes" }.into());
             }
         }

@@ -7,7 +7,7 @@ mod tags;
 use serde_json::Value;
 
 use sections::{sections, told};
-pub(super) use tags::thoughts;
+pub(super) use tags::begins_at;
 use tags::{blocks, content, outside, tag, without_thoughts};
 
 /// Most messages that an answer can name.

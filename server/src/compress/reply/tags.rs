@@ -171,8 +171,15 @@ pub(super) fn without_thoughts(answer: &str) -> &str {
     }
 }
 
-/// The bytes of an answer before what was asked for: thoughts aloud.
-pub(in super::super) fn thoughts(answer: &str) -> usize {
-    let tags = ANSWERS.iter().filter_map(|name| tag(answer, name, false, 0));
-    tags.map(|tag| tag.start).min().unwrap_or(answer.len())
+/// Where what was asked for begins, in an answer of which everything before a place was looked at: thoughts aloud may come first.
+pub(in super::super) fn begins_at(answer: &str, looked: usize) -> Option<usize> {
+    const LONGEST: usize = "<summary".len();
+    let from = answer.floor_char_boundary(looked.saturating_sub(LONGEST));
+    let begins = |(at, _): &(usize, &str)| {
+        let behind = &answer.as_bytes()[from + at + 1..];
+        ANSWERS.iter().any(|name| {
+            behind.get(..name.len()).is_some_and(|word| word.eq_ignore_ascii_case(name.as_bytes()))
+        })
+    };
+    answer[from..].match_indices('<').find(begins).map(|(at, _)| from + at)
 }
