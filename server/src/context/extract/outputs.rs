@@ -223,8 +223,8 @@ impl Outputs {
         let weight: u32 = weight + 35 * statement.names.min(3) + 15 * statement.numbers.min(2);
         self.files(pool, line, if source.listing { 60 } else { 200 });
         let weight = weight.saturating_sub(25 * seen.min(8));
-        if source.listing {
-            // They are not of what was run.
+        if source.listing && !source.tool.contains("log") {
+            // They are not of what was run; in logs they are.
             fact(pool, line, at, source, weight);
             return;
         }

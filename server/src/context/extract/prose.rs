@@ -42,6 +42,8 @@ const FEW_WORDS: usize = 3;
 const WEIGHT_OF_NAMED: u32 = 170;
 /// What a line of an output weighs that an earlier summary had room for.
 const WEIGHT_OF_SHOWN: u32 = 110;
+/// And a word that answers a question.
+const WEIGHT_OF_ANSWER: u32 = 400;
 /// Stands between an answer and what it answers.
 const ANSWERS: &str = " [re: ";
 /// Words of what stands above a list.
@@ -86,14 +88,18 @@ pub(super) fn take(pool: &mut Pool, text: &str, voice: Voice, goal: bool) -> boo
                     if let Some(asked) = pool.asked().and_then(question) {
                         let (question, answer) =
                             (clean(&asked, LONGEST_QUESTION, 0), clean(sentence, LONGEST_OF_USER, 0));
-                        whole = Some(Statement::of(&asked));
                         told = Some(format!("{answer}{ANSWERS}{question}]"));
-                        statement.cues = statement.cues | Cues::CHANGE;
+                        // A word alone gives no other value.
+                        if statement.gives_a_value() {
+                            whole = Some(Statement::of(&asked));
+                            statement.cues = statement.cues | Cues::CHANGE;
+                        }
                     }
                 }
                 None => {}
             }
             let judged = if is_heading { None } else { judge(sentence, &statement, voice) };
+            let judged = judged.or_else(|| told.as_ref().map(|_| (Section::Constraints, WEIGHT_OF_ANSWER)));
             if let Some((mut section, mut weight)) = judged {
                 let is_rule = statement.cues.any(Cues::RULE) && goals < GOAL_SENTENCES;
                 if goals > 0 && !is_rule && section != Section::Pending {

@@ -315,15 +315,18 @@ impl Statement {
     pub(super) fn is_terse(&self, text: &str) -> bool {
         const LONGEST: usize = 60;
         const WORDS: usize = 2;
-        let says = self.values.len() + self.proper.len() > 0
-            || self.cues.any(Cues::WISH | Cues::CHANGE)
-            || self.words.len() == 1;
+        let says = self.gives_a_value() || self.words.len() == 1;
         let words = self.words.len() - self.words.iter().filter(|word| self.units.contains(word)).count();
         says && words <= WORDS
             && !self.has_topic
             && self.weight() > 0
             && text.len() <= LONGEST
             && self.names <= 1
+    }
+
+    /// Whether it has a value or a name, or says what is to be.
+    pub(super) fn gives_a_value(&self) -> bool {
+        self.values.len() + self.proper.len() > 0 || self.cues.any(Cues::WISH | Cues::CHANGE)
     }
 
     /// Whether there are paths in it.
