@@ -1,4 +1,4 @@
-//! What is told of answers, of commands that failed and then did not, of lists, of our own notes, and in round after round.
+//! What is told of answers, of commands that failed and then did not, of lists and of our own notes.
 
 use super::*;
 
@@ -178,37 +178,6 @@ fn refs_have_room_in_a_short_summary_and_none_in_that_of_another_task() {
     other.previous(&text);
     let text = other.finish().text;
     assert!(text.contains("Rule 3") && !text.contains("out-510a"), "{text}");
-}
-
-/// What only filled the room that was left must not crowd out what matters when it is told again.
-#[test]
-fn noise_is_not_worth_more_in_the_next_round() {
-    let mut dice = Dice(3);
-    let noise: String = (0..200)
-        .map(|line| {
-            let (folder, word) = (dice.of(&["api", "core", "jobs"]), dice.of(&["error", "state", "price"]));
-            format!("src/{folder}/writer{line}.rs:{}: let {word} = get_{line}();\n", dice.below(900))
-        })
-        .collect();
-    let mut previous: Option<String> = None;
-    for round in 0..4 {
-        let text = made(500, |extractor| {
-            match &previous {
-                Some(text) => extractor.previous(text),
-                None => {
-                    extractor.take(&piece(1, Role::User, "Find out why segments are lost, ticket WAL-7."));
-                    let cause = "Root cause: scan_tail in src/wal/recover.rs:218 stops at the marker 0xFE.";
-                    extractor.take(&piece(2, Role::Assistant, cause));
-                }
-            }
-            let search = format!("{{\"command\":\"grep -rn 'word{round}' src\"}}");
-            run(extractor, "bash", &search, &noise);
-        });
-        for kept in ["WAL-7", "scan_tail", "0xFE"] {
-            assert!(text.contains(kept), "round {round}: {kept}: {text}");
-        }
-        previous = Some(text);
-    }
 }
 
 #[test]
