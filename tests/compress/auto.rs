@@ -102,13 +102,7 @@ async fn a_context_that_is_reported_to_be_nearly_full_is_compressed_at_once() {
 
         // It is what the view is measured by, and of the new one nothing is reported yet.
         let compression = pb::CompressionConfig { auto: Some(true), ..config.compression.clone().unwrap() };
-        let update = pb::UpdateTaskRequest {
-            task_uuid: scene.work.uuid.clone(),
-            config: Some(pb::TaskConfig { compression: Some(compression), ..config }),
-            lease_generation: scene.work.lease,
-            ..Default::default()
-        };
-        scene.api.update_task(update).await.unwrap();
+        scene.update(pb::TaskConfig { compression: Some(compression), ..config }).await;
         scene.api.record_usage(report(&scene, now.tokens)).await.unwrap();
         rewritten(&scene.api, &scene.work, 0).await;
         let after = scene.pressure().await;

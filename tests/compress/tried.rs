@@ -20,16 +20,6 @@ fn config(auto: bool, min_messages: u32) -> pb::TaskConfig {
     pb::TaskConfig { compression: Some(compression), ..by_hand(LIMIT) }
 }
 
-async fn update(scene: &mut Scene, config: pb::TaskConfig) {
-    let request = pb::UpdateTaskRequest {
-        task_uuid: scene.work.uuid.clone(),
-        config: Some(config),
-        lease_generation: scene.work.lease,
-        ..Default::default()
-    };
-    scene.api.update_task(request).await.unwrap();
-}
-
 /// How full the context is when it is sent.
 async fn sent(scene: &mut Scene) -> pb::Pressure {
     all(scene.api.stream_request(scene.work.request("openai")).await).await.unwrap();
@@ -43,7 +33,7 @@ async fn a_call_with_other_settings_postpones_nothing() {
     for window in [1000, 36] {
         let mut scene = Scene::with(TestServer::start().await, config(false, 5)).await;
         scene.talk(40).await;
-        update(&mut scene, config(true, 5)).await;
+        scene.update(config(true, 5)).await;
         let window = Some(pb::WindowConfig { messages: Some(window), ..Default::default() });
         let request = pb::CompressRequest { window, target_tokens: Some(100_000), ..scene.ask("window") };
         let done = scene.compress(request).await.unwrap().0;
@@ -79,7 +69,7 @@ async fn another_configuration_is_tried() {
     let tried = || scene.server.log().contains("a view was not compressed");
     eventually(DEADLINE, async || tried().then_some(())).await;
     assert!(sent(&mut scene).await.tokens > LIMIT);
-    update(&mut scene, config(true, 5)).await;
+    scene.update(config(true, 5)).await;
     let pressure = sent(&mut scene).await;
     assert!(pressure.tokens < LIMIT, "{pressure:?}");
 }
@@ -92,7 +82,7 @@ async fn what_is_unpinned_is_tried() {
     let pinned = scene.append(&user(&words(1).repeat(5))).await.seq;
     scene.pin(pinned).await;
     scene.append_all(&vec![user("Go on."); 4]).await;
-    update(&mut scene, config(true, 1)).await;
+    scene.update(config(true, 1)).await;
     let over = sent(&mut scene).await;
     assert!(over.tokens > LIMIT, "{over:?}");
     let request = pb::UnpinMessageRequest {

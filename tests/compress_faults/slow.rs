@@ -72,13 +72,7 @@ async fn an_emergency_does_not_wait_for_the_models_of_others() {
     let request = pb::StartTaskRequest { config: Some(by_hand(2000)), ..Default::default() };
     scene.work = start_as(&mut scene.api, request).await;
     fill(&mut scene, 1.5).await;
-    let update = pb::UpdateTaskRequest {
-        task_uuid: scene.work.uuid.clone(),
-        config: Some(by_itself()),
-        lease_generation: scene.work.lease,
-        ..Default::default()
-    };
-    scene.api.update_task(update).await.unwrap();
+    scene.update(by_itself()).await;
     let began = Instant::now();
     let messages = sent(&mut scene, "").await;
     assert!(messages < 40 && scene.pressure().await.ratio < 1.0, "{messages}");

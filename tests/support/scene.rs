@@ -133,6 +133,17 @@ impl<S> Scene<S> {
         self.api.pin_message(request).await.unwrap();
     }
 
+    /// Gives the task other settings.
+    pub(crate) async fn update(&mut self, config: pb::TaskConfig) {
+        let request = pb::UpdateTaskRequest {
+            task_uuid: self.work.uuid.clone(),
+            config: Some(config),
+            lease_generation: self.work.lease,
+            ..Default::default()
+        };
+        self.api.update_task(request).await.unwrap();
+    }
+
     /// The lines of the view.
     pub(crate) async fn lines(&mut self) -> Vec<String> {
         let whole = view(&mut self.api, self.work.current()).await;

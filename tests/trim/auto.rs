@@ -143,13 +143,7 @@ async fn a_task_or_a_server_may_not_want_it() {
     let config = pb::TaskConfig { outputs: None, ..with_budget(BUDGET) };
     // A limit of 3000 gives a budget of half of it.
     let config = pb::TaskConfig { context_length: Some(3000), ..config };
-    let request = pb::UpdateTaskRequest {
-        task_uuid: scene.work.uuid.clone(),
-        config: Some(config),
-        lease_generation: scene.work.lease,
-        ..Default::default()
-    };
-    scene.api.update_task(request).await.unwrap();
+    scene.update(config).await;
     assert!(scene.output_tokens().await > 1500);
     scene.step(16).await;
     let outputs = scene.settled(1500).await;
