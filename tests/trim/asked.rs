@@ -5,7 +5,7 @@ use contextstore_proto::v1::tool_outputs_client::ToolOutputsClient;
 use tonic::Status;
 
 use super::story::with_budget;
-use crate::scene::Scene;
+use crate::scene::{Scene, assistant, calls, result, user};
 use crate::server::TestServer;
 use crate::service::reason;
 use crate::wire::channel;
@@ -93,4 +93,26 @@ async fn people_trim_by_hand() {
     let told: serde_json::Value = serde_json::from_str(&out).unwrap();
     assert_eq!((code, &told["generation"]), (0, &2.into()));
     assert_eq!(scene.trimmed().await.len(), 9);
+}
+
+/// Outputs are trimmed for their size: what they told is in a summary all the same.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_summary_knows_what_trimmed_outputs_told() {
+    let mut scene = scene().await;
+    scene.append(&user("Find out why the importer fails, ticket SHOP-12.")).await;
+    for number in 1..=8 {
+        let id = format!("call_{number}");
+        let noise = "compiling one more of the many parts\n".repeat(60);
+        let told = format!("{noise}error[E071{number}]: cannot open src/part{number}.rs\n{noise}");
+        let aside = assistant(&"Let me look at the next one, and then at the one behind it. ".repeat(8));
+        scene.append_all(&[calls(&[&id]), result(&id, &told), aside]).await;
+    }
+    trim(&scene, Some(0), "").await.unwrap();
+    assert_eq!(scene.trimmed().await.len(), 8);
+    scene.kill_and_restart().await;
+    scene.compressed(scene.ask_keeping("summarize", 2)).await;
+    let view = scene.lines().await.join("\n");
+    for number in 1..=7 {
+        assert!(view.contains(&format!("src/part{number}.rs")), "{number}: {view}");
+    }
 }

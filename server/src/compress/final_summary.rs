@@ -49,7 +49,7 @@ pub(super) async fn make(asker: &Asker<'_>, id: TaskId, may_ask: bool) -> Result
         budget: policy.summary_tokens.unwrap_or(usual),
         carried,
         room: u64::MAX,
-        counter: outline.counter,
+        outline: &outline,
         may_ask: true,
     };
     let summed = asker.summarize(&wanted, &|_| ()).await?;

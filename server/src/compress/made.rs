@@ -109,7 +109,7 @@ pub(super) async fn fill_gaps(
     kept: u64,
     progress: &(dyn Fn(Step) + Sync),
 ) -> Result<(), StoreError> {
-    let (counter, scoring) = (wanted.counter, &wanted.policy.scoring);
+    let (counter, scoring) = (wanted.outline.counter, &wanted.policy.scoring);
     let gaps = &wanted.apart.gaps;
     let is_long =
         |gap: &Gap| gap.messages >= scoring.min_gap_for_summary && gap.lines > 0 && gap.last_seq > 0;

@@ -155,7 +155,7 @@ impl<'a> Line<'a> {
             match key {
                 "\"seq\"" => read.seq = value.parse().ok()?,
                 "\"role\"" => role = text(value).and_then(|role| Role::parse(&role)),
-                "\"content\"" => read.text = content(value),
+                "\"content\"" => read.text = plain(value),
                 "\"refusal\"" => refusal = text(value).filter(|text| !text.is_empty()),
                 "\"transcript\"" => transcript = text(value).filter(|text| !text.is_empty()),
                 "\"tool_calls\"" => read.calls = list(value).filter_map(call).collect(),
@@ -212,7 +212,7 @@ fn object<'a>(value: &'a str, name: &str) -> Option<&'a str> {
 }
 
 /// Content as plain text.
-fn content(value: &str) -> Cow<'_, str> {
+pub(super) fn plain(value: &str) -> Cow<'_, str> {
     match JsonKind::of(value) {
         JsonKind::Text => text(value).unwrap_or_default(),
         JsonKind::Array => {

@@ -126,7 +126,7 @@ pub(super) async fn run(
         budget,
         carried,
         room: looked.room(kept + beside),
-        counter: looked.outline.counter,
+        outline: &looked.outline,
         may_ask: !looked.is_emergency(),
     };
     match looked.plan.gone {

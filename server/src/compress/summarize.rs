@@ -10,14 +10,15 @@ use tokio::time::Instant;
 
 use super::apart::{Apart, Gap};
 use super::ask::{self, Question, Reply};
+use super::material::{Material, plain};
 use super::prompt::Purpose;
 use super::under_way::{NotAsked, Turn};
 use super::{final_summary, gate, run::Step};
 use crate::context::extract::{Extractor, Piece, Sections};
 use crate::context::{Breakers, Left, Policy, Summarizer};
 use crate::llm::Gateway;
-use crate::model::{Provider, Role, StoreError, TaskId, TokenCounter};
-use crate::store::Store;
+use crate::model::{Provider, Role, StoreError, TaskId};
+use crate::store::{Outline, Store};
 
 /// What a summary is made of, and how large it may be.
 pub(super) struct Wanted<'a> {
@@ -33,7 +34,8 @@ pub(super) struct Wanted<'a> {
     pub(super) carried: u64,
     /// Tokens that there is room for, if that is more.
     pub(super) room: u64,
-    pub(super) counter: TokenCounter,
+    /// The view that it is of.
+    pub(super) outline: &'a Outline,
     /// Whether a model may be asked: not when there is no time.
     pub(super) may_ask: bool,
 }
@@ -233,7 +235,7 @@ impl Asker<'_> {
                 sizes.0 = u64::MAX;
             }
             let whole = format!("{}\n{retain}", reply.summary);
-            match gate::check(&whole, sizes, wanted.refs(), wanted.counter) {
+            match gate::check(&whole, sizes, wanted.refs(), wanted.outline.counter) {
                 Ok(()) => {
                     return Ok(Summed {
                         text: reply.summary,
@@ -319,7 +321,7 @@ impl Wanted<'_> {
 fn extract(wanted: &Wanted<'_>) -> Result<Summed, StoreError> {
     let mut budget = wanted.budget;
     let made = loop {
-        let mut extractor = Extractor::new(budget, wanted.counter);
+        let mut extractor = Extractor::new(budget, wanted.outline.counter);
         if wanted.purpose == Purpose::Final {
             extractor = extractor.without_refs();
         }
@@ -329,10 +331,7 @@ fn extract(wanted: &Wanted<'_>) -> Result<Summed, StoreError> {
         if let Some(previous) = &wanted.apart.previous {
             extractor.previous(previous);
         }
-        wanted.apart.material.each(&mut |piece| {
-            extractor.take(piece);
-            Ok(())
-        })?;
+        read(&mut extractor, &wanted.apart.material, wanted.outline)?;
         let made = extractor.finish();
         // Texts that take far more bytes than tokens are rare.
         if budget <= 1 || gate::can_be_written(&made.text).is_ok() {
@@ -345,6 +344,24 @@ fn extract(wanted: &Wanted<'_>) -> Result<Summed, StoreError> {
         sections: wanted.policy.structured.then(|| six(made.sections)),
         by: EXTRACTIVE.to_owned(),
         ..Summed::default()
+    })
+}
+
+/// Has the built-in summariser read messages. Of outputs that were trimmed it reads what the log has: they went for their size,
+/// not because nothing in them matters.
+fn read(extractor: &mut Extractor, material: &Material, outline: &Outline) -> Result<(), StoreError> {
+    let mut log = outline.log();
+    material.each(&mut |piece| {
+        if !piece.is_trimmed() {
+            extractor.take(piece);
+            return Ok(());
+        }
+        log.only(piece.seq);
+        log.step(|whole| {
+            let text = plain(whole.shown.content.unwrap_or_default());
+            extractor.take(&Piece { text: &text, ..*piece });
+        })?;
+        Ok(())
     })
 }
 
@@ -378,11 +395,8 @@ fn six(sections: Sections) -> Value {
 
 /// What the built-in summariser makes of a gap.
 fn extract_gap(wanted: &Wanted<'_>, gap: &Gap) -> Result<String, StoreError> {
-    let mut extractor = Extractor::new(wanted.policy.scoring.gap_max_tokens, wanted.counter);
-    wanted.apart.material_of(gap).each(&mut |piece| {
-        extractor.take(piece);
-        Ok(())
-    })?;
+    let mut extractor = Extractor::new(wanted.policy.scoring.gap_max_tokens, wanted.outline.counter);
+    read(&mut extractor, &wanted.apart.material_of(gap), wanted.outline)?;
     Ok(extractor.finish().text)
 }
 

@@ -204,7 +204,7 @@ pub(super) const KEYS: [Key; 28] = [
         },
         default: "",
         since: SINCE,
-        about: "Added to what the summariser is asked, one by one. A task may say otherwise",
+        about: "Added to what a model that summarises is asked, one by one. A task may say otherwise",
     },
     Key {
         name: "compression.retain_prompt",
@@ -214,7 +214,7 @@ pub(super) const KEYS: [Key; 28] = [
         },
         default: "none",
         since: SINCE,
-        about: "With `compact`: asks the summariser for what is to be kept word for word. A task may say otherwise",
+        about: "With `compact`: asks a model that summarises for what is to be kept word for word. A task may say otherwise",
     },
     Key {
         name: "compression.retain_directives",
@@ -243,7 +243,7 @@ pub(super) const KEYS: [Key; 28] = [
         kind: Kind::Truth { set: |c, value| c.context.compression.structured = Some(value) },
         default: "false",
         since: SINCE,
-        about: "Whether summaries have fixed sections: goal, decisions, changes, files, errors, pending. A task may say otherwise",
+        about: "Whether summaries are told by fixed sections, too: goal, decisions, changes, files, errors, pending. A task may say otherwise",
     },
     Key {
         name: "compression.keep_plan",

@@ -41,7 +41,7 @@ impl Walk {
     }
 
     /// Over messages `from` to `to` alone.
-    pub(super) fn behind(source: Source, from: u64, to: u64) -> Self {
+    pub(crate) fn behind(source: Source, from: u64, to: u64) -> Self {
         Self::over(source, Vec::new(), from, to)
     }
 
@@ -55,6 +55,11 @@ impl Walk {
             rest: Some((from, to)),
             earlier: None,
         }
+    }
+
+    /// Goes on with one message of the log alone, as it is there. Those that are asked for in order are read in one go.
+    pub fn only(&mut self, seq: u64) {
+        self.messages.again(seq, seq);
     }
 
     /// Goes on with messages that were written since, up to `end` of the log and message `to`.

@@ -58,6 +58,16 @@ pub struct Piece<'a> {
     pub output_ref: Option<&'a str>,
 }
 
+impl Piece<'_> {
+    /// Whether it only says that an output was trimmed.
+    pub fn is_trimmed(&self) -> bool {
+        self.role == Role::Tool && self.text.starts_with(TRIMMED)
+    }
+}
+
+/// How the note begins that stands for a trimmed output.
+const TRIMMED: &str = "[tool output trimmed; ";
+
 /// A tool call.
 #[derive(Debug, Clone, Copy)]
 pub struct Call<'a> {

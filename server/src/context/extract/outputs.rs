@@ -4,6 +4,7 @@
 use std::cmp::Reverse;
 use std::ops::Range;
 
+use super::TRIMMED;
 use super::calls::{self, RESULT};
 use super::item::Item;
 use super::line::clean;
@@ -57,7 +58,7 @@ const MOST_FILES: u32 = 32;
 /// Takes the output of a tool.
 pub(super) fn take(pool: &mut Pool, text: &str, source: &Source) {
     let text = without_note(text.trim());
-    if text.starts_with("[tool output trimmed") {
+    if text.starts_with(TRIMMED) {
         return;
     }
     // Compilers and linters say nothing if all is well.

@@ -105,6 +105,11 @@ impl Outline {
         Ok(())
     }
 
+    /// A walk over the log that has not begun: for messages as they are there, whatever the view makes of them.
+    pub fn log(&self) -> Walk {
+        Walk::behind(self.source.clone(), 1, 0)
+    }
+
     /// The last message that the newest rewrite speaks for.
     pub fn covered(&self) -> u64 {
         self.newest.as_ref().map_or(0, |newest| newest.covers)
