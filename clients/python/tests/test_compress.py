@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import re
 from typing import Any
 
 import pytest
@@ -80,6 +81,26 @@ def test_what_a_strategy_needs_can_be_given(client: Client) -> None:
     assert list(refused.value.fields) == ["strategy"]
     with pytest.raises(errors.LimitUnknown):
         client.start_task().compress("compact")
+
+
+def test_what_does_not_fit_is_told_by_its_name(client: Client) -> None:
+    task = started(client)
+    before = task.get().task
+    for given, name in [
+        ({"target_tokens": -5}, "target_tokens = -5"),
+        ({"overrides": {"keep_recent_messages": -1}}, "overrides.keep_recent_messages = -1"),
+        ({"overrides": {"threshold": "0.5"}}, "overrides.threshold = '0.5'"),
+        ({"overrides": {"summary_directives": "Be brief."}}, "overrides.summary_directives must be a list"),
+        ({"prune": {"weights": {"recency": 1}}}, "'prune.weights'; PruneConfig has"),
+    ]:
+        with pytest.raises((TypeError, ValueError), match=re.escape(name)):
+            task.compress("prune", **given)  # type: ignore[arg-type]
+    with pytest.raises(ValueError, match="context_length = -1"):
+        task.update({"context_length": -1})
+    with pytest.raises(ValueError, match="no 'compression.treshold'; CompressionConfig has"):
+        client.start_task(config={"compression": {"treshold": 0.5}})
+    after = task.get().task
+    assert (after.config, after.view_generation) == (before.config, 0)
 
 
 def test_a_repeated_call_compresses_once(client: Client) -> None:

@@ -16,7 +16,17 @@ from typing import Any, Generic, TypeVar, cast
 
 from google.protobuf.message import Message
 
-from ._values import Key, dump, masked, message_body, new_request_id, new_task_uuid, task_key, tools_json
+from ._values import (
+    Key,
+    dump,
+    masked,
+    message_body,
+    new_request_id,
+    new_task_uuid,
+    part,
+    task_key,
+    tools_json,
+)
 from .errors import ContextStoreError, PlanNotFound, SummaryNotFound, TaskNotFound
 from .types import (
     Appended,
@@ -89,10 +99,6 @@ def _task(response: Any) -> TaskInfo:
     return task
 
 
-def _config(config: TaskConfig | Mapping[str, Any] | None) -> TaskConfig | None:
-    return TaskConfig(**config) if isinstance(config, Mapping) else config
-
-
 def _optional_json(value: Any) -> str:
     return "" if value is None else dump(value)
 
@@ -126,7 +132,7 @@ class ClientCalls:
             task_uuid=new_task_uuid() if task_uuid is None else task_uuid,
             key=task_key(key),
             user=user,
-            config=_config(config),
+            config=part(TaskConfig, config),
             holder=self.holder,
             request_id=new_request_id(),
             lease_generation=lease_generation,
@@ -357,7 +363,7 @@ class TaskCalls:
         return Call("UpdateStatistics", request, lambda response: response.statistics)
 
     def update(self, config: TaskConfig | Mapping[str, Any]) -> Call[TaskInfo]:
-        request = pb.UpdateTaskRequest(config=_config(config), **self.mutation())
+        request = pb.UpdateTaskRequest(config=part(TaskConfig, config), **self.mutation())
         return Call("UpdateTask", request, _task)
 
     def pause(self) -> Call[TaskInfo]:

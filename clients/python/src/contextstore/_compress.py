@@ -5,12 +5,13 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from datetime import datetime, timezone
-from typing import Any, TypeVar
+from typing import Any
 
 import grpc
 
 from ._calls import Call, TaskCalls, nothing
 from ._chat import Streamed
+from ._values import built
 from .errors import CompactionNotFound, ContextStoreError, Internal
 from .types import (
     CompressionConfig,
@@ -23,8 +24,6 @@ from .types import (
 )
 from .v1 import context_store_pb2 as pb
 
-T = TypeVar("T", CompressionConfig, PruneConfig, WindowConfig)
-
 
 def compress(
     calls: TaskCalls,
@@ -36,14 +35,14 @@ def compress(
     request_id: str | None,
 ) -> Streamed[CompressProgress | CompressResult]:
     """Compresses now. The server remembers the request id, so a call that was cut off can be made again."""
-    request = pb.CompressRequest(
-        strategy=strategy or "",
-        overrides=_part(CompressionConfig, overrides),
-        prune=_part(PruneConfig, prune),
-        window=_part(WindowConfig, window),
-        target_tokens=target_tokens,
-        **calls.mutation(request_id),
-    )
+    asked = {
+        "strategy": strategy or "",
+        "overrides": overrides,
+        "prune": prune,
+        "window": window,
+        "target_tokens": target_tokens,
+    }
+    request = built(pb.CompressRequest, {**asked, **calls.mutation(request_id)})
     return Streamed("Compress", request, _event, repeats=True)
 
 
@@ -75,13 +74,14 @@ def begin(
     overrides: CompressionConfig | Mapping[str, Any] | None,
 ) -> Streamed[pb.BeginCompactionResponse]:
     """Asks for what to summarise."""
-    request = pb.BeginCompactionRequest(
-        task_uuid=calls.task_uuid,
-        strategy=strategy or "",
-        overrides=_part(CompressionConfig, overrides),
-        target_tokens=target_tokens,
-        lease_generation=calls.lease_generation,
-    )
+    asked = {
+        "task_uuid": calls.task_uuid,
+        "strategy": strategy or "",
+        "overrides": overrides,
+        "target_tokens": target_tokens,
+        "lease_generation": calls.lease_generation,
+    }
+    request = built(pb.BeginCompactionRequest, asked)
     return Streamed("BeginCompaction", request, lambda response: iter((response,)))
 
 
@@ -177,7 +177,3 @@ def _event(response: pb.CompressResponse) -> Iterator[CompressProgress | Compres
         yield response.progress
     elif kind == "done":
         yield response.done
-
-
-def _part(kind: type[T], given: T | Mapping[str, Any] | None) -> T | None:
-    return kind(**given) if isinstance(given, Mapping) else given

@@ -8,13 +8,16 @@ import time
 import uuid
 from collections.abc import Iterable, Mapping
 from types import MappingProxyType
-from typing import Any, TypeAlias, Union
+from typing import Any, TypeAlias, TypeVar, Union
+
+from google.protobuf.message import Message
 
 from .types import ChatMessage, TaskKey, Tools
 from .v1 import message_pb2
 
 Key: TypeAlias = Union[TaskKey, Mapping[str, str], str]
 """A key as callers give it; a string is a `task_id`."""
+M = TypeVar("M", bound=Message)
 _NOTHING_MASKED: Mapping[str, int] = MappingProxyType({})
 
 
@@ -52,6 +55,31 @@ def message_body(message: ChatMessage) -> dict[str, Any]:
     raise TypeError(
         f"message: an OpenAI chat message as a mapping, as JSON or as a Message, not {type(message).__name__}"
     )
+
+
+def built(kind: type[M], given: Mapping[str, Any], path: str = "") -> M:
+    """A message of these fields. What does not fit is told by its name; protobuf would tell the value alone."""
+    message = kind()
+    for name, value in given.items():
+        where, known = f"{path}{name}", kind.DESCRIPTOR.fields_by_name
+        if name not in known:
+            raise ValueError(f"there is no {where!r}; {kind.DESCRIPTOR.name} has {', '.join(known)}")
+        present = getattr(message, name)
+        if isinstance(present, Message) and isinstance(value, Mapping):
+            value = built(type(present), value, f"{where}.")
+        # Protobuf would take it for a list of its characters.
+        if isinstance(value, str) and not isinstance(present, (str, bytes, int, float, Message)):
+            raise TypeError(f"{where} must be a list, not a str")
+        try:
+            message.MergeFrom(kind(**{name: value}))
+        except (TypeError, ValueError) as problem:
+            raise type(problem)(f"{where} = {value!r}: {problem}") from None
+    return message
+
+
+def part(kind: type[M], given: M | Mapping[str, Any] | None) -> M | None:
+    """A message that may be given as a mapping, or not at all."""
+    return built(kind, given) if isinstance(given, Mapping) else given
 
 
 def tools_json(tools: Tools | None) -> str:
