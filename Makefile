@@ -364,8 +364,8 @@ test-mcp: target/venv/mcp/installed ## The official MCP client lists and calls t
 .PHONY: demo
 demo: NEEDED := cc:gcc python3:python3
 demo: setup build ## Shows an agent at work whose server is killed: builds it, needs no key and no model
-	@[[ -x target/venv/demo/bin/pip ]] || $(PYTHON) -m venv target/venv/demo
-	@target/venv/demo/bin/pip install --quiet --disable-pip-version-check ./$(PYTHON_CLIENT)
+	@target/venv/demo/bin/python -m pip --version >/dev/null 2>&1 || $(PYTHON) -m venv --clear target/venv/demo
+	@target/venv/demo/bin/python -m pip install --quiet --disable-pip-version-check ./$(PYTHON_CLIENT)
 	@target/venv/demo/bin/python $(PYTHON_CLIENT)/examples/demo.py
 
 ##  Packages with the server in them
