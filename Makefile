@@ -181,7 +181,7 @@ fix-go: | $(GO) ## Formats the Go code, and lists what it depends on
 BUSY := chat_memory compress_memory faults large model render retention
 PROGRAMS := $(shell sed -n '/^\[\[test\]\]/{n;s/name = "\(.*\)"/\1/p}' server/Cargo.toml)
 # The other half of `make test`; nothing of it writes what the first half reads.
-BESIDE := test-busy test-official test-go test-tools test-mcp test-typescript test-packages
+BESIDE := test-busy test-official test-go test-tools test-mcp
 WAITING := $(filter-out $(BUSY) service,$(PROGRAMS)) $(basename $(notdir $(wildcard tests/providers/tests/*.rs)))
 
 .PHONY: test
@@ -191,7 +191,7 @@ test: setup check ## Runs every check, then every test; fails if they changed th
 	@echo "beside what follows: make $(BESIDE), told at the end"; \
 	  $(MAKE) --no-print-directory $(BESIDE) >target/beside.log 2>&1 & beside=$$!; \
 	  trap 'kill $$beside 2>/dev/null || true' EXIT; \
-	  $(MAKE) --no-print-directory test-waiting test-python; \
+	  $(MAKE) --no-print-directory test-waiting test-python test-typescript test-packages; \
 	  passed=0; wait $$beside || passed=$$?; cat target/beside.log; exit $$passed
 	@[[ "$$($(WORKTREE))" == "$(WORKTREE_BEFORE)" ]] || \
 	  { echo "the checks or tests changed the work tree:"; git status --short; exit 1; } >&2
