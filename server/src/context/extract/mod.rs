@@ -61,7 +61,7 @@ pub struct Piece<'a> {
 impl Piece<'_> {
     /// Whether it only says that an output was trimmed.
     pub fn is_trimmed(&self) -> bool {
-        self.role == Role::Tool && self.text.starts_with(TRIMMED)
+        self.seq > 0 && self.role == Role::Tool && self.text.starts_with(TRIMMED)
     }
 }
 
