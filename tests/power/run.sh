@@ -31,8 +31,8 @@ if [[ ${POWER_NAMESPACE:-} != "$PPID" ]]; then
 fi
 
 if [[ -z ${WORKLOAD:-} && $cycles != can-mount ]]; then
-  (cd "$here/../.." && cargo build --quiet --locked --package contextstore --all-features --example workload)
-  WORKLOAD=$here/../../target/debug/examples/workload
+  (cd "$here/../.." && cargo build --quiet --locked --package test-support --bin workload)
+  WORKLOAD=$here/../../target/debug/workload
 fi
 
 place=$(mktemp -d)

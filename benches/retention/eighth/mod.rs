@@ -7,7 +7,7 @@ mod script;
 mod talk;
 mod weave;
 
-use crate::session::Session;
+use super::session::Session;
 
 /// The scripts, English and Japanese.
 const SCRIPTS: &[&str] = &[

@@ -6,7 +6,7 @@
 //! it is superseded by the one marked `+n`; a capital letter (`[[iA|probe]]`) makes it a fact in one variant only.
 //! `[[+n]]` alone marks a withdrawal.
 
-use crate::session::Kind;
+use super::super::session::Kind;
 
 pub(super) struct World {
     pub(super) japanese: bool,

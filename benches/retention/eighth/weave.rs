@@ -3,11 +3,11 @@
 
 use serde_json::{Map, Value};
 
+use super::super::session::{Session, plain, spaced};
 use super::noise;
 use super::rng::Rng;
 use super::script::{Beat, Mark, Script, Who, World};
 use super::talk::Talk;
-use crate::session::{Session, plain, spaced};
 
 enum Step {
     User(String),
@@ -247,7 +247,7 @@ fn verify(session: &Session, marks: &[&Mark]) {
     let sums = format!("{name}: {} hold, {old} superseded", all - old);
     assert!((20..=26).contains(&(all - old)) && (3..=5).contains(&old), "{sums}");
     let kinds: std::collections::BTreeSet<_> = session.facts.iter().map(|fact| fact.kind.as_str()).collect();
-    assert!(kinds.len() == crate::session::Kind::ALL.len(), "{name}: only {kinds:?}");
+    assert!(kinds.len() == super::super::session::Kind::ALL.len(), "{name}: only {kinds:?}");
     let bytes: usize = texts.iter().map(String::len).sum();
     assert!((80..=200).contains(&texts.len()), "{name}: {} messages", texts.len());
     assert!((100_000..=250_000).contains(&bytes), "{name}: {bytes} bytes");

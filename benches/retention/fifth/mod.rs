@@ -15,7 +15,7 @@ mod script;
 mod shapes;
 mod words;
 
-use crate::session::Session;
+use super::session::Session;
 
 /// All sessions, the same each time: of the three variants of a script, the last and one of the others.
 pub(crate) fn sessions() -> Vec<Session> {

@@ -7,11 +7,11 @@
 
 use serde_json::{Value, json};
 
+use super::super::session::{Kind, Session};
 use super::bulk::{Bulk, tokens};
 use super::filler::Filler;
 use super::rng::Rng;
 use super::words::Lang;
-use crate::session::{Kind, Session};
 
 /// A piece of work.
 pub(super) struct Scenario {

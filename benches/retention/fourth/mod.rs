@@ -4,7 +4,7 @@
 //! makes a session of it, with other values, wordings and optional parts for each seed, and with tool outputs
 //! ([`noise`], [`forms`], [`source`], [`prose`], [`minutes`]) and small talk ([`chat`]) all around.
 
-use crate::session::Session;
+use super::session::Session;
 
 mod chat;
 mod dice;

@@ -10,7 +10,7 @@
 
 use std::collections::BTreeMap;
 
-use crate::session::{Kind, Session, plain, spaced};
+use super::super::session::{Kind, Session, plain, spaced};
 
 use super::chat;
 use super::dice::Dice;

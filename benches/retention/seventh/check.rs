@@ -1,7 +1,7 @@
 //! Checks that the planted facts are labelled right: where they stand, how often, and what supersedes them.
 
+use super::super::session::{Kind, Session, plain, spaced};
 use super::{engine::share_of_tools, script::Mark};
-use crate::session::{Kind, Session, plain, spaced};
 
 /// A mark and the number of the message it stands in.
 pub(super) struct Planted {

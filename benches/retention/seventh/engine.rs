@@ -2,13 +2,13 @@
 
 use serde_json::json;
 
+use super::super::session::{Session, plain};
 use super::{
     check::Planted,
     noise::Noise,
     rng::Rng,
     script::{Call, Script, Step, unmarked},
 };
-use crate::session::{Session, plain};
 
 /// What a call is made with: nothing, a short remark or a long one.
 const ENGLISH_REMARKS: [&str; 8] = ["", "", "says", "says", "long", "long", "long", "long"];

@@ -9,7 +9,7 @@ mod noise;
 mod rng;
 mod script;
 
-use crate::session::Session;
+use super::session::Session;
 
 const SCRIPTS: [&str; 22] = [
     include_str!("scripts/en_ledger.txt"),

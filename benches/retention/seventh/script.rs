@@ -9,7 +9,7 @@
 //! - `[[i:probe]]` plants a fact (c, d, p, e, i for its kind), `[[-i1:probe]]` one that is superseded by the fact
 //!   `[[i>1:probe]]` or withdrawn where `[[>1:]]` stands.
 
-use crate::session::Kind;
+use super::super::session::Kind;
 
 /// A call of a tool: what is called, with what, and what kind of text comes back.
 #[derive(Clone, Debug)]

@@ -2,9 +2,6 @@
 
 #![allow(clippy::disallowed_methods, reason = "tests look at the disk as it is")]
 
-#[path = "../../../../tests/support/fake_llm.rs"]
-mod fake_llm;
-
 mod faults;
 mod said;
 
@@ -18,7 +15,7 @@ use crate::compress::testing::{material_of, policy};
 use crate::config::{Llm, ProviderConfig};
 use crate::model::{Holder, InstanceId, TaskConfig, TaskKey};
 use crate::store::{StartTask, StoreOptions};
-use fake_llm::FakeLlm;
+use test_support::fake_llm::FakeLlm;
 
 const KEY: &str = "sk-test-51d0aa";
 const SAID: &str = "<summary>The port is 8080; never touch config/prod.yaml.</summary>";

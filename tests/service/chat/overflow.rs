@@ -1,0 +1,186 @@
+//! Contexts that a model does not take: the limit of the one that is asked counts, and a refusal teaches.
+
+use contextstore_proto::v1::{self as pb, ErrorReason};
+use serde_json::{Value, json};
+
+use super::{PROVIDERS, Scene};
+use test_support::wire::{all, start_as, task, why};
+
+/// What a model takes that refuses more.
+const TAKES: u64 = 6_000;
+const MESSAGES: u64 = 200;
+
+/// How each of them says that a context is too long, and whether that names what it takes.
+fn words(provider: &str) -> (&'static str, bool) {
+    match provider {
+        "openai" => (
+            "This model's maximum context length is 6000 tokens. However, your messages resulted in 9123 tokens. \
+             Please reduce the length of the messages.",
+            true,
+        ),
+        "anthropic" => ("prompt is too long: 9123 tokens > 6000 maximum", true),
+        "lmstudio" => (
+            "Trying to keep the first 9123 tokens when context the overflows. However, the model is loaded with \
+             context length of only 6000 tokens, which is not enough.",
+            true,
+        ),
+        "openai_responses" => (
+            "Your input exceeds the context window of this model. Please adjust your input and try again.",
+            false,
+        ),
+        _ => ("the input length exceeds the context length", false),
+    }
+}
+
+/// Compressed by itself, if nothing else is said, and counted by length alone.
+fn by_itself(config: pb::TaskConfig) -> pb::TaskConfig {
+    let compression = pb::CompressionConfig { auto: Some(true), ..Default::default() };
+    let compression = config.compression.or(Some(compression));
+    pb::TaskConfig { token_counter: "heuristic".to_owned(), compression, ..config }
+}
+
+/// A task with about 9 000 tokens in it, more than a model takes and less than the server knows of.
+async fn long_talk(scene: &mut Scene, config: pb::TaskConfig) {
+    let request = pb::StartTaskRequest { config: Some(by_itself(config)), ..Default::default() };
+    scene.work = start_as(&mut scene.api, request).await;
+    for number in 0..MESSAGES {
+        let text = format!("Step {number}: look at src/part{number}.rs. {}", "It is long. ".repeat(12));
+        let role = if number % 2 == 0 { "user" } else { "assistant" };
+        let message = json!({"role": role, "content": text}).to_string();
+        scene.api.append_message(scene.work.json(message)).await.unwrap();
+    }
+}
+
+async fn pressure(scene: &mut Scene) -> pb::Pressure {
+    let request = pb::GetContextUsageRequest { task_uuid: scene.work.uuid.clone(), ..Default::default() };
+    scene.api.get_context_usage(request).await.unwrap().into_inner().pressure.unwrap()
+}
+
+fn knows_much() -> pb::TaskConfig {
+    pb::TaskConfig { context_length: Some(100_000), ..Default::default() }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_context_that_is_refused_as_too_long_is_compressed_and_sent_once_more() {
+    for provider in PROVIDERS {
+        let mut scene = Scene::new(&[]).await;
+        long_talk(&mut scene, knows_much()).await;
+        let before = pressure(&mut scene).await;
+        assert!(before.tokens > TAKES && before.limit_source == "task", "{before:?}");
+        let (words, has_figure) = words(provider);
+        scene.fake.script(&json!({"status": 400, "message": words}));
+        let heard = scene.chat(scene.ask(provider, "And now?")).await;
+        heard.whole();
+        let requests = scene.fake.requests();
+        let bytes: Vec<u64> = requests.iter().map(|request| request["bytes"].as_u64().unwrap()).collect();
+        assert!(bytes.len() == 2 && bytes[1] < bytes[0] / 4 * 3, "{provider}: {bytes:?}");
+        assert_eq!(scene.verdicts(), ["ok", "ok"], "{provider}");
+        let after = pressure(&mut scene).await;
+        assert_eq!(after.limit_source, "provider", "{provider}");
+        assert!(after.tokens <= after.limit, "{provider}: {after:?}");
+        if has_figure {
+            assert_eq!(after.limit, TAKES, "{provider}");
+        } else {
+            assert!(after.limit < before.tokens, "{provider}: {after:?}");
+        }
+        // What went from the view is in the log, and what was asked is there once.
+        let log = scene.log().await;
+        assert_eq!(log.len() as u64, MESSAGES + 2, "{provider}");
+        assert_eq!(log[log.len() - 2]["content"], "And now?");
+        assert_eq!(scene.request_files(), [""; 0]);
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_context_is_sent_once_more_and_not_again() {
+    let mut scene = Scene::new(&[]).await;
+    long_talk(&mut scene, knows_much()).await;
+    scene.fake.script(&json!({"status": 400, "message": words("openai").0, "times": 2}));
+    let heard = scene.chat(scene.ask("openai", "And now?")).await;
+    assert_eq!(why(heard.error.as_ref().unwrap()).reason, ErrorReason::ProviderRefused);
+    assert_eq!(scene.fake.requests().len(), 2);
+    // A refusal for another reason is told at once.
+    scene.fake.script(&json!({"status": 400, "message": "no such tool"}));
+    let heard = scene.chat(scene.ask("openai", "")).await;
+    assert!(why(heard.error.as_ref().unwrap()).words.contains("no such tool"));
+    assert_eq!(scene.fake.requests().len(), 3);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn where_nothing_is_compressed_by_itself_a_refusal_is_told() {
+    let mut scene = Scene::new(&[]).await;
+    let compression = pb::CompressionConfig { auto: Some(false), ..Default::default() };
+    long_talk(&mut scene, pb::TaskConfig { compression: Some(compression), ..knows_much() }).await;
+    scene.fake.script(&json!({"status": 400, "message": words("openai").0}));
+    let heard = scene.chat(scene.ask("openai", "And now?")).await;
+    assert_eq!(why(heard.error.as_ref().unwrap()).reason, ErrorReason::ProviderRefused);
+    assert_eq!(scene.fake.requests().len(), 1);
+    let told = pressure(&mut scene).await;
+    assert!(told.limit == TAKES && told.should_compress, "{told:?}");
+    assert_eq!(task(&mut scene.api, &scene.work).await.view_generation, 0);
+}
+
+/// The provider that the task names takes much, the one that is asked takes little.
+#[tokio::test(flavor = "multi_thread")]
+async fn the_limit_of_the_model_that_is_asked_counts() {
+    let limits =
+        [("llm.providers.openai.context_length", "100000"), ("llm.providers.ollama.context_length", "6000")];
+    let named = || pb::TaskConfig { llm_provider: "openai".to_owned(), ..Default::default() };
+    let mut scene = Scene::new(&limits).await;
+    long_talk(&mut scene, named()).await;
+    scene.chat(scene.ask("openai", "And now?")).await.whole();
+    assert_eq!(task(&mut scene.api, &scene.work).await.view_generation, 0);
+    scene.chat(scene.ask("ollama", "And now?")).await.whole();
+    assert!(task(&mut scene.api, &scene.work).await.view_generation > 0);
+    let requests = scene.fake.requests();
+    assert_eq!(requests.len(), 2, "it was not refused first");
+    let body: Value =
+        serde_json::from_str(&scene.fake.body(requests[1]["number"].as_u64().unwrap())).unwrap();
+    // Without it a model of Ollama takes a few thousand tokens, and forgets the rest without a word.
+    assert_eq!(body["options"]["num_ctx"], 6000);
+    assert!(pressure(&mut scene).await.limit == TAKES);
+
+    // The same for agents that send requests themselves.
+    long_talk(&mut scene, named()).await;
+    let rendered = async |scene: &mut Scene, provider: &str| {
+        let request = pb::StreamRequestRequest { model: "fake".to_owned(), ..scene.work.request(provider) };
+        let pieces = all(scene.api.stream_request(request).await).await.unwrap();
+        pieces.iter().map(|piece| piece.data.len()).sum::<usize>()
+    };
+    let whole = rendered(&mut scene, "openai").await;
+    let smaller = rendered(&mut scene, "ollama").await;
+    assert!(smaller < whole / 4 * 3, "{smaller} of {whole} bytes");
+}
+
+/// A view may get too large without a new message: by an undo, or by another model.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_view_that_got_too_large_is_compressed_before_it_is_sent() {
+    let mut scene = Scene::new(&[]).await;
+    long_talk(&mut scene, knows_much()).await;
+    let compress = pb::CompressRequest {
+        task_uuid: scene.work.uuid.clone(),
+        lease_generation: scene.work.lease,
+        target_tokens: Some(3_000),
+        ..Default::default()
+    };
+    all(scene.api.compress(compress).await).await.unwrap();
+    let update = pb::UpdateTaskRequest {
+        task_uuid: scene.work.uuid.clone(),
+        lease_generation: scene.work.lease,
+        config: Some(by_itself(pb::TaskConfig { context_length: Some(TAKES), ..Default::default() })),
+        ..Default::default()
+    };
+    scene.api.update_task(update).await.unwrap();
+    let undo = pb::UndoCompactionRequest {
+        task_uuid: scene.work.uuid.clone(),
+        lease_generation: scene.work.lease,
+        ..Default::default()
+    };
+    scene.api.undo_compaction(undo).await.unwrap();
+    assert!(pressure(&mut scene).await.tokens > TAKES);
+    scene.fake.reset();
+    scene.chat(scene.ask("openai", "")).await.whole();
+    assert_eq!(scene.fake.requests().len(), 1);
+    let after = pressure(&mut scene).await;
+    assert!(after.tokens <= TAKES, "{after:?}");
+}

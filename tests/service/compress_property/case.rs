@@ -1,0 +1,459 @@
+//! One case: a task, what was done to it, and what must be true of it then.
+
+use std::collections::BTreeMap;
+
+use contextstore_proto::v1 as pb;
+use contextstore_providers::histories::{History, Taste};
+use fastrand::Rng;
+use serde_json::Value;
+
+use super::look::{groups, rendered};
+use test_support::scene::{Scene, by_hand, content, words};
+use test_support::server::TestServer;
+use test_support::service::reason;
+use test_support::wire::{all, api, start_as, view};
+
+/// Tokens of what stands for a result that never came.
+const STAND_IN: u64 = 10;
+
+/// A message of the log, as far as it matters here.
+struct Message {
+    json: Value,
+    tokens: u64,
+}
+
+/// A compression that can be taken back.
+struct Before {
+    lines: Vec<String>,
+    /// Lines of the view it left.
+    left: usize,
+}
+
+/// Says which case it is if it fails.
+struct Said(u64, Vec<String>);
+
+impl Drop for Said {
+    fn drop(&mut self) {
+        if std::thread::panicking() {
+            #[expect(clippy::print_stderr, reason = "what is needed to see it again")]
+            {
+                eprintln!("CONTEXTSTORE_SEED={}\n{}", self.0, self.1.join("\n"));
+            }
+        }
+    }
+}
+
+pub(crate) struct Case {
+    seed: u64,
+    rng: Rng,
+    scene: Scene<()>,
+    said: Said,
+    messages: Vec<Message>,
+    /// Lines of messages that are pinned, by their numbers.
+    pins: BTreeMap<u64, String>,
+    /// Lines of the system prompt.
+    system: Vec<String>,
+    /// Ids of calls whose results never came, in any view so far.
+    missing: Vec<String>,
+    newest_plan: Option<String>,
+    /// A provider has said what it counted, so that all counts are multiplied, by two at most.
+    is_calibrated: bool,
+    stack: Vec<Before>,
+    compressions: u64,
+    undos: u64,
+}
+
+/// Whether a line is a result with what a message says.
+fn is_result(line: &str, message: &Value) -> bool {
+    let line: Value = serde_json::from_str(line).unwrap();
+    ["role", "content", "tool_call_id"].iter().all(|field| line[*field] == message[*field])
+}
+
+fn is_summary(line: &str) -> bool {
+    ["[Summary of messages ", "[Kept information]"].iter().any(|start| content(line).starts_with(start))
+}
+
+impl Case {
+    pub(crate) async fn start(server: &TestServer, seed: u64) -> Self {
+        let mut rng = Rng::with_seed(seed);
+        let config = pb::TaskConfig {
+            // Trims have tests of their own; here nothing but a compaction changes a view.
+            outputs: Some(pb::OutputsConfig { enabled: Some(false), ..Default::default() }),
+            durability: "process".to_owned(),
+            token_counter: ["heuristic", "fitted"][rng.usize(..2)].to_owned(),
+            ..by_hand([300, 800, 3000, 20_000][rng.usize(..4)])
+        };
+        let mut api = api(server).await;
+        let request = pb::StartTaskRequest { config: Some(config.clone()), ..Default::default() };
+        let work = start_as(&mut api, request).await;
+        let said = Said(seed, vec![format!("{} tokens", config.context_length.unwrap())]);
+        let scene = Scene::on(api, work);
+        let (messages, pins, system) = (Vec::new(), BTreeMap::new(), Vec::new());
+        let (missing, stack) = (Vec::new(), Vec::new());
+        Self {
+            seed,
+            rng,
+            scene,
+            said,
+            messages,
+            pins,
+            system,
+            missing,
+            newest_plan: None,
+            is_calibrated: false,
+            stack,
+            compressions: 0,
+            undos: 0,
+        }
+    }
+
+    fn note(&mut self, words: String) {
+        self.said.1.push(words);
+    }
+
+    pub(crate) async fn run(mut self) -> (u64, u64) {
+        self.append().await;
+        for _ in 0..self.rng.u32(3..10) {
+            match self.rng.u8(..20) {
+                0..=3 => self.append().await,
+                4 => self.usage().await,
+                5 => self.plan().await,
+                6..=13 => self.compress().await,
+                14..=15 => self.by_agent().await,
+                16..=18 => self.undo().await,
+                _ => self.rewind().await,
+            }
+        }
+        self.look_at_log().await;
+        (self.compressions, self.undos)
+    }
+
+    /// More of a history, or of an ordinary conversation; some of it is pinned.
+    async fn append(&mut self) {
+        let taste = Taste { large_images: false, lone_surrogates: false };
+        let more: Vec<String> = if self.rng.u8(..3) > 0 {
+            History::with(self.rng.u64(..), taste).messages
+        } else {
+            let count = self.rng.u64(1..40);
+            let role = |number: u64| if number.is_multiple_of(2) { "assistant" } else { "user" };
+            let say =
+                |number| serde_json::json!({"role": role(number), "content": words(number)}).to_string();
+            (0..count).map(say).collect()
+        };
+        self.note(format!("appends {}", more.len()));
+        let first = self.messages.len() as u64 + 1;
+        let before = self.scene.lines().await;
+        for json in more {
+            let told =
+                self.scene.api.append_message(self.scene.work.json(json.clone())).await.unwrap().into_inner();
+            let json = serde_json::from_str(&json).unwrap();
+            self.messages.push(Message { json, tokens: told.tokens });
+            // An identical system prompt again changes nothing.
+            assert!(told.seq <= self.messages.len() as u64);
+        }
+        let lines = self.scene.lines().await;
+        assert_eq!(lines[..before.len()], before, "an append changed what was there");
+        if first == 1 {
+            let leading =
+                |message: &&Message| message.json["role"] == "system" || message.json["role"] == "developer";
+            let count = self.messages.iter().take_while(leading).count();
+            self.system = lines[..count].to_vec();
+        }
+        self.missing.extend(groups(&lines));
+        for seq in first..=self.messages.len() as u64 {
+            if self.rng.u8(..20) == 0 {
+                self.pin(seq).await;
+            }
+        }
+    }
+
+    /// Pins a message; what it looks like is the end of the view that it was the last one of.
+    async fn pin(&mut self, seq: u64) {
+        let request = pb::StreamCurrentRequest { as_of_seq: seq, ..self.scene.work.current() };
+        let lines = view(&mut self.scene.api, request).await;
+        let request = pb::PinMessageRequest {
+            task_uuid: self.scene.work.uuid.clone(),
+            seq,
+            lease_generation: self.scene.work.lease,
+            ..Default::default()
+        };
+        // Pins take a quarter of the limit at most.
+        if let Err(status) = self.scene.api.pin_message(request).await {
+            assert_eq!(reason(&status), "ERROR_REASON_INVALID_FIELD", "{status:?}");
+            return;
+        }
+        self.note(format!("pins {seq}"));
+        self.pins.insert(seq, lines.lines().last().unwrap().to_owned());
+    }
+
+    fn policy(&mut self) -> (String, pb::CompressRequest) {
+        let rng = &mut self.rng;
+        let strategy = ["summarize", "compact", "prune", "window"][rng.usize(..4)];
+        let overrides = pb::CompressionConfig {
+            keep_recent_messages: rng.bool().then(|| rng.u32(..12)),
+            min_messages: rng.bool().then(|| rng.u32(1..8)),
+            retain_last_turns: rng.bool().then(|| rng.u32(..4)),
+            structured: rng.bool().then(|| rng.bool()),
+            keep_plan: rng.bool().then(|| rng.bool()),
+            threshold: rng.bool().then(|| 0.2 + rng.f64() * 0.8),
+            ..Default::default()
+        };
+        let window = rng.bool().then(|| pb::WindowConfig {
+            messages: rng.bool().then(|| rng.u32(1..20)),
+            tokens: rng.bool().then(|| rng.u64(50..2000)),
+        });
+        let prune = rng.bool().then(|| pb::PruneConfig {
+            target: Some(0.1 + rng.f64() * 0.9),
+            recency_weight: Some(rng.f64()),
+            role_weight: Some(rng.f64()),
+            content_weight: Some(rng.f64()),
+        });
+        let target_tokens = rng.bool().then(|| rng.u64(150..1500));
+        let request = pb::CompressRequest {
+            overrides: Some(overrides),
+            window,
+            prune,
+            target_tokens,
+            ..self.scene.ask(strategy)
+        };
+        (strategy.to_owned(), request)
+    }
+
+    async fn compress(&mut self) {
+        let (strategy, request) = self.policy();
+        self.note(format!("{request:?}"));
+        let before = self.scene.lines().await;
+        let (done, _) = self.scene.compress(request.clone()).await.unwrap();
+        self.note(format!("{done:?}"));
+        let after = self.scene.lines().await;
+        if !done.compressed {
+            assert_eq!(after, before, "nothing was to be done");
+            return;
+        }
+        let overrides = request.overrides.clone().unwrap_or_default();
+        self.look(&before, &after, &done).await;
+        self.look_at_plan(&after, overrides.keep_plan() && done.messages_removed > 0);
+        let keeps = match &*strategy {
+            "summarize" => overrides.keep_recent_messages != Some(0),
+            "compact" => overrides.retain_last_turns != Some(0),
+            // `prune` keeps the best, be they the newest or not.
+            other => other == "window",
+        };
+        if keeps {
+            self.look_at_newest(&before, &after, &strategy);
+        }
+        // Where too few messages may go, what stays is made smaller, and that is all.
+        let target = request.target_tokens.filter(|_| done.messages_removed > 0);
+        if let Some(target) = target {
+            // Summaries that are there already go with another summary only.
+            let said =
+                after.iter().filter(|line| is_summary(line)).map(|line| line.len() as u64 / 2).sum::<u64>();
+            let said = if done.summary_id == 0 { said } else { 0 };
+            // The tools of the last request are sent beside it.
+            let request =
+                pb::GetContextUsageRequest { task_uuid: self.scene.work.uuid.clone(), ..Default::default() };
+            let tools = self.scene.api.get_context_usage(request).await.unwrap().into_inner().tools_tokens;
+            let floor = self.floor(&strategy) + said + tools + 200;
+            let floor = if self.is_calibrated { 2 * floor } else { floor };
+            let most = target.max(floor) + STAND_IN * groups(&after).len() as u64;
+            assert!(done.tokens_after <= most, "{} of {target}, {floor}: {after:#?}", done.tokens_after);
+        }
+        self.stack.push(Before { lines: before, left: after.len() });
+    }
+
+    /// A provider counts more than was thought, or less.
+    async fn usage(&mut self) {
+        let tokens = self.scene.pressure().await.tokens;
+        let input_tokens = tokens * self.rng.u64(50..300) / 100;
+        let request = pb::RecordUsageRequest {
+            task_uuid: self.scene.work.uuid.clone(),
+            input_tokens,
+            lease_generation: self.scene.work.lease,
+            ..Default::default()
+        };
+        self.scene.api.record_usage(request).await.unwrap();
+        self.note(format!("{input_tokens} are reported, {tokens} were told"));
+        self.is_calibrated = true;
+    }
+
+    async fn plan(&mut self) {
+        let text = format!("Plan {}: {}", self.rng.u8(..), words(self.rng.u64(..100)));
+        let plan = pb::AppendPlanRequest {
+            task_uuid: self.scene.work.uuid.clone(),
+            plan_type: "planning".to_owned(),
+            plan_content_json: Value::from(text.as_str()).to_string(),
+            lease_generation: self.scene.work.lease,
+            ..Default::default()
+        };
+        self.scene.api.append_plan(plan).await.unwrap();
+        self.note(format!("plans {text}"));
+        self.newest_plan = Some(text);
+    }
+
+    /// The newest plan is there once, if it is to stay.
+    fn look_at_plan(&self, after: &[String], stays: bool) {
+        let Some(text) = self.newest_plan.as_ref().filter(|_| stays) else { return };
+        assert_eq!(plans(after), [text.as_str()], "{after:#?}");
+    }
+
+    /// What was said last is still there, whole or by head and tail, and with `compact` what the user asked last.
+    fn look_at_newest(&self, before: &[String], after: &[String], strategy: &str) {
+        // Notes, summaries, and results without a call, which are shown as the user's.
+        let is_ours = |line: &String| content(line).starts_with('[') || line.contains("\"[Tool: ");
+        let value = |line: &String| serde_json::from_str::<Value>(line).unwrap();
+        let is_there = |line: &String| {
+            after.contains(line)
+                || after.iter().any(|other| {
+                    let (one, other) = (value(line), value(other));
+                    ["role", "tool_call_id", "tool_calls"].iter().all(|field| one[*field] == other[*field])
+                        && other["content"].to_string().contains("characters left out; ")
+                })
+        };
+        let newest = before.last().filter(|line| !is_ours(line));
+        assert!(newest.is_none_or(is_there), "{newest:?} is gone: {after:#?}");
+        let mut asked = before.iter().rev().filter(|line| value(line)["role"] == "user" && !is_ours(line));
+        let asked = asked.next().filter(|_| strategy == "compact");
+        assert!(asked.is_none_or(is_there), "{asked:?} is gone: {after:#?}");
+    }
+
+    /// What no strategy can let go: the system prompt, pinned groups, the newest group, and the plan.
+    fn floor(&self, strategy: &str) -> u64 {
+        let plan = self.newest_plan.as_ref().map_or(0, |text| text.len() as u64 / 2);
+        let mut groups: Vec<(u64, bool, u64)> = Vec::new();
+        let (mut calls, mut leading) = (false, true);
+        for (message, seq) in self.messages.iter().zip(1..) {
+            let role = message.json["role"].as_str().unwrap_or_default();
+            leading &= role == "system" || role == "developer";
+            let stays = leading || self.pins.contains_key(&seq);
+            match groups.last_mut().filter(|_| calls && role == "tool") {
+                Some((tokens, fixed, _)) => {
+                    *tokens += message.tokens;
+                    *fixed |= stays;
+                }
+                None => {
+                    groups.push((message.tokens, stays, u64::from(role == "user")));
+                    calls = message.json["tool_calls"].as_array().is_some_and(|calls| !calls.is_empty());
+                }
+            }
+        }
+        let fixed: u64 = groups.iter().filter(|(_, fixed, _)| *fixed).map(|(tokens, _, _)| tokens).sum();
+        let newest = groups.iter().rev().find(|(_, fixed, _)| !fixed).map_or(0, |(tokens, _, _)| *tokens);
+        let turns = groups.iter().rev().filter(|(_, fixed, user)| !fixed && *user > 0).take(4);
+        let turns: u64 = turns.map(|(tokens, _, _)| tokens).sum();
+        fixed + newest + plan + if strategy == "compact" { turns } else { 0 }
+    }
+
+    /// What must hold of a view that was compressed.
+    async fn look(&mut self, before: &[String], after: &[String], done: &pb::CompressDone) {
+        self.compressions += 1;
+        assert_eq!(after[..self.system.len()], self.system, "the system prompt");
+        assert!(after.len() > self.system.len(), "nothing is left:\n{before:#?}");
+        for (seq, line) in &self.pins {
+            // A result that came too late stands behind its call again, if both are pinned.
+            let message = &self.messages[usize::try_from(*seq).unwrap() - 1].json;
+            let is_late = message["role"] == "tool" && after.iter().any(|line| is_result(line, message));
+            assert!(
+                after.contains(line) || is_late,
+                "message {seq} is pinned and not there: {line}\n{after:#?}"
+            );
+        }
+        let missing = groups(after);
+        for id in &missing {
+            assert!(
+                self.missing.contains(id),
+                "the result of {id} was there before:\n{before:#?}\n{after:#?}"
+            );
+        }
+        // A newer plan may be longer than what went.
+        let renewed = plans(before).len() == 1 && plans(after).len() == 1 && plans(before) != plans(after);
+        assert!(done.tokens_after < done.tokens_before || renewed, "{done:?}");
+        let tokens = self.scene.pressure().await.tokens;
+        assert_eq!(done.tokens_after, tokens, "{after:#?}");
+        let messages = (done.messages_before, done.messages_after);
+        assert_eq!(messages, (before.len() as u64, after.len() as u64), "{before:#?}\n{after:#?}");
+        rendered(&mut self.scene, self.seed).await;
+    }
+
+    async fn by_agent(&mut self) {
+        let before = self.scene.lines().await;
+        let strategy = ["summarize", "compact"][self.rng.usize(..2)];
+        let request = pb::BeginCompactionRequest { target_tokens: Some(1000), ..self.scene.agent(strategy) };
+        let Ok((begun, lines)) = self.scene.begin(request).await else { return };
+        self.note(format!("an agent summarises {}–{} of {}", begun.start_seq, begun.end_seq, begun.messages));
+        let keep_seqs =
+            lines.iter().filter_map(|line| line["seq"].as_u64()).filter(|_| self.rng.u8(..8) == 0);
+        let commit = pb::CommitCompactionRequest {
+            keep_seqs: keep_seqs.collect(),
+            ..self.scene.commit(&begun.token, "It went well.")
+        };
+        match self.scene.api.commit_compaction(commit).await {
+            Ok(done) => {
+                let (done, after) = (done.into_inner().done.unwrap(), self.scene.lines().await);
+                self.note(format!("{done:?}"));
+                self.look(&before, &after, &done).await;
+                self.stack.push(Before { lines: before, left: after.len() });
+            }
+            Err(status) => {
+                assert_eq!(reason(&status), "ERROR_REASON_SUMMARY_REFUSED", "{status:?}");
+                self.scene.api.abort_compaction(self.scene.abort(&begun.token)).await.unwrap();
+            }
+        }
+    }
+
+    async fn undo(&mut self) {
+        let now = self.scene.lines().await;
+        let undone = self.scene.undo().await;
+        match self.stack.pop() {
+            Some(Before { lines, left }) => {
+                undone.unwrap();
+                self.undos += 1;
+                self.note("takes it back".to_owned());
+                assert_eq!(self.scene.lines().await, [&lines[..], &now[left..]].concat());
+            }
+            None => assert_eq!(reason(&undone.unwrap_err()), "ERROR_REASON_NOTHING_TO_UNDO"),
+        }
+    }
+
+    /// Back to what the view was after a message; what is pinned behind it is not there then.
+    async fn rewind(&mut self) {
+        let seq = self.rng.u64(1..=self.messages.len() as u64);
+        let first_closed = self.system.len() as u64;
+        if seq < first_closed {
+            return;
+        }
+        let request = pb::StreamCurrentRequest { as_of_seq: seq, ..self.scene.work.current() };
+        let then = view(&mut self.scene.api, request).await;
+        self.scene.api.rewind_task(self.scene.work.rewind(seq)).await.unwrap();
+        self.note(format!("goes back to {seq}"));
+        let lines = self.scene.lines().await;
+        assert_eq!(lines, then.lines().collect::<Vec<_>>());
+        self.pins.retain(|pinned, line| *pinned <= seq && lines.contains(line));
+        self.missing.extend(groups(&lines));
+        self.stack.clear();
+    }
+
+    /// Every message is still in the log, as it came.
+    async fn look_at_log(&mut self) {
+        let request =
+            pb::StreamMessagesRequest { kinds: vec!["message".to_owned()], ..self.scene.work.messages() };
+        let batches = all(self.scene.api.stream_messages(request).await).await.unwrap();
+        let records: Vec<Value> = batches
+            .into_iter()
+            .flat_map(|batch| batch.records)
+            .map(|line| serde_json::from_slice(&line).unwrap())
+            .collect();
+        assert_eq!(records.len(), self.messages.len());
+        for (line, message) in records.iter().zip(&self.messages) {
+            assert_eq!((&line["role"], &line["content"]), (&message.json["role"], &message.json["content"]));
+        }
+    }
+}
+
+/// The plans that a view tells.
+fn plans(lines: &[String]) -> Vec<String> {
+    let texts = lines.iter().map(|line| content(line));
+    let plan = |text: String| {
+        text.strip_prefix("[Current plan as of")?.split_once('\n').map(|(_, plan)| plan.to_owned())
+    };
+    texts.filter_map(plan).collect()
+}
