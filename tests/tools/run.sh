@@ -6,11 +6,15 @@ cd "$(dirname "${BASH_SOURCE[0]}")/../.."
 
 : "${GRPCURL:?the path of grpcurl}" "${BUF:?the path of buf}"
 contextstore=${CONTEXTSTORE_BIN:-target/debug/contextstore}
+# What is set for the tests would be taken for settings of the server.
+unset "${!CONTEXTSTORE_@}"
+# Seconds after which something is given up on; on an idle machine it is there in milliseconds.
+deadline=60
 service=contextstore.v1.ContextStore
 # Health is open to everybody, reflection is not: who has no token needs the protos.
 plain_protos=clients/typescript/proto
 
-buf_curl=("$BUF" curl --timeout 10s --protocol grpc --http2-prior-knowledge)
+buf_curl=("$BUF" curl --timeout "${deadline}s" --protocol grpc --http2-prior-knowledge)
 
 work=$(mktemp -d)
 server=
@@ -74,11 +78,11 @@ field() {
 base64_of() { printf '%s' "$1" | base64 --wrap 0; }
 
 start_server() {
-  # Its own variables would be taken for settings of the server.
-  env -u CONTEXTSTORE_BIN "$contextstore" serve --data-dir "$work/data" --listen "unix:$work/data/contextstore.sock" \
+  "$contextstore" serve --data-dir "$work/data" --listen "unix:$work/data/contextstore.sock" \
     --listen tcp:127.0.0.1:0 2>"$work/log" &
   server=$!
-  for ((tries = 0; tries < 400; tries++)); do
+  local end=$((SECONDS + deadline))
+  while ((SECONDS < end)); do
     kill -0 "$server" 2>/dev/null || break
     # The server writes down where it listens once it does.
     address=$(sed -n 's/^tcp://p' "$work/data/addresses" 2>/dev/null || true)
@@ -93,7 +97,7 @@ start_server() {
 }
 
 health() { # ADDRESS, without a token
-  "$GRPCURL" -plaintext -max-time 10 -import-path "$plain_protos" -proto grpc/health/v1/health.proto \
+  "$GRPCURL" -plaintext -max-time "$deadline" -import-path "$plain_protos" -proto grpc/health/v1/health.proto \
     "$1" grpc.health.v1.Health/Check
 }
 
@@ -105,9 +109,9 @@ grpcurl_on() {
   local words
   read -ra words <<<"$2"
   case "$1" in
-  tcp) "$GRPCURL" -plaintext -max-time 10 -H "authorization: Bearer $token" "${@:3}" "$address" "${words[@]}" ;;
+  tcp) "$GRPCURL" -plaintext -max-time "$deadline" -H "authorization: Bearer $token" "${@:3}" "$address" "${words[@]}" ;;
   # The authority is for older versions, which would send the path.
-  unix) "$GRPCURL" -plaintext -max-time 10 -unix -authority localhost "${@:3}" "$socket" "${words[@]}" ;;
+  unix) "$GRPCURL" -plaintext -max-time "$deadline" -unix -authority localhost "${@:3}" "$socket" "${words[@]}" ;;
   esac
 }
 
@@ -201,9 +205,9 @@ answers 'health over tcp without a token' '"status":"SERVING"' -- health "$addre
 answers 'buf curl: health over tcp without a token' '"status":"SERVING"' -- \
   "${buf_curl[@]}" --schema "$plain_protos" --data '{}' \
   "http://$address/grpc.health.v1.Health/Check"
-refused 'grpcurl: reflection without a token' Unauthenticated -- "$GRPCURL" -plaintext -max-time 10 "$address" list
+refused 'grpcurl: reflection without a token' Unauthenticated -- "$GRPCURL" -plaintext -max-time "$deadline" "$address" list
 refused 'grpcurl: a call without a token' Unauthenticated ERROR_REASON_UNAUTHENTICATED -- \
-  "$GRPCURL" -plaintext -max-time 10 -import-path proto -proto contextstore/v1/context_store.proto \
+  "$GRPCURL" -plaintext -max-time "$deadline" -import-path proto -proto contextstore/v1/context_store.proto \
   -import-path "$plain_protos" -proto google/rpc/error_details.proto "$address" "$service/GetServerInfo"
 refused 'buf curl: reflection without a token' 'not authenticated' -- \
   "${buf_curl[@]}" --list-services "http://$address"

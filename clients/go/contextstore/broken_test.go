@@ -123,6 +123,7 @@ func (p *proxy) connect(t *testing.T) *contextstore.Client {
 }
 
 func TestAnAnswerThatIsLostIsAskedForAgain(t *testing.T) {
+	t.Parallel()
 	p := startProxy(t, startServer(t))
 	client := p.connect(t)
 	task := must(client.StartTask(t.Context(), nil))(t)
@@ -141,6 +142,7 @@ func TestAnAnswerThatIsLostIsAskedForAgain(t *testing.T) {
 }
 
 func TestManyMessagesAreAppendedOnceAcrossCuts(t *testing.T) {
+	t.Parallel()
 	p := startProxy(t, startServer(t))
 	task := must(p.connect(t).StartTask(t.Context(), nil))(t)
 	var messages []contextstore.Message
@@ -165,6 +167,7 @@ func TestManyMessagesAreAppendedOnceAcrossCuts(t *testing.T) {
 }
 
 func TestReadsGoOnWhereTheyWereCut(t *testing.T) {
+	t.Parallel()
 	p := startProxy(t, startServer(t))
 	task := must(p.connect(t).StartTask(t.Context(), uncompressed()))(t)
 	for range 40 {
@@ -201,6 +204,7 @@ func TestReadsGoOnWhereTheyWereCut(t *testing.T) {
 }
 
 func TestAServerThatWasKilledIsWaitedFor(t *testing.T) {
+	t.Parallel()
 	overBoth(t, func(t *testing.T, s *server, client *contextstore.Client) {
 		task := must(client.StartTask(t.Context(), nil))(t)
 		must(task.Append(t.Context(), user("Before.")))(t)
@@ -240,7 +244,7 @@ func TestAServerThatWasKilledIsWaitedFor(t *testing.T) {
 				}
 			case err := <-watching:
 				t.Fatal(err)
-			case <-time.After(20 * time.Second):
+			case <-time.After(deadline):
 				t.Fatal("nothing is told")
 			}
 		}
@@ -248,16 +252,13 @@ func TestAServerThatWasKilledIsWaitedFor(t *testing.T) {
 }
 
 func TestPatienceEnds(t *testing.T) {
+	t.Parallel()
 	s := startServer(t)
 	client := s.connect("unix", contextstore.WithRetryFor(200*time.Millisecond))
 	task := must(client.StartTask(t.Context(), nil))(t)
 	s.kill()
-	start := time.Now()
 	var failure *contextstore.Error
 	if _, err := task.Append(t.Context(), user("Nobody.")); !errors.As(err, &failure) || failure.Code != codes.Unavailable {
 		t.Errorf("%v", err)
-	}
-	if took := time.Since(start); took > 5*time.Second {
-		t.Errorf("it took %v", took)
 	}
 }

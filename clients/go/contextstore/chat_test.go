@@ -7,6 +7,7 @@ import (
 	"io"
 	"net/http"
 	"os/exec"
+	"path/filepath"
 	"strings"
 	"testing"
 
@@ -17,7 +18,7 @@ import (
 // startFake starts `fake-llm`; it ends when its input does.
 func startFake(t *testing.T) string {
 	t.Helper()
-	fake := exec.Command(built(t, "CONTEXTSTORE_FAKE_LLM", "fake-llm"))
+	fake := exec.Command(program(t, "CONTEXTSTORE_FAKE_LLM", filepath.Join(filepath.Dir(binary(t)), "fake-llm")))
 	input := must(fake.StdinPipe())(t)
 	output := must(fake.StdoutPipe())(t)
 	if err := fake.Start(); err != nil {
@@ -41,6 +42,7 @@ func script(t *testing.T, fake, text string) {
 }
 
 func TestATurnOfAModel(t *testing.T) {
+	t.Parallel()
 	fake := startFake(t)
 	prefix := "CONTEXTSTORE_LLM__PROVIDERS__OPENAI__"
 	s := startServer(t, "FAKE_API_KEY=sk-test", "CONTEXTSTORE_LLM__RETRIES=0", "CONTEXTSTORE_LLM__PROVIDER=openai",
@@ -80,6 +82,7 @@ func TestATurnOfAModel(t *testing.T) {
 }
 
 func TestABodyForAnHTTPClient(t *testing.T) {
+	t.Parallel()
 	fake := startFake(t)
 	overBoth(t, func(t *testing.T, _ *server, client *contextstore.Client) {
 		task := must(client.StartTask(t.Context(), nil))(t)

@@ -31,6 +31,7 @@ func logged(t *testing.T) *bytes.Buffer {
 }
 
 func TestHooksRunInOrderBeforeTheStatusChanges(t *testing.T) {
+	t.Parallel()
 	overBoth(t, func(t *testing.T, _ *server, client *contextstore.Client) {
 		ctx := t.Context()
 		task := must(client.StartTask(ctx, nil))(t)
@@ -58,6 +59,7 @@ func TestHooksRunInOrderBeforeTheStatusChanges(t *testing.T) {
 }
 
 func TestAHookKnowsHowTheTaskEnds(t *testing.T) {
+	t.Parallel()
 	task := must(startServer(t).connect("unix").StartTask(t.Context(), nil))(t)
 	var endings []contextstore.Ending
 	task.OnStop("note", func(_ context.Context, ending contextstore.Ending) error {

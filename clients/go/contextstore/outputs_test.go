@@ -19,6 +19,7 @@ import (
 )
 
 func TestOutputsAreKeptWhole(t *testing.T) {
+	t.Parallel()
 	overBoth(t, func(t *testing.T, _ *server, client *contextstore.Client) {
 		ctx := t.Context()
 		task := must(client.StartTask(ctx, nil))(t)
@@ -79,6 +80,7 @@ func TestOutputsAreKeptWhole(t *testing.T) {
 }
 
 func TestOldOutputsBecomePlaceholders(t *testing.T) {
+	t.Parallel()
 	overBoth(t, func(t *testing.T, _ *server, client *contextstore.Client) {
 		ctx := t.Context()
 		task := must(client.StartTask(ctx, uncompressed()))(t)
@@ -102,6 +104,7 @@ func TestOldOutputsBecomePlaceholders(t *testing.T) {
 }
 
 func TestAnOutputIsPutOnceAcrossCuts(t *testing.T) {
+	t.Parallel()
 	p := startProxy(t, startServer(t))
 	task := must(p.connect(t).StartTask(t.Context(), nil))(t)
 	header := &pb.PutToolOutputHeader{ToolName: "cat", Record: &pb.OutputRecord{}}

@@ -90,6 +90,7 @@ func scenarios(t *testing.T) map[string]scenario {
 }
 
 func TestScenarios(t *testing.T) {
+	t.Parallel()
 	all := scenarios(t)
 	overBoth(t, func(t *testing.T, _ *server, client *contextstore.Client) {
 		for name, one := range all {
@@ -106,6 +107,7 @@ func TestScenarios(t *testing.T) {
 }
 
 func TestEveryMethodIsUsedByAScenario(t *testing.T) {
+	t.Parallel()
 	unused := methods()
 	for _, one := range scenarios(t) {
 		for _, step := range one.Steps {
@@ -119,6 +121,7 @@ func TestEveryMethodIsUsedByAScenario(t *testing.T) {
 
 // A runner that lets everything pass is worth nothing.
 func TestAWrongExpectationIsFound(t *testing.T) {
+	t.Parallel()
 	client := startServer(t).connect("unix")
 	start := `{"call": "StartTask", "request": {"holder": {"instanceId": "a"}}, "save": {"uuid": "task.uuid"}}`
 	for _, planted := range [][2]string{
@@ -157,7 +160,7 @@ func (s step) run(ctx context.Context, client *contextstore.Client, saved map[st
 	if !ok {
 		return fmt.Errorf("there is no method %s", s.Call)
 	}
-	end := time.Now().Add(5 * time.Second)
+	end := time.Now().Add(deadline)
 	for {
 		answers, failure, err := s.ask(ctx, client, method, saved)
 		if err == nil {
@@ -188,7 +191,7 @@ func (s step) run(ctx context.Context, client *contextstore.Client, saved map[st
 func (s step) ask(
 	ctx context.Context, client *contextstore.Client, method protoreflect.MethodDescriptor, saved map[string]any,
 ) ([]any, *contextstore.Error, error) {
-	ctx, cancel := context.WithTimeout(ctx, 60*time.Second)
+	ctx, cancel := context.WithTimeout(ctx, deadline)
 	defer cancel()
 	requests := s.Requests
 	if requests == nil {

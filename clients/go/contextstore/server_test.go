@@ -4,6 +4,9 @@ package contextstore_test
 
 import (
 	"bytes"
+	"context"
+	"fmt"
+	"math/rand/v2"
 	"net"
 	"os"
 	"os/exec"
@@ -18,17 +21,40 @@ import (
 
 const repository = "../../.."
 
-// built is a program of the repository, unless the environment names another.
-func built(t *testing.T, variable, name string) string {
+// deadline is after how long a test gives up on what it waits for; on an idle machine it is there in milliseconds.
+const deadline = time.Minute
+
+// binary is the server: that of CONTEXTSTORE_BIN, or the one that was built. Other programs are built beside it.
+func binary(t *testing.T) string {
+	t.Helper()
+	return program(t, "CONTEXTSTORE_BIN", filepath.Join(repository, "target/debug/contextstore"))
+}
+
+// program is the one that a variable names, or else the usual one.
+func program(t *testing.T, variable, usual string) string {
 	t.Helper()
 	path := os.Getenv(variable)
 	if path == "" {
-		path = filepath.Join(repository, "target/debug", name)
+		path = usual
 	}
 	if _, err := os.Stat(path); err != nil {
 		t.Fatalf("%v: build it, or name one in %s", err, variable)
 	}
 	return path
+}
+
+// freePort is one that nobody listens on now: a server that is started again gets the same. It is below those that the system
+// gives to connections: one of those could be taken by another test before the server has it, or by a client that tries to reach
+// the server while it is away, and then reaches itself.
+func freePort(t *testing.T) string {
+	t.Helper()
+	for {
+		address := fmt.Sprintf("127.0.0.1:%d", 15_000+rand.IntN(17_000))
+		if probe, err := net.Listen("tcp", address); err == nil {
+			probe.Close()
+			return address
+		}
+	}
 }
 
 // server is `contextstore serve`, on a Unix socket and on TCP.
@@ -49,19 +75,13 @@ func startServer(t *testing.T, env ...string) *server {
 	if err != nil {
 		t.Fatal(err)
 	}
-	// A server that is started again must get the same port.
-	probe, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
 	s := &server{
 		t:       t,
 		dataDir: dir,
 		unix:    "unix:" + filepath.Join(dir, "contextstore.sock"),
-		tcp:     "tcp:" + probe.Addr().String(),
+		tcp:     "tcp:" + freePort(t),
 		env:     env,
 	}
-	probe.Close()
 	t.Cleanup(func() {
 		s.kill()
 		os.RemoveAll(dir)
@@ -72,7 +92,7 @@ func startServer(t *testing.T, env ...string) *server {
 
 func (s *server) start() {
 	s.t.Helper()
-	s.process = exec.Command(built(s.t, "CONTEXTSTORE_BIN", "contextstore"),
+	s.process = exec.Command(binary(s.t),
 		"serve", "--data-dir", s.dataDir, "--listen", s.unix, "--listen", s.tcp)
 	// What is set for the tests is not meant for this server.
 	for _, pair := range os.Environ() {
@@ -92,7 +112,9 @@ func (s *server) start() {
 		s.t.Fatal(err)
 	}
 	defer client.Close()
-	if err := client.WaitUntilReady(s.t.Context()); err != nil {
+	ctx, cancel := context.WithTimeout(s.t.Context(), deadline)
+	defer cancel()
+	if err := client.WaitUntilReady(ctx); err != nil {
 		s.kill()
 		s.t.Fatalf("%v: %s", err, s.said.String())
 	}
@@ -127,6 +149,7 @@ func (s *server) connect(transport string, options ...contextstore.Option) *cont
 func overBoth(t *testing.T, test func(t *testing.T, s *server, client *contextstore.Client)) {
 	for _, transport := range []string{"unix", "tcp"} {
 		t.Run(transport, func(t *testing.T) {
+			t.Parallel()
 			s := startServer(t)
 			test(t, s, s.connect(transport))
 		})
@@ -136,7 +159,7 @@ func overBoth(t *testing.T, test func(t *testing.T, s *server, client *contextst
 // eventually polls until it holds.
 func eventually(t *testing.T, what string, holds func() bool) {
 	t.Helper()
-	for end := time.Now().Add(20 * time.Second); !holds(); time.Sleep(5 * time.Millisecond) {
+	for end := time.Now().Add(deadline); !holds(); time.Sleep(5 * time.Millisecond) {
 		if time.Now().After(end) {
 			t.Fatalf("not so in time: %s", what)
 		}

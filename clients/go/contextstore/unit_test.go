@@ -29,6 +29,7 @@ import (
 )
 
 func TestAddresses(t *testing.T) {
+	t.Parallel()
 	here := must(os.Getwd())(t)
 	for text, target := range map[string]string{
 		"unix:/run/a.sock":     "unix:///run/a.sock",
@@ -49,6 +50,7 @@ func TestAddresses(t *testing.T) {
 }
 
 func TestATokenDoesNotLeaveTheMachine(t *testing.T) {
+	t.Parallel()
 	for address, refused := range map[string]bool{
 		"tcp:127.0.0.1:1": false, "tcp:[::1]:1": false, "tcp:localhost:1": false, "tcp:10.0.0.1:1": true, "tcp:example.test:1": true,
 	} {
@@ -68,6 +70,7 @@ func TestATokenDoesNotLeaveTheMachine(t *testing.T) {
 }
 
 func TestTheEnvironmentSaysWhereTheServerIs(t *testing.T) {
+	t.Parallel()
 	dir := t.TempDir()
 	check := func(env map[string]string, address, token, file string) {
 		t.Helper()
@@ -93,6 +96,7 @@ func TestTheEnvironmentSaysWhereTheServerIs(t *testing.T) {
 }
 
 func TestErrorsSayWhy(t *testing.T) {
+	t.Parallel()
 	sent, err := status.New(codes.Aborted, "held").WithDetails(
 		&errdetails.ErrorInfo{Reason: "ERROR_REASON_LEASE_HELD", Domain: "contextstore", Metadata: map[string]string{"holder": "a"}},
 		&errdetails.BadRequest{FieldViolations: []*errdetails.BadRequest_FieldViolation{{Field: "seq", Description: "too small"}}},
@@ -123,6 +127,7 @@ func TestErrorsSayWhy(t *testing.T) {
 
 // Every reason of the protocol has a constant, and no other has.
 func TestEveryReasonHasAName(t *testing.T) {
+	t.Parallel()
 	file := must(parser.ParseFile(token.NewFileSet(), "reasons.go", nil, 0))(t)
 	var named []string
 	ast.Inspect(file, func(node ast.Node) bool {
@@ -146,6 +151,7 @@ func TestEveryReasonHasAName(t *testing.T) {
 }
 
 func TestTaskIDsSortByTime(t *testing.T) {
+	t.Parallel()
 	first := contextstore.NewTaskUUID()
 	time.Sleep(2 * time.Millisecond)
 	second := contextstore.NewTaskUUID()
@@ -155,6 +161,7 @@ func TestTaskIDsSortByTime(t *testing.T) {
 }
 
 func TestMessagesAreTakenInManyForms(t *testing.T) {
+	t.Parallel()
 	for _, message := range []any{
 		contextstore.Message{Role: "user", Content: "hi"},
 		`{"role":"user","content":"hi"}`,
@@ -179,6 +186,7 @@ func TestMessagesAreTakenInManyForms(t *testing.T) {
 }
 
 func TestTheReadmeNamesEveryMethod(t *testing.T) {
+	t.Parallel()
 	readme := string(must(os.ReadFile("../README.md"))(t))
 	for _, kind := range []reflect.Type{
 		reflect.TypeFor[*contextstore.Client](), reflect.TypeFor[*contextstore.Task](),

@@ -9,9 +9,9 @@ import urllib.request
 from pathlib import Path
 from typing import Any
 
-from serving import REPOSITORY
+from serving import BINARY, DEADLINE
 
-PROGRAM = Path(os.environ.get("CONTEXTSTORE_FAKE_LLM") or REPOSITORY / "target/debug/fake-llm")
+PROGRAM = Path(os.environ.get("CONTEXTSTORE_FAKE_LLM") or BINARY.parent / "fake-llm").absolute()
 PROVIDERS = ("openai", "openai_responses", "anthropic", "ollama", "lmstudio")
 
 
@@ -58,11 +58,11 @@ class FakeLlm:
         assert self._process.stdin is not None and self._process.stdout is not None
         self._process.stdin.close()
         self._process.stdout.close()
-        self._process.wait(timeout=30)
+        self._process.wait(timeout=DEADLINE)
 
     def _control(self, method: str, path: str, body: Any = None) -> bytes:
         data = None if body is None else json.dumps(body).encode()
         request = urllib.request.Request(self.url + path, data=data, method=method)
-        with urllib.request.urlopen(request, timeout=30) as response:
+        with urllib.request.urlopen(request, timeout=DEADLINE) as response:
             answer: bytes = response.read()
             return answer

@@ -3,28 +3,53 @@
 from __future__ import annotations
 
 import os
+import random
 import shutil
+import signal
 import socket
 import subprocess
 import tempfile
 import time
-from collections.abc import Mapping
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from pathlib import Path
 
 from contextstore import Client, Unavailable
 
 REPOSITORY = Path(__file__).resolve().parents[3]
-BINARY = Path(os.environ.get("CONTEXTSTORE_BIN") or REPOSITORY / "target/debug/contextstore")
+BINARY = Path(os.environ.get("CONTEXTSTORE_BIN") or REPOSITORY / "target/debug/contextstore").absolute()
+"""The other programs that the tests run are built beside it."""
+LONG = os.environ.get("CONTEXTSTORE_TEST_LONG") == "1"
+"""Whether tests are to be as long as they are in `make test-long`."""
+DEADLINE = 60.0
+"""Seconds after which a test gives up on what it waits for; on an idle machine it is there in milliseconds."""
 # Those are for the server too, and are not meant for this one.
 ENVIRONMENT = {name: value for name, value in os.environ.items() if not name.startswith("CONTEXTSTORE_")}
 
 
+def eventually(condition: Callable[[], bool]) -> None:
+    """Waits until it holds."""
+    deadline = time.monotonic() + DEADLINE
+    while not condition():
+        assert time.monotonic() < deadline, "it does not hold in time"
+        time.sleep(0.01)
+
+
 def free_port() -> int:
-    """A port that nobody listens on now; a server that is started again must get the same."""
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        port: int = probe.getsockname()[1]
-        return port
+    """A port that nobody listens on now; a server that is started again must get the same.
+
+    It is below those that the system gives to connections: one of those could be taken by another test before the
+    server has it, or by a client that tries to reach the server while it is away, and then reaches itself.
+    """
+    while True:
+        port = random.SystemRandom().randrange(15_000, 32_000)
+        with socket.socket() as probe:
+            probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+            try:
+                probe.bind(("127.0.0.1", port))
+            except OSError:
+                continue
+            return port
 
 
 class Server:
@@ -50,7 +75,7 @@ class Server:
         """Starts it and waits until it takes calls."""
         self.start_without_waiting()
         assert self._process is not None
-        deadline = time.monotonic() + 30
+        deadline = time.monotonic() + DEADLINE
         with Client(self.unix) as client:
             while True:
                 try:
@@ -72,6 +97,16 @@ class Server:
                 env=self._environment,
             )
 
+    @contextmanager
+    def frozen(self) -> Iterator[None]:
+        """It takes and answers nothing meanwhile, as if it had no processor."""
+        assert self._process is not None
+        self._process.send_signal(signal.SIGSTOP)
+        try:
+            yield
+        finally:
+            self._process.send_signal(signal.SIGCONT)
+
     def kill(self) -> None:
         """Ends it as a crash would."""
         assert self._process is not None
@@ -83,7 +118,7 @@ class Server:
         """Ends it in order; answers its exit code."""
         assert self._process is not None
         self._process.terminate()
-        code = self._process.wait(timeout=30)
+        code = self._process.wait(timeout=DEADLINE)
         self._process = None
         return code
 

@@ -11,7 +11,7 @@ from datetime import timedelta
 from typing import Any, TypeAlias
 
 import pytest
-from serving import Server
+from serving import DEADLINE, Server
 
 from contextstore import AsyncClient, NewMessage, errors
 
@@ -26,7 +26,7 @@ def run(shared_server: Server, transport: str) -> Callable[[Story], None]:
     async def tell(story: Story) -> None:
         address, token = shared_server.client_args(transport)
         async with AsyncClient(address, token=token) as client:
-            await client.wait_until_ready(timeout=10)
+            await client.wait_until_ready(timeout=DEADLINE)
             await story(client)
 
     return lambda story: asyncio.run(tell(story))
@@ -133,14 +133,14 @@ def test_watchers_see_what_happens(run: Callable[[Story], None]) -> None:
         # A watch without a token begins when the server has taken it, so somebody has to go on until then.
         busy = asyncio.create_task(keep_appending())
         async with contextlib.aclosing(task.watch()) as events:
-            first = await asyncio.wait_for(anext(events), timeout=20)
-            second = await asyncio.wait_for(anext(events), timeout=20)
+            first = await asyncio.wait_for(anext(events), timeout=DEADLINE)
+            second = await asyncio.wait_for(anext(events), timeout=DEADLINE)
         assert second.appended.seq == first.appended.seq + 1
         async with contextlib.aclosing(task.watch(resume_token=first.resume_token)) as events:
-            again = await asyncio.wait_for(anext(events), timeout=20)
+            again = await asyncio.wait_for(anext(events), timeout=DEADLINE)
         assert again == second
         async with contextlib.aclosing(task.messages(follow=True, from_seq=2)) as records:
-            assert (await asyncio.wait_for(anext(records), timeout=20))["seq"] == 2
+            assert (await asyncio.wait_for(anext(records), timeout=DEADLINE))["seq"] == 2
         busy.cancel()
 
     run(story)

@@ -9,7 +9,7 @@ import time
 from typing import Any
 
 import pytest
-from serving import Server
+from serving import DEADLINE, Server
 
 from contextstore import AsyncClient, Client, TaskKey, errors
 
@@ -64,7 +64,7 @@ def test_hooks_run_at_the_end_of_a_block(client: Client) -> None:
 
 def wait_until_listed(client: Client, key: dict[str, str], status: str) -> None:
     """The list is behind the tasks by at most a second."""
-    deadline = time.monotonic() + 10
+    deadline = time.monotonic() + DEADLINE
     while not list(client.list_tasks(key=key, statuses=status)):
         assert time.monotonic() < deadline
         time.sleep(0.02)
@@ -209,7 +209,7 @@ def test_the_same_for_asyncio(shared_server: Server, transport: str) -> None:
                     await asyncio.sleep(60)
 
             working = asyncio.create_task(work())
-            await asyncio.wait_for(started.wait(), timeout=20)
+            await asyncio.wait_for(started.wait(), timeout=DEADLINE)
             working.cancel()
             with pytest.raises(asyncio.CancelledError):
                 await working
@@ -217,10 +217,10 @@ def test_the_same_for_asyncio(shared_server: Server, transport: str) -> None:
 
             key: dict[str, Any] = new_key()
             first = await client.task(key)
-            deadline = time.monotonic() + 10
+            deadline = time.monotonic() + DEADLINE
             while not [info async for info in client.list_tasks(key=key)]:
                 assert time.monotonic() < deadline
             again = await client.task(key)
             assert again.resumed and again.uuid == first.uuid
 
-    asyncio.run(asyncio.wait_for(story(), timeout=60))
+    asyncio.run(asyncio.wait_for(story(), timeout=2 * DEADLINE))

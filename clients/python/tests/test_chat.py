@@ -5,14 +5,13 @@ from __future__ import annotations
 import asyncio
 import itertools
 import json
-import time
 import urllib.request
 from collections.abc import Callable, Iterator
 from typing import Any
 
 import pytest
 from faking import PROVIDERS, FakeLlm
-from serving import Server
+from serving import DEADLINE, Server, eventually
 
 from contextstore import (
     AsyncClient,
@@ -127,20 +126,12 @@ def test_the_same_turn_again_is_told_and_not_asked(task: Task, fake: FakeLlm) ->
 
 
 def interrupted(task: Task) -> dict[str, Any]:
-    deadline = time.monotonic() + 20
-    while True:
-        last = last_of(task)
-        if last["role"] == "assistant":
-            return last
-        assert time.monotonic() < deadline, last
-        time.sleep(0.01)
+    eventually(lambda: bool(last_of(task)["role"] == "assistant"))
+    return last_of(task)
 
 
 def gone(fake: FakeLlm) -> None:
-    deadline = time.monotonic() + 20
-    while fake.requests()[0]["answer"] != "gone":
-        assert time.monotonic() < deadline, fake.requests()
-        time.sleep(0.01)
+    eventually(lambda: bool(fake.requests()[0]["answer"] == "gone"))
 
 
 def test_closing_it_cancels_the_call_and_what_arrived_stays(task: Task, fake: FakeLlm) -> None:
@@ -233,7 +224,7 @@ def test_the_body_of_a_request(task: Task, fake: FakeLlm, provider: str) -> None
     }
     again = task.request(provider, model="m", params={**params, "stream": False}, tools=TOOLS)
     request = urllib.request.Request(fake.url + path, data=again, headers=headers, method="POST")
-    with urllib.request.urlopen(request, timeout=30) as response:
+    with urllib.request.urlopen(request, timeout=DEADLINE) as response:
         assert "Echo: Say it." in response.read().decode()
     (got,) = fake.requests()
     assert (got["verdict"], got["bytes"]) == ("ok", sum(map(len, chunks)))

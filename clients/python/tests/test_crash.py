@@ -8,9 +8,14 @@ import time
 from collections.abc import Iterator
 
 import pytest
-from serving import Server
+from serving import DEADLINE, LONG, Server
 
 from contextstore import AsyncClient, Client, Task, ViewRewritten, errors
+
+MANY = 10_000 if LONG else 3_000
+"""Several times what is under way at once."""
+PIECES = 40 if LONG else 24
+"""Megabytes of a view that no buffer on the way holds as a whole."""
 
 
 def said(number: int) -> dict[str, str]:
@@ -34,7 +39,7 @@ class Killer(threading.Thread):
 
     def run(self) -> None:
         for number in self._at:
-            deadline = time.monotonic() + 60
+            deadline = time.monotonic() + DEADLINE
             while self.done < number and time.monotonic() < deadline:
                 time.sleep(0.001)
             self._server.kill()
@@ -72,43 +77,43 @@ def test_async_appends_go_on_through_crashes(server: Server, transport: str) -> 
         expect_all(client.task(uuid), 120)
 
 
-def test_ten_thousand_pipelined_messages(server: Server, transport: str) -> None:
+def test_thousands_of_pipelined_messages(server: Server, transport: str) -> None:
     address, token = server.client_args(transport)
     with Client(address, token=token) as client:
         task = client.start_task()
-        numbers = iter(range(1, 10_001))
+        numbers = iter(range(1, MANY + 1))
         for ack in task.append_many(said(number) for number in numbers):
-            if ack.seq in (3_000, 7_000) and not ack.duplicate:
+            if ack.seq in (MANY * 3 // 10, MANY * 7 // 10) and not ack.duplicate:
                 server.kill()
                 server.start_without_waiting()
-        assert ack.seq == 10_000 and ack.pressure.tokens > 10_000
-        expect_all(task, 10_000)
+        assert ack.seq == MANY and ack.pressure.tokens > MANY
+        expect_all(task, MANY)
 
 
-def test_ten_thousand_async_pipelined_messages(server: Server, transport: str) -> None:
+def test_thousands_of_async_pipelined_messages(server: Server, transport: str) -> None:
     async def story() -> str:
         address, token = server.client_args(transport)
         async with AsyncClient(address, token=token) as client:
             task = await client.start_task()
             seqs = []
-            async for ack in task.append_many(said(number) for number in range(1, 10_001)):
+            async for ack in task.append_many(said(number) for number in range(1, MANY + 1)):
                 seqs.append(ack.seq)
-                if ack.seq in (3_000, 7_000):
+                if ack.seq in (MANY * 3 // 10, MANY * 7 // 10):
                     server.kill()
                     server.start_without_waiting()
-            assert seqs == list(range(1, 10_001))
+            assert seqs == list(range(1, MANY + 1))
             return task.uuid
 
     uuid = asyncio.run(story())
     with Client(server.unix) as client:
-        expect_all(client.task(uuid), 10_000)
+        expect_all(client.task(uuid), MANY)
 
 
 def large_view(client: Client) -> Task:
-    """A view that no buffer on the way holds as a whole."""
+    """A view of messages of a megabyte."""
     task = client.start_task()
     for _ in task.append_many(
-        {"role": "user", "content": str(number) * (1 << 19)} for number in range(10, 50)
+        {"role": "user", "content": str(number) * (1 << 19)} for number in range(10, 10 + PIECES)
     ):
         pass
     return task
@@ -131,7 +136,7 @@ def test_a_read_goes_on_where_it_was(server: Server) -> None:
         server.kill()
         server.start_without_waiting()
         seqs += [record["seq"] for record in lines]
-        assert seqs == list(range(1, 42))
+        assert seqs == list(range(1, PIECES + 2))
 
 
 def test_a_read_does_not_go_on_in_another_view(server: Server) -> None:
@@ -141,7 +146,7 @@ def test_a_read_does_not_go_on_in_another_view(server: Server) -> None:
         next(chunks)
         server.kill()
         server.start_without_waiting()
-        task.rewind(39)
+        task.rewind(PIECES - 1)
         with pytest.raises(ViewRewritten):
             for _ in chunks:
                 pass

@@ -7,7 +7,7 @@ import subprocess
 import sys
 from pathlib import Path
 
-from serving import BINARY
+from serving import BINARY, DEADLINE
 
 DEMO = Path(__file__).parents[1] / "examples/demo.py"
 
@@ -15,7 +15,7 @@ DEMO = Path(__file__).parents[1] / "examples/demo.py"
 def test_the_demo_runs_to_its_end() -> None:
     env = {**os.environ, "CONTEXTSTORE_BIN": str(BINARY), "PYTHONPATH": ":".join(sys.path)}
     done = subprocess.run(
-        [sys.executable, "-W", "error", DEMO], env=env, capture_output=True, text=True, timeout=120
+        [sys.executable, "-W", "error", DEMO], env=env, capture_output=True, text=True, timeout=5 * DEADLINE
     )
     assert done.returncode == 0, done.stderr
     assert done.stderr == ""

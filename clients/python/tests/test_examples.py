@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 from faking import PROGRAM, FakeLlm
-from serving import BINARY, REPOSITORY, Server
+from serving import BINARY, DEADLINE, REPOSITORY, Server
 
 from contextstore import Client
 
@@ -26,7 +26,7 @@ def run(example: str, server: Server, *arguments: str, cwd: Path | None = None, 
         cwd=cwd,
         capture_output=True,
         text=True,
-        timeout=60,
+        timeout=5 * DEADLINE,
     )
     assert done.returncode == 0, done.stderr
     return done.stdout
@@ -110,7 +110,7 @@ def coding_agent(*arguments: str, **env: str) -> str:
         env={**variables, "CONTEXTSTORE_FAKE_LLM": str(PROGRAM), **env},
         capture_output=True,
         text=True,
-        timeout=120,
+        timeout=5 * DEADLINE,
     )
     assert done.returncode == 0, done.stdout + done.stderr
     assert done.stderr == ""

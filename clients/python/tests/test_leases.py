@@ -5,13 +5,12 @@ from __future__ import annotations
 import asyncio
 import gc
 import threading
-import time
-from collections.abc import Callable
 from datetime import timedelta
 from typing import Any
 
 import grpc
 import pytest
+from serving import DEADLINE, eventually
 from test_retries import UNAVAILABLE, Scripted, serve
 from wire import error_info, status
 
@@ -48,13 +47,6 @@ class Lender(Scripted):
         response = pb.RenewLeaseResponse()
         response.lease_ttl.FromTimedelta(timedelta(seconds=TTL))
         return response
-
-
-def eventually(condition: Callable[[], bool]) -> None:
-    deadline = time.monotonic() + 20
-    while not condition():
-        assert time.monotonic() < deadline
-        time.sleep(0.01)
 
 
 def threads() -> int:
@@ -113,6 +105,8 @@ def test_a_task_that_is_being_ended_is_no_loss(caplog: pytest.LogCaptureFixture)
 def test_who_does_not_want_it_renews_by_himself() -> None:
     lender = Lender()  # type: ignore[abstract]
     with serve(scripted=lender) as (_, address), Client(address, renew_leases=False) as client:
+        # Those of other tests may need a moment to end.
+        eventually(lambda: threads() == 0)
         task = client.start_task()
         assert threads() == 0
         assert task.renew_lease() == timedelta(seconds=TTL)
@@ -145,7 +139,7 @@ def test_the_same_for_asyncio() -> None:
         assert "contextstore-leases" not in names
 
     with serve(scripted=lender) as (_, address):
-        asyncio.run(asyncio.wait_for(story(address), timeout=30))
+        asyncio.run(asyncio.wait_for(story(address), timeout=DEADLINE))
 
 
 def test_what_is_due() -> None:

@@ -1,23 +1,21 @@
-"""An agent's memory does not grow with its history. `make test-large` runs it at full size: 100 000 messages, 1 GB."""
+"""An agent's memory does not grow with its history. `make test-long` runs it at full size: 100 000 messages, 1 GB."""
 
 from __future__ import annotations
 
-import os
 import sys
 
 import agent_memory
 import pytest
-from serving import BINARY
+from serving import BINARY, LONG
 
-LARGE = bool(os.environ.get("CONTEXTSTORE_LARGE"))
 ENVIRONMENT = {"CONTEXTSTORE_BINARY": str(BINARY), "PYTHONPATH": ":".join(sys.path)}
 MOST = 10 << 20
-"""Bytes that ten times the history may cost."""
+"""Bytes that ten times the history may cost; it is 20 MB at least."""
 
 
 @pytest.mark.large
 def test_an_agent_does_not_grow_with_its_history() -> None:
-    count = 100_000 if LARGE else 5_000
+    count = 100_000 if LONG else 2_000
     ours = agent_memory.measure("client", count, ENVIRONMENT)
     lists = agent_memory.measure("list", count)
     for name, points in (("contextstore", ours), ("list", lists)):

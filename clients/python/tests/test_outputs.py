@@ -10,7 +10,7 @@ from datetime import timedelta
 from pathlib import Path
 
 import pytest
-from serving import Server
+from serving import DEADLINE, Server
 
 from contextstore import AsyncClient, Client, OutputsConfig, Task, errors, tools
 
@@ -243,4 +243,4 @@ def test_the_same_for_asyncio(shared_server: Server, transport: str) -> None:
             with pytest.raises(errors.InvalidField):
                 await task.output.put(LOG * 20, append=True)
 
-    asyncio.run(asyncio.wait_for(story(), timeout=60))
+    asyncio.run(asyncio.wait_for(story(), timeout=2 * DEADLINE))

@@ -8,7 +8,6 @@ import os
 import socket
 import subprocess
 import threading
-import time
 from collections.abc import Iterator
 from concurrent import futures
 from pathlib import Path
@@ -16,7 +15,7 @@ from typing import Any
 
 import grpc
 import pytest
-from serving import free_port
+from serving import DEADLINE, free_port
 from test_retries import Scripted, serve
 
 from contextstore import AsyncClient, Client, TlsConfig, Unavailable, Unreachable
@@ -24,25 +23,24 @@ from contextstore.v1 import context_store_pb2 as pb
 from contextstore.v1.context_store_pb2_grpc import ContextStoreServicer, add_ContextStoreServicer_to_server
 
 pytestmark = pytest.mark.quick
-AT_ONCE = 5.0
-"""Seconds on a busy machine; it is some milliseconds."""
+SHORT = 3.0
+"""Seconds that a client may try for which is to give up: enough for a first answer on a busy machine."""
 
 
 def said_by_both(address: str) -> str:
-    """What both clients say of a server that is not there; the same, and at once."""
+    """What both clients say of a server that is not there; the same, and at the first try."""
 
     async def ask() -> str:
         async with AsyncClient(address) as client:
             with pytest.raises(Unreachable) as raised:
                 await client.start_task()
+            assert raised.value.tries == 1
             return str(raised.value)
 
-    start = time.monotonic()
     with Client(address) as client, pytest.raises(Unreachable) as raised:
         client.start_task()
     assert raised.value.code is grpc.StatusCode.UNAVAILABLE and raised.value.tries == 1
     assert asyncio.run(ask()) == str(raised.value)
-    assert time.monotonic() - start < AT_ONCE
     return str(raised.value)
 
 
@@ -106,10 +104,9 @@ def test_every_kind_of_call_says_so(tmp_path: Path) -> None:
             lambda: list(task.chat()),
             lambda: task.output.put("text"),
         ):
-            start = time.monotonic()
-            with pytest.raises(Unreachable, match="there is no such socket"):
+            with pytest.raises(Unreachable, match="there is no such socket") as raised:
                 call()
-            assert time.monotonic() - start < AT_ONCE
+            assert raised.value.tries == 1
 
 
 def test_something_else_listens() -> None:
@@ -126,7 +123,7 @@ def test_something_else_listens() -> None:
 
         threading.Thread(target=hang_up, daemon=True).start()
         address = f"tcp:127.0.0.1:{other.getsockname()[1]}"
-        with Client(address, timeout=1) as client, pytest.raises(Unavailable) as raised:
+        with Client(address, timeout=SHORT) as client, pytest.raises(Unavailable) as raised:
             client.server_info()
         assert f"the connection to the server at {address} failed: " in str(raised.value)
         other.shutdown(socket.SHUT_RDWR)
@@ -134,12 +131,11 @@ def test_something_else_listens() -> None:
 
 def test_a_server_that_was_there_is_waited_for() -> None:
     with serve() as (_, address):
-        client = Client(address, timeout=2)
+        client = Client(address, timeout=SHORT)
         client.get_task("x")
-    start = time.monotonic()
     with client, pytest.raises(Unreachable, match="nothing listens.*tried [0-9]+ times") as raised:
         client.get_task("x")
-    assert raised.value.tries > 2 and time.monotonic() - start > 0.5
+    assert raised.value.tries > 2
 
 
 def test_a_server_that_comes_is_waited_for(tmp_path: Path) -> None:
@@ -156,7 +152,7 @@ def test_a_server_that_comes_is_waited_for(tmp_path: Path) -> None:
         add_ContextStoreServicer_to_server(scripted, server)
         server.add_insecure_port(f"unix:{path}")
         server.start()
-        waiting.join(timeout=20)
+        waiting.join(DEADLINE)
         assert not waiting.is_alive()
         client.get_task("x")
         server.stop(0).wait()
@@ -210,16 +206,16 @@ def test_tls(tls_server: tuple[str, bool], certificates: Path, monkeypatch: pyte
     tls = TlsConfig(certificates / "ca.pem", own, key, server_name="store.test")
 
     async def ask() -> str:
-        async with AsyncClient(address, token="secret", tls=tls, timeout=10) as client:
+        async with AsyncClient(address, token="secret", tls=tls, timeout=DEADLINE) as client:
             return (await client.server_info()).version
 
     expected = "Bearer secret agent" if both else "Bearer secret "
-    with Client(address, token="secret", tls=tls, timeout=10) as client:
+    with Client(address, token="secret", tls=tls, timeout=DEADLINE) as client:
         assert client.server_info().version == expected == asyncio.run(ask())
 
     # Not for whom it was made, and by nobody that the machine knows.
     for wrong in (TlsConfig(certificates / "ca.pem", own, key), TlsConfig(server_name="store.test")):
-        with Client(address, tls=wrong, timeout=1) as client, pytest.raises(Unavailable):
+        with Client(address, tls=wrong, timeout=SHORT) as client, pytest.raises(Unavailable):
             client.server_info()
 
     monkeypatch.setenv("CONTEXTSTORE_ADDRESS", address)

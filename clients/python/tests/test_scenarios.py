@@ -14,7 +14,7 @@ import grpc
 import pytest
 from google.protobuf import json_format, message_factory
 from google.protobuf.message import Message
-from serving import REPOSITORY, Server
+from serving import DEADLINE, REPOSITORY, Server
 
 from contextstore import Client
 from contextstore.errors import from_rpc_error, short_reason
@@ -118,7 +118,7 @@ class Runner:
         self._saved: dict[str, Any] = {}
 
     def run(self, step: dict[str, Any]) -> None:
-        deadline = time.monotonic() + 5
+        deadline = time.monotonic() + DEADLINE
         while problem := self._try(step):
             if step["call"] != "ListTasks" or time.monotonic() > deadline:
                 pytest.fail(f"{json.dumps(step, ensure_ascii=False)}\n{problem}")
@@ -170,7 +170,7 @@ class Runner:
         kind = message_factory.GetMessageClass(method.input_type)
         requests = [json_format.ParseDict(r, kind()) for r in step.get("requests", [step.get("request")])]
         argument = iter(requests) if method.client_streaming else requests[0]
-        answer = getattr(self._stubs[method.containing_service.name], name)(argument, timeout=20)
+        answer = getattr(self._stubs[method.containing_service.name], name)(argument, timeout=DEADLINE)
         return iter(answer) if method.server_streaming else iter([answer])
 
     def _as_many_as_expected(self, answers: Any, step: dict[str, Any]) -> Iterator[Message]:

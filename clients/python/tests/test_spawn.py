@@ -11,7 +11,7 @@ from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
-from serving import BINARY
+from serving import BINARY, DEADLINE
 
 from contextstore import Client, SpawnFailed, find_binary, spawn
 
@@ -34,7 +34,7 @@ def alive(pid: int) -> bool:
 
 
 def gone(pid: int) -> bool:
-    deadline = time.monotonic() + 30
+    deadline = time.monotonic() + DEADLINE
     while alive(pid) and time.monotonic() < deadline:
         time.sleep(0.02)
     return not alive(pid)
@@ -42,9 +42,9 @@ def gone(pid: int) -> bool:
 
 @pytest.mark.quick
 def test_a_private_server() -> None:
-    server = spawn(timeout=5)
+    server = spawn(timeout=40)
     with server as client:
-        assert isinstance(client, Client) and client.timeout == 5 and str(server.pid) in repr(server)
+        assert isinstance(client, Client) and client.timeout == 40 and str(server.pid) in repr(server)
         with client.task("hello") as task:
             task.append(USER)
         with Client(server.address) as other:
@@ -88,7 +88,7 @@ with contextstore.spawn(sys.argv[1]) as client, client.task("hello") as task:
 """
     env = {**os.environ, "PYTHONPATH": ":".join(sys.path)}
     command = [sys.executable, "-c", code, str(tmp_path / "data")]
-    runs = [subprocess.run(command, env=env, stdout=subprocess.PIPE, timeout=120) for _ in range(3)]
+    runs = [subprocess.run(command, env=env, stdout=subprocess.PIPE, timeout=5 * DEADLINE) for _ in range(3)]
     assert [run.stdout.split() for run in runs] == [[b"1", b"False"], [b"2", b"True"], [b"3", b"True"]]
 
 
@@ -113,7 +113,9 @@ elif sys.argv[1] == "os._exit":
     os._exit(3)
 """
     env = {**os.environ, "PYTHONPATH": ":".join(sys.path)}
-    done = subprocess.run([sys.executable, "-c", code, end], env=env, stdout=subprocess.PIPE, timeout=120)
+    done = subprocess.run(
+        [sys.executable, "-c", code, end], env=env, stdout=subprocess.PIPE, timeout=5 * DEADLINE
+    )
     assert gone(int(done.stdout)), done
 
 
@@ -131,7 +133,7 @@ with contextstore.spawn(sys.argv[1]) as client, client.task("x") as task:
         [sys.executable, "-c", code, tmp_path],
         env=env,
         capture_output=True,
-        timeout=120,
+        timeout=5 * DEADLINE,
         start_new_session=True,
     )
     assert b"KeyboardInterrupt" in done.stderr and len(list((tmp_path / "paused").iterdir())) == 1

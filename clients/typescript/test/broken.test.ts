@@ -13,7 +13,7 @@ import {
   type Task,
   UnavailableError,
 } from "../src/index.js";
-import { collect, eventually } from "./support/eventually.js";
+import { collect, DEADLINE_MS, eventually } from "./support/eventually.js";
 import { BadProxy } from "./support/proxy.js";
 import { TestServer } from "./support/server.js";
 
@@ -182,16 +182,15 @@ describe("through a connection that breaks", () => {
     task.lease.stop();
     for (const n of upTo(3)) {
       await client.serverInfo();
-      const before = proxy.passed;
+      const before = proxy.heads;
       const events = task.watch();
       const first = events.next();
-      // The server has answered, and what comes behind that has arrived: so the watch has begun.
-      await eventually("the watcher is there", () => proxy.passed > before);
-      await client.serverInfo();
+      // The server has begun to answer, and what comes behind that has arrived: so the watch has begun.
+      await eventually("the watcher is there", () => proxy.heads > before);
       await client.serverInfo();
       proxy.cut();
       await appendBeside(task, message(n));
-      const seen = await Promise.race([first, delay(5_000, undefined, { ref: false })]);
+      const seen = await Promise.race([first, delay(DEADLINE_MS, undefined, { ref: false })]);
       assert.ok(seen?.value?.event.case === "appended", "nothing was seen");
       assert.equal(seen.value.event.value.seq, (await beside.get()).task?.lastSeq);
       await events.return();
@@ -215,18 +214,23 @@ describe("through a connection that breaks", () => {
   });
 });
 
+/** For how long nothing happens: that it is longer than the patience of the client is what the test is about. */
+const IDLE_MS = 1_000;
+
 test("a follower that has heard nothing for longer than a call is tried again goes on", async (t) => {
   const proxy = await BadProxy.start(server.socket);
-  const client = connect({ address: proxy.address, retryForMs: 200 });
+  const client = connect({ address: proxy.address, retryForMs: IDLE_MS / 2 });
   t.after(() => {
     client.close();
     return proxy.stop();
   });
   const task = await server.client("unix").startTask();
   const follower = client.task(task.uuid).messages({ follow: true, kinds: ["message"] });
-  for (const n of upTo(3)) {
+  for (const n of upTo(2)) {
+    const before = proxy.heads;
     const next = follower.next();
-    await delay(500);
+    await eventually("the follower is there", () => n > 1 || proxy.heads > before);
+    await delay(IDLE_MS);
     proxy.cut();
     await task.append(message(n));
     assert.equal((await next).value?.seq, BigInt(n));

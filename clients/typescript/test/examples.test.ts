@@ -8,7 +8,7 @@ import { join } from "node:path";
 import { after, before, test } from "node:test";
 import { fileURLToPath } from "node:url";
 import { promisify } from "node:util";
-import { collect } from "./support/eventually.js";
+import { collect, DEADLINE_MS } from "./support/eventually.js";
 import { FAKE_LLM, FakeLlm } from "./support/fake.js";
 import { BINARY, TestServer } from "./support/server.js";
 
@@ -46,7 +46,7 @@ test("chat-agent", async () => {
     const { stdout } = await promisify(execFile)(process.execPath, [join(EXAMPLES, "chat-agent.js")], {
       cwd: folder,
       env: { PATH: process.env.PATH, CONTEXTSTORE_DATA_DIR: server.dataDir },
-      timeout: 60_000,
+      timeout: 5 * DEADLINE_MS,
     });
     assert.ok(stdout.includes("I look.") && stdout.trimEnd().endsWith("There are notes: milk."), stdout);
     assert.deepEqual(
@@ -67,7 +67,7 @@ test("chat-agent", async () => {
 test("coding-agent, offline and with a server of its own", async () => {
   const { stdout } = await promisify(execFile)(process.execPath, [join(EXAMPLES, "coding-agent.js")], {
     env: { PATH: process.env.PATH, CONTEXTSTORE_BINARY: BINARY, CONTEXTSTORE_FAKE_LLM: FAKE_LLM },
-    timeout: 60_000,
+    timeout: 5 * DEADLINE_MS,
   });
   const expected = [
     /^task (\S+)$/m,

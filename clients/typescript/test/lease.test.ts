@@ -1,12 +1,20 @@
 // A lease renews itself while nothing else does, and stops when it is told to or is gone.
 
 import assert from "node:assert/strict";
-import { test } from "node:test";
+import { afterEach, beforeEach, test } from "node:test";
 import { ContextStoreError, LeaseError } from "../src/errors.js";
 import { Lease } from "../src/lease.js";
-import { eventually } from "./support/eventually.js";
+import { FakeClock } from "./support/clock.js";
 
 const TTL = 90;
+/** It is renewed after a third of its life. */
+const DUE = TTL / 3;
+
+let clock: FakeClock;
+beforeEach(() => {
+  clock = new FakeClock();
+});
+afterEach(() => clock.restore());
 
 test("a lease is renewed again and again, under the newest generation, across failures that pass", async () => {
   const renewed: bigint[] = [];
@@ -18,14 +26,15 @@ test("a lease is renewed again and again, under the newest generation, across fa
     return TTL;
   });
   lease.take(4n, TTL);
-  await eventually("three renewals", () => renewed.length >= 3);
+  await clock.pass(3 * DUE);
+  assert.deepEqual(renewed.splice(0), [4n, 4n, 4n]);
   lease.take(5n, TTL);
-  await eventually("a renewal of the new lease", () => renewed.at(-1) === 5n);
+  await clock.pass(DUE);
+  assert.deepEqual(renewed.splice(0), [5n]);
   lease.stop();
   assert.equal(lease.generation, 5n);
-  const after = renewed.length;
-  await eventually("time for another", passed(200));
-  assert.ok(renewed.length <= after + 1);
+  await clock.pass(100 * TTL);
+  assert.deepEqual(renewed, []);
 });
 
 test("a change that was accepted makes a renewal needless", async () => {
@@ -35,13 +44,13 @@ test("a change that was accepted makes a renewal needless", async () => {
     return TTL;
   });
   lease.take(1n, TTL);
-  const over = passed(300);
-  await eventually("a time of changes", () => {
+  for (let n = 0; n < 100; n += 1) {
+    await clock.pass(DUE - 1);
     lease.used();
-    return over();
-  });
+  }
   assert.equal(renewals, 0);
-  await eventually("a renewal in the silence", () => renewals > 0);
+  await clock.pass(DUE);
+  assert.equal(renewals, 1);
   lease.stop();
 });
 
@@ -52,12 +61,6 @@ test("a lease that was taken over is not renewed", async () => {
     throw new LeaseError("taken over", { code: "ABORTED", reason: "STALE_LEASE" });
   });
   lease.take(1n, TTL);
-  await eventually("the refusal", () => renewals > 0);
-  await eventually("time for another", passed(200));
+  await clock.pass(100 * TTL);
   assert.equal(renewals, 1);
 });
-
-function passed(ms: number): () => boolean {
-  const end = performance.now() + ms;
-  return () => performance.now() >= end;
-}

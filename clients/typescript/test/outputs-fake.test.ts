@@ -7,6 +7,7 @@ import { mkdtempSync, readFileSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { afterEach, beforeEach, test } from "node:test";
+import { setTimeout as delay } from "node:timers/promises";
 import { type Client, connect, DeadlineError, fromEnv, type Task, UnavailableError } from "../src/index.js";
 import {
   answer,
@@ -16,7 +17,7 @@ import {
   openaiResponsesTools,
   openaiTools,
 } from "../src/tools.js";
-import { collect, thrownBy } from "./support/eventually.js";
+import { collect, DEADLINE_MS, thrownBy } from "./support/eventually.js";
 import { FakeOutputs } from "./support/outputs.js";
 
 const UUID = "018f0000-0000-7000-8000-000000000001";
@@ -27,7 +28,7 @@ let client: Client;
 let task: Task;
 beforeEach(async () => {
   fake = await FakeOutputs.start();
-  client = connect({ address: fake.address, timeoutMs: 5_000 });
+  client = connect({ address: fake.address, timeoutMs: DEADLINE_MS });
   task = client.task(UUID);
 });
 afterEach(() => {
@@ -149,13 +150,15 @@ test("a put that is cancelled is not taken for a whole one", async () => {
 });
 
 test("a content may be slow, a server may not", async () => {
+  // It is slower than the server may be, which has time enough on a busy machine.
+  const timeoutMs = 2_000;
   async function* slow() {
     for await (const piece of pieces(128 << 10)) {
-      await new Promise((resolve) => setTimeout(resolve, 300));
       yield piece;
+      await delay(timeoutMs + 100);
     }
   }
-  await task.output.put(slow(), { timeoutMs: 200 });
+  await task.output.put(slow(), { timeoutMs });
   fake.isSilent = true;
   await assert.rejects(task.output.put(pieces(2 * MIB), { timeoutMs: 200 }), DeadlineError);
   await assert.rejects(task.output.put("small", { timeoutMs: 200 }), DeadlineError);

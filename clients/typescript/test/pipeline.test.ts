@@ -2,9 +2,8 @@
 
 import assert from "node:assert/strict";
 import { after, before, describe, test } from "node:test";
-import { setTimeout as delay } from "node:timers/promises";
 import { type Client, connect, PipelineError, PreconditionError, type Task } from "../src/index.js";
-import { collect, thrownBy } from "./support/eventually.js";
+import { collect, eventually, thrownBy } from "./support/eventually.js";
 import { BadProxy } from "./support/proxy.js";
 import { TestServer } from "./support/server.js";
 
@@ -79,6 +78,22 @@ for (const transport of ["unix", "tcp"] as const) {
       assert.deepEqual(numbers(await task.current().toArray()), [1, 2]);
     });
 
+    test("the next append tells it too, if it comes late enough", async () => {
+      await start();
+      const sent: unknown[] = [];
+      const failure = await eventually("it is refused", async () => {
+        const next = { role: "nobody", content: `${sent.length}` };
+        sent.push(next);
+        return await task.append(next, { wait: false }).catch((thrown: unknown) => thrown);
+      });
+      assert.ok(failure instanceof PipelineError, String(failure));
+      // The one that tells it is not sent any more.
+      const lost = failure.unacknowledged.map(({ message }) => JSON.parse(String(message)) as unknown);
+      assert.deepEqual(lost, sent.slice(0, -1));
+      await task.flush();
+      assert.equal((await task.append(message(1))).seq, 1n);
+    });
+
     test("what is wrong with the message itself is told at once", async () => {
       await start();
       await assert.rejects(task.append({ role: "user", content: 1n }, { wait: false }), TypeError);
@@ -147,16 +162,27 @@ test("a client that is disposed of waits for them, and one that is closed says w
 
 test("client.flush throws what failed in any task", async () => {
   await using client = connect(server.options("unix"));
+  let refused = 0;
+  const { appendMessages } = client.rpc;
+  client.rpc.appendMessages = async function* counted(...given) {
+    try {
+      yield* appendMessages(...given);
+    } catch (thrown) {
+      refused += 1;
+      throw thrown;
+    }
+  };
   const [one, two] = [await client.startTask(), await client.startTask()];
   await one.append({ role: "nobody" }, { wait: false });
   await two.append({ role: "nobody" }, { wait: false });
   await assert.rejects(client.flush(), { name: "AggregateError" });
   await client.flush();
+  const before = refused;
   await one.append({ role: "nobody" }, { wait: false });
   await two.append(message(1), { wait: false });
   await two.get();
-  // It has failed long ago, and nobody was told.
-  await delay(200);
+  // It has failed before, and nobody was told.
+  await eventually("it is refused", () => refused > before);
   await assert.rejects(client.flush(), PipelineError);
   await one.flush();
 });

@@ -44,7 +44,7 @@ test("a data directory of one's own stays", async () => {
     const first = await spawn({ binary: BINARY, dataDir });
     const { uuid } = await first.client.startTask();
     await first.stop();
-    const second = await spawn({ binary: BINARY, dataDir, client: { timeoutMs: 5_000 } });
+    const second = await spawn({ binary: BINARY, dataDir, client: { timeoutMs: 40_000 } });
     assert.equal((await second.client.task(uuid).get()).task?.status, "running");
     // The program that held it is gone, as its server is.
     const again = await second.client.startTask({ uuid });

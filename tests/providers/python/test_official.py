@@ -1,7 +1,7 @@
 """Rendered requests and the providers' own packages: their types accept the bodies of hostile histories and give them
 back as they were, and what the packages send of them is taken by the strict fake, which answers.
 
-`HISTORIES` is how many, `SEED` the first one: a failure names its seed.
+`HISTORIES` is how many (40, and 200 in `make test-long`), `SEED` the first one: a failure names its seed.
 """
 
 from __future__ import annotations
@@ -26,12 +26,12 @@ from ollama._types import ChatRequest, Image, Message
 from openai.types.chat.completion_create_params import CompletionCreateParamsNonStreaming
 from openai.types.responses.response_create_params import ResponseCreateParamsNonStreaming
 from pydantic import ConfigDict, TypeAdapter
-from serving import REPOSITORY, Server
+from serving import BINARY, LONG, Server
 from typing_extensions import NotRequired, Required, TypedDict, get_type_hints, is_typeddict
 
 SEED = int(os.environ.get("SEED", 0))
-COUNT = int(os.environ.get("HISTORIES", 200))
-PROGRAM = REPOSITORY / "target/debug/histories"
+COUNT = int(os.environ.get("HISTORIES") or (200 if LONG else 40))
+PROGRAM = BINARY.parent / "histories"
 TOOLS = [
     {
         "type": "function",

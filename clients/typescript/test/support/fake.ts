@@ -2,14 +2,12 @@
 
 import { type ChildProcess, spawn } from "node:child_process";
 import { once } from "node:events";
+import { dirname, join, resolve } from "node:path";
 import { createInterface } from "node:readline";
-import { fileURLToPath } from "node:url";
+import { BINARY } from "./server.js";
 
-// From build/test/support, where the compiled tests are.
-const BUILT = fileURLToPath(new URL("../../../../../target/debug/fake-llm", import.meta.url));
-
-/** The program. */
-export const FAKE_LLM = process.env.CONTEXTSTORE_FAKE_LLM || BUILT;
+/** The program: it is built beside the server. */
+export const FAKE_LLM = resolve(process.env.CONTEXTSTORE_FAKE_LLM || join(dirname(BINARY), "fake-llm"));
 
 export const PROVIDERS = ["openai", "openai_responses", "anthropic", "ollama", "lmstudio"] as const;
 

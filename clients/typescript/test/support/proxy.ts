@@ -24,8 +24,8 @@ function firstFrame(bytes: Buffer): Buffer | undefined {
 export class BadProxy {
   /** How many connections it has cut. */
   cuts = 0;
-  /** How many bytes of the server's have passed. */
-  passed = 0;
+  /** How many heads of the server's answers have passed. */
+  heads = 0;
   readonly #server: Server;
   readonly #dir: string;
   readonly #sockets = new Set<Socket>();
@@ -102,7 +102,7 @@ export class BadProxy {
       this.cut();
     } else {
       client.write(frame);
-      this.passed += frame.length;
+      this.heads += frame[3] === HEADERS ? 1 : 0;
     }
   }
 

@@ -15,7 +15,7 @@ import {
 import type { Transport } from "@connectrpc/connect";
 import { type ContextStoreError, toError } from "../../src/errors.js";
 import { ContextStore, ToolOutputs } from "../../src/proto.js";
-import { eventually } from "./eventually.js";
+import { DEADLINE_MS, eventually } from "./eventually.js";
 
 /** One call and what is expected of it. */
 interface Step {
@@ -79,7 +79,7 @@ async function lookUntilRight(
   if (step.call !== "ListTasks" || step.error) {
     return await look();
   }
-  const deadline = performance.now() + 5_000;
+  const deadline = performance.now() + DEADLINE_MS;
   return await eventually(place, async () => {
     try {
       return await look();
@@ -112,7 +112,7 @@ async function perform(step: Step, transport: Transport): Promise<Outcome> {
       toJson(method.output, message as MessageShape<typeof method.output>, { alwaysEmitImplicit: true }),
     );
   const stop = new AbortController();
-  const timeoutMs = 20_000;
+  const timeoutMs = DEADLINE_MS;
   try {
     if (method.methodKind === "unary") {
       const [input] = inputs;

@@ -3,8 +3,9 @@
 import { type ChildProcess, spawn } from "node:child_process";
 import { once } from "node:events";
 import { mkdtempSync, readFileSync, rmSync } from "node:fs";
+import { createServer } from "node:net";
 import { tmpdir } from "node:os";
-import { join } from "node:path";
+import { join, resolve } from "node:path";
 import { fileURLToPath } from "node:url";
 import { type Client, type ConnectOptions, connect } from "../../src/index.js";
 import { eventually } from "./eventually.js";
@@ -12,7 +13,11 @@ import { eventually } from "./eventually.js";
 // From build/test/support, where the compiled tests are.
 const BUILT = fileURLToPath(new URL("../../../../../target/debug/contextstore", import.meta.url));
 /** The server to run. */
-export const BINARY = process.env.CONTEXTSTORE_BIN || BUILT;
+export const BINARY = resolve(process.env.CONTEXTSTORE_BIN || BUILT);
+/** Whether tests are to be as long as they are in `make test-long`. */
+export const LONG = process.env.CONTEXTSTORE_TEST_LONG === "1";
+// Servers that are spawned would take it for a key of their configuration.
+delete process.env.CONTEXTSTORE_TEST_LONG;
 
 /** How to start one. */
 interface ServerOptions {
@@ -65,6 +70,7 @@ export class TestServer {
 
   /** Starts it again, where it was. */
   async restart(): Promise<void> {
+    this.#port ||= await freePort();
     const listen = [`unix:${this.socket}`, `tcp:127.0.0.1:${this.#port}`];
     const flags = listen.flatMap((address) => ["--listen", address]);
     const child = spawn(BINARY, ["serve", "--data-dir", this.dataDir, ...flags], {
@@ -76,11 +82,11 @@ export class TestServer {
       this.#said += data.toString();
     });
     await once(child, "spawn");
-    this.#port = await eventually(`the server listens: ${BINARY}`, () => {
+    await eventually(`the server listens: ${BINARY}`, () => {
       if (child.exitCode !== null) {
         throw new Error(`the server ended with ${child.exitCode}: ${this.#said}`);
       }
-      return portOf(join(this.dataDir, "addresses"));
+      return portOf(join(this.dataDir, "addresses")) === this.#port;
     });
     await this.client("unix").waitUntilReady();
   }
@@ -107,6 +113,26 @@ export class TestServer {
       await exited;
     }
   }
+}
+
+/**
+ * A port that nobody listens on now; a server that is started again gets the same. It is below those that the system gives to
+ * connections: one of those could be taken by another test while the server is away.
+ */
+async function freePort(): Promise<number> {
+  return await eventually("a port is free", async () => {
+    const port = 15_000 + Math.floor(Math.random() * 17_000);
+    const probe = createServer();
+    try {
+      probe.listen(port, "127.0.0.1");
+      await once(probe, "listening");
+      return port;
+    } catch {
+      return undefined;
+    } finally {
+      probe.close();
+    }
+  });
 }
 
 /** The TCP port that the server has written down, once it has. */
