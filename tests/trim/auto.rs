@@ -5,7 +5,7 @@ use serde_json::{Value, json};
 
 use super::story::{call, output, with_budget};
 use crate::scene::{Scene, assistant, user};
-use crate::server::TestServer;
+use crate::server::{DEADLINE, TestServer, eventually};
 use crate::service::{self, doctor, oracle};
 
 const BUDGET: u64 = 1000;
@@ -217,6 +217,11 @@ async fn trims_are_counted() {
     }
     let generation = scene.task().await.view_generation as f64;
     let trimmed = scene.trimmed().await.len() as f64;
-    assert_eq!(service::metric(&scene.server, "context_trims_total"), generation);
-    assert_eq!(service::metric(&scene.server, "context_trimmed_outputs_total"), trimmed);
+    // A trim is counted when it is done, which is after it can be seen.
+    let counted = || async {
+        let metric = |name| service::metric(&scene.server, name);
+        let counts = (metric("context_trims_total"), metric("context_trimmed_outputs_total"));
+        (counts == (generation, trimmed)).then_some(())
+    };
+    eventually(DEADLINE, counted).await;
 }
