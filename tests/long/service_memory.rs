@@ -6,10 +6,11 @@ use std::fs::{self, File};
 use std::io::Read;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 use contextstore_client::{RawClient, v1};
 use futures_util::stream;
+use tokio::sync::watch;
 
 use test_support::server::{DEADLINE, TestServer, eventually};
 use test_support::service::{metric, once, serve_in, start_task};
@@ -84,14 +85,15 @@ fn read() -> v1::StreamCurrentRequest {
     v1::StreamCurrentRequest { task_uuid: TASK.to_owned(), ..Default::default() }
 }
 
-/// Reads a view whole; answers its length and checksum.
-async fn read_whole(mut raw: RawClient) -> (u64, u32) {
+/// Reads a view whole, and tells how far it is; answers its length and checksum.
+async fn read_whole(mut raw: RawClient, so_far: Arc<watch::Sender<u64>>) -> (u64, u32) {
     let mut chunks = raw.stream_current(read()).await.unwrap().into_inner();
     let (mut bytes, mut hasher) = (0, crc32fast::Hasher::new());
     while let Some(chunk) = chunks.message().await.unwrap() {
         assert_eq!(chunk.offset, bytes);
         bytes += chunk.data.len() as u64;
         hasher.update(&chunk.data);
+        so_far.send_replace(bytes);
     }
     (bytes, hasher.finalize())
 }
@@ -108,18 +110,21 @@ async fn three_readers(bytes: u64) {
     let idle = server.rss();
     reset_peak(&server);
 
+    let so_far = Arc::new(watch::Sender::new(0));
     let slow = tokio::spawn({
-        let mut raw = once(&server).await.raw();
+        let (mut raw, mut others) = (once(&server).await.raw(), so_far.subscribe());
         async move {
-            let mut chunks = raw.stream_current(read()).await.unwrap().into_inner();
-            while chunks.message().await.unwrap().is_some() {
-                tokio::time::sleep(Duration::from_millis(50)).await;
+            let (mut chunks, mut mine) = (raw.stream_current(read()).await.unwrap().into_inner(), 0);
+            // It takes an eighth of what another takes meanwhile.
+            while let Some(chunk) = chunks.message().await.unwrap() {
+                mine += chunk.data.len() as u64;
+                others.wait_for(|theirs| *theirs >= 8 * mine).await.unwrap();
             }
         }
     });
     let begun = Instant::now();
-    let whole =
-        [once(&server).await, once(&server).await].map(|client| tokio::spawn(read_whole(client.raw())));
+    let whole = [once(&server).await, once(&server).await]
+        .map(|client| tokio::spawn(read_whole(client.raw(), Arc::clone(&so_far))));
     for read in whole {
         let (read, found) = read.await.unwrap();
         assert!(read >= bytes, "{read} bytes of {bytes}");

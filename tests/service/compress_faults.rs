@@ -162,7 +162,7 @@ async fn what_may_come_while_a_model_takes_its_time() {
         }
         let before = scene.lines().await;
         fake.reset();
-        fake.script(&json!({"text": text, "delay_ms": 200}));
+        fake.script(&json!({"text": text, "fault": "wait_mid_stream"}));
         let (mut other, request) = (api(&scene.server).await, scene.ask_keeping("summarize", 5));
         let compressing = tokio::spawn(async move { compress(&mut other, request).await });
         fake.wait("a question", |requests| !requests.is_empty());
@@ -171,10 +171,12 @@ async fn what_may_come_while_a_model_takes_its_time() {
         scene.append(&user("meanwhile")).await;
         if interfere {
             scene.undo().await.unwrap();
+            fake.go_on();
             assert_eq!(reason(compressing.await.unwrap()), ErrorReason::StaleView);
             assert!(!scene.lines().await.iter().any(|line| content(line).contains("surely, true")));
         } else {
             scene.pin(9).await;
+            fake.go_on();
             let (done, steps) = compressing.await.unwrap().unwrap();
             assert_eq!((done.summarizer.as_str(), done.model.as_str()), ("openai", "fake"));
             // How much of the summary is there is told while it comes.

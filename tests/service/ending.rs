@@ -1,16 +1,15 @@
 //! Final summaries: a task that ends is summed up, by a model or without one, and always ends.
 
 use std::fs;
-use std::time::{Duration, Instant};
 
 use contextstore_proto::v1 as pb;
 use contextstore_proto::v1::ErrorReason;
 use serde_json::json;
 
 use test_support::fake_llm::FakeLlm;
-use test_support::server::TestServer;
+use test_support::server::{DEADLINE, TestServer};
 use test_support::service;
-use test_support::wire::{Api, Work, all, api, holder, reason, say, start, start_as, task};
+use test_support::wire::{Api, Work, all, api, holder, outlived, reason, say, start, start_as, task};
 
 fn complete(work: &Work) -> pb::CompleteTaskRequest {
     pb::CompleteTaskRequest {
@@ -203,9 +202,8 @@ async fn no_failure_of_a_model_keeps_a_task_from_ending() {
         often["times"] = json!(20);
         fake.script(&often);
         let work = talk(&mut client).await;
-        let began = Instant::now();
-        client.complete_task(complete(&work)).await.unwrap();
-        assert!(began.elapsed() < Duration::from_secs(20), "{script}: {:?}", began.elapsed());
+        let ended = tokio::time::timeout(DEADLINE, client.complete_task(complete(&work))).await;
+        ended.unwrap_or_else(|_| panic!("{script}: it does not end")).unwrap();
         assert!(!fake.requests().is_empty(), "{script} was not asked for");
         let told = task(&mut client, &work).await;
         assert_eq!(told.status, "completed");
@@ -216,20 +214,33 @@ async fn no_failure_of_a_model_keeps_a_task_from_ending() {
 #[tokio::test(flavor = "multi_thread")]
 async fn a_caller_that_goes_away_finds_it_done() {
     let fake = FakeLlm::start();
-    let server = asking(&fake, &[("lease.ttl", "1s")]).await;
+    let server = asking(&fake, &[("lease.ttl", "2s")]).await;
     let mut client = api(&server).await;
     let work = talk(&mut client).await;
     // Slower than the caller is patient, and than the lease lives.
-    fake.script(&json!({"text": "<summary>Slowly, it was done.</summary>", "delay_ms": 300}));
-    let asked = client.complete_task(complete(&work));
-    assert!(tokio::time::timeout(Duration::from_millis(300), asked).await.is_err());
-    client.complete_task(complete(&work)).await.unwrap();
+    fake.script(&json!({"text": "<summary>Slowly, it was done.</summary>", "fault": "wait_mid_stream"}));
+    let ask = || {
+        let (mut client, request) = (client.clone(), complete(&work));
+        tokio::spawn(async move { client.complete_task(request).await })
+    };
+    let impatient = ask();
+    fake.wait("the question", |requests| requests.len() == 1);
+    impatient.abort();
+    assert!(impatient.await.unwrap_err().is_cancelled());
+    outlived(&client, &work).await;
+    let again = ask();
+    for _ in 0..20 {
+        assert_eq!(task(&mut client.clone(), &work).await.status, "running");
+    }
+    assert!(!again.is_finished());
+    fake.go_on();
+    again.await.unwrap().unwrap();
     assert_eq!(task(&mut client, &work).await.final_summary, "Slowly, it was done.");
     assert_eq!(fake.requests().len(), 1);
 
     // Whoever lost the task meanwhile does not end it.
     let work = talk(&mut client).await;
-    fake.script(&json!({"text": "<summary>Too late.</summary>", "delay_ms": 300}));
+    fake.script(&json!({"text": "<summary>Too late.</summary>", "fault": "wait_mid_stream"}));
     let mut other = client.clone();
     let ending = tokio::spawn({
         let request = complete(&work);
@@ -239,6 +250,7 @@ async fn a_caller_that_goes_away_finds_it_done() {
     let again =
         pb::StartTaskRequest { task_uuid: work.uuid.clone(), holder: holder("a"), ..Default::default() };
     let lease = client.start_task(again).await.unwrap().into_inner().lease_generation;
+    fake.go_on();
     assert_eq!(reason(ending.await.unwrap()), ErrorReason::StaleLease);
     assert_eq!(task(&mut client, &work).await.status, "running");
     say(&mut client, &Work { lease, ..work }, "it goes on").await;
@@ -248,12 +260,13 @@ async fn a_caller_that_goes_away_finds_it_done() {
 #[tokio::test(flavor = "multi_thread")]
 async fn a_task_that_is_ending_is_held() {
     let fake = FakeLlm::start();
-    let server = asking(&fake, &[("lease.ttl", "1s"), ("compression.auto", "true")]).await;
+    let server = asking(&fake, &[("lease.ttl", "2s"), ("compression.auto", "true")]).await;
     let mut client = api(&server).await;
     let config = pb::TaskConfig { context_length: Some(2000), ..Default::default() };
     let request = pb::StartTaskRequest { config: Some(config), holder: holder("a"), ..Default::default() };
     let work = start_as(&mut client, request.clone()).await;
-    fake.script(&json!({"text": "<summary>Slowly, it was all looked at, one word after the other.</summary>", "delay_ms": 250}));
+    let text = "<summary>Slowly, it was all looked at, one word after the other.</summary>";
+    fake.script(&json!({"text": text, "fault": "wait_mid_stream"}));
     let mut number = 0;
     while fake.requests().is_empty() {
         // Less than would be too much, and less each time.
@@ -269,10 +282,13 @@ async fn a_task_that_is_ending_is_held() {
         let request = complete(&work);
         async move { other.complete_task(request).await }
     });
+    let taking = pb::StartTaskRequest { task_uuid: work.uuid.clone(), holder: holder("b"), ..request };
+    outlived(&client, &work).await;
+    assert_eq!(reason(client.start_task(taking.clone()).await), ErrorReason::LeaseHeld);
+    assert!(!ending.is_finished(), "the model did not wait");
+    fake.go_on();
     while !ending.is_finished() {
-        let taking =
-            pb::StartTaskRequest { task_uuid: work.uuid.clone(), holder: holder("b"), ..request.clone() };
-        let why = reason(client.start_task(taking).await);
+        let why = reason(client.start_task(taking.clone()).await);
         assert!(matches!(why, ErrorReason::LeaseHeld | ErrorReason::TaskExists), "{why:?}");
     }
     ending.await.unwrap().unwrap();

@@ -6,7 +6,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::path::PathBuf;
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 use serde::Deserialize;
 use serde_json::Value;
@@ -14,10 +14,8 @@ use tonic_types::StatusExt;
 
 use test_support::dynamic;
 use test_support::dynamic::{Answers, Caller};
-use test_support::server::TestServer;
-
-/// How long the catalog may be behind.
-const CATALOG: Duration = Duration::from_secs(5);
+use test_support::server::{DEADLINE, TestServer};
+use test_support::service::moment;
 
 /// One file.
 #[derive(Debug, Deserialize)]
@@ -66,14 +64,14 @@ impl Scenario {
 
 impl Step {
     async fn run(&self, caller: &Caller, saved: &mut Saved) -> Result<(), String> {
-        let end = Instant::now() + CATALOG;
+        let end = Instant::now() + DEADLINE;
         let answers = loop {
             let answers = self.ask(caller, saved).await?;
             match self.check(&answers, saved) {
                 Ok(()) => break answers,
                 // The catalog may be behind the tasks.
                 Err(_) if self.call == "ListTasks" && Instant::now() < end => {
-                    tokio::time::sleep(Duration::from_millis(20)).await;
+                    moment().await;
                 }
                 Err(problem) => return Err(format!("{problem}\n  in {answers}")),
             }

@@ -5,7 +5,7 @@ use std::io::Write;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::process::Command;
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 use contextstore_client::tonic::Code;
 use contextstore_client::{
@@ -17,10 +17,7 @@ use tempfile::TempDir;
 
 use test_support::server::{DEADLINE, TestServer, eventually};
 use test_support::service;
-use test_support::service::{doctor, once, oracle};
-
-/// How soon a server must take writes again once there is room.
-const HEALS: Duration = Duration::from_secs(5);
+use test_support::service::{doctor, moment, once, oracle};
 
 /// A small file system for the data of a server, unmounted when it is dropped.
 struct Mount {
@@ -195,8 +192,8 @@ async fn fills_up_and_heals(kind: &str, mib: u64) {
         let room = Instant::now();
         while let Err(error) = said.say(5_000).await {
             is_full(&error);
-            assert!(room.elapsed() < HEALS, "it does not heal: {error}\n{}", server.log());
-            tokio::time::sleep(Duration::from_millis(50)).await;
+            assert!(room.elapsed() < DEADLINE, "it does not heal: {error}\n{}", server.log());
+            moment().await;
         }
         println!("{kind}, round {round}: full after {before} messages, writes after {:?}", room.elapsed());
         said.task.record_usage(Usage { input_tokens: 1, ..Default::default() }).await.unwrap();
@@ -272,7 +269,7 @@ async fn starts_on_a_full_disk(kind: &str, orderly: bool) {
     fs::remove_file(filler).unwrap();
     let room = Instant::now();
     let serves = || async { (client.health().await.unwrap() == Health::Serving).then_some(()) };
-    eventually(HEALS, serves).await;
+    eventually(DEADLINE, serves).await;
     println!("{kind}, {}: serves after {:?}", if orderly { "stopped" } else { "killed" }, room.elapsed());
     while let Some(chunk) = read.try_next().await.unwrap() {
         bytes += chunk.len();
@@ -329,8 +326,8 @@ async fn a_server_that_starts_with_hardly_any_room_reads_and_heals() {
         let room = Instant::now();
         for said in &mut all {
             while let Err(error) = said.say(100_000).await {
-                assert!(room.elapsed() < HEALS, "{kind}, {left} left: it does not heal: {error}");
-                tokio::time::sleep(Duration::from_millis(50)).await;
+                assert!(room.elapsed() < DEADLINE, "{kind}, {left} left: it does not heal: {error}");
+                moment().await;
             }
             said.check(&client).await;
         }
@@ -363,7 +360,7 @@ async fn a_disk_that_fails_makes_the_server_read_only() {
         assert_eq!(error.code(), Code::Unavailable, "{error:?}");
     }
     let stopped = || async { (client.health().await.unwrap() == Health::NotServing).then_some(()) };
-    eventually(HEALS, stopped).await;
+    eventually(DEADLINE, stopped).await;
     let error = tasks[0].say(500).await.unwrap_err();
     assert_eq!(error.reason(), Some(ErrorReason::ReadOnly), "{error:?}");
     for task in &tasks {

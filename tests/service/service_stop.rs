@@ -20,10 +20,8 @@ use test_support::service::{doctor, once, reason, serve, start_task};
 
 const TASK: &str = "018f6b2e-5c1a-7d3e-9a41-0c5d2e8b7f10";
 
-/// Far more than a stop takes that waits for nobody, and far less than the server would wait.
-const SOON: Duration = Duration::from_secs(8);
 /// Longer than any test waits: whoever has to wait for it fails.
-const LONG_DRAIN: &str = "server:\n  drain: 50s\n";
+const LONG_DRAIN: &str = "server:\n  drain: 1h\n";
 
 /// Somebody who wants to know whether the server serves.
 async fn watch_health(server: &TestServer) -> Streaming<HealthCheckResponse> {
@@ -64,25 +62,14 @@ async fn stalled_reader(server: &TestServer) -> Streaming<v1::StreamCurrentRespo
     chunks
 }
 
-async fn end_within(server: &mut TestServer, limit: Duration) -> (std::process::ExitStatus, Duration) {
-    let begun = Instant::now();
-    let status = server.ended().await;
-    let took = begun.elapsed();
-    assert!(took < limit, "it took {took:?}:\n{}", server.log());
-    (status, took)
-}
-
 /// A signal counts as another one when a second has passed.
-async fn signal_until_it_ends(
-    server: &mut TestServer,
-    signal: Signal,
-) -> (std::process::ExitStatus, Duration) {
+async fn signal_until_it_ends(server: &mut TestServer, signal: Signal) -> std::process::ExitStatus {
     let begun = Instant::now();
     loop {
         if let Ok(status) = timeout(Duration::from_millis(1200), server.ended()).await {
-            return (status, begun.elapsed());
+            return status;
         }
-        assert!(begun.elapsed() < SOON, "{}", server.log());
+        assert!(begun.elapsed() < DEADLINE, "{}", server.log());
         server.signal(signal);
     }
 }
@@ -122,13 +109,9 @@ async fn everybody_is_told_and_nobody_is_waited_for() {
         let _silent = TcpStream::connect(server.tcp_address().trim_start_matches("tcp:")).unwrap();
         let _silent_too = UnixStream::connect(server.socket()).unwrap();
 
-        let begun = Instant::now();
         server.signal(signal);
-        let told = health.message().await.unwrap().unwrap();
-        let after = begun.elapsed();
+        let told = timeout(DEADLINE, health.message()).await.unwrap().unwrap().unwrap();
         assert_eq!(told.status(), ServingStatus::NotServing);
-        println!("NOT_SERVING after {after:?}");
-        assert!(after < Duration::from_secs(2), "NOT_SERVING after {after:?}");
         assert!(matches!(health.message().await, Ok(None) | Err(_)));
         let ends = async {
             let follower = loop {
@@ -139,13 +122,11 @@ async fn everybody_is_told_and_nobody_is_waited_for() {
             };
             (follower, watcher.message().await.unwrap_err(), answers.message().await.unwrap_err())
         };
-        let (follower, watcher, answers) = tokio::time::timeout(SOON, ends).await.unwrap();
+        let (follower, watcher, answers) = timeout(DEADLINE, ends).await.unwrap();
         for status in [follower, watcher, answers] {
             assert_eq!(reason(&status), "ERROR_REASON_STOPPING", "{status:?}");
         }
-        let (status, took) = end_within(&mut server, SOON).await;
-        println!("{signal:?}: gone after {took:?}");
-        assert_eq!(status.code(), Some(0));
+        assert_eq!(server.ended().await.code(), Some(0), "{signal:?}");
         was_orderly(&mut server).await;
     }
 }
@@ -165,16 +146,17 @@ async fn a_stalled_reader_holds_up_the_stop_no_longer_than_the_drain() {
     let mut server = serve("server:\n  drain: 2s\n").await;
     large_task(&mut once(&server).await.raw()).await;
     let _stalled = stalled_reader(&server).await;
+    let begun = Instant::now();
     server.signal(Signal::TERM);
-    let (status, took) = end_within(&mut server, SOON).await;
-    assert_eq!(status.code(), Some(0));
-    assert!(took > Duration::from_secs(1), "the reader was not given its time: {took:?}");
+    assert_eq!(server.ended().await.code(), Some(0));
+    let took = begun.elapsed();
+    assert!(took >= Duration::from_secs(2), "the reader was not given its time: {took:?}");
     was_orderly(&mut server).await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_reader_that_reads_comes_to_its_end() {
-    let mut server = serve("server:\n  drain: 50s\n").await;
+    let mut server = serve(LONG_DRAIN).await;
     large_task(&mut once(&server).await.raw()).await;
     let mut chunks = stalled_reader(&server).await;
     server.signal(Signal::TERM);
@@ -184,7 +166,7 @@ async fn a_reader_that_reads_comes_to_its_end() {
     }
     let (end, total) = last.unwrap();
     assert_eq!(end, total);
-    assert_eq!(end_within(&mut server, SOON).await.0.code(), Some(0));
+    assert_eq!(server.ended().await.code(), Some(0));
     was_orderly(&mut server).await;
 }
 
@@ -200,7 +182,7 @@ async fn a_second_signal_ends_it_at_once() {
         assert_eq!(health.message().await.unwrap().unwrap().status(), ServingStatus::NotServing);
         // Said twice at once, it is said once.
         server.signal(second);
-        let (status, _) = signal_until_it_ends(&mut server, second).await;
+        let status = signal_until_it_ends(&mut server, second).await;
         assert!(!status.success(), "{status}");
         // Nothing is lost by it.
         server.restart().await;
@@ -213,7 +195,7 @@ async fn a_second_signal_ends_it_at_once() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_second_signal_does_not_wait_for_a_catalog_that_is_locked() {
-    let mut server = serve("catalog:\n  busy_timeout: 50s\n").await;
+    let mut server = serve("catalog:\n  busy_timeout: 1h\n").await;
     let task = once(&server).await.start_task(StartTask::default()).await.unwrap();
     task.append(NewMessage::user("hello")).await.unwrap();
     let catalog = rusqlite::Connection::open(server.data_dir().join("tasks.db")).unwrap();
@@ -223,8 +205,8 @@ async fn a_second_signal_does_not_wait_for_a_catalog_that_is_locked() {
     server.signal(Signal::TERM);
     // Its calls have ended, and it is closing the store.
     let addresses = server.data_dir().join("addresses");
-    eventually(SOON, || async { (!addresses.exists()).then_some(()) }).await;
-    let (status, _) = signal_until_it_ends(&mut server, Signal::TERM).await;
+    eventually(DEADLINE, || async { (!addresses.exists()).then_some(()) }).await;
+    let status = signal_until_it_ends(&mut server, Signal::TERM).await;
     assert!(!status.success(), "{status}");
     drop(catalog);
     server.restart().await;

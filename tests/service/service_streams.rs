@@ -5,14 +5,13 @@
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
-use std::time::Duration;
 
 use contextstore_client::tonic::{Code, Status, Streaming};
 use contextstore_client::{NewMessage, RawClient, ReadMessages, StartTask, Task, v1};
 use fastrand::Rng;
 
 use test_support::number;
-use test_support::server::TestServer;
+use test_support::server::{DEADLINE, TestServer, eventually};
 use test_support::service::{moment, once, oracle, reason, told};
 
 /// A message as it stands in the view.
@@ -131,26 +130,28 @@ impl Received {
     }
 }
 
-/// Reads the view again and again, at some pace; each time it must be one version that was there meanwhile.
+/// Reads the view again and again, as fast as it can or a chunk after so many changes; each time it must be one version that was there meanwhile.
 async fn read_again_and_again(
     mut raw: RawClient,
     task: Task,
     history: Arc<Mutex<History>>,
     done: Arc<AtomicBool>,
-    pause: Option<Duration>,
+    changes: Option<usize>,
 ) -> (u64, u64) {
     let (mut reads, mut rewound) = (0, 0);
     while !done.load(Ordering::Relaxed) || reads == 0 {
         let first = history.lock().unwrap().acknowledged;
-        let chunk_bytes = if pause.is_some() { 20_000 } else { 3_000 };
+        let chunk_bytes = if changes.is_some() { 20_000 } else { 3_000 };
         let mut chunks = raw.stream_current(read_from(&task, 0, 0, chunk_bytes)).await.unwrap().into_inner();
         let mut received = Received::default();
         received.take(&mut chunks).await;
         // What is changed from here on is not in it.
         let last = history.lock().unwrap().versions.len() - 1;
         while received.take(&mut chunks).await {
-            if let Some(pause) = pause {
-                tokio::time::sleep(pause).await;
+            let Some(changes) = changes else { continue };
+            let next = history.lock().unwrap().versions.len() + changes;
+            while history.lock().unwrap().versions.len() < next && !done.load(Ordering::Relaxed) {
+                moment().await;
             }
         }
         assert_eq!(received.bytes.len() as u64, received.total);
@@ -184,10 +185,10 @@ async fn every_read_is_one_version_whole() {
     }
     let done = Arc::new(AtomicBool::new(false));
     let mut readers = Vec::new();
-    for pause in [None, None, Some(Duration::from_millis(2)), Some(Duration::from_millis(15))] {
+    for changes in [None, None, Some(1), Some(10)] {
         let raw = once(&server).await.raw();
         let (history, done) = (Arc::clone(&author.history), Arc::clone(&done));
-        readers.push(tokio::spawn(read_again_and_again(raw, task.clone(), history, done, pause)));
+        readers.push(tokio::spawn(read_again_and_again(raw, task.clone(), history, done, changes)));
     }
     // One who follows the log meanwhile is told every line once.
     let mut follower = task.messages(ReadMessages { follow: true, ..Default::default() });
@@ -322,7 +323,8 @@ async fn a_read_that_has_begun_outlives_rewrites_and_the_task_itself() {
         received.take(chunks).await;
     }
     task.delete().await.unwrap();
-    moment().await;
+    let dir = server.running(task.uuid());
+    eventually(DEADLINE, || async { (!dir.exists()).then_some(()) }).await;
     for (mut chunks, mut received) in reads {
         while received.take(&mut chunks).await {}
         assert!(received.bytes == expected, "{} bytes, not {}", received.bytes.len(), expected.len());

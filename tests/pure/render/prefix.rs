@@ -8,11 +8,15 @@ use super::view::{View, options};
 
 /// What stands for a result that never came.
 const MISSING: &[u8] = b"[no result: the call was interrupted]";
-/// Histories, and the parts that they are checked in.
-const SEEDS: u64 = 400;
+/// The parts that the histories are checked in, beside each other.
 const PARTS: u64 = 4;
 /// Most bodies of a history that are compared.
 const STEPS: usize = 16;
+
+/// Returns how many histories are rendered message by message.
+fn seeds() -> u64 {
+    test_support::sized(40, 400)
+}
 
 fn common(a: &[u8], b: &[u8]) -> usize {
     // Most of it is the same, and whole pieces are compared faster.
@@ -75,6 +79,7 @@ fn lasting(provider: Provider, body: &[u8], open: usize) -> usize {
 fn check(seeds: std::ops::Range<u64>) {
     let tools = tools().to_string();
     let (mut compared, mut open_ones) = (0, 0);
+    let histories = seeds.end - seeds.start;
     for seed in seeds {
         let history = History::with(seed, Taste { large_images: false, lone_surrogates: true });
         let with_tools = if seed % 4 == 0 { "" } else { &tools };
@@ -104,20 +109,23 @@ fn check(seeds: std::ops::Range<u64>) {
                         history.describe()
                     );
                     compared += 1;
-                    open_ones += usize::from(*open > 0);
+                    open_ones += u64::from(*open > 0);
                 }
                 *last = Some((body, view.open_calls()));
             }
         }
     }
-    assert!(compared > 3000 && open_ones > 500, "{compared} bodies, {open_ones} with open calls");
+    assert!(
+        compared > 30 * histories && open_ones > 5 * histories,
+        "{compared} bodies, {open_ones} with open calls"
+    );
 }
 
 macro_rules! each_body_extends_the_last_one {
     ($($name:ident $part:expr;)*) => {$(
         #[test]
         fn $name() {
-            check($part * SEEDS / PARTS..($part + 1) * SEEDS / PARTS);
+            check($part * seeds() / PARTS..($part + 1) * seeds() / PARTS);
         }
     )*};
 }

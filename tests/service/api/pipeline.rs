@@ -312,17 +312,15 @@ async fn small_messages_that_come_one_by_one_are_not_taken_for_an_attack() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn an_open_stream_does_not_hold_up_a_server_that_stops() {
-    let mut server = TestServer::start().await;
+    // Calls may go on for an hour; this one has nothing to go on with.
+    let mut server = TestServer::start_configured(&[("server.drain", "1h")]).await;
     let mut api = api(&server).await;
     let work = start(&mut api).await;
     let (send, receive) = mpsc::channel(1);
     let mut acks = api.append_messages(ReceiverStream::new(receive)).await.unwrap().into_inner();
     send.send(piped(work.say("one"))).await.unwrap();
     assert_eq!(acks.message().await.unwrap().unwrap().seq, 1);
-    let began = Instant::now();
     assert!(server.terminate().await.success());
-    // Calls may go on for ten seconds; this one had nothing to go on with.
-    assert!(began.elapsed() < Duration::from_secs(5), "it took {:?}", began.elapsed());
     assert_eq!(why(&acks.message().await.unwrap_err()).reason, ErrorReason::Stopping);
 }
 
@@ -334,13 +332,19 @@ async fn an_append_that_was_cancelled_happened_wholly_or_not_at_all() {
     let seed = fastrand::u64(..);
     let mut random = fastrand::Rng::with_seed(seed);
     let (mut cancelled, mut done_before) = (0, 0);
+    // How long one takes that is not cancelled, here and now.
+    let mut usual = Duration::ZERO;
     for number in 0..300 {
         let text = format!("message {number} {}", "x".repeat(random.usize(0..20_000)));
         let request = pb::AppendMessageRequest { request_id: format!("r{number}"), ..work.say(&text) };
-        let wait = Duration::from_micros(random.u64(0..2500));
+        let wait = usual.mul_f64(random.f64() * 1.5);
         let first = timeout(wait, api.append_message(request.clone())).await;
         cancelled += u32::from(first.is_err());
+        let begun = Instant::now();
         let again = api.append_message(request).await.unwrap().into_inner();
+        if !again.duplicate {
+            usual = begun.elapsed();
+        }
         assert_eq!(again.seq, number + 1, "seed {seed}");
         assert!(again.duplicate || first.is_err(), "seed {seed}");
         done_before += u32::from(first.is_err() && again.duplicate);
@@ -358,7 +362,7 @@ async fn a_stream_that_was_cancelled_leaves_messages_up_to_some_point() {
     let mut random = fastrand::Rng::with_seed(seed);
     const MESSAGES: usize = 400;
     let mut left = BTreeSet::new();
-    for _ in 0..12 {
+    for round in 0..12 {
         let work = start(&mut api).await;
         let requests: Vec<_> = (0..MESSAGES)
             .map(|number| {
@@ -366,7 +370,8 @@ async fn a_stream_that_was_cancelled_leaves_messages_up_to_some_point() {
                 piped(pb::AppendMessageRequest { request_id: format!("r{number}"), ..work.say(&text) })
             })
             .collect();
-        let wait = Duration::from_micros(random.u64(0..60_000));
+        // At any time; or at some answer, which a slow machine comes to as well.
+        let wait = if round % 2 == 0 { Duration::from_micros(random.u64(0..60_000)) } else { DEADLINE };
         let read_first = random.usize(0..MESSAGES);
         let mut told = 0;
         let _ = timeout(wait, async {

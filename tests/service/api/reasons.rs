@@ -13,6 +13,7 @@ use tonic::transport::Channel;
 
 use test_support::refusal::cannot_start;
 use test_support::server::{DEADLINE, TestServer, eventually};
+use test_support::service::metric;
 use test_support::trace::Sabotage;
 use test_support::wire::{
     Api, Why, Work, all, api, channel, exchange, framed, holder, narrow, refused, say, start, start_as, why,
@@ -529,9 +530,14 @@ fn ask(work: &Work, provider: &str) -> pb::ChatRequest {
 
 /// Asks a provider that has one answer for everything; without one, nobody is there.
 async fn provided(answer: Option<String>) -> Why {
-    let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
-    let url = format!("http://{}", listener.local_addr().unwrap());
+    // Until it listens, nobody is there, and nobody else can be.
+    let socket = tokio::net::TcpSocket::new_v4().unwrap();
+    socket.bind("127.0.0.1:0".parse().unwrap()).unwrap();
+    let url = format!("http://{}", socket.local_addr().unwrap());
+    let mut held = Some(socket);
     if let Some(answer) = answer {
+        let listener = held.take().unwrap().listen(1).unwrap().into_std().unwrap();
+        listener.set_nonblocking(false).unwrap();
         std::thread::spawn(move || {
             let (mut stream, _) = listener.accept().unwrap();
             let mut request = Vec::new();
@@ -543,8 +549,6 @@ async fn provided(answer: Option<String>) -> Why {
             }
             stream.write_all(answer.as_bytes()).unwrap();
         });
-    } else {
-        drop(listener);
     }
     let settings = [("llm.providers.ollama.base_url", url.as_str()), ("llm.retries", "0")];
     let server = TestServer::start_configured(&settings).await;
@@ -555,19 +559,22 @@ async fn provided(answer: Option<String>) -> Why {
 }
 
 async fn stalled() -> How {
-    let server = TestServer::start_configured(&[("limits.read_idle", "100ms")]).await;
+    let keys = [("limits.read_idle", "1s"), ("admin_listen", "127.0.0.1:0")];
+    let server = TestServer::start_configured(&keys).await;
     let mut api = narrow(&server).await;
     let work = start(&mut api).await;
     for _ in 0..4 {
         say(&mut api, &work, &"x".repeat(1 << 20)).await;
     }
     let mut reader = api.stream_current(work.current()).await.unwrap().into_inner();
-    // A reader that takes nothing for so long is told when it reads again. On a busy machine nobody may have looked yet, so
-    // each pause is longer than the one before.
-    let mut pause = std::time::Duration::from_millis(150);
+    // A reader that takes nothing for so long is told when it reads again. Its connection is in use meanwhile: one that is not
+    // would be cut in the end.
+    eventually(DEADLINE, || async {
+        test_support::wire::task(&mut api.clone(), &work).await;
+        (metric(&server, "contextstore_stalled_readers_total") > 0.0).then_some(())
+    })
+    .await;
     let ended = loop {
-        tokio::time::sleep(pause).await;
-        pause *= 2;
         match reader.message().await {
             Ok(chunk) => assert!(chunk.is_some(), "it came to its end"),
             Err(status) => break status,

@@ -73,24 +73,18 @@ async fn the_words_of_a_refusal_reach_the_caller() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_provider_that_says_nothing_is_not_waited_for() {
-    let mut scene = Scene::new(&[
-        ("llm.retries", "0"),
-        ("llm.first_byte_timeout", "300ms"),
-        ("llm.providers.anthropic.timeout", "1s"),
-    ])
-    .await;
+    let mut scene = Scene::new(&[("llm.retries", "0"), ("llm.first_byte_timeout", "300ms")]).await;
     scene.fake.script(&json!({"fault": "hang_before_headers"}));
     let heard = scene.chat(scene.ask("openai", "Hello")).await;
     assert_eq!(reason(&heard), ErrorReason::ProviderFailed);
     assert!(heard.error.as_ref().unwrap().message().contains("300ms"), "{heard:?}");
     assert_eq!(scene.log().await.len(), 1, "nothing was said");
     // One that never stops is not waited for either.
-    scene.fake.script(&json!({"text": "and so on ".repeat(100), "delay_ms": 50}));
-    let begun = Instant::now();
+    let mut scene = Scene::new(&[("llm.retries", "0"), ("llm.providers.anthropic.timeout", "3s")]).await;
+    scene.fake.script(&json!({"text": "and so on ".repeat(10_000), "delay_ms": 50}));
     let heard = scene.chat(scene.ask("anthropic", "Hello")).await;
     assert_eq!(reason(&heard), ErrorReason::ProviderFailed);
-    assert!(heard.error.as_ref().unwrap().message().contains("longer than 1s"), "{heard:?}");
-    assert!(begun.elapsed() < Duration::from_secs(20));
+    assert!(heard.error.as_ref().unwrap().message().contains("longer than 3s"), "{heard:?}");
     assert_eq!(scene.log().await.last().unwrap()["extra"]["interrupted"], true);
     scene.chat(scene.ask("anthropic", "Go on")).await.whole();
 }

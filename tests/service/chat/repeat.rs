@@ -5,7 +5,7 @@ use serde_json::json;
 
 use super::{Heard, Scene};
 use test_support::server::{DEADLINE, eventually};
-use test_support::wire::{api, why};
+use test_support::wire::{api, task, why};
 
 fn named(request: pb::ChatRequest, id: &str) -> pb::ChatRequest {
     pb::ChatRequest { request_id: id.to_owned(), ..request }
@@ -66,15 +66,23 @@ async fn an_answer_that_broke_off_is_asked_for_again() {
 #[tokio::test(flavor = "multi_thread")]
 async fn a_second_call_waits_for_the_first() {
     let mut scene = Scene::new(&[]).await;
-    scene.fake.script(&json!({"text": "slowly but surely, word by word", "delay_ms": 50}));
+    scene.fake.script(&json!({"text": "slowly but surely, word by word", "fault": "wait_mid_stream"}));
     let ask = named(scene.ask("openai", "Hello"), "turn");
     let mut other = scene.api.clone();
     let again = ask.clone();
     let first =
         tokio::spawn(async move { Heard::listen(other.chat(again).await.unwrap().into_inner()).await });
     eventually(DEADLINE, async || (!scene.fake.requests().is_empty()).then_some(())).await;
-    let second = scene.chat(ask).await;
-    let first = first.await.unwrap();
+    let mut other = scene.api.clone();
+    let second =
+        tokio::spawn(async move { Heard::listen(other.chat(ask).await.unwrap().into_inner()).await });
+    // Calls that came after it are answered, and it is not.
+    for _ in 0..20 {
+        task(&mut scene.api, &scene.work).await;
+    }
+    assert!(!second.is_finished());
+    scene.fake.go_on();
+    let (first, second) = (first.await.unwrap(), second.await.unwrap());
     assert!(!first.whole().duplicate && second.whole().duplicate);
     assert_eq!(first.whole().seq, second.whole().seq);
     assert_eq!(scene.fake.requests().len(), 1);

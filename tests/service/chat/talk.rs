@@ -1,13 +1,11 @@
 //! Turns that go well, with every provider.
 
-use std::time::Duration;
-
-use contextstore_proto::v1 as pb;
+use contextstore_proto::v1::{self as pb, ErrorReason};
 use serde_json::{Value, json};
 
 use super::{PROVIDERS, Scene, TOOLS};
 use test_support::server::{DEADLINE, eventually};
-use test_support::wire::{say, start_as, task};
+use test_support::wire::{Work, outlived, reason, say, start_as, task};
 
 #[tokio::test(flavor = "multi_thread")]
 async fn an_answer_is_streamed_appended_and_counted() {
@@ -229,27 +227,19 @@ async fn connections_are_used_again() {
 /// A model that takes its time holds up nobody, and costs its caller neither the task nor the lease.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_slow_answer_holds_up_nobody() {
-    let mut scene = Scene::new(&[("lease.ttl", "400ms")]).await;
-    // One that has no lease gets in as soon as nobody holds the task.
-    scene.fake.script(&json!({"text": "slowly ".repeat(30), "delay_ms": 60}));
+    let mut scene = Scene::new(&[("lease.ttl", "2s")]).await;
+    scene.fake.script(&json!({"text": "slowly ".repeat(30), "fault": "wait_mid_stream"}));
     let ask = scene.ask("openai", "Take your time");
     let mut api = scene.api.clone();
     let slow =
         tokio::spawn(async move { super::Heard::listen(api.chat(ask).await.unwrap().into_inner()).await });
     eventually(DEADLINE, async || (!scene.fake.requests().is_empty()).then_some(())).await;
-    let mut other = 0;
-    while !slow.is_finished() {
-        let nobody = test_support::wire::Work { lease: 0, ..scene.work.clone() };
-        let refused = scene.api.append_message(nobody.say("mine")).await;
-        if refused.is_ok() {
-            assert!(slow.is_finished(), "the lease was lost");
-            break;
-        }
-        // By the clock alone it would be over after two of these.
-        tokio::time::sleep(Duration::from_millis(250)).await;
-        other += 1;
-    }
-    assert!(other > 2, "the answer was too quick for this test");
+    outlived(&scene.api, &scene.work).await;
+    // One that has no lease gets in as soon as nobody holds the task.
+    let nobody = Work { lease: 0, ..scene.work.clone() };
+    assert_eq!(reason(scene.api.append_message(nobody.say("mine")).await), ErrorReason::LeaseHeld);
+    assert!(!slow.is_finished(), "the model did not wait");
+    scene.fake.go_on();
     let heard = slow.await.unwrap();
     heard.whole();
     say(&mut scene.api, &scene.work, "still mine").await;
@@ -259,13 +249,14 @@ async fn a_slow_answer_holds_up_nobody() {
 #[tokio::test(flavor = "multi_thread")]
 async fn what_is_appended_meanwhile_stands_before_the_answer() {
     let mut scene = Scene::new(&[]).await;
-    scene.fake.script(&json!({"text": "at last", "delay_ms": 200}));
+    scene.fake.script(&json!({"text": "at last", "fault": "wait_mid_stream"}));
     let ask = scene.ask("openai", "Take your time");
     let mut api = scene.api.clone();
     let slow =
         tokio::spawn(async move { super::Heard::listen(api.chat(ask).await.unwrap().into_inner()).await });
     eventually(DEADLINE, async || (!scene.fake.requests().is_empty()).then_some(())).await;
     let seq = say(&mut scene.api, &scene.work, "by the way").await;
+    scene.fake.go_on();
     let heard = slow.await.unwrap();
     assert_eq!(heard.whole().seq, seq + 1);
     let heard = scene.chat(scene.ask("anthropic", "Go on")).await;

@@ -147,9 +147,8 @@ async fn in_an_emergency_a_model_is_cut_off() {
 #[tokio::test(flavor = "multi_thread")]
 async fn what_comes_meanwhile_counts() {
     let fake = FakeLlm::start_with(&["--key", KEY]);
-    fake.script(
-        &json!({"text": "<summary>Slowly but surely, all of it was looked at.</summary>", "delay_ms": 300}),
-    );
+    let text = "<summary>Slowly but surely, all of it was looked at.</summary>";
+    fake.script(&json!({"text": text, "fault": "wait_mid_stream"}));
     fake.script(&json!({"text": "<summary>And the rest.</summary>", "times": 10}));
     let early = pb::CompressionConfig { threshold: Some(0.3), min_messages: Some(2), ..Default::default() };
     let config = pb::TaskConfig { compression: Some(early), ..by_hand(2000) };
@@ -157,7 +156,8 @@ async fn what_comes_meanwhile_counts() {
     fill(&mut scene, 0.3).await;
     fake.wait("a question", |requests| requests.len() == 1);
     fill(&mut scene, 0.95).await;
-    assert_eq!(scene.task().await.view_generation, 0, "the model was too fast");
+    assert_eq!(scene.task().await.view_generation, 0, "the model did not wait");
+    fake.go_on();
     // All that came is still there then; it takes a second compression to make room.
     rewritten(&scene.api, &scene.work, 0).await;
     eventually(DEADLINE, async || {
@@ -172,7 +172,7 @@ async fn what_comes_meanwhile_counts() {
 #[tokio::test(flavor = "multi_thread")]
 async fn what_comes_while_somebody_compresses_counts() {
     let fake = FakeLlm::start_with(&["--key", KEY]);
-    fake.script(&json!({"text": "<summary>All of it was looked at.</summary>", "delay_ms": 300}));
+    fake.script(&json!({"text": "<summary>All of it was looked at.</summary>", "fault": "wait_mid_stream"}));
     fake.script(&json!({"text": "<summary>And the rest.</summary>", "times": 10}));
     let mut scene = Scene::with(serve(&fake, "").await, by_itself()).await;
     fill(&mut scene, 0.3).await;
@@ -182,7 +182,8 @@ async fn what_comes_while_somebody_compresses_counts() {
     });
     fake.wait("a question", |requests| requests.len() == 1);
     fill(&mut scene, 0.95).await;
-    assert_eq!(scene.task().await.view_generation, 0, "the model was too fast");
+    assert_eq!(scene.task().await.view_generation, 0, "the model did not wait");
+    fake.go_on();
     let done = asked.await.unwrap();
     assert!(done.compressed && done.pressure.as_ref().unwrap().should_compress, "{done:?}");
     rewritten(&scene.api, &scene.work, done.generation).await;

@@ -38,13 +38,13 @@ fn catastrophic_patterns_take_linear_time_or_are_refused() {
             let began = Instant::now();
             with(pattern).text(text, &mut Found::default());
             // Without optimisation, and on a busy machine.
-            assert!(began.elapsed() < Duration::from_secs(20), "{pattern}: {:?}", began.elapsed());
+            assert!(began.elapsed() < Duration::from_secs(60), "{pattern}: {:?}", began.elapsed());
         }
     }
     for pattern in ["((a{0,100}){0,100}){0,100}b", "(?:a{1000}){1000}", "\\pL{900}{900}x"] {
         let began = Instant::now();
         assert_eq!(check_pattern(pattern).unwrap_err().to_string(), "is too large", "{pattern}");
-        assert!(began.elapsed() < Duration::from_secs(20), "{pattern}: {:?}", began.elapsed());
+        assert!(began.elapsed() < Duration::from_secs(60), "{pattern}: {:?}", began.elapsed());
     }
 }
 

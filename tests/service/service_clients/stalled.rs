@@ -1,5 +1,6 @@
 //! Readers that stand still: their streams are closed, and if they take no notice, so are their connections.
 
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use contextstore_client::tonic::transport::Endpoint;
@@ -8,6 +9,7 @@ use contextstore_client::v1::context_store_client::ContextStoreClient;
 use contextstore_client::{NewMessage, StartTask, v1};
 use futures_util::future::join_all;
 use tokio::sync::mpsc;
+use tokio::time::MissedTickBehavior;
 use tokio_stream::wrappers::ReceiverStream;
 
 use super::wire::Wire;
@@ -54,11 +56,19 @@ async fn a_reader_that_stands_still_is_told_so() {
     }
     let mut slow = raw.stream_current(v1::StreamCurrentRequest { chunk_bytes: 512 << 10, ..current() }).await;
     let slow = slow.as_mut().unwrap().get_mut();
-    for _ in 0..8 {
-        tokio::time::sleep(Duration::from_millis(700)).await;
+    slow.message().await.unwrap().unwrap();
+    // Another that has begun after it and stands still shows when so much time has passed.
+    let mut raw = once(&server).await.raw();
+    let mut standing = raw.stream_current(current()).await.unwrap().into_inner();
+    standing.message().await.unwrap().unwrap();
+    let mut pace = tokio::time::interval(Duration::from_millis(250));
+    pace.set_missed_tick_behavior(MissedTickBehavior::Delay);
+    while metric(&server, "contextstore_stalled_readers_total") < 2.0 {
+        pace.tick().await;
         slow.message().await.unwrap().unwrap();
     }
-    assert_eq!(metric(&server, "contextstore_stalled_readers_total"), 1.0);
+    slow.message().await.unwrap().unwrap();
+    assert_eq!(metric(&server, "contextstore_stalled_readers_total"), 2.0);
     assert!(tokio::time::timeout(Duration::from_millis(1), follower.message()).await.is_err());
 }
 
@@ -110,8 +120,8 @@ async fn a_reader_that_takes_no_notice_is_cut_off() {
     }
 }
 
-/// One who sends messages until it is cut off, and takes no answers. Answers how many there were.
-async fn send_without_end(server: &TestServer, lease: u64) -> u64 {
+/// One who sends messages until it is cut off, and takes no answers. Counts them.
+async fn send_without_end(server: &TestServer, lease: u64, sent: &AtomicU64) {
     let address = server.tcp_address().replace("tcp:", "http://");
     // Not one whole answer can be sent to it.
     let channel = Endpoint::from_shared(address).unwrap().initial_stream_window_size(1);
@@ -121,30 +131,39 @@ async fn send_without_end(server: &TestServer, lease: u64) -> u64 {
     let token = format!("Bearer {}", server.token());
     call.metadata_mut().insert("authorization", token.parse().unwrap());
     let answers = client.append_messages(call).await.unwrap();
-    let mut sent = 0;
     let text = "x".repeat(8 << 10);
     let sending = async {
         while requests.send(one_of_many(lease, text.clone())).await.is_ok() {
-            sent += 1;
-            assert!(sent < 10_000, "everything is taken");
+            assert!(sent.fetch_add(1, Ordering::Relaxed) < 10_000, "everything is taken");
         }
     };
     assert!(tokio::time::timeout(DEADLINE, sending).await.is_ok(), "it is not cut off");
     drop(answers);
-    sent
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_writer_that_takes_no_answers_is_slowed_down_and_then_cut_off() {
-    // Long enough for a busy machine to take all that it will take.
-    let server = serve("limits:\n  read_idle: 10s\nserver:\n  keepalive_interval: 1h\n").await;
+    let sent = || [const { AtomicU64::new(0) }; 3];
+    let count = |sent: &[AtomicU64; 3]| sent.each_ref().map(|sent| sent.load(Ordering::Relaxed));
+    // As long as nobody is cut off, a thousand wait for their answers.
+    let patient = serve("limits:\n  read_idle: 1h\nserver:\n  keepalive_interval: 1h\n").await;
+    let lease = large_task(&mut once(&patient).await.raw()).await;
+    let taken = sent();
+    let enough = || async { count(&taken).iter().all(|sent| *sent >= 1024).then_some(()) };
+    tokio::select! {
+        _ = join_all(taken.iter().map(|sent| send_without_end(&patient, lease, sent))) => panic!("{taken:?}"),
+        () = eventually(DEADLINE, enough) => {}
+    }
+
+    let server = serve("limits:\n  read_idle: 3s\nserver:\n  keepalive_interval: 1h\n").await;
     let lease = large_task(&mut once(&server).await.raw()).await;
     still_serves(&server, lease).await;
     let before = Footprint::at_rest(&server).await;
-    let sent = join_all((0..3).map(|_| send_without_end(&server, lease))).await;
-    println!("before they were stopped, they had sent {sent:?}");
-    // A thousand wait for their answers; the rest are on the way.
-    assert!(sent.iter().all(|sent| (1024..2048).contains(sent)), "{sent:?}");
+    let taken = sent();
+    join_all(taken.iter().map(|sent| send_without_end(&server, lease, sent))).await;
+    println!("before they were stopped, they had sent {taken:?}");
+    // Those that have no place among the thousand are on the way.
+    assert!(count(&taken).iter().all(|sent| *sent < 2048), "{taken:?}");
     connections(&server, 0).await;
     before.returns(&server, 64 * MIB).await;
     still_serves(&server, lease).await;

@@ -4,7 +4,7 @@ use contextstore_proto::v1 as pb;
 use serde_json::{Value, json};
 
 use test_support::scene::{Scene, assistant, user};
-use test_support::server::TestServer;
+use test_support::server::{DEADLINE, TestServer, eventually};
 use test_support::service::{self, doctor, oracle};
 use test_support::trimming::{call, output, with_budget};
 
@@ -217,6 +217,11 @@ async fn trims_are_counted() {
     }
     let generation = scene.task().await.view_generation as f64;
     let trimmed = scene.trimmed().await.len() as f64;
-    assert_eq!(service::metric(&scene.server, "context_trims_total"), generation);
-    assert_eq!(service::metric(&scene.server, "context_trimmed_outputs_total"), trimmed);
+    // A trim is counted when it is done, which is after it can be seen.
+    let counted = || async {
+        let metric = |name| service::metric(&scene.server, name);
+        let counts = (metric("context_trims_total"), metric("context_trimmed_outputs_total"));
+        (counts == (generation, trimmed)).then_some(())
+    };
+    eventually(DEADLINE, counted).await;
 }

@@ -69,6 +69,11 @@ impl FakeLlm {
         assert_eq!(status, 200, "{body}");
     }
 
+    /// Lets the answers go on that were to wait (`wait_mid_stream`), of all requests that have come.
+    pub fn go_on(&self) {
+        assert_eq!(self.control("POST", "/control/go_on", "").0, 200);
+    }
+
     /// Forgets scripts and requests.
     pub fn reset(&self) {
         assert_eq!(self.control("DELETE", "/control", "").0, 200);

@@ -38,16 +38,20 @@ pub async fn once(server: &TestServer) -> Client {
     server.builder().retry(RetryPolicy::none()).timeout(DEADLINE).connect().await.unwrap()
 }
 
-/// Where the newest run of a server tells its metrics.
-fn admin(server: &TestServer) -> String {
-    let log = server.log();
+/// Where the newest run of a server tells its metrics, by what it has said.
+fn admin(log: &str) -> String {
     let line = log.lines().rfind(|line| line.contains("metrics and health over HTTP")).unwrap();
     line.split("address=").nth(1).unwrap().trim().to_owned()
 }
 
 /// One metric as it is now; 0 if it was never set.
 pub fn metric(server: &TestServer, name: &str) -> f64 {
-    let mut stream = TcpStream::connect(admin(server)).unwrap();
+    metric_by_log(&server.log(), name)
+}
+
+/// The same of a server that has said this.
+pub fn metric_by_log(log: &str, name: &str) -> f64 {
+    let mut stream = TcpStream::connect(admin(log)).unwrap();
     stream.set_read_timeout(Some(DEADLINE)).unwrap();
     stream.write_all(b"GET /metrics HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n").unwrap();
     let mut text = String::new();

@@ -21,7 +21,7 @@ use tonic::{Code, Response, Status, Streaming};
 use tonic_types::StatusExt;
 use tower::{Service, ServiceExt};
 
-use crate::server::TestServer;
+use crate::server::{DEADLINE, TestServer, eventually};
 
 /// Calls by their generated names.
 pub type Api = ContextStoreClient<Channel>;
@@ -41,6 +41,20 @@ pub fn endpoint(socket: &Path) -> Endpoint {
 /// Calls on a connection of their own.
 pub async fn api(server: &TestServer) -> Api {
     Api::new(channel(&server.socket()).await).max_decoding_message_size(usize::MAX)
+}
+
+/// Waits until the lease of a task is renewed when it would be over without any renewal from now on.
+pub async fn outlived(api: &Api, work: &Work) {
+    let micros = |time: Option<prost_types::Timestamp>| {
+        let time = time.unwrap();
+        time.seconds * 1_000_000 + i64::from(time.nanos) / 1000
+    };
+    let end = micros(task(&mut api.clone(), work).await.lease.unwrap().expire_time);
+    eventually(DEADLINE, || async {
+        let lease = task(&mut api.clone(), work).await.lease.unwrap();
+        (micros(lease.renewed_time) > end).then_some(())
+    })
+    .await;
 }
 
 /// Calls on a connection that takes little in advance.

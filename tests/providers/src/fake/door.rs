@@ -18,7 +18,7 @@ use crate::fake::answer::{self, Reply};
 use crate::fake::intake::{self, Taken};
 use crate::fake::record::{Pen, Records};
 use crate::fake::script::{Fault, Script, Scripts};
-use crate::fake::send::{self, Body};
+use crate::fake::send::{self, Body, Gate, Turn};
 
 /// Everything that outlives a request.
 #[derive(Debug)]
@@ -26,6 +26,7 @@ pub(crate) struct Door {
     options: Options,
     scripts: Scripts,
     records: Arc<Records>,
+    gate: Gate,
 }
 
 /// Versions of Anthropic's API: what most send, and what the official package sends since it is 2.
@@ -57,7 +58,7 @@ fn whole(status: u16, body: Bytes) -> io::Result<Response<Body>> {
 
 impl Door {
     pub(crate) fn new(options: Options) -> Self {
-        Self { options, scripts: Scripts::default(), records: Arc::default() }
+        Self { options, scripts: Scripts::default(), records: Arc::default(), gate: Gate::default() }
     }
 
     /// Answers a request. An error breaks the connection.
@@ -104,6 +105,10 @@ impl Door {
                     Err(err) => whole(400, json_body(&json!({"error": err.to_string()}))),
                 }
             }
+            (&Method::POST, "/control/go_on") => {
+                self.gate.open();
+                whole(200, json_body(&json!({})))
+            }
             (&Method::DELETE, "/control") => {
                 self.scripts.clear();
                 self.records.clear();
@@ -148,6 +153,8 @@ impl Door {
         body: Incoming,
         peer_port: u16,
     ) -> io::Result<Response<Body>> {
+        // Before the request can be seen, so that whoever has seen it can let it go on.
+        let turn = self.gate.turn();
         let pen = self.records.begin(parts, peer_port);
         let script = match self.script(parts) {
             Ok(script) => script,
@@ -185,7 +192,7 @@ impl Door {
             return refuse(provider, &answer::failure(status, &script), script.retry_after.as_deref(), pen);
         }
         let reply = Reply::new(pen.number, provider, &body, taken.bytes, &script);
-        respond(provider, &reply, &script, pen)
+        respond(provider, &reply, &script, turn, pen)
     }
 
     /// The key and the other headers that a provider wants.
@@ -279,7 +286,13 @@ fn refuse(
     Ok(response)
 }
 
-fn respond(provider: Provider, reply: &Reply, script: &Script, mut pen: Pen) -> io::Result<Response<Body>> {
+fn respond(
+    provider: Provider,
+    reply: &Reply,
+    script: &Script,
+    turn: Turn,
+    mut pen: Pen,
+) -> io::Result<Response<Body>> {
     pen.write(|record| record.status = 200);
     let (kind, pieces) = if !reply.streamed || script.whole {
         let answer = answer::whole(provider, reply);
@@ -299,7 +312,7 @@ fn respond(provider: Provider, reply: &Reply, script: &Script, mut pen: Pen) -> 
     };
     let malformed = answer::malformed(provider);
     let failed = answer::failed(provider, script);
-    let body = send::body(pieces, script, malformed, failed, pen);
+    let body = send::body(pieces, script, malformed, failed, turn, pen);
     Response::builder()
         .header(CONTENT_TYPE, kind)
         .header("x-request-id", "req_fake")

@@ -76,6 +76,8 @@ pub(crate) enum Fault {
     HangBeforeHeaders,
     /// The answer stops and the connection stays.
     HangMidStream,
+    /// The answer stops until the fake is told to go on.
+    WaitMidStream,
     /// The connection breaks in the answer.
     BreakMidStream,
     /// The answer ends as if it were whole.

@@ -9,6 +9,7 @@ use bytes::Bytes;
 use futures_util::stream;
 use http_body::Frame;
 use http_body_util::{BodyExt as _, StreamBody};
+use tokio::sync::watch;
 
 use crate::fake::record::Pen;
 use crate::fake::script::{Fault, Script};
@@ -16,17 +17,50 @@ use crate::fake::script::{Fault, Script};
 /// A body of any kind.
 pub(crate) type Body = http_body_util::combinators::UnsyncBoxBody<Bytes, io::Error>;
 
+/// Holds answers back until the fake is told to go on, which lets all those go on whose requests came before.
+#[derive(Debug, Default)]
+pub(crate) struct Gate(watch::Sender<u64>);
+
+/// Where an answer waits if its script wants that.
+#[derive(Debug)]
+pub(crate) struct Turn {
+    opened: watch::Receiver<u64>,
+    before: u64,
+}
+
+impl Gate {
+    /// Lets all go on that wait, and those that are on their way there.
+    pub(crate) fn open(&self) {
+        self.0.send_modify(|opened| *opened += 1);
+    }
+
+    /// The place of a request that has come.
+    pub(crate) fn turn(&self) -> Turn {
+        let opened = self.0.subscribe();
+        let before = *opened.borrow();
+        Turn { opened, before }
+    }
+}
+
 struct Sending {
     pieces: VecDeque<Bytes>,
     delay: Duration,
     /// Pieces before the fault.
     left: usize,
     fault: Option<Fault>,
+    turn: Turn,
     pen: Pen,
 }
 
 /// A body of pieces. `malformed` and `failed` are what the provider's stream looks like when it is.
-pub(crate) fn body(pieces: Vec<Bytes>, script: &Script, malformed: Bytes, failed: Bytes, pen: Pen) -> Body {
+pub(crate) fn body(
+    pieces: Vec<Bytes>,
+    script: &Script,
+    malformed: Bytes,
+    failed: Bytes,
+    turn: Turn,
+    pen: Pen,
+) -> Body {
     let mut pieces = VecDeque::from(pieces);
     let left = script.after.unwrap_or(pieces.len() / 2).min(pieces.len());
     match script.fault {
@@ -41,8 +75,10 @@ pub(crate) fn body(pieces: Vec<Bytes>, script: &Script, malformed: Bytes, failed
     if script.together {
         pieces = VecDeque::from([pieces.iter().flatten().copied().collect::<Vec<u8>>().into()]);
     }
-    let fault = script.fault.filter(|fault| matches!(fault, Fault::HangMidStream | Fault::BreakMidStream));
-    let sending = Sending { pieces, delay: Duration::from_millis(script.delay_ms), left, fault, pen };
+    let stops =
+        |fault: &Fault| matches!(fault, Fault::HangMidStream | Fault::WaitMidStream | Fault::BreakMidStream);
+    let fault = script.fault.filter(stops);
+    let sending = Sending { pieces, delay: Duration::from_millis(script.delay_ms), left, fault, turn, pen };
     StreamBody::new(stream::unfold(Some(sending), |sending| async { next(sending?).await })).boxed_unsync()
 }
 
@@ -50,9 +86,16 @@ async fn next(mut sending: Sending) -> Option<(io::Result<Frame<Bytes>>, Option<
     if sending.left == 0 {
         match sending.fault {
             Some(Fault::HangMidStream) => pending().await,
+            Some(Fault::WaitMidStream) => {
+                let before = sending.turn.before;
+                // The gate lives as long as the fake.
+                let _ = sending.turn.opened.wait_for(|opened| *opened > before).await;
+                sending.fault = None;
+            }
             Some(Fault::BreakMidStream) => {
-                // What was sent is to arrive: an error at once would take it back out of the buffers.
-                tokio::time::sleep(Duration::from_millis(50)).await;
+                // What was sent is to arrive: an error at once would take it back out of the buffers. They are emptied when
+                // there is nothing more for the moment.
+                tokio::task::yield_now().await;
                 return Some((Err(io::Error::other("broken as the script wants")), None));
             }
             _ => {}
