@@ -50,7 +50,6 @@ const KEPT: &[(&str, &[&str])] = &[
     ("tonic", &["server/src/grpc/", "server/src/serve/"]),
     ("contextstore_proto", &["server/src/grpc/"]),
     ("axum", &["server/src/http/"]),
-    ("bpe_openai", &["server/src/context/"]),
     ("reqwest", &["server/src/llm/", "server/src/hooks/"]),
     ("rmcp", &["server/src/cli/mcp.rs", "server/src/cli/mcp/"]),
     ("rustls", &["server/src/llm/", "server/src/hooks/"]),

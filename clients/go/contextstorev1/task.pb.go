@@ -706,7 +706,7 @@ type TaskConfig struct {
 	// Keys of the agent's own, as a JSON object; kept as they are. The whole configuration takes at most 64 KiB.
 	ExtraJson string `protobuf:"bytes,6,opt,name=extra_json,json=extraJson,proto3" json:"extra_json,omitempty"`
 	// How tokens are counted: `fitted` (estimated, within a tenth or so of `o200k`), `heuristic` (by length alone), `o200k`
-	// or `cl100k` (exactly, as OpenAI's models from GPT-4o on and before it; the server needs about 67 MB of memory for
+	// or `cl100k` (exactly, as OpenAI's models from GPT-4o on and before it; the server needs about 12 MB of memory for
 	// each that is in use). An image or a file counts 765 with each of them, whatever its size. Empty: the server's
 	// `tokens.counter`. A change is for messages that come later: those that are there keep the tokens they were
 	// appended with.

@@ -260,7 +260,7 @@ const LAST: &[Key] = &[
         default: "fitted",
         since: "0.1.0",
         about: "How tokens are counted: estimated without tables, by the length alone, or exactly by an encoding of \
-                OpenAI's, which takes about 67 MB of memory once a task uses it. A task may say otherwise",
+                OpenAI's, which takes about 12 MB of memory once a task uses it. A task may say otherwise",
     },
     Key {
         name: "log.format",
