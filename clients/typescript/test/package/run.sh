@@ -6,7 +6,10 @@ set -euo pipefail
 here=$(cd "$(dirname "$0")" && pwd)
 client=$(cd "$here/../.." && pwd)
 tarball=$(realpath "$1")
-export CONTEXTSTORE_BINARY=${CONTEXTSTORE_BIN:-$client/../../target/debug/contextstore}
+CONTEXTSTORE_BINARY=$(realpath "${CONTEXTSTORE_BIN:-$client/../../target/debug/contextstore}")
+export CONTEXTSTORE_BINARY
+# Servers that are spawned would take it for a key of their configuration.
+unset CONTEXTSTORE_TEST_LONG
 
 folder=$(mktemp -d)
 trap 'rm -rf "$folder"' EXIT
