@@ -45,7 +45,8 @@ STAGE := MAKE="$(MAKE)" PYTHON="$(PYTHON)" bash tests/tools/stages.sh
 test: setup ## Runs every check, and every test at push size; ends with the time that each stage took
 	@$(STAGE) check build-tests test-rust test-python test-typescript test-go test-tools test-official test-mcp
 test-long: setup ## Runs what `make test` leaves out or runs at push size only; needs root, 25 GB of disk and two hours
-	@CONTEXTSTORE_TEST_LONG=1 $(STAGE) check-deny long-rust long-power long-python test-pythons test-official test-packages
+	@CONTEXTSTORE_TEST_LONG=1 $(STAGE) check-deny long-rust long-power long-python test-pythons test-typescript \
+	  test-official test-packages test-go-race
 
 ##  Checks, each with a fix where a machine can make it
 
@@ -141,35 +142,43 @@ long-power: ## Cuts the power of a file system in a file 200 times each on ext4 
 	$(CARGO) build --locked --package test-support --bin workload --profile quick
 	for fs in ext4 xfs; do FS=$$fs WORKLOAD=$(CURDIR)/target/quick/workload bash tests/power/run.sh 200; done
 
-##  Tests of the clients and tools
+##  Tests of the clients and tools: with the server, the fake LLM and the histories that `build-tests` has built
 
-.PHONY: test-python long-python test-pythons test-typescript test-go test-tools test-official test-mcp
+SERVER := $(CURDIR)/target/debug/contextstore
+
+.PHONY: test-python long-python test-pythons test-typescript test-go test-go-race test-tools test-official test-mcp
 # Installs the client as a user gets it: install_python,VENV
 install_python = target/venv/$(1)/bin/python $(PIP_INSTALL) --no-deps --force-reinstall --no-build-isolation ./$(PYTHON_CLIENT)
 # pytest,VENV,FOLDER,ARGUMENTS
-pytest = $(call install_python,$(1)) && cd $(2) && $(CURDIR)/target/venv/$(1)/bin/pytest --quiet -p no:cacheprovider $(3)
+pytest = $(call install_python,$(1)) && cd $(2) && \
+  CONTEXTSTORE_BIN=$${CONTEXTSTORE_BIN:-$(SERVER)} $(CURDIR)/target/venv/$(1)/bin/pytest --quiet -p no:cacheprovider $(3)
+# The tests of the Python client mostly wait for sockets.
+BESIDE := -n 4 --dist worksteal
 
 test-python: build-tests target/venv/high/installed target/venv/low/installed target/venv/pyright/installed ## Runs the types and tests of the Python client, with the newest and the oldest grpcio
-	$(call pytest,high,$(PYTHON_CLIENT))
+	$(call pytest,high,$(PYTHON_CLIENT),$(BESIDE))
 	cd $(PYTHON_CLIENT) && $(CURDIR)/target/venv/high/bin/mypy
 	PYRIGHT_PYTHON_CACHE_DIR=target/venv/pyright/cache target/venv/pyright/bin/pyright --project $(PYTHON_CLIENT) \
 	  --pythonpath target/venv/high/bin/python
-	$(call pytest,low,$(PYTHON_CLIENT),-m quick)
-long-python: target/venv/high/installed ## Runs a Python agent with 100 000 messages
+	$(call pytest,low,$(PYTHON_CLIENT),-m quick $(BESIDE))
+long-python: build-tests target/venv/high/installed ## Runs the long forms of the Python client's tests; among them an agent with 100 000 messages
 	$(CARGO) build --locked --profile quick --package contextstore
-	CONTEXTSTORE_TEST_LONG=1 CONTEXTSTORE_BIN=$(CURDIR)/target/quick/contextstore $(call pytest,high,$(PYTHON_CLIENT),-s tests/test_memory.py)
+	export CONTEXTSTORE_TEST_LONG=1; $(call pytest,high,$(PYTHON_CLIENT),$(BESIDE) --ignore tests/test_memory.py)
+	export CONTEXTSTORE_TEST_LONG=1 CONTEXTSTORE_BIN=$(CURDIR)/target/quick/contextstore; \
+	  $(call pytest,high,$(PYTHON_CLIENT),-s tests/test_memory.py)
 test-pythons: build-tests target/venv/middle/installed ## Runs the quick tests of the Python client with a grpcio of the middle, and under every Python of this machine
-	$(call pytest,middle,$(PYTHON_CLIENT),-m quick)
-	for python in $$(PYTHON=$(PYTHON) $(PYTHON_CLIENT)/pythons.sh); do \
-	  $(MAKE) --no-print-directory test-python-version PYTHON=$$python; done
+	$(call pytest,middle,$(PYTHON_CLIENT),-m quick $(BESIDE))
+	CONTEXTSTORE_BIN=$(SERVER) PYTHON=$(PYTHON) bash $(PYTHON_CLIENT)/pythons.sh
 test-typescript: build-tests build-typescript ## Runs the tests of the TypeScript client, on both transports
 	cd clients/typescript && rm -rf build && $(TSC) && $(TSC) --project ../../examples/typescript && \
-	  node --test --test-reporter=spec build/test/*.test.js
+	  CONTEXTSTORE_BIN=$(SERVER) node --test --test-concurrency=4 --test-reporter=spec build/test/*.test.js
 	cd clients/typescript && bash test/package/run.sh ../../target/contextstore-client-*.tgz
 test-go: build-tests | $(GO) ## Runs the tests of the Go client, on both transports: RACE=1 for the race detector
-	cd clients/go && $(GO_RUN) test -count=1 $(if $(RACE),-race) ./...
+	cd clients/go && CONTEXTSTORE_BIN=$(SERVER) $(GO_RUN) test -count=1 -parallel 4 $(if $(RACE),-race) ./...
+test-go-race: ## Runs them under the race detector
+	$(MAKE) --no-print-directory test-go RACE=1
 test-tools: build-tests $(NODE_MODULES) $(GRPCURL) ## Runs grpcurl and buf curl against the server, by reflection alone
-	BUF=$(BUF) GRPCURL=$(GRPCURL) bash tests/tools/run.sh
+	CONTEXTSTORE_BIN=$(SERVER) BUF=$(BUF) GRPCURL=$(GRPCURL) bash tests/tools/run.sh
 test-official: build-tests target/venv/official/installed ## Checks what is rendered by the types of openai, anthropic and ollama: SEED=n, HISTORIES=n
 	$(call pytest,official,tests/providers/python)
 test-mcp: build-tests target/venv/mcp/installed ## Lists and calls the tools of `contextstore mcp` with the official MCP client

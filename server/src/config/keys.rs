@@ -305,4 +305,5 @@ pub(super) const OTHER_VARIABLES: &[(&str, &str)] = &[
     ("CONTEXTSTORE_KEY_FILE", "Clients: the key of that certificate"),
     ("CONTEXTSTORE_FAKE_LLM", "Tests and examples: the program that plays a model"),
     ("CONTEXTSTORE_BIN", "Tests of the clients: the server to run"),
+    ("CONTEXTSTORE_TEST_LONG", "Tests: run at full size"),
 ];

@@ -1,4 +1,4 @@
-//! Exact counts by OpenAI's encodings. Each takes about 12 MB and a moment to unpack, so it is unpacked when a task first
+//! Exact counts by OpenAI's encodings. One takes up to 12 MB and a moment to unpack, so it is unpacked when a task first
 //! asks for it.
 //!
 //! An encoding cuts text into pieces by a pattern, here, and merges the bytes of each piece into tokens (`merge.rs`)
