@@ -366,21 +366,25 @@ fn no_test_and_no_proto_is_forgotten() {
     assert_eq!(unlisted("path = \"../tests/a.rs\"", "tests/a.rs", "../tests/a.rs"), [""; 0]);
     assert_eq!(unlisted("path = \"../tests/a.rs\"", "tests/b.rs", "../tests/b.rs").len(), 1);
 
-    // A test is a program of its own, or a part of the one that has many.
+    // A program is listed in the manifest, and a file or folder of a program is one of its modules.
     let manifest = fs::read_to_string(root().join("server/Cargo.toml")).unwrap();
-    let service = fs::read_to_string(root().join("tests/service.rs")).unwrap();
-    let name_of = |path: &str| {
-        path.strip_prefix("tests/").filter(|name| is_rust(name) && !name.contains('/')).map(str::to_owned)
-    };
-    let is_part = |path: &str| {
-        let name = name_of(path).unwrap_or_default();
-        let module = name.trim_end_matches(".rs");
-        service.contains(&format!("\nmod {module};")) || service.contains(&format!("#[path = \"{name}\"]"))
-    };
-    hold(
-        |path| name_of(path).is_some() && !is_part(path),
-        |path, _| unlisted(&manifest, "server/Cargo.toml", &format!("../{path}")),
-    );
+    for program in ["service", "store", "pure", "long"] {
+        let main = format!("tests/{program}/main.rs");
+        assert_eq!(unlisted(&manifest, "server/Cargo.toml", &format!("../{main}")), [""; 0]);
+        let main = fs::read_to_string(root().join(main)).unwrap();
+        let module = |path: &str| {
+            let rest = path.strip_prefix(&format!("tests/{program}/"))?;
+            let name = rest.split('/').next()?.trim_end_matches(".rs");
+            (is_rust(path) && name != "main").then(|| name.to_owned())
+        };
+        hold(
+            |path| module(path).is_some(),
+            |path, _| {
+                let listed = main.contains(&format!("\nmod {};", module(path).unwrap()));
+                if listed { vec![] } else { vec![format!("is not a module of tests/{program}/main.rs")] }
+            },
+        );
+    }
 
     let build = fs::read_to_string(root().join("build.rs")).unwrap();
     hold(

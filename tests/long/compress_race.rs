@@ -209,5 +209,10 @@ async fn a_slow_summary_is_published_in_the_end() {
     let latest = pb::GetLatestSummaryRequest { task_uuid: scene.work.uuid.clone() };
     let latest = scene.api.get_latest_summary(latest).await.unwrap().into_inner().summary.unwrap();
     assert_eq!(latest.model, "fake", "{latest:?}");
-    eventually(DEADLINE, async || scene.work_files().is_empty().then_some(())).await;
+    // The next compression may have begun, and waits for its answer.
+    eventually(DEADLINE, async || {
+        fake.go_on();
+        scene.work_files().is_empty().then_some(())
+    })
+    .await;
 }
