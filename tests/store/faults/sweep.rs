@@ -69,9 +69,10 @@ fn cuts() -> u64 {
     test_support::number("CONTEXTSTORE_CUTS").unwrap_or(test_support::sized(1, 5))
 }
 
-/// Returns which calls to the disk are swept: every third at push size, all of them in `make test-long`.
-fn stride() -> u64 {
-    test_support::sized(3, 1)
+/// Reports whether a call to the disk is swept: every third at push size, all of them in `make test-long`. Stories begin at
+/// different calls.
+fn is_swept(story: &Story, call: u64) -> bool {
+    (call + story.name.len() as u64).is_multiple_of(test_support::sized(3, 1))
 }
 
 /// One telling of a story.
@@ -199,8 +200,7 @@ pub(crate) fn sweep_lasting(story: &Story, errno: Errno) -> Report {
     clean.go_on(&mut sweep, "without a fault");
     let trace = clean.disk.trace();
     sweep.report.calls = trace.len() as u64;
-    for (call, line) in (0..).zip(&trace).filter(|(call, _)| (call + story.name.len() as u64) % stride() == 0)
-    {
+    for (call, line) in (0..).zip(&trace).filter(|(call, _)| is_swept(story, *call)) {
         let name = format!("{errno:?} from {line} on");
         let mut telling = Telling::begin(story, None);
         for at in call..call + 4 * sweep.report.calls {
@@ -228,8 +228,7 @@ pub(crate) fn sweep(story: &Story, sabotage: Option<Sabotage>) -> Report {
     let trace = clean.disk.trace();
     sweep.end_in_order(story, clean, "without a fault");
     sweep.report.calls = trace.len() as u64;
-    let every = if sabotage.is_some() { 1 } else { stride() };
-    for (call, line) in (0..).zip(&trace).filter(|(call, _)| (call + story.name.len() as u64) % every == 0) {
+    for (call, line) in (0..).zip(&trace).filter(|(call, _)| sabotage.is_some() || is_swept(story, *call)) {
         for errno in [Errno::IO, Errno::NOSPC] {
             let name = format!("{} at {line}", if errno == Errno::IO { "EIO" } else { "ENOSPC" });
             let mut telling = Telling::begin(story, sabotage);
