@@ -35,7 +35,7 @@ demo: setup ## Shows an agent at work whose server is killed: builds it, needs n
 	$(CARGO) build --locked --profile quick --package contextstore
 	@target/venv/demo/bin/python -m pip --version >/dev/null 2>&1 || $(PYTHON) -m venv --clear target/venv/demo
 	@target/venv/demo/bin/python $(PIP_INSTALL) ./$(PYTHON_CLIENT)
-	@CONTEXTSTORE_BIN=target/quick/contextstore target/venv/demo/bin/python $(PYTHON_CLIENT)/examples/demo.py
+	@CONTEXTSTORE_BIN=$(CURDIR)/target/quick/contextstore target/venv/demo/bin/python $(PYTHON_CLIENT)/examples/demo.py
 
 ##  The two suites
 
@@ -134,10 +134,10 @@ test-rust: build-tests ## Runs the tests of the server and of the Rust client
 	$(PYTHON) tests/oracle/test_fold.py
 	$(CARGO) test --locked --workspace --tests --no-fail-fast -- --test-threads 4
 	$(CARGO) test --locked --workspace --doc
-long-rust: ## Runs the tests of the store, rendering, memory, load and kills at full size
+long-rust: ## Runs the Rust tests at full size
 	$(CARGO) build --locked --workspace --bins --profile quick
 	CONTEXTSTORE_TEST_LONG=1 $(CARGO) test --locked --package contextstore --profile quick --no-fail-fast \
-	  --test store --test pure --test long -- --nocapture --test-threads 2
+	  --test service --test store --test pure --test long -- --test-threads 2
 long-power: ## Cuts the power of a file system in a file 200 times each on ext4 and XFS; needs root
 	$(CARGO) build --locked --package test-support --bin workload --profile quick
 	for fs in ext4 xfs; do FS=$$fs WORKLOAD=$(CURDIR)/target/quick/workload bash tests/power/run.sh 200; done

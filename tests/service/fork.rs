@@ -325,7 +325,7 @@ async fn a_server_that_dies_leaves_whole_forks_or_none() {
         say(&mut client, &source, &"x".repeat(100_000)).await;
     }
     let expected = view(&mut client, source.current()).await;
-    for cycle in 0..6_u64 {
+    for cycle in 0..test_support::sized(2, 6) {
         let request = fork(&source, 0);
         let count = Arc::new(AtomicU64::new(0));
         let forks: Vec<_> = (0..4)

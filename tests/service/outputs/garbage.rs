@@ -57,7 +57,7 @@ async fn nothing_that_is_named_is_lost_beside_puts_collections_and_deaths() {
     let work = start(&mut api).await;
     let content = |n: usize| format!("content {n}\n").repeat(200 + n % 12);
     let mut named: BTreeMap<String, usize> = BTreeMap::new();
-    let rounds = test_support::number("CONTEXTSTORE_CYCLES").unwrap_or(4);
+    let rounds = test_support::number("CONTEXTSTORE_CYCLES").unwrap_or(test_support::sized(2, 4));
     for round in 0..rounds {
         let (done, over) = tokio::sync::watch::channel(false);
         let mut putters = Vec::new();
