@@ -32,10 +32,10 @@ run: build ## Starts a server on ./contexts, until Ctrl-C
 	target/release/contextstore serve --data-dir contexts
 demo: NEEDED := cc:gcc python3:python3
 demo: setup ## Shows an agent at work whose server is killed: builds it, needs no key and no model
-	$(CARGO) build --locked --profile quick --package contextstore
+	$(CARGO) build --locked --profile demo --package contextstore --no-default-features
 	@target/venv/demo/bin/python -m pip --version >/dev/null 2>&1 || $(PYTHON) -m venv --clear target/venv/demo
 	@target/venv/demo/bin/python $(PIP_INSTALL) ./$(PYTHON_CLIENT)
-	@CONTEXTSTORE_BIN=$(CURDIR)/target/quick/contextstore target/venv/demo/bin/python $(PYTHON_CLIENT)/examples/demo.py
+	@CONTEXTSTORE_BIN=$(CURDIR)/target/demo/contextstore target/venv/demo/bin/python $(PYTHON_CLIENT)/examples/demo.py
 
 ##  The two suites
 
@@ -63,11 +63,11 @@ check-fmt: ## Checks the format of the Rust code
 fix-fmt:
 	$(CARGO) fmt --all
 check-clippy: ## Checks for warnings of the compiler and of clippy
-	$(CARGO) clippy --locked --workspace --all-targets --all-features -- -D warnings
+	$(CARGO) clippy --locked --workspace --all-targets --no-default-features -- -D warnings
 fix-clippy:
 	$(CARGO) clippy --locked --workspace --all-targets --all-features --fix --allow-dirty --allow-staged
 check-doc: check-clippy ## Checks that the documentation builds without a broken link
-	RUSTDOCFLAGS="-D warnings" $(CARGO) doc --locked --workspace --all-features --no-deps
+	RUSTDOCFLAGS="-D warnings" $(CARGO) doc --locked --workspace --no-default-features --no-deps
 check-deny: $(CARGO_DENY) ## Checks licences, banned crates and sources of the dependencies (deny.toml); builds cargo-deny first
 	$(CARGO) fetch --locked --quiet
 	$(CARGO_DENY) --offline --locked --workspace check bans licenses sources
