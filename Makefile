@@ -130,9 +130,11 @@ check-gen: gen-typescript gen-go ## Checks that the generated code is that of th
 build-tests: ## Builds the server and everything that tests need: once, for all of them
 	$(CARGO) build --locked --workspace --bins
 	$(CARGO) test --locked --workspace --tests --no-run
+# The tests of `service` mostly wait for disks and sockets, so more of them run beside each other than there are processors.
 test-rust: build-tests ## Runs the tests of the server and of the Rust client
 	$(PYTHON) tests/oracle/test_fold.py
-	$(CARGO) test --locked --workspace --tests --no-fail-fast -- --test-threads 4
+	$(CARGO) test --locked --package contextstore --test service -- --test-threads 4
+	$(CARGO) test --locked --workspace --no-fail-fast --lib --test store --test pure --test long --test tidy
 	$(CARGO) test --locked --workspace --doc
 long-rust: ## Runs the Rust tests at full size
 	$(CARGO) build --locked --workspace --bins --profile quick
