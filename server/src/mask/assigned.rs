@@ -130,7 +130,8 @@ impl Expected {
         if let Self::Password = self {
             return password(window);
         }
-        let value = value(window)?;
+        let pair = || next_item(window.rest()).map(|at| quoted(window, window.after + at));
+        let value = value(window).or_else(|| if let Self::Credentials = self { pair() } else { None })?;
         match self {
             Self::Password => None,
             Self::Run(class, least, most) => {
@@ -200,7 +201,18 @@ fn argument(window: &Window<'_>) -> Option<usize> {
     let netrc = before.ends_with(b" ") || before.ends_with(b"\n") || before.ends_with(b"\t");
     let login = netrc && words.nth(1) == Some(b"login");
     let alone = rest.first() == Some(&b' ') && rest.get(1).is_some_and(u8::is_ascii_graphic);
-    (alone && (option || login)).then_some(window.after + 1)
+    let listed = || next_item(rest).filter(|_| option).map(|at| window.after + at);
+    if alone && (option || login) { Some(window.after + 1) } else { listed() }
+}
+
+/// Where the next item of a list begins, with its quote, behind the quote that ends an item: `"--password", "x"`.
+fn next_item(rest: &[u8]) -> Option<usize> {
+    let escapes = rest.iter().take(4).take_while(|byte| **byte == b'\\').count();
+    let quote = rest.get(escapes).filter(|byte| matches!(byte, b'"' | b'\''))?;
+    let behind = rest.get(escapes + 1..)?.strip_prefix(b",")?;
+    let blanks = behind.iter().take(16).take_while(|byte| byte.is_ascii_whitespace()).count();
+    let begins = behind[blanks..].iter().take(4).find(|byte| **byte != b'\\') == Some(quote);
+    begins.then_some(escapes + 2 + blanks)
 }
 
 /// Words that somebody has drawn or made up, with blanks between them: no word that sentences are made with is among them.

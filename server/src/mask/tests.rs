@@ -319,12 +319,12 @@ fn json_is_read_as_it_reads() {
         // Text that is JSON stays JSON, with what it hides.
         (
             format!(r#"{{"arguments":"{{\"c\": \"\\u0067hp_{}\"}}"}}"#, random(36)),
-            r#"{"arguments":"{\"c\":\"[GITHUB_TOKEN]\"}"}"#,
+            r#"{"arguments":"{\"c\": \"[GITHUB_TOKEN]\"}"}"#,
         ),
         // Keys are texts, too, and stay different.
         (
             format!(r#"{{"{token}":1,"{hidden}2":2,"[GITHUB_TOKEN]":3}}"#),
-            r#"{"[GITHUB_TOKEN]_1":1,"[GITHUB_TOKEN]_2":2,"[GITHUB_TOKEN]":3}"#,
+            r#"{"[GITHUB_TOKEN]":1,"[GITHUB_TOKEN]_1":2,"[GITHUB_TOKEN]_2":3}"#,
         ),
     ] {
         assert_eq!(masked_json(&json, Fields::Any).as_deref(), Some(expected), "{json}");

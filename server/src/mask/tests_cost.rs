@@ -25,6 +25,37 @@ fn many_keys_that_are_secrets_take_no_longer_than_others() {
     assert!(masked.ends_with(r#""[GITHUB_TOKEN]_5999":5999}"#));
 }
 
+/// The time that masking takes does not depend on how deep the JSON is, nor on how often it is JSON in a text.
+#[test]
+fn depth_costs_neither_stack_nor_time() {
+    const BYTES: usize = 1 << 20;
+    let token = "ghp_A1b2C3d4E5f6G7h8I9j0K1l2M3n4O5p6Q7r8";
+    let nested = |open: &str, close: &str| {
+        let depth = BYTES / (open.len() + close.len());
+        format!("{}\"{token}\"{}", open.repeat(depth), close.repeat(depth))
+    };
+    for deep in
+        [nested("[", "]"), nested("{\"a\":", "}"), nested("{\"data\":[", "]}"), nested("[1,[2],", "]")]
+    {
+        let text = serde_json::Value::from(deep.as_str()).to_string();
+        for (json, fields) in [(&deep, Fields::Any), (&deep, Fields::Message), (&text, Fields::Any)] {
+            let masked = quickly("depth", || masker().json(json, fields, &mut Found::default())).unwrap();
+            assert_eq!(masked, json.replace(token, "[GITHUB_TOKEN]"));
+        }
+    }
+    // Keys that are secrets, one in the other.
+    let keys = nested(&format!("{{\"{token}\":"), "}");
+    let masked = quickly("keys", || masker().json(&keys, Fields::Any, &mut Found::default())).unwrap();
+    assert_eq!(masked, keys.replace(token, "[GITHUB_TOKEN]"));
+    // JSON in a text in JSON in a text: the innermost is masked as plain text.
+    let mut text = format!("[\"{token}\",\"{}\"]", "x".repeat(BYTES));
+    for _ in 0..14 {
+        text = serde_json::json!([text]).to_string();
+    }
+    let masked = quickly("levels", || masker().json(&text, Fields::Any, &mut Found::default())).unwrap();
+    assert_eq!(masked, text.replace(token, "[GITHUB_TOKEN]"));
+}
+
 fn masker() -> Masker {
     Masker::standard()
 }

@@ -214,3 +214,49 @@ fn an_indented_key_without_an_end_is_masked_to_its_last_line() {
     );
     assert_eq!(masked(&text), "key: |\n    [PRIVATE_KEY]\n\nnext: of another kind\n");
 }
+
+/// Secrets that reach over several texts of JSON: whatever masking the JSON as plain text removes, masking it as JSON removes.
+#[test]
+fn json_keeps_nothing_that_plain_text_masking_removes() {
+    let pem: Vec<String> = (0..5).map(|line| random(64 - line)).collect();
+    let lines: Vec<&str> = ["-----BEGIN PRIVATE KEY-----"]
+        .into_iter()
+        .chain(pem.iter().map(String::as_str))
+        .chain(["-----END PRIVATE KEY-----"])
+        .collect();
+    let whole = pem.join("\n");
+    let long = random(1600);
+    let part = |line: &&str| serde_json::json!({"type": "text", "text": line});
+    for (json, secrets) in [
+        (serde_json::json!(lines), &pem[..]),
+        (
+            serde_json::json!({"cell": {"source": lines.iter().map(|line| format!("{line}\n")).collect::<Vec<_>>()}}),
+            &pem,
+        ),
+        (serde_json::json!(lines.iter().map(part).collect::<Vec<_>>()), &pem),
+        (serde_json::json!([lines[0], whole, lines[6]]), &pem),
+        (serde_json::json!([lines[0], long, lines[6]]), std::slice::from_ref(&long)),
+        (serde_json::json!({"key": serde_json::json!(lines).to_string()}), &pem),
+        (serde_json::json!(["mysql", "--password", "Xk29!vbQ7", "-h", "db"]), &["Xk29!vbQ7".to_owned()]),
+        (serde_json::json!([["Authorization", "Bearer abcdefgh12345678"]]), &["abcdefgh12345678".to_owned()]),
+        (
+            serde_json::json!({"headers": ["Authorization", "Basic abcdefgh12345678"]}),
+            &["abcdefgh12345678".to_owned()],
+        ),
+    ] {
+        let text = json.to_string();
+        let (mut in_json, mut in_text) = (Found::default(), Found::default());
+        let masked =
+            Masker::standard().json(&text, Fields::Any, &mut in_json).unwrap_or_else(|| text.clone());
+        serde_json::from_str::<serde_json::Value>(&masked).unwrap();
+        let plain = Masker::standard().text(&text, &mut in_text).into_owned();
+        for secret in secrets {
+            assert!(!plain.contains(secret.as_str()), "as text: {plain}");
+            assert!(!masked.contains(secret.as_str()), "as JSON: {masked}");
+        }
+        assert!(!in_json.is_empty());
+    }
+    // What is masked once stays as it is.
+    let masked = masked_json(&serde_json::json!(lines).to_string(), Fields::Any).unwrap();
+    assert_eq!(masked_json(&masked, Fields::Any), None, "{masked}");
+}

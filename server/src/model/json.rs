@@ -108,7 +108,7 @@ pub(crate) fn field<'a>(object: &'a str, name: &str) -> Option<&'a str> {
 }
 
 /// JSON with U+FFFD for every escape of half a character whose other half is missing.
-fn without_lone_surrogates(json: &str) -> Cow<'_, str> {
+pub(crate) fn without_lone_surrogates(json: &str) -> Cow<'_, str> {
     if !json.contains("\\ud") && !json.contains("\\uD") {
         return Cow::Borrowed(json);
     }
@@ -199,7 +199,7 @@ pub(crate) fn depth(json: &str) -> usize {
 
 /// The length of the text that begins here, with its quotes. Texts are long, and most of it is neither a quote nor a
 /// backslash.
-fn text_len(bytes: &[u8]) -> usize {
+pub(crate) fn text_len(bytes: &[u8]) -> usize {
     let mut at = 1;
     while let Some(found) = memchr::memchr2(b'"', b'\\', bytes.get(at..).unwrap_or_default()) {
         at += found;

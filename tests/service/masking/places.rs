@@ -33,7 +33,8 @@ impl Scene {
         fs::set_permissions(&key, std::os::unix::fs::PermissionsExt::from_mode(0o600)).unwrap();
         let (url, key) = (format!("{}/v1", fake.url()), key.display().to_string());
         let server = TestServer::start_configured(&[
-            ("log.level", "debug"),
+            // All that is ours: those of h2 are many, and have no words of callers.
+            ("log.level", "info,contextstore=debug,tonic=debug,hyper=debug"),
             ("durability", "process"),
             ("llm.retries", "0"),
             ("llm.providers.openai.base_url", &url),
@@ -319,5 +320,59 @@ async fn a_repeated_call_is_still_the_same() {
     for _ in 0..2 {
         task.with_request_id("f-1").fail(line.clone(), line.clone()).await.unwrap();
     }
+    scene.search().await;
+}
+
+/// Deeply nested JSON in a text costs neither the stack nor much time, whatever door it comes in by.
+#[tokio::test(flavor = "multi_thread")]
+async fn json_of_any_depth_inside_a_text() {
+    // In a release 4 600 were enough to overflow a stack.
+    let depth = test_support::sized(20_000, 100_000);
+    let scene = Scene::new().await;
+    let secret = scene.corpus[0].secret.clone();
+    let inner = format!("{{\"password\":\"hunter2hunter2\",\"token\":\"{}\"}}", scene.corpus[0].line);
+    let deep = format!("{}{inner}{}", "[".repeat(depth), "]".repeat(depth));
+    let extra = json!({"deep": deep}).to_string();
+    // A configuration has at most 64 KiB.
+    let less = &deep[depth * 3 / 4..deep.len() - depth * 3 / 4];
+    let config = v1::TaskConfig { extra_json: json!({"deep": less}).to_string(), ..Default::default() };
+    let task = scene.task(config, &deep).await;
+    let call = json!({"id": "a", "type": "function", "function": {"name": "sh", "arguments": deep}});
+    for message in [
+        json!({"role": "user", "content": deep}),
+        json!({"role": "user", "content": [{"type": "text", "text": deep}]}),
+        json!({"role": "user", "content": "", "x": {"y": [deep]}}),
+        json!({"role": "assistant", "content": null, "tool_calls": [call]}),
+        json!({"role": "tool", "tool_call_id": "a", "content": deep}),
+    ] {
+        let told = task.append(NewMessage::json(message.to_string())).await.unwrap();
+        assert!(counted(&told.masked) >= 2, "{:?}", told.masked);
+    }
+    let call = ToolCall {
+        tool_name: "sh".to_owned(),
+        arguments_json: extra.clone(),
+        result_json: extra.clone(),
+        error: Some(deep.clone()),
+        ..Default::default()
+    };
+    assert!(counted(&task.record_tool_call(call).await.unwrap().masked) >= 3);
+    assert!(counted(&task.append_plan("initial", extra.clone()).await.unwrap().masked) >= 2);
+    let put = PutOutput {
+        tool_name: "sh".to_owned(),
+        tool_call_id: "b".to_owned(),
+        append: true,
+        ..Default::default()
+    };
+    let put = task.outputs().put(put, deep.clone()).await.unwrap();
+    assert!(counted(&put.masked) >= 1);
+    scene.fake.script(&json!({"text": deep}));
+    let ask = Chat {
+        messages: vec![NewMessage::user(deep.clone())],
+        provider: "openai".to_owned(),
+        ..Default::default()
+    };
+    task.chat(ask).try_collect::<Vec<_>>().await.unwrap();
+    task.complete(deep).await.unwrap();
+    assert_ne!(secret, "");
     scene.search().await;
 }
