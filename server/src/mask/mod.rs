@@ -9,6 +9,7 @@ use std::collections::BTreeMap;
 use std::sync::{Arc, OnceLock};
 
 mod assigned;
+mod bytes;
 mod custom;
 mod json;
 mod personal;
@@ -27,6 +28,7 @@ mod token;
 mod value;
 mod window;
 
+pub use bytes::MaskBytes;
 pub use custom::{CustomRule, LONGEST_MATCH, PatternError, allowed_pattern, check_pattern};
 pub(crate) use json::Fields;
 pub use rule::Rule;
@@ -80,9 +82,10 @@ impl Masker {
     }
 
     /// One with all rules but those about people.
+    #[expect(clippy::expect_used, reason = "a program that cannot mask must not run")]
     pub fn standard() -> Self {
         static STANDARD: OnceLock<Masker> = OnceLock::new();
-        STANDARD.get_or_init(|| Self::new(&RuleSet::default()).unwrap_or_else(|_| Self::off())).clone()
+        STANDARD.get_or_init(|| Self::new(&RuleSet::default()).expect("the built-in rules compile")).clone()
     }
 
     /// Whether it leaves everything as it is.
@@ -210,6 +213,11 @@ impl Found {
         for (rule, count) in &other.0 {
             *self.0.entry(rule.clone()).or_default() += count;
         }
+    }
+
+    /// How often anything was masked.
+    fn total(&self) -> u64 {
+        self.0.values().sum()
     }
 
     /// Whether nothing was masked.

@@ -53,11 +53,3 @@ impl MediaKind {
         }
     }
 }
-
-/// Whether bytes that something begins with may be read by somebody: a NUL here and there and other encodings do no harm
-/// (`env -0`, Latin-1), what is packed or for machines has many control characters, or zeros in a row.
-pub fn may_be_text(bytes: &[u8]) -> bool {
-    let is_odd = |byte: &&u8| **byte < b' ' && !matches!(**byte, 0 | 7..=13 | 0x1b);
-    let odd = bytes.iter().filter(is_odd).count();
-    memchr::memmem::find(bytes, b"\0\0").is_none() && odd * 20 <= bytes.len()
-}

@@ -17,7 +17,7 @@ mod view;
 pub use content::Content;
 pub use grep::{BadPattern, Found, Grep, GrepOptions, Matches, Searched};
 pub use id::{OutputId, OutputName};
-pub use media::{MediaKind, may_be_text};
+pub use media::MediaKind;
 pub use meta::{Head, Meta, Written};
 pub use pack::{PACK_FROM, pack};
 pub use read::{Lines, Raw, Step};

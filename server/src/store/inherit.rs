@@ -1,5 +1,7 @@
 //! How a task begins: with a system prompt, and with what it takes over from one that ended.
 
+use std::borrow::Cow;
+
 use super::Store;
 use super::layout::{self, Folder};
 use super::masking;
@@ -88,12 +90,11 @@ impl Store {
     }
 
     /// A task to start with secrets replaced in what is free text of it.
-    pub(super) fn masked_start(&self, start: super::StartTask) -> super::StartTask {
-        let config = self
-            .shared
-            .env
-            .masked(|masker, found| masking::config(masker, &start.config, found).into_owned());
-        super::StartTask { config, ..start }
+    pub(super) fn masked_start(&self, start: super::StartTask) -> Result<super::StartTask, StoreError> {
+        let env = &self.shared.env;
+        let config =
+            env.masked(|masker, found| masking::config(masker, &start.config, found).map(Cow::into_owned))?;
+        Ok(super::StartTask { config, ..start })
     }
 
     /// Tasks that ended and that one with this key and user would go on with, newest first. A key without a type or an

@@ -5,7 +5,7 @@ use std::borrow::Cow;
 
 use crate::mask::{Fields, Found, Masker};
 use crate::model::json::{Json, JsonKind};
-use crate::model::{Event, Literal, NewMessage, Plan, Rewrite, Segment, TaskConfig, ToolCall};
+use crate::model::{Event, Literal, NewMessage, Plan, Rewrite, Segment, StoreError, TaskConfig, ToolCall};
 
 use super::env::Env;
 use super::task::Lifecycle;
@@ -72,9 +72,13 @@ pub(super) fn plan<'a>(masker: &Masker, plan: &'a Plan, found: &mut Found) -> Co
 }
 
 /// The same of an event.
-pub(super) fn event<'a>(masker: &Masker, event: &'a Event, found: &mut Found) -> Cow<'a, Event> {
-    match event {
-        Event::Config { config: before } => match config(masker, before, found) {
+pub(super) fn event<'a>(
+    masker: &Masker,
+    event: &'a Event,
+    found: &mut Found,
+) -> Result<Cow<'a, Event>, StoreError> {
+    let masked = match event {
+        Event::Config { config: before } => match config(masker, before, found)? {
             Cow::Owned(config) => Cow::Owned(Event::Config { config }),
             Cow::Borrowed(_) => Cow::Borrowed(event),
         },
@@ -82,7 +86,7 @@ pub(super) fn event<'a>(masker: &Masker, event: &'a Event, found: &mut Found) ->
             let error = error_message.as_ref().and_then(|message| text(masker, message, found));
             let summary = final_summary.as_ref().and_then(|summary| text(masker, summary, found));
             if error.is_none() && summary.is_none() {
-                return Cow::Borrowed(event);
+                return Ok(Cow::Borrowed(event));
             }
             Cow::Owned(Event::Status {
                 status: *status,
@@ -101,21 +105,25 @@ pub(super) fn event<'a>(masker: &Masker, event: &'a Event, found: &mut Found) ->
         | Event::Pin { .. }
         | Event::Forked { .. }
         | Event::Erased { .. } => Cow::Borrowed(event),
-    }
+    };
+    Ok(masked)
 }
 
 /// The same of a configuration: of all keys but those that the server goes by.
-pub(super) fn config<'a>(masker: &Masker, config: &'a TaskConfig, found: &mut Found) -> Cow<'a, TaskConfig> {
+pub(super) fn config<'a>(
+    masker: &Masker,
+    config: &'a TaskConfig,
+    found: &mut Found,
+) -> Result<Cow<'a, TaskConfig>, StoreError> {
     if masker.is_off() || config.other.is_empty() {
-        return Cow::Borrowed(config);
+        return Ok(Cow::Borrowed(config));
     }
-    let other = serde_json::to_string(&config.other).unwrap_or_default();
-    let masked = masker.json(&other, Fields::Any, found);
-    // It is JSON that was an object, and is one still.
-    match masked.and_then(|masked| serde_json::from_str(&masked).ok()) {
-        Some(other) => Cow::Owned(TaskConfig { other, ..config.clone() }),
-        None => Cow::Borrowed(config),
-    }
+    // It is JSON that was an object, and is one still. If not, nothing is written: it could only be written unmasked.
+    let failed = |error: serde_json::Error| StoreError::io("masking a configuration", error.into());
+    let other = serde_json::to_string(&config.other).map_err(failed)?;
+    let Some(masked) = masker.json(&other, Fields::Any, found) else { return Ok(Cow::Borrowed(config)) };
+    let other = serde_json::from_str(&masked).map_err(failed)?;
+    Ok(Cow::Owned(TaskConfig { other, ..config.clone() }))
 }
 
 /// The same of a rewrite: of what it brings itself.

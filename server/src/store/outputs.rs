@@ -6,18 +6,13 @@ use std::sync::Arc;
 use super::task::{Append, Caller, Due, Output, PutFiles, Recorded, Task};
 use super::{Store, StoreError, masking, task};
 use crate::context::{Pressure, count_text};
-use crate::mask::{Found, MaskStream};
+use crate::mask::{Found, MaskBytes, Masker};
 use crate::model::json::field;
 use crate::model::{Json, JsonKind, NewMessage, OutputRef, RequestId, Role, TaskId, ToolCall};
-use crate::outputs::{
-    Counted, Head, MediaKind, OutputId, OutputName, Tally, View, ViewLimits, ViewMaker, Written, may_be_text,
-};
+use crate::outputs::{Counted, Head, OutputId, OutputName, Tally, View, ViewLimits, ViewMaker, Written};
 
 /// Bytes of a line around what is in it, for quotas.
 const AROUND: usize = 512;
-
-/// Bytes by which it is told whether an output is text, where nobody says so.
-const LOOK: usize = 8 << 10;
 
 /// An output that is to be put, and what is to be done with it.
 #[derive(Debug, Clone)]
@@ -79,18 +74,9 @@ pub struct Put {
     files: Option<PutFiles>,
     tally: Tally,
     view: ViewMaker,
-    secrets: Secrets,
+    secrets: MaskBytes,
     /// What was masked in the output.
     found: Found,
-}
-
-/// Whether secrets are looked for in an output: in texts.
-enum Secrets {
-    /// Its first bytes will tell, when enough of them are there.
-    Unknown(Vec<u8>),
-    Masked(MaskStream),
-    /// It is no text.
-    Left,
 }
 
 impl fmt::Debug for Put {
@@ -102,18 +88,14 @@ impl fmt::Debug for Put {
 impl Store {
     /// Begins to put an output.
     pub fn begin_put(&self, id: TaskId, new: NewOutput) -> Result<Put, StoreError> {
-        let task = self.task(id)?;
+        // An output may come slowly, and must not end up in another task.
+        let store = self.bound(&self.bind(id)?);
+        let task = store.task(id)?;
         let files = if Self::was_put(&task, &new)? { None } else { Some(task.begin_put(&new.caller(None))?) };
         let view = ViewMaker::new(new.limits);
-        let secrets = match MediaKind::of(&new.media_type) {
-            _ if new.media_type.is_empty() => Secrets::Unknown(Vec::new()),
-            MediaKind::Text => Secrets::Masked(self.shared.env.options.masker.stream()),
-            // Many say this of whatever they have.
-            MediaKind::Binary => Secrets::Unknown(Vec::new()),
-            MediaKind::Image | MediaKind::Document => Secrets::Left,
-        };
+        let secrets = self.shared.env.options.masker.bytes();
         let (tally, found) = (Tally::default(), Found::default());
-        Ok(Put { store: self.clone(), id, new, files, tally, view, secrets, found })
+        Ok(Put { store, id, new, files, tally, view, secrets, found })
     }
 
     /// Whether a call with the same id has done all that is asked for. Then nobody needs a lease to be told so.
@@ -169,28 +151,9 @@ impl Put {
 
     /// Adds the next bytes.
     pub fn write(&mut self, bytes: &[u8]) -> Result<(), StoreError> {
-        match &mut self.secrets {
-            Secrets::Unknown(first) => {
-                first.extend_from_slice(bytes);
-                if first.len() < LOOK { Ok(()) } else { self.decide() }
-            }
-            Secrets::Left => self.keep(bytes),
-            Secrets::Masked(stream) => {
-                let mut masked = Vec::with_capacity(bytes.len());
-                stream.push(bytes, &mut masked);
-                self.keep(&masked)
-            }
-        }
-    }
-
-    /// Whether it may be a text, by its first bytes, in whatever pieces they came.
-    fn decide(&mut self) -> Result<(), StoreError> {
-        let Secrets::Unknown(first) = &mut self.secrets else { return Ok(()) };
-        let first = std::mem::take(first);
-        let masker = &self.store.shared.env.options.masker;
-        let is_text = may_be_text(&first[..first.len().min(LOOK)]);
-        self.secrets = if is_text { Secrets::Masked(masker.stream()) } else { Secrets::Left };
-        self.write(&first)
+        let mut masked = Vec::with_capacity(bytes.len());
+        self.secrets.push(bytes, &mut masked);
+        self.keep(&masked)
     }
 
     /// Writes bytes in which there are no secrets.
@@ -209,12 +172,9 @@ impl Put {
 
     /// There are no more: puts it in its place, records the call, appends the message, in this order.
     pub fn finish(mut self) -> Result<PutDone, StoreError> {
-        self.decide()?;
-        if let Secrets::Masked(stream) = std::mem::replace(&mut self.secrets, Secrets::Left) {
-            let mut rest = Vec::new();
-            self.found = stream.finish(&mut rest);
-            self.keep(&rest)?;
-        }
+        let (mut rest, secrets) = (Vec::new(), std::mem::replace(&mut self.secrets, Masker::off().bytes()));
+        self.found = secrets.finish(&mut rest);
+        self.keep(&rest)?;
         let counted = std::mem::take(&mut self.tally).finish();
         let task = self.store.task(self.id)?;
         let _naming = (self.new.append || self.new.record.is_some()).then(|| task.naming(counted.id));

@@ -51,7 +51,9 @@ async fn what_is_for_machines_stays_as_it_is() {
     let work = start(&mut api).await;
     let mut random = fastrand::Rng::with_seed(7);
     let packed: Vec<u8> = (0..20_000).map(|_| random.u8(..)).collect();
-    let archive = [TOKEN.as_bytes(), &[0; 512], b"a file of a tar"].concat();
+    let mut archive = vec![0; 512];
+    archive[257..262].copy_from_slice(b"ustar");
+    archive.extend_from_slice(TOKEN.as_bytes());
     let image = [b"\x89PNG\r\n\x1a\n\0\0\0\rIHDR", TOKEN.as_bytes()].concat();
     for (bytes, media_type) in
         [(&packed, ""), (&archive, "application/x-tar"), (&image, ""), (&image, "image/png")]

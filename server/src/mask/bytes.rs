@@ -1,0 +1,278 @@
+//! Masking of bytes that may be anything. Their first bytes decide how they are read, not what somebody says they are: whatever
+//! may be shown to anybody is masked, and only what is known to be an image, a document, an archive or a program is left alone.
+
+use super::{Found, MaskStream, Masker};
+
+/// Bytes by which it is decided.
+const LOOK: usize = 8 << 10;
+
+/// What files begin with that no one reads as text.
+const SIGNATURES: &[&[u8]] = &[
+    b"\x89PNG\r\n\x1a\n",
+    b"\xff\xd8\xff",
+    b"GIF87a",
+    b"GIF89a",
+    b"RIFF",
+    b"BM",
+    b"II*\0",
+    b"MM\0*",
+    b"\0\0\x01\0",
+    b"%PDF-",
+    b"PK\x03\x04",
+    b"PK\x05\x06",
+    b"\x1f\x8b",
+    b"\x28\xb5\x2f\xfd",
+    b"\xfd7zXZ\0",
+    b"BZh",
+    b"7z\xbc\xaf\x27\x1c",
+    b"\x04\x22\x4d\x18",
+    b"\x7fELF",
+    b"\xcf\xfa\xed\xfe",
+    b"\xca\xfe\xba\xbe",
+    b"MZ",
+    b"\0asm",
+    b"SQLite format 3\0",
+    b"OggS",
+    b"fLaC",
+    b"ID3",
+    b"\xff\xfb",
+    b"wOFF",
+    b"wOF2",
+];
+
+/// Where an archive of tar says what it is: behind the name of its first file.
+const TAR_AT: usize = 257;
+
+/// Bytes on their way through a [`Masker`].
+#[derive(Debug)]
+pub struct MaskBytes {
+    masker: Masker,
+    state: State,
+}
+
+#[derive(Debug)]
+enum State {
+    /// So many are not there yet that it can be decided.
+    Unknown(Vec<u8>),
+    Text(MaskStream),
+    Utf16(Box<Utf16>),
+    Opaque,
+}
+
+impl MaskBytes {
+    /// Takes the next bytes; `out` gets what is certain by now.
+    pub fn push(&mut self, bytes: &[u8], out: &mut Vec<u8>) {
+        match &mut self.state {
+            State::Unknown(first) => {
+                first.extend_from_slice(bytes);
+                if first.len() >= LOOK {
+                    self.decide(out);
+                }
+            }
+            State::Text(stream) => stream.push(bytes, out),
+            State::Utf16(text) => text.push(bytes, out),
+            State::Opaque => out.extend_from_slice(bytes),
+        }
+    }
+
+    /// There are no more; `out` gets the rest. Returns what was masked.
+    pub fn finish(mut self, out: &mut Vec<u8>) -> Found {
+        self.decide(out);
+        match self.state {
+            State::Text(stream) => stream.finish(out),
+            State::Utf16(text) => text.finish(out),
+            State::Unknown(_) | State::Opaque => Found::default(),
+        }
+    }
+
+    fn decide(&mut self, out: &mut Vec<u8>) {
+        let State::Unknown(first) = &mut self.state else { return };
+        let first = std::mem::take(first);
+        self.state = match &first[..first.len().min(LOOK)] {
+            _ if self.masker.is_off() => State::Opaque,
+            look if is_opaque(look) => State::Opaque,
+            look => match Order::of(look) {
+                Some(order) => State::Utf16(Box::new(Utf16::new(self.masker.stream(), order))),
+                None => State::Text(self.masker.stream()),
+            },
+        };
+        self.push(&first, out);
+    }
+}
+
+impl Masker {
+    /// Bytes that arrive in pieces, whatever they are.
+    pub fn bytes(&self) -> MaskBytes {
+        MaskBytes { masker: self.clone(), state: State::Unknown(Vec::new()) }
+    }
+}
+
+/// Whether bytes begin like a file that no one reads as text, and are none.
+fn is_opaque(first: &[u8]) -> bool {
+    let is_text = match std::str::from_utf8(first) {
+        Ok(text) => !text.contains('\0'),
+        // The last character may be cut.
+        Err(error) => error.error_len().is_none() && !first.contains(&0),
+    };
+    let is_tar = first.get(TAR_AT..).is_some_and(|rest| rest.starts_with(b"ustar"));
+    !is_text && (is_tar || SIGNATURES.iter().any(|signature| first.starts_with(signature)))
+}
+
+/// Which byte of a pair comes first.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Order {
+    Little,
+    Big,
+}
+
+impl Order {
+    /// The order of UTF-16, by its mark, or by the zeros that most of its pairs have where it is of letters and digits.
+    fn of(first: &[u8]) -> Option<Self> {
+        match first {
+            [0xff, 0xfe, ..] => return Some(Self::Little),
+            [0xfe, 0xff, ..] => return Some(Self::Big),
+            _ => {}
+        }
+        const FEWEST: usize = 8;
+        let pairs = first.chunks_exact(2);
+        let count = pairs.len();
+        let (mut little, mut big) = (0, 0);
+        for pair in pairs {
+            little += usize::from(pair[0] != 0 && pair[1] == 0);
+            big += usize::from(pair[0] == 0 && pair[1] != 0);
+        }
+        let most = |zeros: usize| count >= FEWEST && zeros * 10 >= count * 7;
+        if most(little) {
+            Some(Self::Little)
+        } else if most(big) {
+            Some(Self::Big)
+        } else {
+            None
+        }
+    }
+
+    fn unit(self, pair: [u8; 2]) -> u16 {
+        match self {
+            Self::Little => u16::from_le_bytes(pair),
+            Self::Big => u16::from_be_bytes(pair),
+        }
+    }
+
+    fn pair(self, unit: u16) -> [u8; 2] {
+        match self {
+            Self::Little => unit.to_le_bytes(),
+            Self::Big => unit.to_be_bytes(),
+        }
+    }
+}
+
+/// A text in UTF-16: masked as UTF-8, and written as it came. Half a character becomes U+FFFD.
+#[derive(Debug)]
+struct Utf16 {
+    stream: MaskStream,
+    order: Order,
+    /// A byte of a pair, or the first half of a character.
+    held: Vec<u8>,
+    /// Masked text that ends in the middle of a character.
+    cut: Vec<u8>,
+}
+
+impl Utf16 {
+    fn new(stream: MaskStream, order: Order) -> Self {
+        Self { stream, order, held: Vec::new(), cut: Vec::new() }
+    }
+
+    fn push(&mut self, bytes: &[u8], out: &mut Vec<u8>) {
+        let mut all = std::mem::take(&mut self.held);
+        all.extend_from_slice(bytes);
+        let mut whole = all.len() & !1;
+        let is_first_half = |at: usize| (0xd800..0xdc00).contains(&self.order.unit([all[at], all[at + 1]]));
+        if whole >= 2 && is_first_half(whole - 2) {
+            whole -= 2;
+        }
+        self.held = all.split_off(whole);
+        self.take(&all, out);
+    }
+
+    fn take(&mut self, pairs: &[u8], out: &mut Vec<u8>) {
+        let units = pairs.chunks_exact(2).map(|pair| self.order.unit([pair[0], pair[1]]));
+        let text: String =
+            char::decode_utf16(units).map(|char| char.unwrap_or(char::REPLACEMENT_CHARACTER)).collect();
+        let mut masked = std::mem::take(&mut self.cut);
+        self.stream.push(text.as_bytes(), &mut masked);
+        self.write(masked, out);
+    }
+
+    fn write(&mut self, masked: Vec<u8>, out: &mut Vec<u8>) {
+        let text = match std::str::from_utf8(&masked) {
+            Ok(text) => text,
+            Err(error) => {
+                self.cut = masked[error.valid_up_to()..].to_vec();
+                std::str::from_utf8(&masked[..error.valid_up_to()]).unwrap_or_default()
+            }
+        };
+        text.encode_utf16().for_each(|unit| out.extend_from_slice(&self.order.pair(unit)));
+    }
+
+    fn finish(mut self, out: &mut Vec<u8>) -> Found {
+        let held = std::mem::take(&mut self.held);
+        self.take(&held, out);
+        let mut rest = std::mem::take(&mut self.cut);
+        let stream = std::mem::replace(&mut self.stream, Masker::off().stream());
+        let found = stream.finish(&mut rest);
+        self.write(rest, out);
+        if held.len() % 2 == 1 {
+            out.extend(held.last());
+        }
+        found
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const TOKEN: &str = "ghp_A1b2C3d4E5f6G7h8I9j0K1l2M3n4O5p6Q7r8";
+
+    fn masked(bytes: &[u8], piece: usize) -> Vec<u8> {
+        let (mut mask, mut out) = (Masker::standard().bytes(), Vec::new());
+        bytes.chunks(piece).for_each(|piece| mask.push(piece, &mut out));
+        mask.finish(&mut out);
+        out
+    }
+
+    fn utf16(text: &str, order: Order) -> Vec<u8> {
+        text.encode_utf16().flat_map(|unit| order.pair(unit)).collect()
+    }
+
+    #[test]
+    fn whatever_may_be_shown_is_masked() {
+        let long = "Lorem ipsum dolor sit amet, 日本語 🦀.\n".repeat(3000);
+        for text in [format!("a {TOKEN} b"), format!("{long}{TOKEN}\n{long}"), format!("{TOKEN}\n{long}")] {
+            let expected = text.replace(TOKEN, "[GITHUB_TOKEN]");
+            for order in [Order::Little, Order::Big] {
+                for mark in ["", "\u{feff}"] {
+                    let (bytes, expected) =
+                        (utf16(&format!("{mark}{text}"), order), utf16(&format!("{mark}{expected}"), order));
+                    for piece in [1, 3, 1000, usize::MAX] {
+                        assert!(masked(&bytes, piece) == expected, "{order:?} {mark:?} {piece}");
+                    }
+                }
+            }
+            // As it would be written by `env -0`, and behind what images and documents begin with.
+            for (before, between) in [("", "\0\0"), ("A=1\0", "\0"), ("%PDF-1.7\n", " "), ("GIF89a ", " ")] {
+                let text = format!("{before}x{between}{text}");
+                let expected = text.replace(TOKEN, "[GITHUB_TOKEN]");
+                assert!(masked(text.as_bytes(), 999) == expected.as_bytes(), "{before:?}");
+            }
+        }
+    }
+
+    #[test]
+    fn images_and_archives_are_left_alone() {
+        for signature in SIGNATURES {
+            let bytes = [signature, &b"\0\x01\xff\xfe "[..], TOKEN.as_bytes(), b" \xff"].concat();
+            assert!(masked(&bytes, 7) == bytes, "{signature:?}");
+        }
+    }
+}
