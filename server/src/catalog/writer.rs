@@ -5,6 +5,7 @@
 //! the first one that begins after it, as that one takes everything that was queued before.
 
 use std::collections::HashMap;
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
@@ -280,11 +281,12 @@ pub(super) struct Writer {
 }
 
 impl Writer {
-    /// Commits until told to stop.
+    /// Commits until told to stop. A round that panics is one that failed: it is tried again.
     pub(super) fn run(self) {
         let _gone = Gone(&self.queue);
         while let Some(batch) = self.queue.begin() {
-            let outcome = self.commit(&batch);
+            let outcome = catch_unwind(AssertUnwindSafe(|| self.commit(&batch)));
+            let outcome = outcome.unwrap_or_else(|_| Err(Failure::other("the catalog's writer panicked")));
             self.queue.end(&batch, outcome, self.options.flush_every);
         }
     }

@@ -126,6 +126,7 @@ pub fn run() -> ExitCode {
     let mut out = io::stdout();
     let done = arguments.command.run(&mut out);
     let flushed = out.flush();
+    telemetry::flush();
     match done.and_then(|code| flushed.map(|()| code).map_err(Failure::from)) {
         Ok(code) => code,
         // Whoever reads the output has seen enough.

@@ -72,6 +72,7 @@ const OUTPUT_BYTES: &str = "contextstore_output_bytes_put_total";
 const OUTPUTS_REMOVED: &str = "contextstore_outputs_removed_total";
 const OUTPUTS_PACKED: &str = "contextstore_outputs_packed_total";
 const MASKED: &str = "contextstore_masked_total";
+const LOG_DROPPED: &str = "contextstore_log_lines_dropped_total";
 const HOOKS: &str = "contextstore_hooks_total";
 const HOOKS_WAITING: &str = "contextstore_hooks_waiting";
 const CONNECTIONS: &str = "contextstore_connections";
@@ -169,6 +170,7 @@ pub const METRICS: &[Metric] = &[
         "1 if a model is not asked for summaries, as it failed too often",
     ),
     metric(MASKED, MetricKind::Counter, &["rule"], "Secrets that were replaced before anything was written"),
+    metric(LOG_DROPPED, MetricKind::Counter, &[], "Lines of the process log that stderr did not take"),
     metric(
         HOOKS,
         MetricKind::Counter,
@@ -291,6 +293,11 @@ pub fn output_put(kind: &'static str) {
 /// Bytes of an output have come.
 pub fn output_bytes_put(bytes: usize) {
     counter!(OUTPUT_BYTES).increment(bytes as u64);
+}
+
+/// A line of the process log was dropped.
+pub fn log_line_dropped() {
+    counter!(LOG_DROPPED).increment(1);
 }
 
 /// Outputs were removed.

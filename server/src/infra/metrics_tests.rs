@@ -22,6 +22,7 @@ fn everything() -> Counted {
     request_ended("contextstore.v1.ContextStore", "AppendMessage", "OK", Duration::from_millis(3));
     append_took(Duration::from_micros(700));
     bytes_streamed("StreamCurrent", 512);
+    log_line_dropped();
     rejected("connections");
     reader_stalled();
     llm_request_ended("openai", "ok", Duration::from_secs(3));

@@ -3,10 +3,13 @@
 //! What is logged is decided by a filter in the syntax of tracing: `info`, or
 //! `warn,contextstore=debug`. Metrics are not here.
 
-use std::fmt;
-use std::io::{self, IsTerminal, Write};
-use std::sync::Arc;
+mod queue;
 
+use std::fmt;
+use std::io::{self, IsTerminal};
+use std::sync::OnceLock;
+
+use queue::LineQueue;
 use tracing_subscriber::EnvFilter;
 
 /// The variable of the environment that decides over the filter, whatever else is configured.
@@ -35,6 +38,9 @@ pub enum TelemetryError {
     /// The process has a log already.
     #[error("the log was started before")]
     Started,
+    /// There is no thread to write it.
+    #[error("the thread that writes the log could not be started")]
+    Thread(#[source] io::Error),
 }
 
 /// A part of a filter that means nothing.
@@ -69,17 +75,20 @@ fn read(filter: &str) -> Result<EnvFilter, BadFilter> {
     EnvFilter::try_new(parts.join(",")).map_err(|_| bad(filter))
 }
 
+/// The lines of this process on their way to stderr, once the log was started.
+static LINES: OnceLock<LineQueue> = OnceLock::new();
+
 /// Starts the log of a server. Every line goes through `mask` before it is written: what providers and programs say
-/// stands in some of them.
+/// stands in some of them. Logging never fails and never blocks: a line that stderr does not take is dropped and counted.
 pub fn start(
     format: LogFormat,
     filter: &str,
-    mask: impl Fn(&str) -> String + Send + Sync + 'static,
+    mask: impl Fn(&str) -> String + Send + 'static,
 ) -> Result<(), TelemetryError> {
     let filter = read(filter).map_err(TelemetryError::Filter)?;
-    let mask: Mask = Arc::new(mask);
-    let writer = move || Masked { mask: Arc::clone(&mask) };
-    let log = tracing_subscriber::fmt().with_env_filter(filter).with_writer(writer);
+    let lines = LineQueue::start(mask, io::stderr()).map_err(TelemetryError::Thread)?;
+    LINES.set(lines.clone()).map_err(|_| TelemetryError::Started)?;
+    let log = tracing_subscriber::fmt().with_env_filter(filter).with_writer(move || lines.clone());
     let started = match format {
         LogFormat::Text => log.with_ansi(wants_colour()).try_init(),
         LogFormat::Json => log.json().flatten_event(true).with_span_list(false).try_init(),
@@ -87,27 +96,15 @@ pub fn start(
     started.map_err(|_| TelemetryError::Started)
 }
 
-type Mask = Arc<dyn Fn(&str) -> String + Send + Sync>;
-
-/// The error output behind a mask. A line comes in one piece.
-struct Masked {
-    mask: Mask,
-}
-
-impl Write for Masked {
-    fn write(&mut self, line: &[u8]) -> io::Result<usize> {
-        let text = String::from_utf8_lossy(line);
-        io::stderr().write_all((self.mask)(&text).as_bytes())?;
-        Ok(line.len())
-    }
-
-    fn flush(&mut self) -> io::Result<()> {
-        io::stderr().flush()
+/// Waits until the lines so far are written, for a second at most. A process calls this before it exits.
+pub fn flush() {
+    if let Some(lines) = LINES.get() {
+        lines.flush();
     }
 }
 
 /// Starts the log of any other command: what it finds it says itself, and the log is for those who ask.
-pub fn start_if_asked(mask: impl Fn(&str) -> String + Send + Sync + 'static) -> Result<(), TelemetryError> {
+pub fn start_if_asked(mask: impl Fn(&str) -> String + Send + 'static) -> Result<(), TelemetryError> {
     match std::env::var_os(FILTER_VARIABLE) {
         None => Ok(()),
         Some(filter) => start(LogFormat::Text, filter.to_str().ok_or(TelemetryError::NotText)?, mask),

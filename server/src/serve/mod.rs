@@ -11,7 +11,7 @@ use std::time::{Duration, Instant};
 
 use tokio::net::TcpListener;
 use tokio::sync::watch;
-use tokio::task::spawn_blocking;
+use tokio::task::{JoinSet, spawn_blocking};
 use tonic::transport::Server;
 use tonic_health::ServingStatus;
 use tonic_health::server::HealthReporter;
@@ -25,7 +25,6 @@ use crate::http::{self, AdminState};
 use crate::infra::clock::SystemClock;
 use crate::infra::{metrics, net};
 use crate::llm::Gateway;
-use crate::mask::Masker;
 use crate::model::{Provider, StoreError};
 use crate::store::{Store, StoreOptions};
 use listen::Socket;
@@ -63,6 +62,9 @@ pub enum ServeError {
     /// Something the server is made of does not work.
     #[error("the server cannot start: {0}")]
     Start(String),
+    /// A task that keeps the server going has ended.
+    #[error("a background task ended: {0}")]
+    Background(String),
     /// It failed while it served.
     #[error("the server failed")]
     Transport(#[from] tonic::transport::Error),
@@ -81,7 +83,7 @@ pub async fn run(config: Config, stop: impl Future<Output = ()>) -> Result<(), S
 
     let reflection = spawn_blocking(grpc::reflection);
     // Before anything is bound: who holds the directory is said before who holds a port.
-    let options = options(&config);
+    let options = options(&config)?;
     let (store, recovered) = Store::open(&config.data_dir, options.clone())?;
     if !recovered.is_empty() {
         tracing::info!(findings = recovered.len(), "recovered");
@@ -145,16 +147,22 @@ pub async fn run(config: Config, stop: impl Future<Output = ()>) -> Result<(), S
         (token.map(|_| access), addresses.clone()),
     );
     upkeep.first().await;
-    let upkeep = tokio::spawn(upkeep.run(stopped.clone()));
-    let admin = admin.map(|(listener, metrics)| {
+    let mut background = JoinSet::new();
+    background.spawn(upkeep.run(stopped.clone()));
+    if let Some((listener, metrics)) = admin {
         let serving = Arc::clone(&serving);
         let health = move || match serving.store().read_only() {
             Some(reason) => Err(reason),
             None => Ok(serving.compressor.open_breakers().into_iter().map(not_asked).collect()),
         };
         let state = AdminState { metrics, health: Arc::new(health) };
-        tokio::spawn(http::serve(listener, state, until(stopped.clone())))
-    });
+        let served = http::serve(listener, state, until(stopped.clone()));
+        background.spawn(async move {
+            if let Err(error) = served.await {
+                tracing::error!(%error, "metrics and health are not served over HTTP");
+            }
+        });
+    }
     tracing::info!(
         addresses = addresses.join(" "),
         data_dir = %config.data_dir.display(),
@@ -174,8 +182,15 @@ pub async fn run(config: Config, stop: impl Future<Output = ()>) -> Result<(), S
     let mut server = std::pin::pin!(server);
     let mut stopped_at = Instant::now();
     let mut is_over = true;
+    let mut died = Ok(());
     tokio::select! {
         ended = &mut server => ended?,
+        // Without it the server would go on unobserved and never recover: whoever started it starts it again.
+        Some(ended) = background.join_next() => {
+            let reason = ended.err().map_or_else(|| "it ended".to_owned(), |error| error.to_string());
+            tracing::error!(reason, "a background task ended; stopping");
+            died = Err(ServeError::Background(reason));
+        }
         () = stop => {
             tracing::info!("stopping");
             stopped_at = Instant::now();
@@ -197,12 +212,10 @@ pub async fn run(config: Config, stop: impl Future<Output = ()>) -> Result<(), S
     }
     serving.compressor.end_all().await;
     serving.hooks.end(config.server.drain.saturating_sub(stopped_at.elapsed())).await;
-    // It must have let go of the store.
-    let _ = upkeep.await;
-    if let Some(admin) = admin {
-        let _ = admin.await;
-    }
-    close(&serving).await
+    // They must have let go of the store.
+    while background.join_next().await.is_some() {}
+    close(&serving).await?;
+    died
 }
 
 /// A model that is not asked for summaries.
@@ -262,8 +275,11 @@ async fn bind_admin(
     Ok((listener, metrics))
 }
 
-fn options(config: &Config) -> StoreOptions {
-    StoreOptions {
+fn options(config: &Config) -> Result<StoreOptions, ServeError> {
+    // Without all of its rules a server must not take any text.
+    let masker = config.masking.masker();
+    let masker = masker.map_err(|error| ServeError::Start(format!("a rule of masking.custom {error}")))?;
+    Ok(StoreOptions {
         durability: config.durability,
         lease_ttl: config.lease.ttl,
         max_open_tasks: config.limits.open_tasks,
@@ -283,8 +299,7 @@ fn options(config: &Config) -> StoreOptions {
         },
         breakers: Arc::new(Breakers::new(config.compression.breaker)),
         token_counter: config.tokens.counter,
-        // A configuration that was loaded has patterns that can be used.
-        masker: config.masking.masker().unwrap_or_else(|_| Masker::standard()),
+        masker,
         ..StoreOptions::default()
-    }
+    })
 }

@@ -2,6 +2,7 @@
 
 use std::fs::{self, File};
 use std::future::Future;
+use std::os::fd::OwnedFd;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, ExitStatus, Stdio};
 use std::time::{Duration, Instant};
@@ -25,6 +26,8 @@ pub struct TestServer {
     environment: Vec<(String, String)>,
     child: Option<Child>,
     tcp: String,
+    /// Where its log goes, if not to a file.
+    stderr: Option<OwnedFd>,
 }
 
 impl TestServer {
@@ -75,9 +78,16 @@ impl TestServer {
             environment,
             child: None,
             tcp: String::new(),
+            stderr: None,
         };
         server.spawn().await;
         server
+    }
+
+    /// Starts it again with another place for its log.
+    pub async fn restart_logging_to(&mut self, stderr: OwnedFd) {
+        self.stderr = Some(stderr);
+        self.restart().await;
     }
 
     async fn spawn(&mut self) {
@@ -90,6 +100,10 @@ impl TestServer {
         // One that was killed has left its own behind.
         let _ = fs::remove_file(self.data_dir().join("addresses"));
         let log = File::options().create(true).append(true).open(self.log_path()).unwrap();
+        let stderr = match &self.stderr {
+            Some(stderr) => Stdio::from(stderr.try_clone().unwrap()),
+            None => Stdio::from(log.try_clone().unwrap()),
+        };
         let child = Command::new(crate::program("contextstore"))
             .arg("serve")
             .arg("--data-dir")
@@ -99,10 +113,12 @@ impl TestServer {
             .args(["--listen", "tcp:127.0.0.1:0"])
             .args(&self.arguments)
             .env_clear()
+            // Without jemalloc every thread would keep what it once needed, and memory could not be measured.
+            .env("MALLOC_ARENA_MAX", "2")
             .envs(self.environment.iter().cloned())
             .stdin(Stdio::null())
-            .stdout(log.try_clone().unwrap())
-            .stderr(log)
+            .stdout(log)
+            .stderr(stderr)
             .spawn()
             .unwrap();
         self.child = Some(child);

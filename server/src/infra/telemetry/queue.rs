@@ -1,0 +1,158 @@
+//! A bounded queue of log lines and the thread that writes them.
+//!
+//! Whoever logs may hold a lock, and stderr may be a full disk, a closed pipe or a pipe that nobody reads. So logging only
+//! puts a line into the queue. A line that finds the queue full, or that cannot be written, is dropped and counted.
+
+use std::io::{self, Write};
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::mpsc::{Receiver, SyncSender, TrySendError, sync_channel};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use crate::infra::metrics;
+
+/// Lines that may wait.
+const LINES: usize = 1024;
+/// How long [`LineQueue::flush`] waits.
+const FLUSH: Duration = Duration::from_secs(1);
+/// How often it tries to enter a queue that is full.
+const RETRY: Duration = Duration::from_millis(5);
+
+enum Entry {
+    Line(Vec<u8>),
+    /// Everything before it was written or dropped.
+    Flush(SyncSender<()>),
+}
+
+/// Takes lines without waiting. A clone feeds the same queue.
+#[derive(Debug, Clone)]
+pub(super) struct LineQueue {
+    entries: SyncSender<Entry>,
+    dropped: Arc<AtomicU64>,
+}
+
+impl LineQueue {
+    /// Starts the thread that masks lines and writes them to `out`.
+    pub(super) fn start(
+        mask: impl Fn(&str) -> String + Send + 'static,
+        out: impl Write + Send + 'static,
+    ) -> io::Result<Self> {
+        let (entries, queue) = sync_channel(LINES);
+        let lines = Self { entries, dropped: Arc::default() };
+        let dropped = Arc::clone(&lines.dropped);
+        let write = move || write_all(&queue, mask, out, &dropped);
+        thread::Builder::new().name("log".to_owned()).spawn(write)?;
+        Ok(lines)
+    }
+
+    /// Waits until everything queued so far is written or dropped, or [`FLUSH`] has passed.
+    pub(super) fn flush(&self) {
+        let deadline = Instant::now() + FLUSH;
+        let (done, flushed) = sync_channel(1);
+        let mut entry = Entry::Flush(done);
+        while let Err(TrySendError::Full(back)) = self.entries.try_send(entry) {
+            if Instant::now() >= deadline {
+                return;
+            }
+            entry = back;
+            thread::sleep(RETRY);
+        }
+        let _ = flushed.recv_timeout(deadline.saturating_duration_since(Instant::now()));
+    }
+}
+
+impl Write for LineQueue {
+    /// Takes one line. Always succeeds: the caller could not do anything about an error.
+    fn write(&mut self, line: &[u8]) -> io::Result<usize> {
+        if self.entries.try_send(Entry::Line(line.to_vec())).is_err() {
+            drop_line(&self.dropped);
+        }
+        Ok(line.len())
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
+    }
+}
+
+fn drop_line(dropped: &AtomicU64) {
+    dropped.fetch_add(1, Ordering::Relaxed);
+    metrics::log_line_dropped();
+}
+
+fn write_all(
+    queue: &Receiver<Entry>,
+    mask: impl Fn(&str) -> String,
+    mut out: impl Write,
+    dropped: &AtomicU64,
+) {
+    for entry in queue {
+        let line = match entry {
+            Entry::Line(line) => line,
+            Entry::Flush(done) => {
+                let _ = done.try_send(());
+                continue;
+            }
+        };
+        let text = String::from_utf8_lossy(&line);
+        // A line that cannot be masked is not written.
+        let masked = catch_unwind(AssertUnwindSafe(|| mask(&text)));
+        let written = masked.is_ok_and(|masked| out.write_all(masked.as_bytes()).is_ok());
+        if !written {
+            drop_line(dropped);
+            continue;
+        }
+        let lines = dropped.swap(0, Ordering::Relaxed);
+        if lines > 0 {
+            tracing::warn!(lines, "lines of this log were dropped: stderr did not take them");
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::mpsc::Sender;
+
+    use super::*;
+
+    /// Fails as long as it is told to, and hands on what it takes.
+    struct Out {
+        fails: Receiver<bool>,
+        took: Sender<String>,
+    }
+
+    impl Write for Out {
+        fn write(&mut self, line: &[u8]) -> io::Result<usize> {
+            if self.fails.recv().unwrap() {
+                return Err(io::ErrorKind::StorageFull.into());
+            }
+            self.took.send(String::from_utf8_lossy(line).into_owned()).unwrap();
+            Ok(line.len())
+        }
+
+        fn flush(&mut self) -> io::Result<()> {
+            Ok(())
+        }
+    }
+
+    #[test]
+    fn a_line_that_is_not_taken_is_dropped_and_counted() {
+        let (fail, fails) = std::sync::mpsc::channel();
+        let (took, taken) = std::sync::mpsc::channel();
+        let mut lines = LineQueue::start(str::to_uppercase, Out { fails, took }).unwrap();
+        let all = LINES + 10;
+        for line in 0..all {
+            // Nothing is written yet, and nobody waits for it.
+            lines.write_all(format!("line {line}").as_bytes()).unwrap();
+        }
+        // One may be out of the queue already.
+        let dropped = lines.dropped.load(Ordering::Relaxed);
+        assert!((9..=10).contains(&dropped), "{dropped}");
+        fail.send(true).unwrap();
+        fail.send(false).unwrap();
+        assert_eq!(taken.recv().unwrap(), "LINE 1");
+        assert_eq!(lines.dropped.load(Ordering::Relaxed), 0, "reported");
+    }
+}
