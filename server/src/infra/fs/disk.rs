@@ -43,6 +43,8 @@ pub struct DiskFs {
     boot_id: String,
     /// Whether `openat2` can be used; old kernels lack it and some sandboxes forbid it.
     openat2: bool,
+    /// A file without a name, to check the file system with after a directory was synced. Not every file system has them.
+    probe: Option<OwnedFd>,
 }
 
 impl DiskFs {
@@ -75,7 +77,9 @@ impl DiskFs {
             Err(Errno::NOSYS | Errno::PERM) => false,
             Err(errno) => return Err(errno.into()),
         };
-        Ok(Arc::new(Self { root, boot_id: boot_id(), openat2 }))
+        let unnamed = OFlags::TMPFILE | OFlags::RDWR | OFlags::CLOEXEC;
+        let probe = retry_on_intr(|| rustix::fs::openat(&root, ".", unnamed, FILE_MODE)).ok();
+        Ok(Arc::new(Self { root, boot_id: boot_id(), openat2, probe }))
     }
 
     fn open_at(&self, path: &StorePath, flags: OFlags, mode: Mode) -> io::Result<OwnedFd> {
@@ -249,7 +253,8 @@ impl Fs for DiskFs {
 
     fn sync_dir(&self, path: &StorePath) -> io::Result<()> {
         let dir = self.open_at(path, DIRECTORY, Mode::empty())?;
-        Ok(retry_on_intr(|| rustix::fs::fsync(&dir))?)
+        retry_on_intr(|| rustix::fs::fsync(&dir))?;
+        self.probe.as_ref().map_or(Ok(()), |probe| check_alive(probe.as_fd()))
     }
 
     fn make_private(&self, path: &StorePath) -> io::Result<()> {
@@ -320,7 +325,8 @@ impl File for DiskFile {
     }
 
     fn sync_data(&self) -> io::Result<()> {
-        Ok(retry_on_intr(|| rustix::fs::fdatasync(&self.fd))?)
+        retry_on_intr(|| rustix::fs::fdatasync(&self.fd))?;
+        check_alive(self.fd.as_fd())
     }
 
     fn len(&self) -> io::Result<u64> {
@@ -436,6 +442,21 @@ fn rename_after_a_look(
         Err(Errno::NOENT) => Ok(retry_on_intr(|| rustix::fs::renameat(from_dir, from, to_dir, to))?),
         Err(errno) => Err(errno.into()),
         Ok(_) => Err(Errno::EXIST.into()),
+    }
+}
+
+/// Returns an error if the file system has given up, although a sync has just succeeded.
+///
+/// When ext4 aborts its journal, or XFS shuts down, a sync that waits for a transaction can return 0 although the transaction
+/// was dropped. Reserving a byte that is reserved already changes nothing, but has to begin a transaction, which such a file
+/// system refuses. It takes a few microseconds.
+fn check_alive(fd: BorrowedFd<'_>) -> io::Result<()> {
+    match retry_on_intr(|| rustix::fs::fallocate(fd, FallocateFlags::KEEP_SIZE, 0, 1)) {
+        Err(error @ (Errno::IO | Errno::ROFS | Errno::UCLEAN | Errno::SHUTDOWN | Errno::NODEV)) => {
+            Err(error.into())
+        }
+        // It need not be able to reserve anything.
+        Ok(()) | Err(_) => Ok(()),
     }
 }
 

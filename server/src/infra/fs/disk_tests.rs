@@ -16,7 +16,7 @@ type Outcome = Result<(), Box<dyn std::error::Error>>;
 /// The tree both ways: by `openat2` and by walking.
 fn both(root: &Path) -> io::Result<[Arc<dyn Fs>; 2]> {
     let fd = rustix::fs::open(root, DIRECTORY, Mode::empty())?;
-    Ok([DiskFs::open(root)?, Arc::new(DiskFs { root: fd, boot_id: boot_id(), openat2: false })])
+    Ok([DiskFs::open(root)?, Arc::new(DiskFs { root: fd, boot_id: boot_id(), openat2: false, probe: None })])
 }
 
 fn mode(path: &Path) -> io::Result<u32> {
