@@ -71,6 +71,7 @@ fn count(mut bytes: &[u8], path: &[u32], most: usize, numbers: bool) -> usize {
             0 => varint(&mut bytes).map(|_| &[][..]),
             1 => take(&mut bytes, 8),
             2 => varint(&mut bytes).and_then(|len| take(&mut bytes, usize::try_from(len).ok()?)),
+            3 => skip_group(&mut bytes).map(|()| &[][..]),
             5 => take(&mut bytes, 4),
             _ => None,
         };
@@ -84,6 +85,27 @@ fn count(mut bytes: &[u8], path: &[u32], most: usize, numbers: bool) -> usize {
         }
     }
     found
+}
+
+/// Skips the rest of a group, which the decoder skips too, with all groups in it. Whether they end as they began is for the
+/// decoder to say.
+fn skip_group(bytes: &mut &[u8]) -> Option<()> {
+    let mut depth = 1;
+    while depth > 0 {
+        match varint(bytes)? & 7 {
+            0 => drop(varint(bytes)?),
+            1 => drop(take(bytes, 8)?),
+            2 => {
+                let len = varint(bytes)?;
+                take(bytes, usize::try_from(len).ok()?)?;
+            }
+            3 => depth += 1,
+            4 => depth -= 1,
+            5 => drop(take(bytes, 4)?),
+            _ => return None,
+        }
+    }
+    Some(())
 }
 
 fn take<'a>(bytes: &mut &'a [u8], len: usize) -> Option<&'a [u8]> {
@@ -183,6 +205,11 @@ mod tests {
         // One by one, as an old encoder has them.
         let alone: Vec<u8> = [5 << 3, 1].repeat(KEPT + 1);
         assert_eq!((name_of_kept(&alone[2..]), name_of_kept(&alone)), (None, Some("keep_seqs")));
+        // Groups are skipped, wherever they are.
+        let group = [0x9b, 6, 0x93, 6, 0x08, 7, 0x12, 1, 0, 0x94, 6, 0x9c, 6];
+        let behind = [&group[..], &alone].concat();
+        v1::CommitCompactionRequest::decode(&behind[..]).unwrap();
+        assert_eq!(name_of_kept(&behind), Some("keep_seqs"));
         // What is cut off is for the decoder to say.
         let bytes = request(2, 2).encode_to_vec();
         assert!((0..bytes.len()).all(|end| name(&bytes[..end]).is_none()));

@@ -5,6 +5,7 @@
 //! Python.
 
 use std::borrow::Cow;
+use std::collections::HashSet;
 use std::fmt::Write as _;
 
 use crate::model::json::{field, fields, items};
@@ -142,7 +143,7 @@ pub(super) fn name(name: &str) -> Option<Cow<'_, str>> {
 
 /// The calls of message `seq`, and whether something of them is lost.
 pub(super) fn calls(calls: &str, seq: u64) -> (Vec<Call<'_>>, bool) {
-    let (mut shown, mut used, mut lost): (Vec<Call<'_>>, Vec<String>, bool) = (Vec::new(), Vec::new(), false);
+    let (mut shown, mut used, mut lost): (Vec<Call<'_>>, HashSet<String>, bool) = Default::default();
     let calls = if JsonKind::of(calls) == JsonKind::Array { items(calls) } else { Vec::new() };
     for (index, call) in calls.into_iter().enumerate() {
         let kind = as_object(call).and_then(|call| match field(call, "type") {
@@ -177,7 +178,7 @@ pub(super) fn calls(calls: &str, seq: u64) -> (Vec<Call<'_>>, bool) {
         let json = format!(
             "{{\"id\":{id},\"type\":\"{kind}\",\"{kind}\":{{\"name\":{plain},\"{input}\":{input_text}}}}}"
         );
-        used.push(text);
+        used.insert(text);
         shown.push(Call { asked, id, json });
     }
     (shown, lost)

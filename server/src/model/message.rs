@@ -149,6 +149,7 @@ impl NewMessage {
     pub fn check(&self, content_field: &'static str, calls_field: &'static str) -> Result<(), InvalidField> {
         match &self.content {
             Some(parts) if parts.kind() == JsonKind::Array => {
+                at_most(content_field, "parts", items(parts.as_str()).len())?;
                 for (index, part) in items(parts.as_str()).into_iter().enumerate() {
                     if JsonKind::of(part) != JsonKind::Object || text_in(part, "type").is_none() {
                         let problem = format!("[{index}] is not an object with a type");
@@ -166,6 +167,7 @@ impl NewMessage {
             _ => return Err(InvalidField::new(content_field, "is missing")),
         }
         let calls = self.tool_calls.as_ref().map_or_else(Vec::new, |calls| items(calls.as_str()));
+        at_most(calls_field, "calls", calls.len())?;
         for (index, call) in calls.into_iter().enumerate() {
             check_call(call)
                 .map_err(|problem| InvalidField::new(calls_field, format!("[{index}]{problem}")))?;
@@ -192,6 +194,17 @@ pub(crate) fn plain_name(text: &str) -> Option<String> {
 
 fn text_in<'a>(object: &'a str, name: &str) -> Option<&'a str> {
     field(object, name).filter(|value| JsonKind::of(value) == JsonKind::Text)
+}
+
+/// Most parts, and most calls, of a message. What stands for a part in a view may be longer than the part: with more of them a
+/// message that can be appended could not be shown.
+const MOST: usize = 16_384;
+
+fn at_most(field: &'static str, what: &str, count: usize) -> Result<(), InvalidField> {
+    if count > MOST {
+        return Err(InvalidField::new(field, format!("has {count} {what}; at most {MOST} are allowed")));
+    }
+    Ok(())
 }
 
 fn check_call(call: &str) -> Result<(), String> {

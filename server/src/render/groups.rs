@@ -2,6 +2,8 @@
 //!
 //! The view pairs them already, but for calls that are open at its end; here it is made sure, whatever the view is.
 
+use std::collections::VecDeque;
+
 use super::message::{Answered, Call, Message};
 use super::text::decode;
 use crate::model::{Role, plain_name};
@@ -35,7 +37,7 @@ fn is_plain(byte: u8) -> bool {
 #[derive(Debug)]
 pub(super) struct Groups {
     rule: IdRule,
-    open: Vec<Open>,
+    open: VecDeque<Open>,
     seen: Seen,
 }
 
@@ -48,7 +50,7 @@ struct Open {
 
 impl Groups {
     pub(super) fn new(rule: IdRule) -> Self {
-        Self { rule, open: Vec::new(), seen: Seen::default() }
+        Self { rule, open: VecDeque::new(), seen: Seen::default() }
     }
 
     /// Calls that a message leaves without a result, if it closes their group.
@@ -69,9 +71,9 @@ impl Groups {
 
     /// The first calls of the group, as far as they are left without a result.
     pub(super) fn close_before(&mut self, at: usize) -> Vec<Answered> {
-        let (now, later) = std::mem::take(&mut self.open).into_iter().partition(|open| open.call.at < at);
+        let (now, later): (VecDeque<Open>, VecDeque<Open>) =
+            std::mem::take(&mut self.open).into_iter().partition(|open| open.call.at < at);
         self.open = later;
-        let now: Vec<Open> = now;
         now.into_iter().map(|open| open.call).collect()
     }
 
@@ -85,7 +87,7 @@ impl Groups {
         match message.role {
             Role::Assistant => self.open_calls(line, &mut message.calls),
             Role::Tool => match self.place(message) {
-                Some(place) => message.answers = Some(self.open.remove(place).call),
+                Some(place) => message.answers = self.open.remove(place).map(|open| open.call),
                 None => orphan(message),
             },
             Role::System | Role::Developer | Role::User => {}
@@ -104,7 +106,7 @@ impl Groups {
             };
             let answered =
                 Answered { at: index, id: call.id.clone(), name: call.name.clone(), custom: call.custom };
-            self.open.push(Open { asked: asked.into_owned(), call: answered });
+            self.open.push_back(Open { asked: asked.into_owned(), call: answered });
         }
     }
 
