@@ -127,15 +127,17 @@ check-gen: gen-typescript gen-go ## Checks that the generated code is that of th
 ##  Tests of the server
 
 .PHONY: build-tests test-rust long-rust long-power
+# Jemalloc takes four minutes of a processor to compile. `make test` does without it, `make test-long` has it.
+TESTED := --no-default-features
 build-tests: ## Builds the server and everything that tests need: once, for all of them
-	$(CARGO) build --locked --workspace --bins
-	$(CARGO) test --locked --workspace --tests --no-run
+	$(CARGO) build --locked --workspace $(TESTED) --bins
+	$(CARGO) test --locked --workspace $(TESTED) --tests --no-run
 # The tests of `service` mostly wait for disks and sockets, so more of them run beside each other than there are processors.
 test-rust: build-tests ## Runs the tests of the server and of the Rust client
 	$(PYTHON) tests/oracle/test_fold.py
-	$(CARGO) test --locked --package contextstore --test service -- --test-threads 4
-	$(CARGO) test --locked --workspace --no-fail-fast --lib --test store --test pure --test long --test tidy
-	$(CARGO) test --locked --workspace --doc
+	$(CARGO) test --locked --package contextstore $(TESTED) --test service -- --test-threads 4
+	$(CARGO) test --locked --workspace $(TESTED) --no-fail-fast --lib --test store --test pure --test long --test tidy
+	$(CARGO) test --locked --workspace $(TESTED) --doc
 long-rust: ## Runs the Rust tests at full size
 	$(CARGO) build --locked --workspace --bins --profile quick
 	CONTEXTSTORE_TEST_LONG=1 $(CARGO) test --locked --package contextstore --profile quick --no-fail-fast \
@@ -150,7 +152,7 @@ SERVER := $(CURDIR)/target/debug/contextstore
 
 .PHONY: test-python long-python test-pythons test-typescript test-go test-go-race test-tools test-official test-mcp
 # Installs the client as a user gets it: install_python,VENV
-install_python = target/venv/$(1)/bin/python $(PIP_INSTALL) --no-deps --force-reinstall --no-build-isolation ./$(PYTHON_CLIENT)
+install_python = $(UV_INSTALL) --python target/venv/$(1)/bin/python --no-deps --reinstall --no-build-isolation ./$(PYTHON_CLIENT)
 # pytest,VENV,FOLDER,ARGUMENTS
 pytest = $(call install_python,$(1)) && cd $(2) && \
   CONTEXTSTORE_BIN=$${CONTEXTSTORE_BIN:-$(SERVER)} $(CURDIR)/target/venv/$(1)/bin/pytest --quiet -p no:cacheprovider $(3)

@@ -31,7 +31,7 @@ const BATCH: usize = 100;
 
 /// Returns how many sequences one run has, over all shards.
 fn cases() -> u64 {
-    number("CONTEXTSTORE_CASES").unwrap_or(sized(240, 12_000))
+    number("CONTEXTSTORE_CASES").unwrap_or(sized(160, 12_000))
 }
 
 /// Says something if a panic comes while it is held.

@@ -149,7 +149,7 @@ fn no_ref_is_lost_whichever_call_fails_or_is_the_last() {
     assert_eq!(named.len(), 2);
     let calls = world.disk.calls();
     check(&world.sim.crash(1), &world, task.id, &named, "without a fault");
-    let step = test_support::sized(3, 1);
+    let step = test_support::sized(5, 1);
     let mut faults = 0;
     for call in (0..calls).filter(|call| call % step == 0 || *call < 60) {
         for fault in [Fault::Error(Errno::IO), Fault::Error(Errno::NOSPC), Fault::Death { seed: call }] {

@@ -406,7 +406,7 @@ async fn cancelled_reads_leave_nothing_behind() {
     }
     let seq = task(&mut api, &work).await.last_seq;
     let open = server.open_fds();
-    for round in 0..200 {
+    for round in 0..60 {
         let request = pb::StreamCurrentRequest {
             chunk_bytes: 1 << 16,
             as_of_seq: if round % 2 == 0 { 0 } else { seq - 1 },

@@ -293,15 +293,16 @@ async fn gaps_of_gaps_count_all() {
 #[tokio::test(flavor = "multi_thread")]
 async fn the_view_is_as_small_as_it_was_to_be() {
     for strategy in ["summarize", "compact", "prune", "window"] {
+        let mut scene = Scene::new(100_000).await;
+        scene.talk(101).await;
         for target in [3000, 1000, 500, 250] {
-            let mut scene = Scene::new(100_000).await;
-            scene.talk(101).await;
             let request = pb::CompressRequest { target_tokens: Some(target), ..scene.ask(strategy) };
             let done = scene.compressed(request).await;
             let tokens = scene.pressure().await.tokens;
             assert!(tokens <= target, "{strategy} to {target}: {tokens}, {:#?}", scene.lines().await);
             assert_eq!(done.tokens_after, tokens, "{strategy} to {target}");
             assert_eq!(done.messages_after, scene.lines().await.len() as u64, "{strategy} to {target}");
+            scene.undo().await.unwrap();
         }
     }
 }

@@ -69,10 +69,10 @@ fn cuts() -> u64 {
     test_support::number("CONTEXTSTORE_CUTS").unwrap_or(test_support::sized(1, 5))
 }
 
-/// Reports whether a call to the disk is swept: every third at push size, all of them in `make test-long`. Stories begin at
+/// Reports whether a call to the disk is swept: every fifth at push size, all of them in `make test-long`. Stories begin at
 /// different calls.
 fn is_swept(story: &Story, call: u64) -> bool {
-    (call + story.name.len() as u64).is_multiple_of(test_support::sized(3, 1))
+    (call + story.name.len() as u64).is_multiple_of(test_support::sized(5, 1))
 }
 
 /// One telling of a story.
