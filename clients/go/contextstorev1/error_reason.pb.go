@@ -76,8 +76,9 @@ const (
 	// written.
 	// Code: FAILED_PRECONDITION. Retry: no; use a newer server.
 	ErrorReason_ERROR_REASON_NEWER_FORMAT ErrorReason = 13
-	// Writing or syncing the task's log failed. Nothing of the call was kept.
-	// Code: UNAVAILABLE. Retry: yes; with the same request_id.
+	// Writing or syncing the task's log failed. Whether the call was kept is unknown until it is retried: the bytes may have
+	// reached the disk although the disk reported an error.
+	// Code: UNAVAILABLE. Retry: yes; with the same request_id, which keeps the call exactly once.
 	ErrorReason_ERROR_REASON_WRITE_FAILED ErrorReason = 14
 	// The disk or a quota is full. Nothing was changed; reads go on.
 	// Code: RESOURCE_EXHAUSTED. Retry: yes; with the same request_id, it succeeds once there is space.

@@ -29,7 +29,7 @@ def test_a_conversation(client: Client) -> None:
         user="ada",
         config=TaskConfig(llm_provider="openai", context_length=1000),
     )
-    assert task.info.status == "running" and task.lease_generation == 1
+    assert task.info.status == "running" and task.lease_generation >= 1
     assert task.lease_ttl is not None and task.lease_ttl > timedelta(seconds=1)
 
     first = task.append(SYSTEM, pinned=True)

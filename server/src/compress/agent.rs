@@ -18,7 +18,7 @@ use super::under_way::{Hurry, Place, UnderWay};
 use super::{Compressor, Material, gate, reply};
 use crate::context::{Gone, Policy, Strategy};
 use crate::model::{StoreError, TaskId};
-use crate::store::{Caller, Store};
+use crate::store::{Binding, Caller, Store};
 
 /// The agent, as it is told who summarised.
 pub(super) const AGENT: &str = "agent";
@@ -30,6 +30,8 @@ pub(crate) struct Begun {
     expires: Instant,
     began: Instant,
     order: Order,
+    /// The task it was begun for, which may be deleted since.
+    binding: Binding,
     looked: Looked,
     apart: Arc<Apart>,
     /// Tokens of what stays.
@@ -118,6 +120,8 @@ impl Compressor {
         order: Order,
     ) -> Result<Told, StoreError> {
         let place = self.begin(id, true, None).ok_or(StoreError::RewriteInFlight { id })?;
+        let binding = store.bind(id)?;
+        let store = &store.bound(&binding);
         let looked = Looked::look(store, id, &order, &self.stop)?;
         let apart = Arc::new(Apart::set(store, id, &looked.outline, &looked.plan.stays())?);
         let too_few = apart.messages < order.policy.min_messages.max(1);
@@ -137,6 +141,7 @@ impl Compressor {
         let now = Instant::now();
         let begun = Begun {
             token: Uuid::new_v4().to_string(),
+            binding,
             expires_in: self.agent_ttl,
             expires: now + self.agent_ttl,
             began: now,
@@ -182,13 +187,16 @@ impl Compressor {
         commit: &Commit,
     ) -> Result<Option<Done>, StoreError> {
         let Some((begun, _place)) = self.take(id, &commit.token).await? else { return Ok(None) };
+        let store = &store.bound(&begun.binding);
         let read = begun.read(commit);
         let done = match block_in_place(|| begun.check(&read.0, commit)) {
             Ok(()) => self.bring(store, id, &begun, commit, read).await,
             Err(problem) => Err(StoreError::SummaryRefused { problem }),
         };
         match done {
-            Ok(_) | Err(StoreError::StaleView { .. }) => block_in_place(|| drop(begun)),
+            Ok(_) | Err(StoreError::StaleView { .. } | StoreError::TaskNotFound { .. }) => {
+                block_in_place(|| drop(begun));
+            }
             Err(_) => {
                 self.lock().insert(id, UnderWay::Begun(begun));
             }

@@ -182,6 +182,15 @@ impl Compressor {
         }
     }
 
+    /// Forgets what an agent was to bring for a task that was deleted. Blocks.
+    pub(crate) fn deleted(&self, id: TaskId) {
+        let mut under_way = self.lock();
+        let is_left = matches!(under_way.get(&id), Some(UnderWay::Begun(_) | UnderWay::Queued));
+        let given_up = if is_left { under_way.remove(&id) } else { None };
+        drop(under_way);
+        drop(given_up);
+    }
+
     /// Forgets what an agent was to bring, unless whoever has the lease began it. Blocks.
     fn give_up(&self, id: TaskId, lease: Option<u64>) {
         let mut under_way = self.lock();
@@ -195,6 +204,9 @@ impl Compressor {
 
     /// Compresses a view as often as it is time to: it may be again by what came meanwhile.
     async fn by_itself(&self, store: &Store, id: TaskId, turn: &Turn) {
+        // One that is not there is not compressed.
+        let Ok(binding) = block_in_place(|| store.bind(id)) else { return };
+        let store = &store.bound(&binding);
         for _ in 0..ROUNDS {
             let order = match block_in_place(|| ordered(store, id)) {
                 Ok(Some(order)) => order,
@@ -223,6 +235,7 @@ impl Compressor {
     ) -> Result<Done, StoreError> {
         let begun = block_in_place(|| self.begin(id, true, None));
         let place = begun.ok_or(StoreError::RewriteInFlight { id })?;
+        let store = &store.bound(&block_in_place(|| store.bind(id))?);
         let turn = self.waited_for.turn().await.of(&place);
         self.run(store, id, order, &turn, progress).await
     }
@@ -239,6 +252,7 @@ impl Compressor {
         let began = Instant::now();
         let done = tokio::select! {
             done = run::run(&asker, id, order, progress) => done,
+            () = store.deleted() => Err(StoreError::TaskNotFound { id }),
             () = self.stopped() => Err(StoreError::io("compressing a view", std::io::ErrorKind::Interrupted.into())),
         };
         self.note(store, id, order, began.elapsed(), &done);
@@ -277,7 +291,11 @@ impl Compressor {
             }
             Ok(done) => tracing::debug!(%id, strategy, reason = done.reason, "a view was not compressed"),
             // Somebody came in between, or the call was refused: nothing failed.
-            Err(StoreError::StaleView { .. } | StoreError::RewriteInFlight { .. }) => {
+            Err(
+                StoreError::StaleView { .. }
+                | StoreError::RewriteInFlight { .. }
+                | StoreError::TaskNotFound { .. },
+            ) => {
                 tracing::debug!(%id, strategy, "a view was changed while it was being compressed");
             }
             Err(error) => {
@@ -331,6 +349,7 @@ impl Compressor {
         let may_ask = may_ask && !*self.cut.borrow();
         let made = tokio::select! {
             made = final_summary::make(&asker, id, may_ask) => made,
+            () = store.deleted() => Err(StoreError::TaskNotFound { id }),
             () = self.stopped(), if may_ask => final_summary::make(&asker, id, false).await,
         };
         made.unwrap_or_else(|error| {

@@ -8,7 +8,7 @@ use super::service::{Answer, Service};
 use super::status::Refusal;
 use crate::hooks::Happened;
 use crate::model::TaskId;
-use crate::store::{Caller, Ending};
+use crate::store::{Caller, Ending, Store};
 
 pub(super) async fn complete(
     service: &Service,
@@ -50,10 +50,12 @@ async fn summarized(service: &Service, id: TaskId, ending: Ending, caller: Calle
     let ended = tokio::spawn(async move {
         let compressor = &service.serving.compressor;
         let _turn = compressor.turn_to_end(id).await;
-        if service.serving.with(|store| store.ended_before(id, &ending, &caller)).await? {
+        let binding = service.serving.with(|store| store.bind(id)).await?;
+        let before = |store: &Store| store.ended_before(id, &ending, &caller);
+        if service.serving.with_bound(&binding, before).await? {
             return Ok(());
         }
-        let store = service.serving.store();
+        let store = service.serving.store().bound(&binding);
         let completed = ending == Ending::Completed;
         let made = async {
             if completed {
@@ -64,7 +66,8 @@ async fn summarized(service: &Service, id: TaskId, ending: Ending, caller: Calle
             compressor.final_summary(&store, id, completed).await
         };
         let made = service.serving.held(id, caller.lease_generation, made).await;
-        service.serving.with(|store| store.end_task(id, &ending, made, &caller)).await?;
+        let end = |store: &Store| store.end_task(id, &ending, made, &caller);
+        service.serving.with_bound(&binding, end).await?;
         let happened = if completed { Happened::Completed } else { Happened::Failed };
         service.serving.tell(happened, id).await;
         Ok(())

@@ -7,6 +7,7 @@ use contextstore_proto::v1 as pb;
 use contextstore_proto::v1::context_store_server::ContextStore;
 use futures_util::Stream;
 use tokio::sync::OwnedSemaphorePermit;
+use tokio::task::block_in_place;
 use tonic::{Request, Response, Status, Streaming};
 
 use super::follow;
@@ -167,7 +168,8 @@ impl ContextStore for Service {
     async fn delete_task(&self, request: Request<pb::DeleteTaskRequest>) -> Answer<pb::DeleteTaskResponse> {
         let request = request.into_inner();
         let who = (&*request.task_uuid, &*request.request_id, request.lease_generation);
-        self.change(who, Store::delete_task).await?;
+        let (id, ()) = self.change(who, Store::delete_task).await?;
+        block_in_place(|| self.serving.compressor.deleted(id));
         Ok(Response::new(pb::DeleteTaskResponse {}))
     }
 

@@ -19,7 +19,7 @@ use crate::hooks::{Event, Happened, Hooks};
 use crate::infra::clock::Clock;
 use crate::llm::Gateway;
 use crate::model::{Json, StoreError, TaskId};
-use crate::store::{Due, Store, TaskInfo};
+use crate::store::{Binding, Due, Store, TaskInfo};
 
 /// Calls that are in the store at once, each with a thread. The runtime has some more, so that calls that need no
 /// disk, as those of health, are served whatever the disk does.
@@ -103,6 +103,15 @@ impl Serving {
         let _place = self.places.acquire().await;
         let store = self.store();
         block_in_place(|| act(&store)).map_err(Status::from)
+    }
+
+    /// The same with one task only, even if it is deleted and another has its id.
+    pub(super) async fn with_bound<T>(
+        &self,
+        binding: &Binding,
+        act: impl FnOnce(&Store) -> Result<T, StoreError>,
+    ) -> Result<T, Status> {
+        self.with(|store| act(&store.bound(binding))).await
     }
 
     /// Makes a view smaller by what need not be in it, in the background. Should it fail, the view is as it was.

@@ -114,6 +114,9 @@ pub struct LogState {
     pub lease: Option<Lease>,
     /// The newest lease generation there ever was.
     pub lease_generation: u64,
+    /// The lease that the task began with; of an older checkpoint it is not known, and was 1.
+    #[serde(default = "one")]
+    pub first_lease: u64,
     /// The newest holder there ever was.
     pub last_holder: Option<Holder>,
     /// The newest `config` event.
@@ -144,6 +147,10 @@ pub struct LogState {
     pub requests: Requests,
 }
 
+fn one() -> u64 {
+    1
+}
+
 impl Default for LogState {
     fn default() -> Self {
         Self {
@@ -154,6 +161,7 @@ impl Default for LogState {
             status: Status::Running,
             lease: None,
             lease_generation: 0,
+            first_lease: 0,
             last_holder: None,
             config: None,
             rewrite: None,
@@ -249,6 +257,9 @@ impl LogState {
                     return Err(format!("lease {generation} follows lease {}", self.lease_generation));
                 }
                 outcome = generation;
+                if self.first_lease == 0 {
+                    self.first_lease = generation;
+                }
                 if reason == LeaseReason::Resume {
                     self.status = Status::Running;
                 }
@@ -311,6 +322,7 @@ impl LogState {
     /// The lines before are another task's: how that stood, and what its callers asked for, is not taken over.
     fn begin_again(&mut self) {
         self.status = Status::Running;
+        self.first_lease = 0;
         self.lease = None;
         self.completed_at = None;
         self.error_message = None;

@@ -103,6 +103,11 @@ impl Upkeep {
             let refreshed = store.clone();
             let _ = spawn_blocking(move || refreshed.refresh_catalog()).await;
         }
+        if store.has_trash() {
+            let store = store.clone();
+            // It was said when they were deleted.
+            let _ = spawn_blocking(move || store.empty_trash()).await;
+        }
         for _ in 0..self.serving.pace.sweep() {
             metrics::reader_stalled();
         }

@@ -35,7 +35,7 @@ impl Store {
         dry_run: bool,
     ) -> Result<Garbage, StoreError> {
         if !dry_run {
-            self.shared.env.check_writable()?;
+            self.shared.env.check_may_free()?;
         }
         let before = self.ago(min_age);
         if let Some(id) = task {

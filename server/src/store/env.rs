@@ -7,16 +7,19 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 use std::time::Duration;
 
+use tokio::sync::watch;
+
 use crate::catalog::Catalog;
 use crate::context::{BreakerConfig, Breakers, ServerPolicy};
 use crate::infra::clock::Clock;
-use crate::infra::fs::{Fs, Name, StorePath};
+use crate::infra::fs::{Fs, Name, Open, StorePath};
 use crate::infra::in_place::InPlace;
 use crate::log::Signal;
 use crate::mask::Masker;
 use crate::model::{Durability, StoreError, TaskId, TokenCounter};
 
-use super::layout::Folder;
+use super::files;
+use super::layout::{self, Folder};
 use super::lease::Leases;
 
 /// How a store works.
@@ -83,9 +86,17 @@ pub(crate) struct Env {
     pub(crate) boot_id: String,
     pub(crate) in_place: InPlace,
     read_only: Mutex<Option<String>>,
+    /// Whether only room is missing: what frees some is done.
+    may_free: AtomicBool,
+    /// Deleted tasks whose directory in the trash is empty, but whose row may be in the catalog still.
+    pub(super) trash: Mutex<HashSet<TaskId>>,
     failed: Mutex<HashSet<TaskId>>,
     dirty: Mutex<HashSet<TaskId>>,
     signals: Mutex<HashMap<TaskId, Weak<Signal>>>,
+    /// Who is to know when a task is deleted.
+    pub(super) deletions: Mutex<HashMap<TaskId, Weak<watch::Sender<bool>>>>,
+    /// The highest lease that any deleted task had: no later task has it, nor one below.
+    lease_floor: Mutex<u64>,
     unsynced: Mutex<bool>,
     /// Files that outputs are being written to, over all tasks.
     puts: Mutex<HashSet<Name>>,
@@ -104,6 +115,7 @@ impl Env {
         read_only: Option<String>,
     ) -> Self {
         let leases = Leases::new(options.lease_ttl, clock.monotonic());
+        let lease_floor = read_floor(fs.as_ref());
         Self {
             boot_id: fs.boot_id(),
             in_place: InPlace::default(),
@@ -113,9 +125,13 @@ impl Env {
             leases,
             catalog,
             read_only: Mutex::new(read_only),
+            may_free: AtomicBool::new(false),
+            trash: Mutex::default(),
             failed: Mutex::default(),
             dirty: Mutex::default(),
             signals: Mutex::default(),
+            deletions: Mutex::default(),
+            lease_floor: Mutex::new(lease_floor),
             unsynced: Mutex::default(),
             puts: Mutex::default(),
             used: AtomicU64::new(0),
@@ -134,6 +150,17 @@ impl Env {
 
     pub(crate) fn check_writable(&self) -> Result<(), StoreError> {
         self.read_only().map_or(Ok(()), |reason| Err(StoreError::ReadOnly { reason }))
+    }
+
+    /// Takes no writes from now on but those that free room.
+    pub(crate) fn set_full(&self, reason: String) {
+        self.may_free.store(true, Ordering::Relaxed);
+        self.set_read_only(reason);
+    }
+
+    /// Refuses what changes the directory, but not what frees room where that is all that is missing.
+    pub(crate) fn check_may_free(&self) -> Result<(), StoreError> {
+        if self.may_free.load(Ordering::Relaxed) { Ok(()) } else { self.check_writable() }
     }
 
     /// Refuses what would make the store larger than it may be, and counts what would not.
@@ -218,6 +245,30 @@ impl Env {
         Ok(())
     }
 
+    /// The highest lease that any deleted task had.
+    pub(crate) fn lease_floor(&self) -> u64 {
+        *lock(&self.lease_floor)
+    }
+
+    /// Sees that no later task is given a lease that a task had which is about to be deleted: whoever has that lease could
+    /// write to a task with the same id.
+    pub(crate) fn raise_lease_floor(&self, lease: u64) -> io::Result<()> {
+        let mut floor = lock(&self.lease_floor);
+        if lease > *floor {
+            *floor = lease;
+            let path = floor_path();
+            let is_new = self.fs.stat(&path)?.is_none();
+            // In place, and always as long: it takes no room but the first time.
+            let file = self.fs.open(&path, Open::Create)?;
+            file.write_all_at(format!("{lease:020}\n").as_bytes(), 0)?;
+            file.sync_data()?;
+            if is_new {
+                self.fs.sync_dir(&StorePath::ROOT)?;
+            }
+        }
+        Ok(())
+    }
+
     /// Takes note that something is left to the next start.
     pub(crate) fn note_undone(&self) {
         self.undone.store(true, Ordering::Relaxed);
@@ -254,6 +305,16 @@ impl Env {
     pub(crate) fn take_dirty(&self) -> HashSet<TaskId> {
         std::mem::take(&mut lock(&self.dirty))
     }
+}
+
+fn floor_path() -> StorePath {
+    StorePath::ROOT.join(layout::LEASE_FLOOR)
+}
+
+/// A file that cannot be read is as good as none: then only the tasks that this server deletes are protected.
+fn read_floor(fs: &dyn Fs) -> u64 {
+    let read = files::read_small(fs, &floor_path(), 64).ok().flatten();
+    read.and_then(|bytes| String::from_utf8(bytes).ok()?.trim().parse().ok()).unwrap_or(0)
 }
 
 impl fmt::Debug for Env {

@@ -89,19 +89,22 @@ pub(crate) fn remove_if_there(fs: &dyn Fs, path: &StorePath) -> io::Result<()> {
     }
 }
 
+/// Removes all that is in a directory.
+pub(crate) fn empty_dir(fs: &dyn Fs, path: &StorePath) -> io::Result<()> {
+    let mut inside = Vec::new();
+    fs.list(path, &mut |entry| {
+        inside.push(entry.name);
+        Ok(())
+    })?;
+    inside.into_iter().try_for_each(|name| remove_tree(fs, &path.join(name)))
+}
+
 /// Removes a directory with all that is in it, or a file.
 pub(crate) fn remove_tree(fs: &dyn Fs, path: &StorePath) -> io::Result<()> {
     match fs.stat(path)?.map(|stat| stat.kind) {
         None => Ok(()),
         Some(Kind::Dir) => {
-            let mut inside = Vec::new();
-            fs.list(path, &mut |entry| {
-                inside.push(entry.name);
-                Ok(())
-            })?;
-            for name in inside {
-                remove_tree(fs, &path.join(name))?;
-            }
+            empty_dir(fs, path)?;
             fs.remove_dir(path)
         }
         Some(Kind::File | Kind::Other) => fs.remove_file(path),

@@ -54,6 +54,8 @@ impl Folder {
 pub const TMP: Name = Name::fixed(".tmp");
 /// What is being removed.
 pub const TRASH: Name = Name::fixed(".trash");
+/// The highest lease that any deleted task had.
+pub const LEASE_FLOOR: Name = Name::fixed("lease_floor");
 /// Archives.
 pub const ARCHIVED: Name = Name::fixed("archived");
 /// The catalog.

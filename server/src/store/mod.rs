@@ -3,6 +3,7 @@
 //! [`Store`] is a cheap handle. Its calls block: they write, sync and read files. A call that returns `Ok` has
 //! happened and stays; one that returns an error has changed nothing, unless its words say otherwise.
 
+mod bound;
 mod chat;
 mod checkpoint;
 mod collect;
@@ -41,6 +42,7 @@ pub(crate) use crate::log::MISSING_TOKENS;
 #[cfg(test)]
 pub(crate) use crate::log::Shown;
 pub use crate::log::{Head, Line, LogKind, Seen};
+pub use bound::Binding;
 pub use collect::Garbage;
 pub use compress::WorkFile;
 pub use ending::Ending;
@@ -66,6 +68,8 @@ use task::{First, Mode, Task};
 #[derive(Debug, Clone)]
 pub struct Store {
     shared: Arc<Shared>,
+    /// The one task that it is for, where its id could come to mean another.
+    binding: Option<Binding>,
 }
 
 #[derive(Debug)]
@@ -136,7 +140,7 @@ impl Store {
         crate::model::plain_text("user", &start.user)?;
         crate::model::plain_text("holder.hostname", &start.holder.hostname)?;
         check_config(&start.config)?;
-        let start = self.masked_start(start);
+        let start = self.masked_start(start)?;
         let beginning = &self.masked_beginning(beginning);
         let id = start.id.unwrap_or_default();
         let asked = serde_json::to_string(&(&start.key, &start.user, &start.config)).unwrap_or_default();
@@ -184,7 +188,7 @@ impl Store {
         })?;
         let lease_generation = if created {
             task.refresh();
-            1
+            task.lease_generation()
         } else {
             task.take_lease(
                 &start.holder,
@@ -193,8 +197,8 @@ impl Store {
             )?
         };
         // The first lease is given only by making the task; told again, it is to the call that made it.
-        let inherited_from = task.inherited_from();
-        Ok(Started { id, lease_generation, created: lease_generation == 1, inherited_from })
+        let created = lease_generation == task.first_lease();
+        Ok(Started { id, lease_generation, created, inherited_from: task.inherited_from() })
     }
 
     /// Removes a task with everything in it. Readers that have it open go on to their end.
@@ -387,6 +391,9 @@ impl Store {
     pub fn close(self) -> Result<(), StoreError> {
         self.refresh_catalog();
         self.shared.handles.close_all();
+        if let Err(error) = self.empty_trash() {
+            tracing::warn!(%error, "what is left of deleted tasks goes at the next start");
+        }
         if self.shared.env.read_only().is_some() {
             return Ok(());
         }
@@ -398,10 +405,12 @@ impl Store {
     }
 
     fn task(&self, id: TaskId) -> Result<Arc<Task>, StoreError> {
-        self.shared.handles.get(id, || {
+        let task = self.shared.handles.get(id, || {
             let folder = self.find(id)?.ok_or(StoreError::TaskNotFound { id })?;
             self.open_task(id, folder)
-        })
+        })?;
+        self.binding.as_ref().map_or(Ok(()), |binding| binding.check(&task))?;
+        Ok(task)
     }
 
     /// The folder a task is in. The directories are the truth, so they are asked, not the catalog.

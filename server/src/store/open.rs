@@ -112,7 +112,7 @@ impl Store {
         let env = Arc::new(Env::new(fs, clock, options, catalog, Some(reason)));
         recover::recover(&env)?;
         let shared = Shared { env, handles: Handles::new(most), lock: None, heals_with: None };
-        Ok(Self { shared: Arc::new(shared) })
+        Ok(Self { shared: Arc::new(shared), binding: None })
     }
 
     /// Whether the directory took no writes when it was opened, but might now: it is worth to open it again.
@@ -202,10 +202,10 @@ impl Store {
             tracing::info!("{what}");
         }
         if let Some(reason) = full {
-            env.set_read_only(reason);
+            env.set_full(reason);
         }
         let shared = Shared { env, handles: Handles::new(most), lock, heals_with };
-        Ok((Self { shared: Arc::new(shared) }, recovered))
+        Ok((Self { shared: Arc::new(shared), binding: None }, recovered))
     }
 }
 
@@ -291,6 +291,7 @@ pub(crate) fn is_known_at_top(name: &Name) -> bool {
         layout::ARCHIVED,
         layout::LOCK,
         layout::BALLAST,
+        layout::LEASE_FLOOR,
         layout::TOKEN,
         layout::ADDRESSES,
     ];

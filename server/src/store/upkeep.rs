@@ -1,9 +1,11 @@
 //! What is done for a store now and then: rows for the catalog, and how much everything takes.
 
+use super::env::{Env, lock};
 use super::handles::Busy;
 use super::layout::{self, Folder};
 use super::{Store, StoreError, files};
 use crate::infra::fs::StorePath;
+use crate::model::TaskId;
 
 impl Store {
     /// Queues the rows of all tasks that were written since the last time.
@@ -18,6 +20,21 @@ impl Store {
                 Ok(Some(Err(Busy))) | Err(Busy) => self.shared.env.note_dirty(id),
             }
         }
+    }
+
+    /// Whether something is left of deleted tasks: [`Self::empty_trash`] has something to do.
+    pub fn has_trash(&self) -> bool {
+        !lock(&self.shared.env.trash).is_empty()
+    }
+
+    /// The highest lease that any deleted task had. A new task begins with a higher one.
+    pub fn lease_floor(&self) -> u64 {
+        self.shared.env.lease_floor()
+    }
+
+    /// Removes what is left of deleted tasks, as far as that is possible now.
+    pub fn empty_trash(&self) -> Result<(), StoreError> {
+        self.shared.env.empty_trash()
     }
 
     /// Whether rows in the catalog are behind their tasks: [`Self::refresh_catalog`] has something to do.
@@ -42,5 +59,24 @@ impl Store {
     pub fn catalog_bytes(&self) -> u64 {
         let path = StorePath::ROOT.join(layout::CATALOG);
         self.shared.env.fs.stat(&path).ok().flatten().map_or(0, |stat| stat.len)
+    }
+}
+
+impl Env {
+    /// Removes what is left of deleted tasks once their rows are gone: the next start knows by it whose rows have to go.
+    pub(crate) fn empty_trash(&self) -> Result<(), StoreError> {
+        let left: Vec<TaskId> = lock(&self.trash).iter().copied().collect();
+        if left.is_empty() {
+            return Ok(());
+        }
+        self.catalog.flush()?;
+        for id in left {
+            let mut trash = lock(&self.trash);
+            let path = StorePath::ROOT.join(layout::TRASH).join(id.uuid());
+            let removed = files::remove_tree(self.fs.as_ref(), &path);
+            removed.map_err(|error| StoreError::io(format!("removing {path}"), error))?;
+            trash.remove(&id);
+        }
+        Ok(())
     }
 }

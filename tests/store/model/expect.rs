@@ -115,16 +115,26 @@ impl World {
     fn expect_create(&mut self, op: &Op, instance: &'static str, config: &Config) -> Expected {
         self.renew(op.id);
         let started = Line::started(op.id);
-        let lease = lease_line(1, instance, "start", op.request(1));
+        let first = self.first_lease();
+        let lease = lease_line(first, instance, "start", op.request(first));
         let task = Task {
             id: op.id,
+            first,
             config: config.clone(),
             logs: [vec![started, lease], vec![], vec![]],
             safe: [0; 3],
             metadata: None,
             told: false,
         };
-        Expected { told: Ok(vec![1, 1]), effect: Effect::Create(Box::new(task)), synced: true, seen: None }
+        let effect = Effect::Create(Box::new(task));
+        Expected { told: Ok(vec![first, 1]), effect, synced: true, seen: None }
+    }
+
+    /// The lease that a new task begins with: above those of all that were deleted.
+    fn first_lease(&self) -> u64 {
+        let floor = self.store.as_ref().unwrap().lease_floor();
+        assert!(floor >= self.deleted, "a deleted task had lease {}, and the floor is {floor}", self.deleted);
+        floor + 1
     }
 
     /// The first messages of another task, whatever became of that, and then a life of its own.
@@ -139,13 +149,15 @@ impl World {
         let at_seq = if at_seq == 0 { last } else { at_seq };
         let mut task = Task {
             id: op.id,
+            first: 0,
             config: source.config.clone(),
             logs: source.forked(op.id, at_seq),
             safe: [0; 3],
             metadata: None,
             told: false,
         };
-        let generation = task.state().generation + 1;
+        let generation = self.first_lease().max(task.state().generation + 1);
+        task.first = generation;
         let body = format!(",\"from\":\"{from}\",\"at_seq\":{at_seq}");
         task.logs[LOG].push(Line::new(What::Forked, body));
         task.logs[LOG].push(lease_line(generation, instance, "start", op.request(generation)));
@@ -158,7 +170,7 @@ impl World {
     fn expect_again(&self, op: &Op, task: &Task, line: usize, told: u64) -> Expected {
         let view = task.view(None);
         let (told, synced) = match op.call {
-            Call::Start { .. } => (vec![told, u64::from(told == 1)], true),
+            Call::Start { .. } => (vec![told, u64::from(told == task.first)], true),
             Call::Fork { .. } => (vec![told, 1], true),
             Call::Append(_) => {
                 let state = task.state();

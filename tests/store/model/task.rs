@@ -256,6 +256,8 @@ pub(crate) struct Task {
     pub(crate) metadata: Option<Metadata>,
     /// Somebody was told that it is there.
     pub(crate) told: bool,
+    /// The lease that it began with.
+    pub(crate) first: u64,
 }
 
 /// What follows from a log.

@@ -56,6 +56,8 @@ pub(crate) struct World {
     pub(crate) catalog: TempDir,
     pub(crate) options: StoreOptions,
     pub(crate) tasks: BTreeMap<TaskId, Task>,
+    /// The highest lease of those that were deleted.
+    pub(crate) deleted: u64,
     pub(crate) renewed: HashMap<TaskId, Duration>,
     pub(crate) opened: Duration,
     /// What was asked for and not acknowledged when the store died.
@@ -86,6 +88,7 @@ impl World {
             catalog: scratch(),
             options,
             tasks: BTreeMap::new(),
+            deleted: 0,
             renewed: HashMap::new(),
             opened: Duration::ZERO,
             in_flight: None,
@@ -173,7 +176,8 @@ impl World {
                 self.tasks.get_mut(&id).unwrap().told = true;
             }
             Effect::Delete => {
-                self.tasks.remove(&id);
+                let task = self.tasks.remove(&id).unwrap();
+                self.deleted = self.deleted.max(task.state().generation);
             }
         }
     }

@@ -210,7 +210,7 @@ fn a_row_without_a_directory_is_kept_and_says_so() {
         }
         still_serves(&store, &[]);
         for row in rows(&store).iter().filter(|row| row.health == Health::Ok) {
-            store.delete_task(row.uuid, &caller(1)).unwrap();
+            store.delete_task(row.uuid, &caller(store.lease(row.uuid).unwrap())).unwrap();
         }
     }
 }

@@ -5,6 +5,7 @@ use std::os::unix::fs::MetadataExt;
 use std::path::Path;
 use std::process::Command;
 use std::sync::Arc;
+use std::time::Duration;
 
 use contextstore::infra::fs::fault::{Errno, Fault, FaultFs};
 use contextstore::infra::fs::{Fs, Name, StorePath};
@@ -22,12 +23,20 @@ fn seen(store: &Store, id: TaskId) -> (String, Vec<String>, String) {
     (view(store, id, None).unwrap(), messages(store, id).unwrap(), view(store, id, Some(3)).unwrap())
 }
 
+fn refused(result: Result<(), StoreError>) {
+    let error = result.unwrap_err();
+    assert_eq!(error.reason(), "ERROR_REASON_READ_ONLY", "{error:?}");
+}
+
 /// Every kind of write is refused, and none of them for another reason.
 fn refuses_writes(store: &Store, task: &Started) {
-    let refused = |result: Result<(), StoreError>| {
-        let error = result.unwrap_err();
-        assert_eq!(error.reason(), "ERROR_REASON_READ_ONLY", "{error:?}");
-    };
+    refuses_what_takes_room(store, task);
+    refused(store.delete_task(task.id, &caller(1)));
+    refused(store.collect_garbage(None, Duration::ZERO, false).map(drop));
+}
+
+/// The same of those that do not free room.
+fn refuses_what_takes_room(store: &Store, task: &Started) {
     assert!(store.read_only().is_some());
     refused(append(store, task, "no").map(drop));
     refused(start(store, None, "b").map(drop));
@@ -36,7 +45,6 @@ fn refuses_writes(store: &Store, task: &Started) {
     refused(store.complete_task(task.id, None, &caller(1)));
     refused(store.undo(task.id, &caller(1)).map(drop));
     refused(store.rewind(task.id, 1, &caller(1)).map(drop));
-    refused(store.delete_task(task.id, &caller(1)));
 }
 
 /// The bytes of all files, by the sum of their lengths.
@@ -180,7 +188,13 @@ fn the_ballast_lets_recovery_write_on_a_full_disk() {
     assert!(sim.read(Folder::Completed, done.id, "task.json").is_some());
     assert!(sim.fs.stat(&ballast).unwrap().is_none());
     assert_eq!((seen(&store, task.id), seen(&store, done.id)), expected);
-    refuses_writes(&store, &task);
+    refuses_what_takes_room(&store, &task);
+    // Whoever owns it can make room.
+    let before = used(sim.fs.as_ref(), &StorePath::ROOT);
+    store.collect_garbage(None, Duration::ZERO, false).unwrap();
+    store.delete_task(done.id, &caller(1)).unwrap();
+    assert!(used(sim.fs.as_ref(), &StorePath::ROOT) < before);
+    assert!(matches!(view(&store, done.id, None), Err(StoreError::TaskNotFound { .. })));
     drop(store);
     sim.kill();
     // With room again it is set aside anew.
@@ -188,6 +202,38 @@ fn the_ballast_lets_recovery_write_on_a_full_disk() {
     let (store, _) = sim.store_with(options());
     assert_eq!(sim.fs.stat(&ballast).unwrap().unwrap().len, MIB);
     still_serves(&store, &[&task]);
+}
+
+/// Nothing is left of a deleted task, and of one that could not be started, while the disk is full.
+#[test]
+fn deleting_frees_room_at_once_on_a_full_disk() {
+    let sim = Sim::new();
+    let store = sim.store();
+    let tasks: Vec<Started> = (0..3).map(|_| busy_task(&store)).collect();
+    let disk = || used(sim.fs.as_ref(), &StorePath::ROOT);
+    sim.fs.set_capacity(Some(disk()));
+    for _ in 0..5 {
+        assert_eq!(start(&store, None, "b").unwrap_err().reason(), "ERROR_REASON_DISK_FULL");
+    }
+    let inside = |name: Name| {
+        let mut count = 0;
+        sim.fs
+            .list(&StorePath::ROOT.join(name), &mut |_| {
+                count += 1;
+                Ok(())
+            })
+            .unwrap();
+        count
+    };
+    assert_eq!(inside(Name::fixed(".tmp")), 0);
+    for task in &tasks[..2] {
+        let (before, folder) = (disk(), Folder::Running.task(task.id));
+        let size = used(sim.fs.as_ref(), &folder);
+        store.delete_task(task.id, &caller(1)).unwrap();
+        assert!(disk() <= before - size + 64, "{} of {size} bytes were freed", before - disk());
+    }
+    assert_eq!(inside(Name::fixed(".trash")), 0);
+    append(&store, &tasks[2], "there is room again").unwrap();
 }
 
 #[test]

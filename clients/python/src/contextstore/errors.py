@@ -234,7 +234,7 @@ class ReadOnly(Unavailable):
 
 
 class WriteFailed(Unavailable):
-    """Writing to disk failed; nothing of the call was kept."""
+    """Writing to disk failed. Whether the call was kept is unknown until it is retried with the same request id."""
 
 
 class Stopping(Unavailable):

@@ -25,7 +25,7 @@ use crate::llm::answer_tokens;
 use crate::model::json::field;
 use crate::model::{InvalidField, Json, NewMessage, Provider, RequestId, StoreError, TaskConfig, TaskId};
 use crate::render::RenderOptions;
-use crate::store::{Append, Caller};
+use crate::store::{Append, Binding, Caller, Store};
 use turn::Turn;
 
 /// Pieces of an answer that wait for the caller.
@@ -123,7 +123,8 @@ pub(super) async fn begin(
     let appends = append::whole(size > append::INLINE_BYTES, || convert::chat_messages(messages, &caller))?;
     // Texts that no provider would take are refused before it matters who is asked.
     RenderOptions::new(Provider::OpenAi, "-", &request.params_json, &request.tools_json, 0)?;
-    let config = serving.with(|store| Ok(store.view_snapshot(id)?.config)).await?;
+    let binding = serving.with(|store| store.bind(id)).await?;
+    let config = serving.with_bound(&binding, |store| Ok(store.view_snapshot(id)?.config)).await?;
     let asked = match named {
         Some(named) => named,
         None if config.llm_provider.is_empty() => {
@@ -135,7 +136,8 @@ pub(super) async fn begin(
     let model = model.or(serving.gateway.default_model(asked));
     serving.gateway.check(asked, model).map_err(Refusal::Provider)?;
     let model = model.unwrap_or_default();
-    let window = serving.with(|store| Ok(store.note_asked(id, asked, model)?.limit)).await?;
+    let note = |store: &Store| Ok(store.note_asked(id, asked, model)?.limit);
+    let window = serving.with_bound(&binding, note).await?;
     let params = serving.gateway.params(asked, model, &request.params_json, window)?;
     let max_bytes = max_request_bytes(&config);
     let options = RenderOptions::new(asked, model, &params, &request.tools_json, max_bytes)?;
@@ -146,17 +148,17 @@ pub(super) async fn begin(
         None => None,
     };
     let (events, waiting) = mpsc::channel(QUEUE);
-    if let Some(told) = told_before(serving, id, &appends, &caller).await? {
+    if let Some(told) = told_before(serving, (id, &binding), &appends, &caller).await? {
         let model = options.model().to_owned();
         for event in told.events(asked, model) {
             // There is room for both.
             let _ = events.try_send(Ok(event));
         }
     } else {
-        let seqs = append_all(serving, id, &appends, &caller).await?;
+        let seqs = append_all(serving, (id, &binding), &appends, &caller).await?;
         let serving = Arc::clone(serving);
         let going = Chats::begin(&serving);
-        let turn = Turn { serving, id, caller, provider: asked, options, answer_tokens, seqs };
+        let turn = Turn { serving, id, binding, caller, provider: asked, options, answer_tokens, seqs };
         tokio::spawn(async move {
             turn.run(events).await;
             drop((going, guard));
@@ -180,11 +182,12 @@ fn max_request_bytes(config: &TaskConfig) -> u64 {
 /// Appends the new messages; answers their numbers when they are durable.
 async fn append_all(
     serving: &Serving,
-    id: TaskId,
+    (id, binding): (TaskId, &Binding),
     appends: &[Append],
     caller: &Caller,
 ) -> Result<Vec<u64>, Status> {
-    let pending = serving.with(|store| store.begin_append_all(id, appends, caller)).await?;
+    let begin = |store: &Store| store.begin_append_all(id, appends, caller);
+    let pending = serving.with_bound(binding, begin).await?;
     let mut seqs = Vec::with_capacity(pending.len());
     for (pending, append) in pending.into_iter().zip(appends) {
         let outcome = pending.durable().await?;
@@ -223,13 +226,13 @@ impl Told {
 /// The answer in the log, if a call with the same id was answered before.
 async fn told_before(
     serving: &Serving,
-    id: TaskId,
+    (id, binding): (TaskId, &Binding),
     appends: &[Append],
     caller: &Caller,
 ) -> Result<Option<Told>, Status> {
     let Some(request_id) = &caller.request_id else { return Ok(None) };
     let answered = convert::part_of(request_id, ANSWER);
-    let find = |store: &crate::store::Store| -> Result<Option<Told>, StoreError> {
+    let find = |store: &Store| -> Result<Option<Told>, StoreError> {
         let Some(seq) = store.remembered(id, &answered)? else { return Ok(None) };
         let line = store.message(id, seq)?;
         let ours = field(&line, "request_id") == Some(Json::text(answered.as_str()).as_str());
@@ -255,7 +258,7 @@ async fn told_before(
             pressure: answer::pressure(&store.pressure(id)?),
         }))
     };
-    serving.with(find).await
+    serving.with_bound(binding, find).await
 }
 
 /// An assistant message as OpenAI has it.

@@ -21,7 +21,7 @@ use crate::llm::{Answer, CallPiece, Event, LlmError, Payload, Request, Said, Usa
 use crate::model::json::items;
 use crate::model::{Event as LogEvent, NewMessage, Provider, RequestId, Role, StoreError, TaskId};
 use crate::render::{RenderOptions, Rendering};
-use crate::store::{Append, AppendOutcome, Caller, RequestFile};
+use crate::store::{Append, AppendOutcome, Binding, Caller, RequestFile, Store};
 
 /// Bytes that are rendered before others get the thread.
 const RENDERED_AT_ONCE: u64 = 4 << 20;
@@ -34,6 +34,8 @@ const WRITES: u32 = 3;
 pub(super) struct Turn {
     pub(super) serving: Arc<Serving>,
     pub(super) id: TaskId,
+    /// The task that was asked about: its answer is no other's.
+    pub(super) binding: Binding,
     pub(super) caller: Caller,
     pub(super) provider: Provider,
     pub(super) options: RenderOptions,
@@ -50,9 +52,15 @@ enum Cut {
     Gone,
     /// The server stops.
     Stopping,
+    /// The task was deleted.
+    Deleted,
 }
 
 impl Turn {
+    async fn with<T>(&self, act: impl FnOnce(&Store) -> Result<T, StoreError>) -> Result<T, Status> {
+        self.serving.with_bound(&self.binding, act).await
+    }
+
     pub(super) async fn run(self, events: mpsc::Sender<Item>) {
         if let Err(status) = self.turn(&events).await {
             let _ = events.send(Err(status)).await;
@@ -92,6 +100,7 @@ impl Turn {
                 Err(match cut {
                     Cut::Provider(error) => Refusal::Provider(error).into(),
                     Cut::Stopping => Refusal::Stopping.into(),
+                    Cut::Deleted => StoreError::TaskNotFound { id: self.id }.into(),
                     Cut::Gone => Status::cancelled("the caller has gone"),
                 })
             }
@@ -119,44 +128,44 @@ impl Turn {
     /// Compresses a context that the model refused as too long, although it should have taken it. Whether that helped.
     async fn make_smaller(&self, error: &LlmError) -> Result<bool, Status> {
         let told = error.told_limit();
-        let lower = |store: &crate::store::Store| {
+        let lower = |store: &Store| {
             let before = store.pressure(self.id)?.tokens;
             store.note_overflow(self.id, told)?;
             Ok(before)
         };
-        let before = self.serving.with(lower).await?;
+        let before = self.with(lower).await?;
         tracing::warn!(id = %self.id, tokens = before, ?told, "the model takes less than was known; the context is compressed");
-        let store = self.serving.store();
+        let store = self.serving.store().bound(&self.binding);
         let smaller = Box::pin(self.serving.compressor.if_due(&store, self.id, true));
         self.serving.held(self.id, self.caller.lease_generation, smaller).await;
-        Ok(self.serving.with(|store| store.pressure(self.id)).await?.tokens < before)
+        Ok(self.with(|store| store.pressure(self.id)).await?.tokens < before)
     }
 
     /// Makes the request on disk. One that is larger than the task allows is made once more, without the oldest images
     /// and files.
     async fn render(&self) -> Result<RequestFile, Status> {
-        let shed = |store: &crate::store::Store| {
+        let shed = |store: &Store| {
             request::shed(store, self.id, None);
             outputs_trim::if_due(store, self.id);
             Ok(())
         };
-        self.serving.with(shed).await?;
+        self.with(shed).await?;
         match self.render_once().await? {
             Ok(file) => return Ok(file),
             Err(StoreError::RequestTooLarge { .. }) => {}
             Err(error) => return Err(error.into()),
         }
-        self.serving.with(|store| request::make_room(store, self.id, &self.options)).await?;
+        self.with(|store| request::make_room(store, self.id, &self.options)).await?;
         Ok(self.render_once().await??)
     }
 
     /// Makes the request on disk, piece by piece.
     async fn render_once(&self) -> Result<Result<RequestFile, StoreError>, Status> {
-        let begin = |store: &crate::store::Store| {
+        let begin = |store: &Store| {
             let view = store.view_snapshot(self.id)?;
             Ok((store.request_file(self.id)?, Rendering::new(self.options.clone(), view.lines())))
         };
-        let (mut file, mut rendering) = self.serving.with(begin).await?;
+        let (mut file, mut rendering) = self.with(begin).await?;
         let mut piece = Vec::new();
         let mut more = true;
         while more {
@@ -172,7 +181,7 @@ impl Turn {
                 }
                 Ok(true)
             };
-            more = match self.serving.with(|_| Ok(some())).await? {
+            more = match self.with(|_| Ok(some())).await? {
                 Ok(more) => more,
                 Err(error) => {
                     block_in_place(|| drop(file));
@@ -243,11 +252,12 @@ impl Turn {
         tokio::select! {
             () = events.closed() => return Err(Cut::Gone),
             () = self.serving.chats.cut() => return Err(Cut::Stopping),
+            () = self.binding.deleted() => return Err(Cut::Deleted),
             _ = renewals.tick() => {}
         }
         let generation = self.caller.lease_generation;
         if generation > 0
-            && let Err(status) = self.serving.with(|store| store.renew_lease(self.id, generation)).await
+            && let Err(status) = self.with(|store| store.renew_lease(self.id, generation)).await
         {
             // Recording the answer will say the same.
             tracing::debug!(id = %self.id, error = status.message(), "a lease could not be renewed");
@@ -311,7 +321,7 @@ impl Turn {
         if items(tools.as_str()).is_empty() {
             return 0;
         }
-        let usage = self.serving.with(|store| store.context_usage(self.id, Some(tools))).await;
+        let usage = self.with(|store| store.context_usage(self.id, Some(tools))).await;
         usage.map_or(0, |usage| usage.tools_tokens)
     }
 
@@ -336,14 +346,11 @@ impl Turn {
     }
 
     /// Writes, and tries again if that may help: an answer cannot be asked for twice.
-    async fn write<T>(
-        &self,
-        act: impl Fn(&crate::store::Store) -> Result<T, StoreError>,
-    ) -> Result<T, Status> {
+    async fn write<T>(&self, act: impl Fn(&Store) -> Result<T, StoreError>) -> Result<T, Status> {
         let mut tries = 0;
         loop {
             tries += 1;
-            match self.serving.with(|store| Ok(act(store))).await? {
+            match self.with(|store| Ok(act(store))).await? {
                 Err(error) if error.is_retryable() && tries < WRITES => {
                     sleep(Duration::from_millis(100) * tries).await;
                 }

@@ -220,13 +220,15 @@ impl Doctor<'_> {
                 self.note(None, &path, "is neither a file nor a directory");
             }
         }
-        for folder in [layout::TMP, layout::TRASH] {
-            let dir = StorePath::ROOT.join(folder);
+        // A server that runs has things in there all the time.
+        if self.seen.in_use_by.is_none() {
+            let dir = StorePath::ROOT.join(layout::TMP);
             for entry in self.entries(&dir)? {
-                // A server that runs has things in there all the time.
-                if self.seen.in_use_by.is_none() {
-                    self.problem(None, &dir.join(entry.name), "was left by a crash");
-                }
+                self.problem(None, &dir.join(entry.name), "was left by a crash");
+            }
+            let dir = StorePath::ROOT.join(layout::TRASH);
+            for entry in self.entries(&dir)? {
+                self.note(None, &dir.join(entry.name), "is of a deleted task; the next start removes it");
             }
         }
         Ok(())

@@ -215,7 +215,7 @@ impl Task {
     /// Appends an event; without a caller it is the server's own, which needs no lease and renews none.
     fn append_event_of(&self, event: &Event, caller: Option<&Caller>) -> Result<(), StoreError> {
         let request_id = caller.and_then(|caller| caller.request_id.as_ref());
-        let event = &*self.env.masked(|masker, found| masking::event(masker, event, found));
+        let event = &*self.env.masked(|masker, found| masking::event(masker, event, found))?;
         let body = event.body().map_err(|error| StoreError::io("writing an event", error.into()))?;
         let digest = Digest::of(&[event.name(), &body]);
         let mut inner = self.lock();
@@ -336,10 +336,12 @@ impl Inner {
             .map_err(|bad| bad.to_string())
             .and_then(|line| self.state.apply(offset, end, &line).map_err(|damage| damage.to_string()));
         if let Err(problem) = taken {
-            // A line that could not be read back must not stay: it would look like damage.
+            // A line that could not be read back must not stay: it would look like damage. The disk is not to blame.
             let error = io::Error::other(problem);
             self.log.cut_back(&error);
-            return Err(task.give_up(self, error));
+            self.frozen = Some(Frozen::Failed);
+            tracing::error!(id = %task.id, %error, "a line that does not fit the log was taken back");
+            return Err(StoreError::WriteFailed { id: task.id, source: error });
         }
         if matches!(head, Head::Event { name: "config", .. }) {
             task.counter.set(task.counter_of(task.config(self)));
@@ -373,10 +375,10 @@ impl Inner {
             return;
         };
         if let Err(error) = view.append(task.env.fs.as_ref(), &dir, seq, line) {
-            tracing::warn!(id = %task.id, %error, "the view could not be written; it will be brought up to date");
             self.view_mark = Some(view.mark(&task.env.boot_id, seq - 1, generation, false));
             self.tokens = Some(view.state().tokens.saturating_add(tokens));
             self.view = None;
+            tracing::warn!(id = %task.id, %error, "the view could not be written; it will be brought up to date");
         }
     }
 

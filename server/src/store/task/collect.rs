@@ -69,7 +69,7 @@ impl Task {
     pub(crate) fn collect(&self, before: DateTime<Utc>, dry_run: bool) -> Result<Collected, StoreError> {
         let mut collected = Collected::default();
         if !dry_run {
-            self.check_writable(&self.lock())?;
+            self.check_may_free(&self.lock())?;
             self.remove_remains()?;
         }
         let mut after = None;
@@ -127,11 +127,15 @@ impl Task {
             Some(meta) => Ok(meta.head.put_at < before),
             None if dry_run => Ok(false),
             None => {
-                // What cannot be mended is for `doctor` to tell.
+                // What cannot be mended is for `doctor` to tell, and what has no room waits.
                 match self.mend_output(id) {
-                    Err(StoreError::OutputDamaged { .. } | StoreError::OutputNotFound { .. }) | Ok(()) => {
-                        Ok(false)
-                    }
+                    Err(
+                        StoreError::OutputDamaged { .. }
+                        | StoreError::OutputNotFound { .. }
+                        | StoreError::ReadOnly { .. }
+                        | StoreError::DiskFull { .. },
+                    )
+                    | Ok(()) => Ok(false),
                     Err(error) => Err(error),
                 }
             }
@@ -224,7 +228,7 @@ impl Task {
             after = Some(*last);
             let _turn = lock(&self.outputs.turn);
             let inner = self.lock();
-            self.check_writable(&inner)?;
+            self.check_may_free(&inner)?;
             logs.add_new(&inner);
             self.spare_named(logs, &mut dead)?;
             let dir = inner.path(self.id, layout::OUTPUTS);
@@ -264,7 +268,7 @@ impl Task {
     fn remove_remains(&self) -> Result<(), StoreError> {
         let _turn = lock(&self.outputs.turn);
         let inner = self.lock();
-        self.check_writable(&inner)?;
+        self.check_may_free(&inner)?;
         let fs = self.env.fs.as_ref();
         let dir = inner.path(self.id, layout::OUTPUTS);
         let failed = |error| StoreError::io(format!("removing what is left in {dir}"), error);

@@ -47,8 +47,25 @@ pub(crate) fn create(
     first: &First,
 ) -> Result<Task, StoreError> {
     let id = metadata.uuid;
-    let failed = |error| StoreError::io(format!("making task {id}"), error);
     let making = begin(env, &metadata)?;
+    let built = build(env, metadata, holder, request, first, &making).inspect_err(|_| {
+        // On a full disk nothing of it may stay. What cannot be removed now goes at the next start.
+        let _ = files::remove_tree(env.fs.as_ref(), &making);
+    });
+    // Once it had its place it is not taken apart: a power cut could bring it back there.
+    built.and_then(|task| put_in_place(env, id, &making).map(|()| task))
+}
+
+fn build(
+    env: &Arc<Env>,
+    metadata: Metadata,
+    holder: Holder,
+    request: Option<(RequestId, Digest)>,
+    first: &First,
+    making: &StorePath,
+) -> Result<Task, StoreError> {
+    let id = metadata.uuid;
+    let failed = |error| StoreError::io(format!("making task {id}"), error);
     let signal = env.signal(id);
     let file = env.fs.open(&making.join(layout::MESSAGES), Open::New).map_err(failed)?;
     let index = env.fs.open(&making.join(layout::INDEX), Open::New).and_then(Index::create);
@@ -65,7 +82,6 @@ pub(crate) fn create(
         task.write_first(&mut inner, first)?;
         task.sync_begun(&mut inner)?;
     }
-    put_in_place(env, id, &making)?;
     Ok(task)
 }
 
@@ -80,7 +96,9 @@ pub(super) fn begin(env: &Env, metadata: &Metadata) -> Result<StorePath, StoreEr
     files::remove_tree(fs, &making).map_err(failed)?;
     fs.create_dir(&making).map_err(failed)?;
     let bytes = serde_json::to_vec(metadata).map_err(|error| failed(error.into()))?;
-    files::replace(fs, &making.join(layout::METADATA), &[&bytes[..], b"\n"].concat(), Sync::Contents)?;
+    let written =
+        files::replace(fs, &making.join(layout::METADATA), &[&bytes[..], b"\n"].concat(), Sync::Contents);
+    written.inspect_err(|_| drop(files::remove_tree(fs, &making)))?;
     Ok(making)
 }
 
@@ -136,7 +154,8 @@ impl Task {
         holder: Holder,
         request: Option<(RequestId, Digest)>,
     ) -> Result<(), StoreError> {
-        let generation = inner.state.lease_generation + 1;
+        // Whoever worked on a deleted task with the same id has an older one, which is refused here.
+        let generation = inner.state.lease_generation.max(self.env.lease_floor()) + 1;
         let lease = Event::Lease { generation, holder, reason: LeaseReason::Start };
         let request = request.as_ref().map(|(request_id, digest)| (request_id, *digest));
         self.write_event(inner, &lease, request).map(drop)

@@ -7,6 +7,7 @@ use crate::log::Digest;
 use crate::model::{Durability, Event, Holder, LeaseReason, Status, StoreError};
 
 use super::{Caller, Inner, Task};
+use crate::store::env::lock;
 use crate::store::files::{self, Sync};
 use crate::store::layout::{self, Folder};
 use crate::store::masking;
@@ -212,20 +213,28 @@ impl Task {
     /// Removes the task: out of its folder, which is the commit, then its row, then for good.
     pub(crate) fn delete(&self, caller: &Caller) -> Result<(), StoreError> {
         let mut inner = self.lock();
-        self.env.check_writable()?;
+        self.check_there(&inner)?;
+        self.env.check_may_free()?;
         // Nobody can hold a task in quarantine.
         if inner.folder != Folder::Quarantine {
             self.admit(&inner, caller.lease_generation)?;
+        }
+        if let Err(error) = self.env.raise_lease_floor(inner.state.lease_generation) {
+            // It holds as long as this server runs. What takes up room must be removable all the same.
+            tracing::warn!(id = %self.id, %error, "the lease of a deleted task could not be written down");
         }
         let fs = self.env.fs.as_ref();
         let from = inner.folder.task(self.id);
         // Named after the task, so that the next start knows whose row has to go.
         let trash = StorePath::ROOT.join(layout::TRASH).join(self.id.uuid());
         let failed = |error| StoreError::io(format!("removing {from}"), error);
+        // Held, so that nobody empties the trash of it before it is there for good.
+        let mut emptied = lock(&self.env.trash);
         files::remove_tree(fs, &trash).and_then(|()| fs.rename_new(&from, &trash)).map_err(failed)?;
         // Whoever still has this handle would write to files that are going.
         inner.deleted = true;
         self.env.leases.forget(self.id);
+        self.env.note_deleted(self.id);
         self.env.catalog.remove(self.id);
         self.signal.notify();
         if self.env.options.max_store_bytes > 0 {
@@ -234,11 +243,15 @@ impl Task {
         }
         // If this fails, the task is gone for now and a power cut may bring it back; a retry syncs again.
         fs.sync_dir(&trash.parent()).and_then(|()| fs.sync_dir(&from.parent())).map_err(failed)?;
-        let removed = self.env.catalog.flush().map_err(|error| error.to_string());
-        let removed =
-            removed.and_then(|()| files::remove_tree(fs, &trash).map_err(|error| error.to_string()));
-        if let Err(error) = removed {
-            tracing::warn!(id = %self.id, error, "what is left of a removed task goes at the next start");
+        // There is room at once, on a full disk too. The empty directory stays until the row is gone.
+        if let Err(error) = files::empty_dir(fs, &trash) {
+            tracing::warn!(id = %self.id, %error, "what is left of a deleted task is removed later");
+        }
+        emptied.insert(self.id);
+        drop(emptied);
+        drop(inner);
+        if let Err(error) = self.env.empty_trash() {
+            tracing::warn!(id = %self.id, %error, "the row of a deleted task is removed later");
         }
         Ok(())
     }

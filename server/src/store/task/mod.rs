@@ -44,7 +44,7 @@ use crate::log::{Digest, Index, LogState, LogWriter, Signal, Source};
 use crate::model::{Durability, Event, Metadata, RequestId, StoreError, TaskConfig, TaskId};
 
 use super::checkpoint::{Checkpoint, RecordMark, ViewMark};
-use super::env::{Env, lock};
+use super::env::Env;
 use super::layout::{self, Folder};
 use super::masking;
 use compress::Tried;
@@ -163,8 +163,21 @@ enum Frozen {
 }
 
 impl Task {
+    /// Locks the task. If a thread panicked with the lock, nobody knows how far it came: the handle takes no more writes, and
+    /// the next call opens the task again from its files.
     fn lock(&self) -> MutexGuard<'_, Inner> {
-        lock(&self.inner)
+        self.inner.lock().unwrap_or_else(|poisoned| {
+            self.inner.clear_poison();
+            let mut inner = poisoned.into_inner();
+            inner.frozen = Some(Frozen::Failed);
+            tracing::error!(id = %self.id, "a call panicked in the task: it is opened again");
+            inner
+        })
+    }
+
+    /// The lease that it began with: no other task with the same id did.
+    pub(crate) fn first_lease(&self) -> u64 {
+        self.lock().state.first_lease
     }
 
     fn config<'a>(&'a self, inner: &'a Inner) -> &'a TaskConfig {
@@ -214,6 +227,14 @@ impl Task {
         }
     }
 
+    /// Refuses to remove files of a task, but not for want of room.
+    fn check_may_free(&self, inner: &Inner) -> Result<(), StoreError> {
+        match &inner.frozen {
+            None | Some(Frozen::Full) => self.check_there(inner).and_then(|()| self.env.check_may_free()),
+            Some(_) => self.check_writable(inner),
+        }
+    }
+
     fn admit(&self, inner: &Inner, generation: u64) -> Result<(), StoreError> {
         let state = &inner.state;
         let now = self.env.clock.monotonic();
@@ -250,7 +271,7 @@ impl Task {
     ) -> Result<u64, StoreError> {
         let failed = |error: serde_json::Error| StoreError::io("writing an event", error.into());
         // Whatever way it came: nothing is written that was not masked.
-        let event = &*self.env.masked(|masker, found| masking::event(masker, event, found));
+        let event = &*self.env.masked(|masker, found| masking::event(masker, event, found))?;
         let mut body = event.body().map_err(failed)?;
         if let Some((request_id, digest)) = request {
             let digest = digest.to_hex();

@@ -246,7 +246,7 @@ impl Task {
         let made = ViewWriter::beside(fs, dir.clone()).map_err(failed).and_then(|mut writer| {
             let ran = writer.run(fs, &mut fold);
             let file = writer.file();
-            writer.abandon(fs);
+            writer.abandon(fs, &dir);
             ran.map(|()| file)
         });
         // Start-up removes what this leaves.

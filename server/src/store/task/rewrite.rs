@@ -189,16 +189,16 @@ impl Task {
 
     /// Completes and checks a rewrite that somebody worked out.
     pub(super) fn plan(&self, inner: &Inner, new: &NewRewrite) -> Result<Rewrite, StoreError> {
-        let rewrite = self.plan_settled(inner, new)?;
         self.check_covers(inner, new.covers)?;
-        Ok(rewrite)
+        self.plan_settled(inner, new)
     }
 
     /// The same of one that was worked out on a view whose groups were closed where it ends: a result that came since
     /// answers none of its calls.
     pub(super) fn plan_settled(&self, inner: &Inner, new: &NewRewrite) -> Result<Rewrite, StoreError> {
         let newest = inner.state.view_generation();
-        if new.base != newest {
+        // One that speaks for messages that are not there was worked out on another log.
+        if new.base != newest || new.covers > inner.state.last_seq {
             return Err(StoreError::StaleView { id: self.id, given: new.base, newest });
         }
         if new.strategy.is_empty() || new.strategy.len() > 64 {
@@ -342,8 +342,10 @@ impl Task {
 
     /// Removes what was made, unless another handle may have put its own file there.
     fn abandon(&self, writer: ViewWriter) {
-        if !self.is_spent() {
-            writer.abandon(self.env.fs.as_ref());
+        let mut inner = self.lock();
+        if !self.is_spent_locked(&mut inner) {
+            // A change of status may have moved the task since.
+            writer.abandon(self.env.fs.as_ref(), &inner.folder.task(self.id));
         }
     }
 

@@ -153,11 +153,11 @@ impl ViewWriter {
         Arc::clone(&self.file)
     }
 
-    /// Removes what was made.
-    pub(super) fn abandon(self, fs: &dyn Fs) {
+    /// Removes what was made from the directory of the task, wherever that is now.
+    pub(super) fn abandon(self, fs: &dyn Fs, dir: &StorePath) {
         for name in [CURRENT, EXTRA] {
             // Start-up removes what this leaves.
-            let _ = files::remove_if_there(fs, &self.dir.join(name.with_suffix(NEXT)));
+            let _ = files::remove_if_there(fs, &dir.join(name.with_suffix(NEXT)));
         }
     }
 }
@@ -205,7 +205,7 @@ impl Task {
                         view.map_err(failed)?
                     }
                     Err(error) => {
-                        writer.abandon(fs);
+                        writer.abandon(fs, &inner.folder.task(self.id));
                         return Err(error);
                     }
                 }

@@ -82,8 +82,9 @@ class _ErrorReasonEnumTypeWrapper(_enum_type_wrapper._EnumTypeWrapper[_ErrorReas
     Code: FAILED_PRECONDITION. Retry: no; use a newer server.
     """
     ERROR_REASON_WRITE_FAILED: _ErrorReason.ValueType  # 14
-    """Writing or syncing the task's log failed. Nothing of the call was kept.
-    Code: UNAVAILABLE. Retry: yes; with the same request_id.
+    """Writing or syncing the task's log failed. Whether the call was kept is unknown until it is retried: the bytes may have
+    reached the disk although the disk reported an error.
+    Code: UNAVAILABLE. Retry: yes; with the same request_id, which keeps the call exactly once.
     """
     ERROR_REASON_DISK_FULL: _ErrorReason.ValueType  # 15
     """The disk or a quota is full. Nothing was changed; reads go on.
@@ -288,8 +289,9 @@ written.
 Code: FAILED_PRECONDITION. Retry: no; use a newer server.
 """
 ERROR_REASON_WRITE_FAILED: ErrorReason.ValueType  # 14
-"""Writing or syncing the task's log failed. Nothing of the call was kept.
-Code: UNAVAILABLE. Retry: yes; with the same request_id.
+"""Writing or syncing the task's log failed. Whether the call was kept is unknown until it is retried: the bytes may have
+reached the disk although the disk reported an error.
+Code: UNAVAILABLE. Retry: yes; with the same request_id, which keeps the call exactly once.
 """
 ERROR_REASON_DISK_FULL: ErrorReason.ValueType  # 15
 """The disk or a quota is full. Nothing was changed; reads go on.

@@ -139,8 +139,9 @@ export enum ErrorReason {
   NEWER_FORMAT = 13,
 
   /**
-   * Writing or syncing the task's log failed. Nothing of the call was kept.
-   * Code: UNAVAILABLE. Retry: yes; with the same request_id.
+   * Writing or syncing the task's log failed. Whether the call was kept is unknown until it is retried: the bytes may have
+   * reached the disk although the disk reported an error.
+   * Code: UNAVAILABLE. Retry: yes; with the same request_id, which keeps the call exactly once.
    *
    * @generated from enum value: ERROR_REASON_WRITE_FAILED = 14;
    */
