@@ -222,7 +222,8 @@ fn what_is_packed_reads_and_is_searched_as_before() {
     };
     let mut taken = Taken(Vec::new());
     let grep = Grep::new(options).unwrap();
-    grep.search(store.output(task.id, done.id).unwrap().content, 0, &mut taken).unwrap();
+    grep.search(store.output(task.id, done.id).unwrap().content, 0, &mut taken, &mut Duration::MAX.clone())
+        .unwrap();
     assert_eq!(taken.0, [1, 59_998, 60_000]);
 
     // One bit is enough to be noticed.

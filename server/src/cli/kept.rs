@@ -248,7 +248,8 @@ fn grep_in(store: &Store, id: TaskId, search: &Search, take: Take<'_, v1::GrepLi
             }
             let left = search.max_matches.saturating_sub(matches);
             let mut lines = Printed { of: output.to_string(), take: &mut *take, failed: None };
-            let searched = grep.search(content, left, &mut lines);
+            // It takes as long as it takes: whoever waits can end it.
+            let searched = grep.search(content, left, &mut lines, &mut std::time::Duration::MAX.clone());
             if let Some(failed) = lines.failed {
                 return Err(failed);
             }

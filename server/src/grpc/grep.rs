@@ -1,5 +1,6 @@
 //! GrepToolOutput: a search that runs in a thread of its own, as far ahead of its reader as two batches.
 
+use std::io;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -15,7 +16,7 @@ use super::outputs::ref_id;
 use super::serving::Serving;
 use crate::infra::metrics;
 use crate::model::{InvalidField, StoreError, TaskId};
-use crate::outputs::{BadPattern, Found, Grep, GrepOptions, Matches, MediaKind, OutputName};
+use crate::outputs::{BadPattern, Found, Grep, GrepOptions, LEAST_TIME, Matches, MediaKind, OutputName};
 use crate::store::{Output, Store};
 
 /// Longest pattern, in bytes.
@@ -61,7 +62,7 @@ pub(super) async fn grep(
     let store = serving.store();
     let (sender, waiting) = mpsc::channel(1);
     spawn_blocking(move || {
-        let search = Search { store, id, grep, batch: Batch::new(sender) };
+        let search = Search { store, id, grep, batch: Batch::new(sender), time: LEAST_TIME };
         search.run(output, most);
         drop(place);
     });
@@ -106,6 +107,8 @@ struct Search {
     id: TaskId,
     grep: Grep,
     batch: Batch,
+    /// Time that is left, beside what the size of each output allows.
+    time: Duration,
 }
 
 impl Search {
@@ -126,8 +129,14 @@ impl Search {
     fn one(&mut self, output: Output, most: u64) -> Result<(u64, bool), StoreError> {
         let Output { name, content, .. } = output;
         self.batch.of = name.to_string();
-        let searched = self.grep.search(content, most, &mut self.batch);
-        let searched = searched.map_err(|error| self.store.bad_output(self.id, name, error))?;
+        let searched = self.grep.search(content, most, &mut self.batch, &mut self.time);
+        let searched = searched.map_err(|error| {
+            if error.kind() == io::ErrorKind::TimedOut {
+                return InvalidField::new("pattern", "takes too long; use one with smaller repetitions")
+                    .into();
+            }
+            self.store.bad_output(self.id, name, error)
+        })?;
         Ok((searched.matches, searched.limited))
     }
 

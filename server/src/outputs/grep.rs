@@ -5,6 +5,7 @@
 use std::cell::RefCell;
 use std::io::{self, Read};
 use std::rc::Rc;
+use std::time::Duration;
 
 use grep_matcher::Matcher;
 use grep_regex::{RegexMatcher, RegexMatcherBuilder};
@@ -13,9 +14,14 @@ use grep_searcher::{BinaryDetection, MmapChoice, Searcher, SearcherBuilder, Sink
 use super::content::Content;
 
 /// Largest compiled pattern, and what is kept while searching with it.
-const PATTERN_BYTES: usize = 8 << 20;
-/// Longest piece of a line; with lines around a match shorter, as these are held too.
-const MAX_PIECE: usize = 1 << 20;
+const PATTERN_BYTES: usize = 1 << 20;
+const CACHE_BYTES: usize = 8 << 20;
+/// Time that a search may take of a processor: so much, and more for a large output. Patterns are matched in time that grows with
+/// the output, but some take a thousand times as long as others.
+pub const LEAST_TIME: Duration = Duration::from_secs(5);
+const LEAST_SPEED: u64 = 4 << 20;
+/// Longest piece of a line; with lines around a match shorter, as these are held too. Nobody can stop a search within one.
+const MAX_PIECE: usize = 128 << 10;
 const MIN_PIECE: usize = 8 << 10;
 /// Bytes of lines that are held at once.
 const HELD: usize = 8 << 20;
@@ -90,18 +96,20 @@ impl Grep {
             .line_terminator(Some(b'\n'))
             .ban_byte(None)
             .size_limit(PATTERN_BYTES)
-            .dfa_size_limit(PATTERN_BYTES)
+            .dfa_size_limit(CACHE_BYTES)
             .build(&options.pattern)
             .map_err(|error| BadPattern(error.to_string()))?;
         Ok(Self { matcher, options })
     }
 
-    /// Searches an output; `most`: matches that are enough, 0: all.
+    /// Searches an output; `most`: matches that are enough, 0: all. It is `TimedOut` if that takes more of a
+    /// processor than `time`, and what its size allows; what is left of it is for the next output.
     pub fn search<'a>(
         &'a self,
         content: Content,
         most: u64,
         matches: &'a mut dyn Matches,
+        time: &mut Duration,
     ) -> io::Result<Searched> {
         let GrepOptions { before, after, .. } = self.options;
         let mut searcher: Searcher = SearcherBuilder::new()
@@ -127,9 +135,22 @@ impl Grep {
             count: 0,
             alive: true,
         };
-        let pieces =
-            Pieces { content, at: 0, block: Vec::new(), start: 0, piece, run: 0, given: 0, splits, matches };
+        let allowed = Duration::from_millis(1000 * content.len() / LEAST_SPEED);
+        let until = used().saturating_add(*time).saturating_add(allowed);
+        let pieces = Pieces {
+            content,
+            until,
+            at: 0,
+            block: Vec::new(),
+            start: 0,
+            piece,
+            run: 0,
+            given: 0,
+            splits,
+            matches,
+        };
         let searched = searcher.search_reader(&self.matcher, pieces, &mut lines);
+        *time = until.saturating_sub(used()).min(LEAST_TIME);
         if !lines.alive {
             return Ok(Searched::default());
         }
@@ -175,9 +196,17 @@ impl Grep {
     }
 }
 
+/// Time that this thread has had of a processor.
+fn used() -> Duration {
+    let time = rustix::time::clock_gettime(rustix::time::ClockId::ThreadCPUTime);
+    Duration::try_from(time).unwrap_or_default()
+}
+
 /// An output as the searcher reads it: with a line end more where a line is too long.
 struct Pieces<'a> {
     content: Content,
+    /// When this thread has used so much time, it is enough.
+    until: Duration,
     at: u64,
     block: Vec<u8>,
     start: usize,
@@ -224,6 +253,9 @@ impl Pieces<'_> {
     fn fill(&mut self) -> io::Result<bool> {
         if !self.matches.borrow().waits() {
             return Err(io::Error::other("nobody waits any more"));
+        }
+        if used() > self.until {
+            return Err(io::ErrorKind::TimedOut.into());
         }
         self.block.resize(BLOCK, 0);
         self.start = 0;

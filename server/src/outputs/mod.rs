@@ -15,7 +15,7 @@ mod tally;
 mod view;
 
 pub use content::Content;
-pub use grep::{BadPattern, Found, Grep, GrepOptions, Matches, Searched};
+pub use grep::{BadPattern, Found, Grep, GrepOptions, LEAST_TIME, Matches, Searched};
 pub use id::{OutputId, OutputName};
 pub use media::MediaKind;
 pub use meta::{Head, Meta, Written};

@@ -169,3 +169,19 @@ async fn patterns_that_ruin_other_engines_take_linear_time() {
         found.unwrap_or_else(|_| panic!("{pattern}: it does not end")).unwrap();
     }
 }
+
+/// Some patterns take a thousand times as long as others: one that takes too long is given up.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_pattern_that_takes_too_long_is_given_up() {
+    let server = TestServer::start().await;
+    let (mut api, mut outputs) = (api(&server).await, outputs(&server).await);
+    let work = start(&mut api).await;
+    let mut random = fastrand::Rng::with_seed(5);
+    let text: Vec<u8> = (0..4 << 20).map(|_| if random.bool() { b'0' } else { b'1' }).collect();
+    let id = keep(&mut outputs, &work, &text).await;
+    let why = refused(grep(&mut outputs, searching(&work, &id, "1[01]{3000}[2-9]")).await);
+    assert_eq!((why.reason, why.fields), (ErrorReason::InvalidField, vec!["pattern".to_owned()]));
+    // Others are searched for as before.
+    let (_, matches, _) = grep(&mut outputs, searching(&work, &id, "0101")).await.unwrap();
+    assert_eq!(matches, 1);
+}

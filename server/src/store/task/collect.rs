@@ -231,6 +231,7 @@ impl Task {
             self.check_may_free(&inner)?;
             logs.add_new(&inner);
             self.spare_named(logs, &mut dead)?;
+            let _changing = self.outputs.changing();
             let dir = inner.path(self.id, layout::OUTPUTS);
             let failed = |error| StoreError::io(format!("removing outputs in {dir}"), error);
             for id in some {

@@ -5,7 +5,7 @@
 
 use std::collections::BTreeSet;
 use std::io;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 
 use crate::infra::fs::{File, Fs, Kind, Name, Open, StorePath};
@@ -28,9 +28,29 @@ pub(super) struct Kept {
     synced: AtomicBool,
     /// Outputs that a log is about to name.
     naming: Mutex<Vec<OutputId>>,
+    /// How often files of theirs were changed, and the refs there were at one of these times, in order: whoever lists them page
+    /// by page does not read the whole directory for each page.
+    changes: AtomicU64,
+    listed: Mutex<Option<(u64, Arc<[OutputId]>)>>,
 }
 
+/// The files of outputs are being changed; counted when this is dropped, however it ended.
+pub(super) struct Changing<'a>(&'a Kept);
+
+impl Drop for Changing<'_> {
+    fn drop(&mut self) {
+        self.0.changes.fetch_add(1, Ordering::AcqRel);
+    }
+}
+
+/// Refs that are remembered at most. Of a task with more, each page is read from the directory.
+const MAX_LISTED: usize = 1 << 16;
+
 impl Kept {
+    pub(super) fn changing(&self) -> Changing<'_> {
+        Changing(self)
+    }
+
     /// Whether a log is about to name an output.
     pub(super) fn is_being_named(&self, id: OutputId) -> bool {
         lock(&self.naming).contains(&id)
@@ -213,6 +233,7 @@ impl Task {
         // The logs count what they write themselves.
         self.env.note_removed(beside as u64);
         let dir = inner.path(self.id, layout::OUTPUTS);
+        let _changing = self.outputs.changing();
         let placed = put.place_meta(fs, &dir, counted.id).and_then(|()| {
             if found.is_some() {
                 fs.remove_file(&dir.join(put.name.clone()))
@@ -333,17 +354,34 @@ impl Task {
         after: Option<OutputId>,
         most: usize,
     ) -> Result<Vec<OutputId>, StoreError> {
+        let changes = self.outputs.changes.load(Ordering::Acquire);
+        if let Some((at, listed)) = &*lock(&self.outputs.listed)
+            && *at == changes
+        {
+            let from = after.map_or(0, |after| listed.partition_point(|id| *id <= after));
+            return Ok(listed[from..].iter().take(most).copied().collect());
+        }
         let mut first = BTreeSet::new();
+        let mut all = Some(Vec::new());
         self.each_output(&mut |entry, _| {
-            if let Entry::Plain(id) | Entry::Packed(id) = entry
-                && after.is_none_or(|after| id > after)
-            {
+            let (Entry::Plain(id) | Entry::Packed(id)) = entry else { return };
+            if after.is_none_or(|after| id > after) {
                 first.insert(id);
                 if first.len() > most {
                     first.pop_last();
                 }
             }
+            all.take_if(|all| all.len() == MAX_LISTED);
+            if let Some(all) = &mut all {
+                all.push(id);
+            }
         })?;
+        if let Some(mut all) = all {
+            all.sort_unstable();
+            // One that is just being packed has two files.
+            all.dedup();
+            *lock(&self.outputs.listed) = Some((changes, all.into()));
+        }
         Ok(first.into_iter().collect())
     }
 
