@@ -3,6 +3,7 @@
 
 mod silent;
 mod stalled;
+mod strangers;
 mod vanishing;
 mod wire;
 

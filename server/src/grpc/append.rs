@@ -12,6 +12,7 @@ use tokio::task::{block_in_place, yield_now};
 use tokio::time::sleep;
 use tonic::{Status, Streaming};
 
+use super::intake::Held;
 use super::serving::Serving;
 use super::status::Refusal;
 use super::{answer, convert};
@@ -76,9 +77,10 @@ struct Item {
 pub(super) fn many(
     serving: Arc<Serving>,
     requests: Streaming<pb::AppendMessagesRequest>,
+    held: Option<Arc<Held>>,
 ) -> impl Stream<Item = Result<pb::AppendMessagesResponse, Status>> + Send {
     let (written, waiting) = mpsc::channel(WINDOW);
-    tokio::spawn(write(serving, requests, written));
+    tokio::spawn(write(serving, requests, written, held));
     unfold(Answers::Of(waiting), Answers::next)
 }
 
@@ -149,7 +151,9 @@ async fn write(
     serving: Arc<Serving>,
     mut requests: Streaming<pb::AppendMessagesRequest>,
     written: mpsc::Sender<Item>,
+    held: Option<Arc<Held>>,
 ) {
+    let mut taken = 0;
     // One handle for as long as the messages are of one task, so that nothing goes through behind a failure.
     let mut handle: Option<TaskHandle> = None;
     let mut stopped = std::pin::pin!(serving.stopped());
@@ -171,6 +175,9 @@ async fn write(
             Ok(None) => false,
             Err(status) => fail(&written, status).await,
         };
+        // It is in the log, and takes no memory while the stream waits for the next.
+        taken += 1;
+        held.iter().for_each(|held| held.release(taken));
         if !going_on {
             return;
         }

@@ -7,7 +7,7 @@ use std::future::Future;
 use std::pin::Pin;
 use std::sync::{Arc, PoisonError, RwLock};
 use std::task::{Context, Poll};
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use http::{HeaderValue, Request, Response, header};
 use subtle::ConstantTimeEq;
@@ -20,13 +20,16 @@ use super::intake::{Held, InFlight, Intake, Whole};
 use super::metered::{Keeper, Metered};
 use super::methods::Methods;
 use super::paced::Pace;
-use super::peer::{Peer, Via};
+use super::peer::{Connection, OPEN_CALLS, OpenCall, Peer, Via};
 use super::status::Refusal;
 use crate::infra::metrics;
 
 /// The methods that need no permission.
 const OPEN: [&str; 3] =
     ["/grpc.health.v1.Health/Check", "/grpc.health.v1.Health/Watch", "/grpc.health.v1.Health/List"];
+
+/// How long such a call may take to send its message.
+const OPEN_PATIENCE: Duration = Duration::from_secs(5);
 
 /// Who may call.
 pub(crate) struct Access {
@@ -97,17 +100,30 @@ impl Gate {
     }
 
     fn admit(&self, request: &Request<Body>) -> Result<(), Refusal> {
-        if OPEN.contains(&request.uri().path()) {
-            return Ok(());
-        }
         let Some(peer) = request.extensions().get::<Peer>() else {
             return Err(Refusal::Internal("a call without a connection".to_owned()));
         };
-        self.access.check(peer.via, request.headers().get(header::AUTHORIZATION))?;
+        let allowed = self.access.check(peer.via, request.headers().get(header::AUTHORIZATION));
+        if allowed.is_ok() {
+            peer.line.permit();
+        }
+        if OPEN.contains(&request.uri().path()) {
+            return Ok(());
+        }
+        allowed?;
         if !peer.line.has_place() {
             return Err(Refusal::Overloaded { what: "connections", limit: self.connections });
         }
         Ok(())
+    }
+
+    /// Counts a call of a method that is open to everybody; whoever may not call otherwise has few of them at once.
+    fn open_call(line: Option<&Arc<Connection>>) -> Result<Option<OpenCall>, Refusal> {
+        let Some(line) = line else { return Ok(None) };
+        let call = line
+            .open_call()
+            .ok_or(Refusal::Overloaded { what: "calls without a token", limit: OPEN_CALLS })?;
+        Ok(Some(call))
     }
 }
 
@@ -129,21 +145,30 @@ impl Service<Request<Body>> for Gate {
         if let Some(line) = &line {
             line.touch(self.pace.now());
         }
+        let admitted = self.admit(&request);
+        let open_call = if open { Self::open_call(line.as_ref()) } else { Ok(None) };
         let keeper = line.map(|line| Keeper { pace: Arc::clone(&self.pace), line });
-        let meter =
-            move |response: Response<Body>, held| Metered::wrap(response, method, started, held, keeper);
-        if let Err(refusal) = self.admit(&request) {
+        let (open_call, refused) = match (admitted, open_call) {
+            (Ok(()), Ok(open_call)) => (open_call, None),
+            (Err(refusal), _) | (Ok(()), Err(refusal)) => (None, Some(refusal)),
+        };
+        let meter = move |response: Response<Body>, held| {
+            Metered::wrap(response, method, started, held, keeper, open_call)
+        };
+        if let Some(refusal) = refused {
             if matches!(refusal, Refusal::Overloaded { .. }) {
                 metrics::rejected("connections");
             }
             let response = Status::from(refusal).into_http();
             return Box::pin(async move { Ok(meter(response, held)) });
         }
-        let (wanting, patience) = (method.takes_one, self.pace.idle());
+        let patience = if open { OPEN_PATIENCE.min(self.pace.idle()) } else { self.pace.idle() };
+        let wanting = method.takes_one;
         let whole = Whole::default();
         let intake = |body| Intake::new(body, Arc::clone(&held), wanting, patience, whole.clone());
         let mut request = request.map(|body| Body::new(intake(body)));
         request.extensions_mut().insert(whole);
+        request.extensions_mut().insert(Arc::clone(&held));
         let answer = self.routes.call(request);
         Box::pin(async move { answer.await.map(|response| meter(response, held)) })
     }

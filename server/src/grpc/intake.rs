@@ -4,13 +4,13 @@
 
 use std::future::Future;
 use std::pin::Pin;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::task::{Context, Poll};
 use std::time::Duration;
 
 use bytes::Bytes;
-use http_body::{Frame, SizeHint};
+use http_body::{Body as _, Frame, SizeHint};
 use tokio::time::{Sleep, sleep};
 use tonic::Status;
 use tonic::body::Body;
@@ -25,6 +25,10 @@ const AROUND_BYTES: u64 = 1 << 20;
 
 /// What anybody may send: a question about health.
 const SMALL_BYTES: u64 = 4 << 10;
+
+/// Beside the limit there is this much for messages that are not larger, so that large ones do not shut them out.
+const SMALL_MESSAGE: u64 = 64 << 10;
+const RESERVE_BYTES: u64 = 8 << 20;
 
 /// Bytes of requests, and of large answers, that are in flight.
 #[derive(Debug)]
@@ -53,8 +57,18 @@ pub(super) struct Held {
     /// None: what the call may send is so little that it is not counted.
     all: Option<Arc<InFlight>>,
     most: u64,
-    request: AtomicU64,
+    request: Mutex<Arriving>,
     answer: AtomicU64,
+}
+
+/// The message of a request that came last.
+#[derive(Debug, Default)]
+struct Arriving {
+    /// Its number, from 1.
+    number: u64,
+    /// Its size, and how much of it has come and was not given back.
+    size: u64,
+    held: u64,
 }
 
 impl Held {
@@ -69,7 +83,11 @@ impl Held {
     }
 
     fn with(all: Option<Arc<InFlight>>, most: u64) -> Arc<Self> {
-        Arc::new(Self { all, most, request: AtomicU64::new(0), answer: AtomicU64::new(0) })
+        Arc::new(Self { all, most, request: Mutex::default(), answer: AtomicU64::new(0) })
+    }
+
+    fn request(&self) -> MutexGuard<'_, Arriving> {
+        self.request.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// The next message begins; the one before it was handed on.
@@ -79,22 +97,43 @@ impl Held {
             let limit = if self.all.is_some() { self.most } else { SMALL_BYTES };
             return Err(Refusal::TooLarge { size, limit }.into());
         }
-        let before = self.request.swap(size, Ordering::Relaxed);
-        self.give_back(before);
-        // All of it at once, so that whoever has begun can end.
-        self.charge(size)
+        let mut request = self.request();
+        self.give_back(request.held);
+        *request = Arriving { number: request.number + 1, size, held: 0 };
+        Ok(())
+    }
+
+    /// More of it has come. Only what is there counts, so that nobody can have room set aside for what never comes.
+    fn arrived(&self, bytes: u64) -> Result<(), Status> {
+        let mut request = self.request();
+        request.held += bytes;
+        let charged = self.charge(bytes, request.size <= SMALL_MESSAGE);
+        if charged.is_err() {
+            // The rest of it is passed over: there is room for others at once.
+            self.give_back(std::mem::take(&mut request.held));
+        }
+        charged
+    }
+
+    /// A message, by its number from 1, is not in memory any more.
+    pub(super) fn release(&self, number: u64) {
+        let mut request = self.request();
+        if request.number == number {
+            self.give_back(std::mem::take(&mut request.held));
+        }
     }
 
     /// A large answer is to be kept until it is taken.
     pub(super) fn keep(&self, bytes: usize) -> Result<(), Status> {
         self.answer.fetch_add(bytes as u64, Ordering::Relaxed);
-        self.charge(bytes as u64)
+        self.charge(bytes as u64, false)
     }
 
-    fn charge(&self, bytes: u64) -> Result<(), Status> {
+    fn charge(&self, bytes: u64, is_small: bool) -> Result<(), Status> {
         let Some(all) = &self.all else { return Ok(()) };
         let used = all.used.fetch_add(bytes, Ordering::Relaxed) + bytes;
-        if used > all.limit {
+        let reserve = if is_small { RESERVE_BYTES } else { 0 };
+        if used > all.limit.saturating_add(reserve) {
             metrics::rejected("bytes_in_flight");
             return Err(Refusal::Overloaded { what: "bytes in flight", limit: all.limit }.into());
         }
@@ -110,7 +149,8 @@ impl Held {
 
 impl Drop for Held {
     fn drop(&mut self) {
-        self.give_back(self.request.load(Ordering::Relaxed) + self.answer.load(Ordering::Relaxed));
+        let held = self.request().held;
+        self.give_back(held + self.answer.load(Ordering::Relaxed));
     }
 }
 
@@ -153,7 +193,8 @@ impl Intake {
 
     /// Whether a message has begun and does not come.
     fn poll_late(&mut self, context: &mut Context<'_>) -> Poll<()> {
-        if self.told || (self.left == 0 && self.prefix.is_empty()) {
+        // A call that has one message begins with its headers.
+        if self.told || (self.left == 0 && self.prefix.is_empty() && !self.wanting) {
             self.late = None;
             return Poll::Pending;
         }
@@ -173,6 +214,25 @@ impl Intake {
         }
     }
 
+    /// Passes over the rest of a message that is refused, and tells why then: a client that is cut off while it sends may not hear
+    /// the answer.
+    fn poll_refused(&mut self, context: &mut Context<'_>) -> Poll<Status> {
+        while self.left > 0 {
+            match Pin::new(&mut self.body).poll_frame(context) {
+                Poll::Pending if self.poll_late(context).is_pending() => return Poll::Pending,
+                Poll::Ready(Some(Ok(frame))) => {
+                    self.late = None;
+                    let bytes = frame.data_ref().map_or(0, |data| data.len() as u64);
+                    self.left = self.left.saturating_sub(bytes);
+                }
+                Poll::Pending | Poll::Ready(Some(Err(_)) | None) => break,
+            }
+        }
+        self.told = true;
+        let refused = self.refused.take();
+        Poll::Ready(refused.unwrap_or_else(|| Refusal::Malformed("it was refused before").into()))
+    }
+
     /// Follows the messages in what has come. If one may not come in: how much there is before it, and why.
     fn follow(&mut self, data: &[u8]) -> Result<(), (usize, Status)> {
         let mut at = 0;
@@ -181,6 +241,7 @@ impl Intake {
             if self.left > 0 {
                 let passed = usize::try_from(self.left).map_or(rest, |left| left.min(rest));
                 self.left -= passed as u64;
+                self.held.arrived(passed as u64).map_err(|status| (at, status))?;
                 at += passed;
                 continue;
             }
@@ -189,10 +250,11 @@ impl Intake {
             self.prefix.extend_from_slice(&data[at..at + missing]);
             at += missing;
             if let [_, a, b, c, d] = self.prefix[..] {
-                self.left = u64::from(u32::from_be_bytes([a, b, c, d]));
+                let size = u64::from(u32::from_be_bytes([a, b, c, d]));
                 self.prefix.clear();
                 self.wanting = false;
-                self.held.begin(self.left).map_err(|status| (before, status))?;
+                self.held.begin(size).map_err(|status| (before, status))?;
+                self.left = size;
             }
         }
         Ok(())
@@ -207,16 +269,18 @@ impl http_body::Body for Intake {
         mut self: Pin<&mut Self>,
         context: &mut Context<'_>,
     ) -> Poll<Option<Result<Frame<Bytes>, Status>>> {
-        if let Some(refused) = self.refused.take() {
-            return Poll::Ready(Some(Err(refused)));
+        if self.refused.is_some() {
+            return self.poll_refused(context).map(|refused| Some(Err(refused)));
         }
         let polled = Pin::new(&mut self.body).poll_frame(context);
         if polled.is_pending() {
             if self.poll_late(context).is_pending() {
                 return Poll::Pending;
             }
+            let is_within = self.left > 0 || !self.prefix.is_empty();
+            let problem = if is_within { "it stopped within a message" } else { "it has no message" };
             self.told = true;
-            return Poll::Ready(Some(Err(Refusal::Malformed("it stopped within a message").into())));
+            return Poll::Ready(Some(Err(Refusal::Malformed(problem).into())));
         }
         // Something has come: that is patience for more.
         self.late = None;
@@ -231,7 +295,7 @@ impl http_body::Body for Intake {
                 let Some(data) = frame.data_ref() else { return Ok(frame) };
                 match self.follow(data) {
                     Ok(()) => Ok(frame),
-                    Err((0, refused)) => Err(refused),
+                    Err((0, refused)) if self.left == 0 => Err(refused),
                     // Messages before it came with it, and are worked on first.
                     Err((before, refused)) => {
                         self.refused = Some(refused);

@@ -15,7 +15,7 @@ use tonic::{Code, Status};
 use super::intake::Held;
 use super::methods::Method;
 use super::paced::{Pace, Rest, Taken};
-use super::peer::Connection;
+use super::peer::{Connection, OpenCall};
 use crate::infra::metrics;
 
 /// The body of an answer.
@@ -29,6 +29,8 @@ pub(crate) struct Metered {
     rest: Option<Arc<Rest>>,
     /// Of a stream.
     taken: Option<Arc<Taken>>,
+    /// Of a call that anybody may make; counted until the answer has ended.
+    _open_call: Option<OpenCall>,
 }
 
 /// An answer that is larger goes out in pieces, so that what its reader has not taken is here, where it is bounded,
@@ -57,6 +59,7 @@ impl Metered {
         started: Instant,
         held: Arc<Held>,
         keeper: Option<Keeper>,
+        open_call: Option<OpenCall>,
     ) -> Response<Self> {
         let mut call = Some(Call { method, started });
         // An error without a body has its code among the headers.
@@ -64,7 +67,7 @@ impl Metered {
             finish(&mut call, code);
         }
         let taken = response.extensions_mut().remove();
-        response.map(|body| Self { body, call, held, keeper, rest: None, taken })
+        response.map(|body| Self { body, call, held, keeper, rest: None, taken, _open_call: open_call })
     }
 }
 

@@ -11,6 +11,7 @@ use tokio::task::block_in_place;
 use tonic::{Request, Response, Status, Streaming};
 
 use super::follow;
+use super::intake::Held;
 use super::paced::Items;
 use super::peer::{Connection, Peer};
 use super::serving::Serving;
@@ -233,8 +234,8 @@ impl ContextStore for Service {
         &self,
         request: Request<Streaming<pb::AppendMessagesRequest>>,
     ) -> Answer<Self::AppendMessagesStream> {
-        let line = line(&request)?;
-        let acks = append::many(Arc::clone(&self.serving), request.into_inner());
+        let (line, held) = (line(&request)?, request.extensions().get().cloned());
+        let acks = append::many(Arc::clone(&self.serving), request.into_inner(), held);
         Ok(self.serving.pace.answer(Box::pin(acks), None, line))
     }
 
@@ -242,7 +243,10 @@ impl ContextStore for Service {
 
     async fn chat(&self, request: Request<pb::ChatRequest>) -> Answer<Self::ChatStream> {
         let (place, line) = (self.place()?, line(&request)?);
+        let held: Option<Arc<Held>> = request.extensions().get().cloned();
         let answer = chat::begin(&self.serving, request.into_inner()).await?;
+        // What was asked is in the log; a model may take its time.
+        held.iter().for_each(|held| held.release(1));
         Ok(self.serving.pace.answer(Box::pin(answer), Some(place), line))
     }
 

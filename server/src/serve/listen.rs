@@ -1,9 +1,10 @@
 //! Listening: sockets, the connections that come in, and how many of them there may be.
 
+use std::collections::VecDeque;
 use std::future::Future;
 use std::io;
 use std::pin::Pin;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 use std::task::{Context, Poll};
 use std::time::Duration;
 
@@ -23,8 +24,8 @@ use crate::infra::net;
 
 /// Connections beyond the limit that are served, so that their calls can be told why they are refused.
 const SPARE: usize = 64;
-/// How long a new connection may take for the first words of HTTP/2.
-const PREFACE: Duration = Duration::from_secs(10);
+/// How long a new connection may take for the first words of HTTP/2, and for a call by somebody who may call.
+const GRACE: Duration = Duration::from_secs(10);
 /// The length of these words.
 const PREFACE_BYTES: usize = 24;
 /// How long to wait when no connection can be accepted, as when there are no file handles left.
@@ -90,16 +91,17 @@ impl Drop for Socket {
 pub(super) fn incoming(
     sockets: Vec<Socket>,
     most: usize,
+    needs_token: bool,
     stopped: watch::Receiver<bool>,
 ) -> impl Stream<Item = io::Result<Accepted>> + Send {
     let streams = sockets.into_iter().map(|socket| {
         // Each socket has its own, so that whoever can reach one cannot close the others.
-        let (places, doors) = (Arc::new(Semaphore::new(most)), Arc::new(Semaphore::new(most + SPARE)));
+        let doors = Arc::new(Doors::new(most, needs_token));
         let stopped = stopped.clone();
         Box::pin(unfold(socket, move |socket| {
-            let (places, doors, stopped) = (Arc::clone(&places), Arc::clone(&doors), stopped.clone());
+            let (doors, stopped) = (Arc::clone(&doors), stopped.clone());
             async move {
-                let accepted = accept(&socket, &places, &doors, stopped).await?;
+                let accepted = accept(&socket, &doors, stopped).await?;
                 Some((Ok(accepted), socket))
             }
         }))
@@ -107,18 +109,73 @@ pub(super) fn incoming(
     streams.collect::<SelectAll<_>>()
 }
 
+/// The connections of one socket.
+struct Doors {
+    /// For those that are served, and for all.
+    places: Arc<Semaphore>,
+    doors: Arc<Semaphore>,
+    /// Whether callers over TCP have to show a token.
+    needs_token: bool,
+    /// Connections on which nobody has called who may call, oldest first.
+    strangers: Mutex<VecDeque<Weak<Connection>>>,
+}
+
+impl Doors {
+    fn new(most: usize, needs_token: bool) -> Self {
+        let (places, doors) = (Arc::new(Semaphore::new(most)), Arc::new(Semaphore::new(most + SPARE)));
+        Self { places, doors, needs_token, strangers: Mutex::default() }
+    }
+
+    /// A door for the next connection. If all are taken, the stranger who came first has to leave.
+    async fn open(&self) -> Option<OwnedSemaphorePermit> {
+        if let Ok(door) = Arc::clone(&self.doors).try_acquire_owned() {
+            return Some(door);
+        }
+        if let Some(stranger) = self.oldest_stranger() {
+            metrics::rejected("connections");
+            stranger.cut();
+        }
+        Arc::clone(&self.doors).acquire_owned().await.ok()
+    }
+
+    fn strangers(&self) -> MutexGuard<'_, VecDeque<Weak<Connection>>> {
+        self.strangers.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn oldest_stranger(&self) -> Option<Arc<Connection>> {
+        let mut strangers = self.strangers();
+        std::iter::from_fn(|| strangers.pop_front())
+            .filter_map(|stranger| stranger.upgrade())
+            .find(|stranger| !stranger.is_permitted())
+    }
+
+    /// A connection that has come in.
+    fn enter(&self, via: Via) -> (Arc<Connection>, oneshot::Receiver<()>) {
+        let (line, cut) = Connection::new(&self.places);
+        let is_known = match via {
+            Via::Unix { uid } => uid == net::user_id() || uid == 0,
+            Via::Tcp => !self.needs_token,
+        };
+        if is_known {
+            line.permit();
+        } else {
+            let mut strangers = self.strangers();
+            if strangers.len() == strangers.capacity() {
+                strangers.retain(|stranger| stranger.upgrade().is_some_and(|line| !line.is_permitted()));
+            }
+            strangers.push_back(Arc::downgrade(&line));
+        }
+        (line, cut)
+    }
+}
+
 /// The next connection; those that fail are passed over.
-async fn accept(
-    socket: &Socket,
-    places: &Arc<Semaphore>,
-    doors: &Arc<Semaphore>,
-    stopped: watch::Receiver<bool>,
-) -> Option<Accepted> {
-    let door = Arc::clone(doors).acquire_owned().await.ok()?;
+async fn accept(socket: &Socket, doors: &Doors, stopped: watch::Receiver<bool>) -> Option<Accepted> {
+    let door = doors.open().await?;
     loop {
         match socket.accept().await {
             Ok((wire, via)) => {
-                let (line, cut) = Connection::new(places);
+                let (line, cut) = doors.enter(via);
                 let peer = Peer { via, line };
                 return Some(Accepted {
                     wire,
@@ -126,9 +183,8 @@ async fn accept(
                     cut: Some(cut),
                     late: Some(Box::pin(async {
                         tokio::select! {
-                            () = sleep(PREFACE) => {}
-                            // One who has not begun to speak has nothing to end.
-                            () = until(stopped) => {}
+                            () = sleep(GRACE) => Late::Time,
+                            () = until(stopped) => Late::Stopping,
                         }
                     })),
                     heard: 0,
@@ -150,14 +206,20 @@ enum Wire {
     Tcp(TcpStream),
 }
 
+/// Why a connection is not waited for any more.
+enum Late {
+    Time,
+    Stopping,
+}
+
 /// A connection that was accepted.
 pub(super) struct Accepted {
     wire: Wire,
     peer: Peer,
     /// Told when the connection is to end; none once it is.
     cut: Option<oneshot::Receiver<()>>,
-    /// Ends when the client should have begun to speak; none once it has.
-    late: Option<Pin<Box<dyn Future<Output = ()> + Send>>>,
+    /// Ends when the client should have begun to speak, and have shown that it may call; none once it has.
+    late: Option<Pin<Box<dyn Future<Output = Late> + Send>>>,
     heard: usize,
     _counted: Counted,
     _door: OwnedSemaphorePermit,
@@ -192,10 +254,18 @@ impl Accepted {
         }
     }
 
-    /// Whether the client should have begun to speak.
+    /// Whether the client should have begun to speak, and have shown that it may call.
     fn poll_late(&mut self, context: &mut Context<'_>) -> Poll<io::Error> {
+        if self.heard >= PREFACE_BYTES && self.peer.line.is_permitted() {
+            self.late = None;
+        }
         match self.late.as_mut().map(|late| late.as_mut().poll(context)) {
-            Some(Poll::Ready(())) => Poll::Ready(io::ErrorKind::TimedOut.into()),
+            // Whoever has begun to speak is told that the server stops.
+            Some(Poll::Ready(Late::Stopping)) if self.heard >= PREFACE_BYTES => {
+                self.late = None;
+                Poll::Pending
+            }
+            Some(Poll::Ready(_)) => Poll::Ready(io::ErrorKind::TimedOut.into()),
             Some(Poll::Pending) | None => Poll::Pending,
         }
     }
@@ -227,12 +297,7 @@ impl AsyncRead for Accepted {
         }
         let before = buffer.filled().len();
         let read = self.wire().poll_read(context, buffer);
-        if self.late.is_some() {
-            self.heard += buffer.filled().len() - before;
-            if self.heard >= PREFACE_BYTES {
-                self.late = None;
-            }
-        }
+        self.heard = self.heard.saturating_add(buffer.filled().len() - before);
         read
     }
 }

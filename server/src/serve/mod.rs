@@ -34,6 +34,8 @@ use upkeep::Upkeep;
 const OTHER_FILES: u64 = 64;
 /// File handles of an open task, at most.
 const FILES_PER_TASK: u64 = 8;
+/// What the headers of a call may have: a path, a token, a deadline.
+const HEADER_BYTES: u32 = 8 << 10;
 /// How much of a call's requests may wait to be read.
 const STREAM_WINDOW: u32 = 128 << 10;
 /// The same for all calls of a connection together. h2 closes a connection when the small frames that wait cost it
@@ -171,11 +173,13 @@ pub async fn run(config: Config, stop: impl Future<Output = ()>) -> Result<(), S
     );
 
     let sockets = sockets.into_iter().map(|(_, socket)| socket).collect();
-    let incoming = listen::incoming(sockets, limits.connections, stopped.clone());
+    let needs_token = matches!(config.tcp_auth, TcpAuth::Token);
+    let incoming = listen::incoming(sockets, limits.connections, needs_token, stopped.clone());
     let server = Server::builder()
         .max_concurrent_streams(limits.streams_per_connection)
         .http2_keepalive_interval(Some(config.server.keepalive_interval))
         .http2_keepalive_timeout(Some(config.server.keepalive_timeout))
+        .http2_max_header_list_size(HEADER_BYTES)
         .initial_stream_window_size(STREAM_WINDOW)
         .initial_connection_window_size(CONNECTION_WINDOW)
         .serve_with_incoming_shutdown(gate, incoming, until(stopped));
