@@ -34,8 +34,59 @@ pub(super) static NAMES: &[(Rule, Expected, &[&str])] = &[
             "passphrase",
             "Passphrase",
             "PASSPHRASE",
-            "_pass",
-            "_PASS",
+            // Whose it is: a pass of a filter, a renderer or a compiler is none.
+            "db_pass",
+            "DB_PASS",
+            "user_pass",
+            "USER_PASS",
+            "mysql_pass",
+            "MYSQL_PASS",
+            "pg_pass",
+            "PG_PASS",
+            "postgres_pass",
+            "POSTGRES_PASS",
+            "smtp_pass",
+            "SMTP_PASS",
+            "mail_pass",
+            "MAIL_PASS",
+            "admin_pass",
+            "ADMIN_PASS",
+            "root_pass",
+            "ROOT_PASS",
+            "redis_pass",
+            "REDIS_PASS",
+            "ftp_pass",
+            "FTP_PASS",
+            "sftp_pass",
+            "SFTP_PASS",
+            "ssh_pass",
+            "SSH_PASS",
+            "sudo_pass",
+            "SUDO_PASS",
+            "auth_pass",
+            "AUTH_PASS",
+            "login_pass",
+            "LOGIN_PASS",
+            "api_pass",
+            "API_PASS",
+            "app_pass",
+            "APP_PASS",
+            "key_pass",
+            "KEY_PASS",
+            "wifi_pass",
+            "WIFI_PASS",
+            "proxy_auth_pass",
+            "PROXY_AUTH_PASS",
+            "http_pass",
+            "HTTP_PASS",
+            "rabbitmq_pass",
+            "RABBITMQ_PASS",
+            "mongo_pass",
+            "MONGO_PASS",
+            "vault_pass",
+            "VAULT_PASS",
+            "backup_pass",
+            "BACKUP_PASS",
             ";pwd",
             ";Pwd",
             ";PWD",
@@ -143,6 +194,7 @@ impl Expected {
                 let fits = (least..=most).contains(&len) && looks_random(bytes, Class::Any);
                 fits.then(|| window.hit(value.start, end, class))
             }
+            Self::Random if is_resource_name(window) => None,
             Self::Random if value.quoted && is_made_of_signs(value.bytes(window)) => {
                 is_drawn(value.head(window)).then_some(Hit { start: value.start, end: value.end, tail: None })
             }
@@ -158,6 +210,13 @@ impl Expected {
             Self::Credentials => credentials(window, value.start),
         }
     }
+}
+
+/// Whether the name is a part of the name of a resource: `arn:aws:secretsmanager:REGION:ACCOUNT:secret:NAME`.
+fn is_resource_name(window: &Window<'_>) -> bool {
+    let before = &window.bytes[..window.at];
+    let word = before.iter().rev().take_while(|byte| !byte.is_ascii_whitespace() && **byte != b'"').count();
+    before.ends_with(b":") && before[before.len() - word..].starts_with(b"arn:")
 }
 
 /// A run in which slashes may be escaped, as some do in JSON: where it ends, and how many bytes of it are escapes.

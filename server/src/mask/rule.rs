@@ -70,7 +70,7 @@ rules! {
     PrivateKey "private_key" "[PRIVATE_KEY]" "private keys from `BEGIN` to `END`, also without an end (PEM, OpenSSH, PGP, SSH2), and those of age";
     Authorization "authorization" "[AUTHORIZATION]" "what follows `Authorization: Bearer`, `Basic` or `Token`";
     UrlPassword "url_password" "[URL_PASSWORD]" "the password in `scheme://user:password@host`";
-    Password "password" "[PASSWORD]" "values assigned to names that end in `password`, `passwd`, `passphrase`, `_pass`, and to `Pwd` in connection strings; what follows `--password`, `login … password` and `curl -u user:`";
+    Password "password" "[PASSWORD]" "values assigned to names that end in `password`, `passwd`, `passphrase` or a word like `db_pass`, and to `Pwd` in connection strings; what follows `--password`, `login … password` and `curl -u user:`";
     Secret "secret" "[SECRET]" "long random values assigned to names that end in `secret`, `secret_key`, `secret_key_base`, `api_key`, `access_token`, `auth_token`, `refresh_token`, `private_token`";
     #[personal] Email "email" "[EMAIL]" "addresses of mail";
     #[personal] Ssn "ssn" "[SSN]" "US social security numbers with hyphens";

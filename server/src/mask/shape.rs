@@ -90,7 +90,9 @@ fn url_password(window: &Window<'_>) -> Option<Hit> {
     }
     let (password, host) = (&authority[user + 1..host], &authority[host + 1..]);
     let host_begins = host.first().is_some_and(|byte| byte.is_ascii_alphanumeric() || *byte == b'[');
-    if password.is_empty() || !host_begins || is_blank(password) {
+    // The digest of an image: `docker://alpine:3.18@sha256:…`.
+    let is_digest = host.starts_with(b"sha256:") || host.starts_with(b"sha512:");
+    if password.is_empty() || !host_begins || is_digest || is_blank(password) {
         return None;
     }
     let start = window.after + user + 1;

@@ -134,6 +134,8 @@ fn everyday_notation() {
         ("**password**: Xk29!vb", "**password**: [PASSWORD]"),
         ("- Password: `Xk29!vb`", "- Password: `[PASSWORD]`"),
         ("<password>Xk29!vb</password>", "<password>[PASSWORD]</password>"),
+        ("<password>Tr0ub4dor&amp;3xQ9</password>", "<password>[PASSWORD]</password>"),
+        ("db_pass=Xk29!vb", "db_pass=[PASSWORD]"),
         ("X-API-KEY: DRAWN", "X-API-KEY: [SECRET]"),
         ("X-Auth-Token: DRAWN", "X-Auth-Token: [SECRET]"),
         ("\"AccessToken\":\"DRAWN\"", "\"AccessToken\":\"[SECRET]\""),
@@ -197,6 +199,11 @@ fn everyday_notation_that_stays() {
         "password: パスワード123",
         "curl --user-agent=Foo:bar https://x",
         "curl -u username:password https://x",
+        "low_pass=1200",
+        "render_pass = \"shadow\"",
+        "opt_pass=loop-unroll-3",
+        "docker://alpine:3.18@sha256:9f86d081884c7d659a2feaa0c55ad015a3bf4f1b2b0b822cd15d6c15b0f00a08",
+        "arn:aws:secretsmanager:us-east-1:123456789012:secret:ProdDatabaseLogin2-a1b2C3",
         "FIRST_PASS=completed_all",
         "SECOND_PASS=optimisation",
         "f(PASSWORD=identifier, x)",
@@ -259,4 +266,24 @@ fn json_keeps_nothing_that_plain_text_masking_removes() {
     // What is masked once stays as it is.
     let masked = masked_json(&serde_json::json!(lines).to_string(), Fields::Any).unwrap();
     assert_eq!(masked_json(&masked, Fields::Any), None, "{masked}");
+}
+
+#[test]
+fn a_token_begins_behind_any_code_of_a_terminal() {
+    let token = format!("ghp_{}", random(36));
+    for code in [
+        "\x1b[32m",
+        "\x1b[01;31m\x1b[K",
+        "\x1b(B",
+        "\x1b[38:5:196m",
+        "\\x1b[31m",
+        "\\033[1;32m",
+        "\\e[31m",
+        "^[[31m",
+        "\\u001b[0m",
+    ] {
+        assert_eq!(masked(&format!("x{code}{token}")), format!("x{code}[GITHUB_TOKEN]"), "{code:?}");
+    }
+    let word = format!("task[31m{token}");
+    assert_eq!(masked(&word), word);
 }

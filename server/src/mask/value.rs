@@ -121,8 +121,9 @@ pub(super) fn quoted(window: &Window<'_>, mut at: usize) -> Value {
 /// What stands in an element of XML: `<password>…</password>`.
 fn element(window: &Window<'_>) -> Option<Value> {
     let start = window.after + 1;
-    let end = window.run(start, Class::Value);
-    let closed = window.bytes[end..].starts_with(b"</");
+    let rest = &window.bytes[start..window.bytes.len().min(start + LONGEST)];
+    let end = start + memchr::memchr2(b'<', b'\n', rest)?;
+    let closed = end > start && window.bytes[end..].starts_with(b"</");
     closed.then_some(Value { start, end, quoted: true, colon: true, spaced: false, environment: false })
 }
 

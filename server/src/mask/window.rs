@@ -115,16 +115,21 @@ impl Window<'_> {
             return true;
         }
         let before = &before[..before.len() - 1];
-        match last {
-            b'n' | b'r' | b't' | b'b' | b'f' => before.ends_with(b"\\"),
-            b'm' => {
-                let digits =
-                    before.iter().rev().take(16).take_while(|b| b.is_ascii_digit() || **b == b';').count();
-                before[..before.len() - digits].ends_with(b"\x1b[")
-            }
-            _ => false,
-        }
+        let is_escape = matches!(last, b'n' | b'r' | b't' | b'b' | b'f') && before.ends_with(b"\\");
+        is_escape || (last.is_ascii_alphabetic() && begins_code(before))
     }
+}
+
+/// Whether a code of a terminal begins at the end of a text, so that one more letter ends it: as it is, or as programs write it.
+fn begins_code(text: &[u8]) -> bool {
+    const BEGINNINGS: &[&[u8]] =
+        &[b"\x1b[", b"\\x1b[", b"\\x1B[", b"\\033[", b"\\e[", b"^[[", b"\\u001b[", b"\\u001B[", b"\\u{1b}["];
+    const LONGEST: usize = 24;
+    let is_number = |byte: &&u8| byte.is_ascii_digit() || matches!(byte, b';' | b':' | b'?');
+    let numbers = text.iter().rev().take(LONGEST).take_while(is_number).count();
+    let text = &text[..text.len() - numbers];
+    // A set of characters is chosen by one letter.
+    text.ends_with(b"\x1b(") || BEGINNINGS.iter().any(|beginning| text.ends_with(beginning))
 }
 
 /// A set of bytes that a token may be made of.
