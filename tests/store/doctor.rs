@@ -353,3 +353,24 @@ fn what_is_not_there_is_said() {
     assert_eq!(code, 2);
     assert!(said.contains("/nowhere/at/all cannot be used"), "{said}");
 }
+
+/// What a damaged log has lost may be in its views alone: a repair leaves them as they are.
+#[test]
+fn a_repair_keeps_the_last_copy_of_what_a_log_has_lost() {
+    let place = Place::new();
+    let log = place.running("messages.jsonl");
+    let len = usize::try_from(fs::metadata(&log).unwrap().len()).unwrap();
+    let views = ["current.jsonl", "current.extra.jsonl", "summaries.jsonl"];
+    let kept = views.map(|view| fs::read(place.running(view)).unwrap());
+    fs::write(&log, vec![0; len]).unwrap();
+    // Something that a repair would make again, beside it.
+    fs::remove_file(place.running("messages.idx")).unwrap_or_default();
+    for _ in 0..2 {
+        let (_, said) = place.doctor(&["--repair"]);
+        assert!(said.contains("quarantine"), "{said}");
+        let aside = place.dir.path().join("quarantine").join(place.running.id.to_string());
+        for (view, bytes) in views.iter().zip(&kept) {
+            assert!(fs::read(aside.join(view)).is_ok_and(|found| found == *bytes), "{view}\n{said}");
+        }
+    }
+}

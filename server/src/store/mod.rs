@@ -350,13 +350,18 @@ impl Store {
         &self.shared.env.options
     }
 
-    /// Makes every view of a task again, from its logs.
+    /// Makes every view of a task again, from its logs. Those of a damaged task stay as they are.
     pub fn rebuild_views(&self, id: TaskId) -> Result<(), StoreError> {
         self.shared.handles.exclusively(id, |task| {
             if let Some(task) = task {
                 task.retire();
             }
             let Some(folder) = self.find(id)? else { return Err(StoreError::TaskNotFound { id }) };
+            if folder == Folder::Quarantine {
+                // What is there may be the last copy of what the log has lost.
+                let reason = "its views cannot be made again from its log".to_owned();
+                return Err(StoreError::Quarantined { id, reason });
+            }
             task::remove_views(&self.shared.env, id, folder)?;
             let task = self.open_task(id, folder)?;
             task.rebuild()?;
