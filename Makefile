@@ -142,9 +142,11 @@ long-rust: ## Runs the Rust tests at full size
 	$(CARGO) build --locked --workspace --bins --profile quick
 	CONTEXTSTORE_TEST_LONG=1 $(CARGO) test --locked --package contextstore --profile quick --no-fail-fast \
 	  --test service --test store --test pure --test long -- --test-threads 2
-long-power: ## Cuts the power of a file system in a file 200 times each on ext4 and XFS; needs root
+long-power: ## Cuts the power of a file system in a file 200 times each on ext4 and XFS, and makes it give up 40 times; needs root
 	$(CARGO) build --locked --package test-support --bin workload --profile quick
-	for fs in ext4 xfs; do FS=$$fs WORKLOAD=$(CURDIR)/target/quick/workload bash tests/power/run.sh 200; done
+	for fs in ext4 xfs; do \
+	  FS=$$fs WORKLOAD=$(CURDIR)/target/quick/workload bash tests/power/run.sh 200 && \
+	  ERROR=1 FS=$$fs WORKLOAD=$(CURDIR)/target/quick/workload bash tests/power/run.sh 40 || exit; done
 
 ##  Tests of the clients and tools: with the server, the fake LLM and the histories that `build-tests` has built
 

@@ -171,7 +171,7 @@ fn finished_tasks_are_not_read() {
         let task = start(&store, None, "a").unwrap();
         assert_eq!(append(&store, &task, "hello").unwrap(), 1);
         assert_eq!(count_listed(&store, vec![Status::Completed]), count);
-        store.delete_task(task.id, &caller(1)).unwrap();
+        store.delete_task(task.id, &caller(task.lease_generation)).unwrap();
         // The second time round it was not closed.
         drop(store);
     }

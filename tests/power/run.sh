@@ -6,11 +6,13 @@
 #   run.sh can-mount   ends with 77 if mounting is not allowed here
 #
 #   FS=ext4|xfs        the file system
+#   ERROR=1            the file system gives up by itself (an aborted journal, a shutdown) while the store goes on: what is
+#                      acknowledged from then on counts too, as the kernel may confirm a sync that it did not make
 #   CONTROL=skip-sync  the store leaves out the sync of its logs: nine in ten cycles must find losses
 #   SEED=n             decides when power is cut
 #   WORKLOAD=path      the program, if it is built already
 #
-# An acknowledgement counts if it was written before the shutdown was asked for.
+# Without ERROR an acknowledgement counts if it was written before the shutdown was asked for.
 
 set -euo pipefail
 
@@ -18,6 +20,7 @@ cycles=${1:?how many cycles?}
 forbidden=77
 fs=${FS:-ext4}
 control=${CONTROL:-}
+error=${ERROR:-}
 here=$(cd "$(dirname "$0")" && pwd)
 export PATH=$PATH:/usr/sbin:/sbin
 
@@ -110,10 +113,18 @@ cut_power() {
     read -rt 0.002 -u 9 || true
   done
   sure=$(size)
-  xfs_io -x -c shutdown "$mount"
+  if [[ $error && $fs == ext4 ]]; then
+    echo 1 >"/sys/fs/ext4/$(basename "$(findmnt --noheadings --output SOURCE "$mount")")/trigger_fs_error"
+  else
+    xfs_io -x -c shutdown "$mount"
+  fi
+  if [[ $error ]]; then
+    read -rt 0.3 -u 9 || true # the store goes on for a while
+  fi
   kill -9 "$worker" 2>/dev/null || true
   wait "$worker" 2>/dev/null || true
   worker=
+  if [[ $error ]]; then sure=$(size); fi
 }
 
 # What was acknowledged later may have come too late.
@@ -137,6 +148,8 @@ while (( done < cycles )); do
   cut_power
   power_off
   mark_late
+  # A journal that was aborted leaves a mark that wants a check.
+  if [[ $error && $fs == ext4 ]]; then e2fsck -fy "$image" >"$place/fsck" 2>&1 || true; fi
   power_on
   more=()
   if (( RANDOM % 2 )); then more+=(--unclean); fi
@@ -165,5 +178,5 @@ while (( done < cycles )); do
   fi
 done
 
-echo "$fs${control:+, $control}: $done cycles, $acked acks, $lost lost${control:+, caught in $caught cycles}"
+echo "$fs${control:+, $control}${error:+, errors}: $done cycles, $acked acks, $lost lost${control:+, caught in $caught cycles}"
 if [[ $control ]]; then (( caught * 10 >= done * 9 )); else (( lost == 0 )); fi
