@@ -1,7 +1,6 @@
 //! Values that are secret because of the name they are assigned to: `password=`, `"secret_access_key": "…"`,
 //! `Authorization: Bearer …`. Only the value is masked.
 
-use super::rule::Rule;
 use super::shape::is_blank;
 use super::value::{Value, head, quoted, value};
 use super::window::{Class, Hit, Window, distinct, kinds, looks_random};
@@ -18,162 +17,6 @@ pub(super) enum Expected {
     /// A scheme and its credentials.
     Credentials,
 }
-
-/// Names, in the ways that they are written, and what stands behind them.
-pub(super) static NAMES: &[(Rule, Expected, &[&str])] = &[
-    (
-        Rule::Password,
-        Expected::Password,
-        &[
-            "password",
-            "Password",
-            "PASSWORD",
-            "passwd",
-            "Passwd",
-            "PASSWD",
-            "passphrase",
-            "Passphrase",
-            "PASSPHRASE",
-            // Whose it is: a pass of a filter, a renderer or a compiler is none.
-            "db_pass",
-            "DB_PASS",
-            "user_pass",
-            "USER_PASS",
-            "mysql_pass",
-            "MYSQL_PASS",
-            "pg_pass",
-            "PG_PASS",
-            "postgres_pass",
-            "POSTGRES_PASS",
-            "smtp_pass",
-            "SMTP_PASS",
-            "mail_pass",
-            "MAIL_PASS",
-            "admin_pass",
-            "ADMIN_PASS",
-            "root_pass",
-            "ROOT_PASS",
-            "redis_pass",
-            "REDIS_PASS",
-            "ftp_pass",
-            "FTP_PASS",
-            "sftp_pass",
-            "SFTP_PASS",
-            "ssh_pass",
-            "SSH_PASS",
-            "sudo_pass",
-            "SUDO_PASS",
-            "auth_pass",
-            "AUTH_PASS",
-            "login_pass",
-            "LOGIN_PASS",
-            "api_pass",
-            "API_PASS",
-            "app_pass",
-            "APP_PASS",
-            "key_pass",
-            "KEY_PASS",
-            "wifi_pass",
-            "WIFI_PASS",
-            "proxy_auth_pass",
-            "PROXY_AUTH_PASS",
-            "http_pass",
-            "HTTP_PASS",
-            "rabbitmq_pass",
-            "RABBITMQ_PASS",
-            "mongo_pass",
-            "MONGO_PASS",
-            "vault_pass",
-            "VAULT_PASS",
-            "backup_pass",
-            "BACKUP_PASS",
-            ";pwd",
-            ";Pwd",
-            ";PWD",
-        ],
-    ),
-    (
-        Rule::AwsSecretKey,
-        Expected::Run(Class::Base64, 40, 40),
-        &[
-            "secret_access_key",
-            "SECRET_ACCESS_KEY",
-            "SecretAccessKey",
-            "secretAccessKey",
-            "secret_key",
-            "SECRET_KEY",
-            "SecretKey",
-            "secretKey",
-            "Secret Access Key",
-            "Secret access key",
-            "secret access key",
-        ],
-    ),
-    (
-        Rule::AwsSessionToken,
-        Expected::Run(Class::Any, 100, usize::MAX),
-        &[
-            "session_token",
-            "SESSION_TOKEN",
-            "SessionToken",
-            "sessionToken",
-            "security_token",
-            "Security-Token",
-        ],
-    ),
-    (
-        Rule::AzureKey,
-        Expected::Run(Class::Base64, 43, usize::MAX),
-        &["AccountKey", "accountKey", "SharedAccessKey", "sharedAccessKey"],
-    ),
-    (Rule::AzureKey, Expected::Run(Class::Any, 43, usize::MAX), &["?sig", "&sig", ";sig", "\\u0026sig"]),
-    (Rule::Authorization, Expected::Credentials, &["Authorization", "authorization", "AUTHORIZATION"]),
-    (
-        Rule::Secret,
-        Expected::Random,
-        &[
-            "secret",
-            "Secret",
-            "SECRET",
-            "api_key",
-            "API_KEY",
-            "apikey",
-            "apiKey",
-            "ApiKey",
-            "APIKEY",
-            "api-key",
-            "Api-Key",
-            "API-Key",
-            "API-KEY",
-            "secret_key",
-            "SECRET_KEY",
-            "SecretKey",
-            "secretKey",
-            "secret_key_base",
-            "SECRET_KEY_BASE",
-            "access_token",
-            "ACCESS_TOKEN",
-            "accessToken",
-            "AccessToken",
-            "Access-Token",
-            "access-token",
-            "auth_token",
-            "AUTH_TOKEN",
-            "authToken",
-            "AuthToken",
-            "Auth-Token",
-            "auth-token",
-            "AUTH-TOKEN",
-            "refresh_token",
-            "REFRESH_TOKEN",
-            "refreshToken",
-            "RefreshToken",
-            "private_token",
-            "Private-Token",
-            "PRIVATE-TOKEN",
-        ],
-    ),
-];
 
 impl Expected {
     /// Whether the name that the window was made for has such a value.
@@ -364,7 +207,7 @@ fn is_made_of_signs(value: &[u8]) -> bool {
 
 /// Whether a value is a password, not a variable, a call, a type, a label or a word of a sentence. One that is neither quoted
 /// nor has digits or signs in it cannot be told from a name, and stays.
-fn is_password(value: &[u8], how: Value) -> bool {
+pub(super) fn is_password(value: &[u8], how: Value) -> bool {
     const SHORTEST: usize = 4;
     const LONG_WORD: usize = 9;
     let is_visible = |byte: &u8| byte.is_ascii_graphic() || !byte.is_ascii();

@@ -12,6 +12,7 @@ mod assigned;
 mod bytes;
 mod custom;
 mod json;
+mod names;
 mod personal;
 mod rule;
 mod scan;

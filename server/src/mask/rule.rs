@@ -65,13 +65,13 @@ rules! {
     StripeKey "stripe_key" "[STRIPE_KEY]" "Stripe: `sk_live_`, `sk_test_`, `rk_live_`, `rk_test_`, `whsec_`";
     NpmToken "npm_token" "[NPM_TOKEN]" "npm: `npm_`";
     PypiToken "pypi_token" "[PYPI_TOKEN]" "PyPI: `pypi-AgE`";
-    ServiceToken "service_token" "[SERVICE_TOKEN]" "tokens of other services that have a prefix of their own: Atlassian, Databricks, DigitalOcean, Docker, Figma, Grafana, Heroku, Linear, Notion, Postman, RubyGems, SendGrid, Sentry, Shopify, Supabase, Tailscale, Vault";
+    ServiceToken "service_token" "[SERVICE_TOKEN]" "tokens of other services that have a prefix of their own: Atlassian, Databricks, DigitalOcean, Docker, Figma, Grafana, Heroku, Linear, Notion, Postman, RubyGems, SendGrid, Sentry, Shopify, Supabase, Tailscale, Telegram, Vault";
     Jwt "jwt" "[JWT]" "JSON web tokens, signed or encrypted";
     PrivateKey "private_key" "[PRIVATE_KEY]" "private keys from `BEGIN` to `END`, also without an end (PEM, OpenSSH, PGP, SSH2), and those of age";
     Authorization "authorization" "[AUTHORIZATION]" "what follows `Authorization: Bearer`, `Basic` or `Token`";
     UrlPassword "url_password" "[URL_PASSWORD]" "the password in `scheme://user:password@host`";
-    Password "password" "[PASSWORD]" "values assigned to names that end in `password`, `passwd`, `passphrase` or a word like `db_pass`, and to `Pwd` in connection strings; what follows `--password`, `login … password` and `curl -u user:`";
-    Secret "secret" "[SECRET]" "long random values assigned to names that end in `secret`, `secret_key`, `secret_key_base`, `api_key`, `access_token`, `auth_token`, `refresh_token`, `private_token`";
+    Password "password" "[PASSWORD]" "values assigned to names that end in `password`, `passwd`, `passphrase` or a word like `db_pass`, and to `Pwd` in connection strings; what follows `--password`, `login … password`, `curl -u user:` and `mysql -p`";
+    Secret "secret" "[SECRET]" "long random values assigned to names that end in `secret`, `secret_key`, `secret_key_base`, `api_key`, `access_token`, `auth_token`, `refresh_token`, `private_token`, `_TOKEN`, `encryption_key`, `signing_key`, `client-key-data`; names with passwords in base64 behind `\"auth\"` and `_auth`";
     #[personal] Email "email" "[EMAIL]" "addresses of mail";
     #[personal] Ssn "ssn" "[SSN]" "US social security numbers with hyphens";
     #[personal] Phone "phone" "[PHONE]" "telephone numbers: `+` and the country, and US and Japanese ones with separators";

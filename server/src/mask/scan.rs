@@ -6,8 +6,9 @@ use std::ops::Range;
 
 use aho_corasick::{AhoCorasick, AhoCorasickKind, BuildError, Input, MatchKind};
 
-use super::assigned::{Expected, NAMES};
+use super::assigned::Expected;
 use super::custom::Allow;
+use super::names::NAMES;
 use super::personal;
 use super::rule::Rule;
 use super::shape::{SHAPES, Shape};

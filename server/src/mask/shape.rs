@@ -1,10 +1,12 @@
 //! Secrets that are known by their shape rather than by a prefix: JSON web tokens, private keys, passwords in addresses, and
 //! keys of Azure that have their mark in the middle.
 
-use super::assigned::is_about_passwords;
+use base64::Engine as _;
+
+use super::assigned::{is_about_passwords, is_password};
 use super::rule::Rule;
 use super::tail::{Tail, key_follows};
-use super::value::{head, quoted};
+use super::value::{head, quoted, value};
 use super::window::{Class, Hit, Window, looks_random};
 
 /// What makes a rule look, and how it looks then.
@@ -20,6 +22,11 @@ pub(super) static SHAPES: &[Shape] = &[
     (Rule::UrlPassword, ":\\/\\/", url_password),
     (Rule::Password, " -u", curl_user),
     (Rule::Password, " --user", curl_user),
+    (Rule::Password, " -p", mysql_password),
+    (Rule::Secret, "\"auth\"", basic_credentials),
+    (Rule::Secret, "auth\\", basic_credentials),
+    (Rule::Secret, "_auth", basic_credentials),
+    (Rule::ServiceToken, ":AA", telegram_token),
     (Rule::ServiceToken, "SG.", sendgrid_key),
     (Rule::AzureKey, "Q~", azure_client_secret),
     (Rule::AzureKey, "JQQJ99", azure_marked_key),
@@ -134,6 +141,51 @@ fn curl_user(window: &Window<'_>) -> Option<Hit> {
     let hit =
         if value.quoted { Hit { start, end, tail: None } } else { window.hit(start, end, Class::Value) };
     found.then_some(hit)
+}
+
+/// The password of `mysql -uroot -pSecret`: right behind the option.
+fn mysql_password(window: &Window<'_>) -> Option<Hit> {
+    // Options of other programs that a line may have too.
+    const OTHERS: [&[u8]; 4] = [b"rint", b"ath", b"erm", b"rune"];
+    let before = &window.bytes[..window.at];
+    let line = memchr::memrchr(b'\n', before).map_or(before, |end| &before[end + 1..]);
+    memchr::memmem::find(line, b"mysql").or_else(|| memchr::memmem::find(line, b"mariadb"))?;
+    let value = quoted(window, window.after);
+    let bytes = value.head(window);
+    let other = OTHERS.iter().any(|other| bytes.starts_with(other));
+    let begins = !is_blank(bytes) && bytes[0] != b'-';
+    let found = !other && begins && (value.quoted || is_password(bytes, value));
+    let hit = if value.quoted {
+        Hit { start: value.start, end: value.end, tail: None }
+    } else {
+        window.hit(value.start, value.end, Class::Value)
+    };
+    found.then_some(hit)
+}
+
+/// A name and a password in base64, as in the files of Docker (`"auth": "…"`) and npm (`_auth=…`).
+fn basic_credentials(window: &Window<'_>) -> Option<Hit> {
+    const LONGEST: usize = 1024;
+    let value = value(window)?;
+    let end = window.run(value.start, Class::Base64);
+    let bytes = &window.bytes[value.start..end];
+    let decoded =
+        base64::engine::general_purpose::STANDARD.decode(&bytes[..bytes.len().min(LONGEST)]).ok()?;
+    let text = std::str::from_utf8(&decoded).ok()?;
+    let (name, password) = text.split_once(':')?;
+    let found = !name.is_empty() && !password.is_empty() && !text.contains(char::is_control);
+    found.then(|| window.hit(value.start, end, Class::Base64))
+}
+
+/// The number of a bot, a colon, and 35 characters that begin with `AA`.
+fn telegram_token(window: &Window<'_>) -> Option<Hit> {
+    let digits =
+        window.bytes[..window.at].iter().rev().take(11).take_while(|byte| byte.is_ascii_digit()).count();
+    let (start, begin) = (window.at - digits, window.at + 1);
+    let end = window.run(begin, Class::Url);
+    let fits = (8..=10).contains(&digits) && end - begin == 35 && window.begins_word(start);
+    let found = fits && looks_random(&window.bytes[begin..end], Class::Url);
+    found.then_some(Hit { start, end, tail: None })
 }
 
 /// 22 characters, a dot and 43 more.

@@ -42,7 +42,10 @@ impl Scene {
             ("llm.providers.openai.model", "fake"),
         ])
         .await;
-        Self { fake, server, corpus: positives(SEED), _keys: keys }
+        // Of every kind two, at push size.
+        let mut corpus = positives(SEED);
+        corpus.truncate(test_support::sized(corpus.len() / 3, corpus.len()));
+        Self { fake, server, corpus, _keys: keys }
     }
 
     /// All secrets, a line each.

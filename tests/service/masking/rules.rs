@@ -1,6 +1,7 @@
 //! The rules on the corpus: all of it, in one text and in pieces.
 
 use std::collections::BTreeMap;
+use std::fs;
 
 use contextstore::mask::{Found, Masker, Rule};
 
@@ -50,6 +51,57 @@ fn nothing_else_is_masked() {
         let whole = all.join("\n");
         assert_eq!(Masker::standard().text(&whole, &mut Found::default()), whole, "seed {seed}");
     }
+}
+
+fn data(name: &str) -> String {
+    fs::read_to_string(test_support::repository().join("tests/data/masking").join(name)).unwrap()
+}
+
+/// Lines of code, configuration, documents and logs, of which many speak of secrets and none has one. What is masked is lost.
+#[test]
+fn no_line_of_everyday_work_is_masked() {
+    let lines = data("innocent.txt");
+    assert!(lines.lines().count() > 1900);
+    let masked = |text: &str| Masker::standard().text(text, &mut Found::default()).into_owned();
+    let hits: Vec<&str> = lines.lines().filter(|line| masked(line) != **line).collect();
+    assert!(hits.is_empty(), "{hits:#?}");
+    assert_eq!(masked(&lines), lines);
+}
+
+/// Ways in which a line with a secret comes along.
+fn disguised(text: &str) -> [String; 10] {
+    let json = serde_json::Value::from(text).to_string();
+    [
+        text.to_owned(),
+        format!("see: {text} there"),
+        format!("{{\"value\": {json}}}"),
+        serde_json::json!({"log": format!("{{\"value\": {json}}}")}).to_string(),
+        format!("\u{1b}[01;31m\u{1b}[K{text}\u{1b}[m\u{1b}[K"),
+        format!("first\n{text}\nlast"),
+        format!("first\\n{text}\\nlast"),
+        format!("the line `{text}` here"),
+        format!("<td>{text}</td>"),
+        format!("2026-01-01T00:00:00Z INFO [x] {text}"),
+    ]
+}
+
+#[test]
+fn every_kind_of_secret_is_masked_in_every_disguise() {
+    let kinds = data("secrets.tsv");
+    assert!(kinds.lines().count() >= 80);
+    let mut kept = Vec::new();
+    for kind in kinds.lines() {
+        let [rule, text, secret] = kind.split('\t').collect::<Vec<_>>()[..] else { panic!("{kind}") };
+        for line in disguised(text) {
+            let mut found = Found::default();
+            let masked = Masker::standard().text(&line, &mut found).into_owned();
+            let left = Hound::new([secret]).finds(masked.as_bytes());
+            if left.is_some() || !found.iter().any(|(name, _)| name == rule) {
+                kept.push(format!("{rule}: {line}\n  became {masked}"));
+            }
+        }
+    }
+    assert!(kept.is_empty(), "{} kept:\n{}", kept.len(), kept.join("\n"));
 }
 
 #[test]
