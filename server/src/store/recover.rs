@@ -157,11 +157,16 @@ struct Recovery<'a> {
     /// The tasks in `completed`, once it was listed.
     ended: Option<HashSet<TaskId>>,
     done: Vec<Recovered>,
+    /// Rows that wait to be written to the catalog.
+    rows: usize,
 }
+
+/// Rows that may wait: a rebuild of a large catalog must not keep all of them in memory.
+const MAX_ROWS: usize = 1024;
 
 impl<'a> Recovery<'a> {
     fn new(env: &'a Arc<Env>) -> Self {
-        Self { env, writes: env.read_only().is_none(), ended: None, done: Vec::new() }
+        Self { env, writes: env.read_only().is_none(), ended: None, done: Vec::new(), rows: 0 }
     }
 
     /// What is seen need not be on disk: whoever was killed between a rename and its sync left a task that
@@ -218,6 +223,17 @@ impl<'a> Recovery<'a> {
         }
     }
 
+    /// Writes a row to the catalog. One that cannot be written now waits until it can.
+    fn put_row(&mut self, row: TaskRow) {
+        self.env.catalog.put(row);
+        self.rows += 1;
+        if self.rows.is_multiple_of(MAX_ROWS)
+            && let Err(error) = self.env.catalog.flush()
+        {
+            tracing::debug!(%error, "rows wait for the catalog");
+        }
+    }
+
     fn names_in(&self, dir: &StorePath) -> Result<Vec<Name>, StoreError> {
         Ok(self.entries_in(dir)?.into_iter().map(|entry| entry.name).collect())
     }
@@ -270,7 +286,7 @@ impl<'a> Recovery<'a> {
                     self.done
                         .push(Recovered::NewerFormat(id, "it holds an event of a newer version".to_owned()));
                 }
-                self.env.catalog.put(row);
+                self.put_row(row);
             }
             Err(error @ StoreError::Damaged { .. }) => {
                 self.done.push(Recovered::Quarantined(id, error.to_string()));
@@ -280,7 +296,7 @@ impl<'a> Recovery<'a> {
             }
             Err(StoreError::NewerFormat { found, .. }) => {
                 if let Ok(task) = Task::open(self.env, id, folder, Mode::Look) {
-                    self.env.catalog.put(task.expected_row());
+                    self.put_row(task.expected_row());
                 }
                 self.done.push(Recovered::NewerFormat(id, found));
             }
@@ -345,7 +361,7 @@ impl<'a> Recovery<'a> {
     /// Takes the row of an ended task from its `task.json`; only without one its log is read.
     fn ended_task(&mut self, id: TaskId) -> Result<(), StoreError> {
         match read_row(self.env, Folder::Completed, id) {
-            Some(row) => self.env.catalog.put(row),
+            Some(row) => self.put_row(row),
             None => self.live_task(id, Folder::Completed)?,
         }
         self.done.push(Recovered::Catalogued(id));
