@@ -69,6 +69,17 @@ impl Checkpoint {
         Ok(read.filter(|checkpoint| checkpoint.format_version == FORMAT_VERSION))
     }
 
+    /// Whether there is a checkpoint whose bytes are not what was written.
+    pub(crate) fn is_damaged(fs: &dyn Fs, path: &StorePath) -> Result<bool, StoreError> {
+        match files::read_small(fs, path, MAX_BYTES) {
+            Ok(bytes) => {
+                Ok(bytes.is_some_and(|bytes| unseal(bytes.strip_suffix(b"\n").unwrap_or(&bytes)).is_none()))
+            }
+            Err(StoreError::Damaged { .. }) => Ok(true),
+            Err(error) => Err(error),
+        }
+    }
+
     pub(crate) fn write(&self, fs: &dyn Fs, path: &StorePath) -> Result<(), StoreError> {
         let problem = |error: serde_json::Error| StoreError::io(format!("writing {path}"), error.into());
         let mut bytes = serde_json::to_vec(self).map_err(problem)?;

@@ -49,7 +49,9 @@ impl Doctor<'_> {
                 Some(Entry::Meta(output)) => {
                     let there = Content::open(self.env.fs.as_ref(), &dir, output);
                     if matches!(there, Ok(None)) && self.seen.in_use_by.is_none() {
-                        self.problem(Some(id), &path, "belongs to an output that is not there");
+                        let problem =
+                            "belongs to an output whose bytes are lost; put it again, or remove this";
+                        self.tell(Some(id), path.to_string(), problem, Cure::Attention);
                     }
                 }
             }

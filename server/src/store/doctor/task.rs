@@ -126,6 +126,11 @@ impl Doctor<'_> {
             let path = dir.join(layout::CHECKPOINT);
             self.problem(Some(id), &path, "is not what follows from the log");
         }
+        if checkpoint.is_none()
+            && Checkpoint::is_damaged(self.env.fs.as_ref(), &dir.join(layout::CHECKPOINT))?
+        {
+            self.problem(Some(id), &dir.join(layout::CHECKPOINT), "is damaged");
+        }
         let mut tools = RecordState::default();
         let mut take = |offset: u64, end: u64, line: &Line<'_>| {
             named.note(line);

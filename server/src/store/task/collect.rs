@@ -245,8 +245,8 @@ impl Task {
                     continue;
                 }
                 self.forget_outputs_bytes();
-                // The index last: what it belongs to is then gone, or as it was.
-                for name in [id.plain(), id.packed(), id.meta()] {
+                // The index first: one without bytes means that they are lost.
+                for name in [id.meta(), id.plain(), id.packed()] {
                     files::remove_if_there(self.env.fs.as_ref(), &dir.join(name)).map_err(failed)?;
                 }
                 self.env.note_removed(bytes);
@@ -265,7 +265,7 @@ impl Task {
         Ok(bytes)
     }
 
-    /// Removes what puts that broke off have left: files being written that nobody writes, indexes without bytes.
+    /// Removes what puts that broke off have left: files being written that nobody writes.
     fn remove_remains(&self) -> Result<(), StoreError> {
         let _turn = lock(&self.outputs.turn);
         let inner = self.lock();
@@ -277,10 +277,7 @@ impl Task {
         let listed = fs.list(&dir, &mut |entry| {
             let alone = match Entry::of(&entry.name) {
                 Some(Entry::Put) => !self.env.is_being_put(&entry.name),
-                Some(Entry::Meta(id)) => {
-                    fs.stat(&dir.join(id.plain()))?.is_none() && fs.stat(&dir.join(id.packed()))?.is_none()
-                }
-                Some(Entry::Plain(_) | Entry::Packed(_)) | None => false,
+                Some(Entry::Meta(_) | Entry::Plain(_) | Entry::Packed(_)) | None => false,
             };
             if alone && left.len() < BATCH {
                 left.push(entry.name);

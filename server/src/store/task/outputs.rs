@@ -234,14 +234,14 @@ impl Task {
         self.env.note_removed(beside as u64);
         let dir = inner.path(self.id, layout::OUTPUTS);
         let _changing = self.outputs.changing();
-        let placed = put.place_meta(fs, &dir, counted.id).and_then(|()| {
-            if found.is_some() {
-                fs.remove_file(&dir.join(put.name.clone()))
-            } else {
-                put.place_data(fs, &dir, counted.id.plain())?;
-                files::remove_if_there(fs, &dir.join(counted.id.packed())).map(drop)
-            }
-        });
+        // The index last, which can be made again from the bytes: one without bytes means that they are lost.
+        let placed = if found.is_some() {
+            fs.remove_file(&dir.join(put.name.clone()))
+        } else {
+            put.place_data(fs, &dir, counted.id.plain())
+                .and_then(|()| files::remove_if_there(fs, &dir.join(counted.id.packed())))
+        };
+        let placed = placed.and_then(|()| put.place_meta(fs, &dir, counted.id));
         let placed = placed.and_then(|()| self.sync_outputs(&inner, &dir));
         if let Err(error) = placed {
             self.env.note_removed(more);
