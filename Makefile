@@ -135,8 +135,9 @@ build-tests: ## Builds the server and everything that tests need: once, for all 
 # The tests of `service` mostly wait for disks and sockets, so more of them run beside each other than there are processors.
 test-rust: build-tests ## Runs the tests of the server and of the Rust client
 	$(PYTHON) tests/oracle/test_fold.py
+	$(CARGO) test --locked --package contextstore $(TESTED) --test tidy
 	$(CARGO) test --locked --package contextstore $(TESTED) --test service -- --test-threads 4
-	$(CARGO) test --locked --workspace $(TESTED) --no-fail-fast --lib --test store --test pure --test long --test tidy
+	$(CARGO) test --locked --workspace $(TESTED) --no-fail-fast --lib --test store --test pure --test long
 	$(CARGO) test --locked --workspace $(TESTED) --doc
 long-rust: ## Runs the Rust tests at full size
 	$(CARGO) build --locked --workspace --bins --profile quick

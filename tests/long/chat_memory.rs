@@ -22,7 +22,7 @@ const SMALL: &str = "018f6b2e-5c1a-7d3e-9a41-0c5d2e8b7f11";
 const PROVIDERS: [&str; 4] = ["openai", "openai_responses", "anthropic", "ollama"];
 
 fn context_bytes() -> u64 {
-    test_support::sized(64 * MIB, 1 << 30)
+    test_support::sized(48 * MIB, 1 << 30)
 }
 
 /// The most memory that a server has had since it was last asked.

@@ -231,7 +231,7 @@ fn a_long_log_is_scanned_in_little_memory_and_searched_without_a_scan() {
     if let Some(dir) = std::env::var_os(CHILD) {
         return read_it_all(dir.as_ref());
     }
-    let count = sized(100_000, 10_000_000);
+    let count = sized(50_000, 10_000_000);
     let (place, row) = (place(), template());
     let began = Instant::now();
     let (task, bytes) = running_task(place.path(), &row, count, "and some more words");
@@ -374,7 +374,7 @@ fn append_much(dir: &Path) {
     let options = StoreOptions { durability: Durability::Process, ..options() };
     let (store, _) = Store::open(dir, options).unwrap();
     let task = start(&store, None, "a").unwrap();
-    let count = sized(50_000, 2_000_000);
+    let count = sized(25_000, 2_000_000);
     let warm = count / 10;
     for _ in 0..warm {
         append(&store, &task, "a few words").unwrap();

@@ -24,7 +24,7 @@ const LINES: u64 = 8192;
 const LINE: u64 = 16;
 
 fn size() -> u64 {
-    test_support::sized(64 * MIB, 2 << 30)
+    test_support::sized(48 * MIB, 2 << 30)
 }
 
 /// The most memory that a server has had since it was last asked.

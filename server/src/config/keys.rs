@@ -147,7 +147,7 @@ const OWN: &[Key] = &[
         },
         default: "256MiB",
         since: "0.1.0",
-        about: "Of all requests that are being worked on; at least `limits.message_bytes`",
+        about: "Of all requests that are being worked on; at least `limits.message_bytes`. Messages of up to 64 KiB have 8 MiB more",
     },
     Key {
         name: "limits.streams_per_connection",
@@ -165,7 +165,7 @@ const OWN: &[Key] = &[
         kind: Kind::Count { least: 1, most: MANY, set: |c, count| c.limits.connections = size(count) },
         default: "1024",
         since: "0.1.0",
-        about: "Connections at once, on each address",
+        about: "Connections at once, on each address. One on which nobody calls who may call ends after ten seconds",
     },
     Key {
         name: "limits.read_streams",

@@ -107,3 +107,9 @@ mod tests {
         assert_eq!(clock.monotonic(), Duration::from_secs(90));
     }
 }
+
+/// The time that this thread has had of a processor.
+pub fn thread_time() -> Duration {
+    let time = rustix::time::clock_gettime(rustix::time::ClockId::ThreadCPUTime);
+    Duration::try_from(time).unwrap_or_default()
+}

@@ -12,6 +12,7 @@ use grep_regex::{RegexMatcher, RegexMatcherBuilder};
 use grep_searcher::{BinaryDetection, MmapChoice, Searcher, SearcherBuilder, Sink, SinkContext, SinkMatch};
 
 use super::content::Content;
+use crate::infra::clock::thread_time as used;
 
 /// Largest compiled pattern, and what is kept while searching with it.
 const PATTERN_BYTES: usize = 1 << 20;
@@ -194,12 +195,6 @@ impl Grep {
         }
         text
     }
-}
-
-/// Time that this thread has had of a processor.
-fn used() -> Duration {
-    let time = rustix::time::clock_gettime(rustix::time::ClockId::ThreadCPUTime);
-    Duration::try_from(time).unwrap_or_default()
 }
 
 /// An output as the searcher reads it: with a line end more where a line is too long.
