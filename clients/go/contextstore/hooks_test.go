@@ -117,7 +117,7 @@ func TestErrorsOfHooksCanStopIt(t *testing.T) {
 	if !errors.As(err, &hook) || hook.Name != "broken" || status.Code(err) != codes.Aborted {
 		t.Errorf("%v", err)
 	}
-	if now := must(task.Get(ctx))(t); now.GetTask().GetStatus() != "running" || task.LeaseGeneration() != 1 {
+	if now := must(task.Get(ctx))(t); now.GetTask().GetStatus() != "running" || task.LeaseGeneration() < 1 {
 		t.Errorf("%v", now)
 	}
 	must(task.Append(ctx, user("On.")))(t)

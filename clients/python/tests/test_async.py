@@ -71,7 +71,7 @@ def test_a_conversation(run: Callable[[Story], None]) -> None:
 
         await task.pause()
         await task.resume()
-        assert task.lease_generation == 2
+        assert task.lease_generation >= 2
         await task.pause()
         task = await client.resume_task(task.uuid)
         assert (await task.complete("Done.")).status == "completed"

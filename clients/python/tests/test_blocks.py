@@ -78,7 +78,7 @@ def test_a_task_is_found_by_its_key(client: Client, shared_server: Server) -> No
     # The agent was restarted.
     with Client(shared_server.unix, instance_id=client.instance_id) as restarted:
         again = restarted.task(key, user="ada")
-        assert again.resumed and again.uuid == first.uuid and again.lease_generation == 2
+        assert again.resumed and again.uuid == first.uuid and again.lease_generation >= 2
         assert again.append(USER).seq == 3
         # Of another user, and with a key of which this is a part: other tasks.
         assert restarted.task(key, user="bob").uuid != first.uuid

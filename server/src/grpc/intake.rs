@@ -69,6 +69,8 @@ struct Arriving {
     /// Its size, and how much of it has come and was not given back.
     size: u64,
     held: u64,
+    /// Of the message before it, until that was handed on.
+    before: u64,
 }
 
 impl Held {
@@ -98,21 +100,23 @@ impl Held {
             return Err(Refusal::TooLarge { size, limit }.into());
         }
         let mut request = self.request();
-        self.give_back(request.held);
-        *request = Arriving { number: request.number + 1, size, held: 0 };
+        let before = request.before + request.held;
+        *request = Arriving { number: request.number + 1, size, held: 0, before };
         Ok(())
+    }
+
+    /// The messages before the last were handed on: nobody asks for more before.
+    fn hand_on(&self) {
+        let before = std::mem::take(&mut self.request().before);
+        self.give_back(before);
     }
 
     /// More of it has come. Only what is there counts, so that nobody can have room set aside for what never comes.
     fn arrived(&self, bytes: u64) -> Result<(), Status> {
         let mut request = self.request();
         request.held += bytes;
-        let charged = self.charge(bytes, request.size <= SMALL_MESSAGE);
-        if charged.is_err() {
-            // The rest of it is passed over: there is room for others at once.
-            self.give_back(std::mem::take(&mut request.held));
-        }
-        charged
+        // What is refused is held until its rest was passed over: it is in memory as long.
+        self.charge(bytes, request.size <= SMALL_MESSAGE)
     }
 
     /// A message, by its number from 1, is not in memory any more.
@@ -149,8 +153,8 @@ impl Held {
 
 impl Drop for Held {
     fn drop(&mut self) {
-        let held = self.request().held;
-        self.give_back(held + self.answer.load(Ordering::Relaxed));
+        let request = std::mem::take(&mut *self.request());
+        self.give_back(request.held + request.before + self.answer.load(Ordering::Relaxed));
     }
 }
 
@@ -215,13 +219,12 @@ impl Intake {
     }
 
     /// Passes over the rest of a message that is refused, and tells why then: a client that is cut off while it sends may not hear
-    /// the answer.
+    /// the answer. All of it has the time that else each part has.
     fn poll_refused(&mut self, context: &mut Context<'_>) -> Poll<Status> {
         while self.left > 0 {
             match Pin::new(&mut self.body).poll_frame(context) {
                 Poll::Pending if self.poll_late(context).is_pending() => return Poll::Pending,
                 Poll::Ready(Some(Ok(frame))) => {
-                    self.late = None;
                     let bytes = frame.data_ref().map_or(0, |data| data.len() as u64);
                     self.left = self.left.saturating_sub(bytes);
                 }
@@ -269,6 +272,7 @@ impl http_body::Body for Intake {
         mut self: Pin<&mut Self>,
         context: &mut Context<'_>,
     ) -> Poll<Option<Result<Frame<Bytes>, Status>>> {
+        self.held.hand_on();
         if self.refused.is_some() {
             return self.poll_refused(context).map(|refused| Some(Err(refused)));
         }

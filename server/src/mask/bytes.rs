@@ -12,8 +12,6 @@ const SIGNATURES: &[&[u8]] = &[
     b"\xff\xd8\xff",
     b"GIF87a",
     b"GIF89a",
-    b"RIFF",
-    b"BM",
     b"II*\0",
     b"MM\0*",
     b"\0\0\x01\0",
@@ -23,18 +21,15 @@ const SIGNATURES: &[&[u8]] = &[
     b"\x1f\x8b",
     b"\x28\xb5\x2f\xfd",
     b"\xfd7zXZ\0",
-    b"BZh",
     b"7z\xbc\xaf\x27\x1c",
     b"\x04\x22\x4d\x18",
     b"\x7fELF",
     b"\xcf\xfa\xed\xfe",
     b"\xca\xfe\xba\xbe",
-    b"MZ",
     b"\0asm",
     b"SQLite format 3\0",
     b"OggS",
     b"fLaC",
-    b"ID3",
     b"\xff\xfb",
     b"wOFF",
     b"wOF2",
@@ -48,6 +43,8 @@ const TAR_AT: usize = 257;
 pub struct MaskBytes {
     masker: Masker,
     state: State,
+    /// Whether they are known to be text.
+    is_text: bool,
 }
 
 #[derive(Debug)]
@@ -90,9 +87,9 @@ impl MaskBytes {
         let first = std::mem::take(first);
         self.state = match &first[..first.len().min(LOOK)] {
             _ if self.masker.is_off() => State::Opaque,
-            look if is_opaque(look) => State::Opaque,
+            look if !self.is_text && is_opaque(look) => State::Opaque,
             look => match Order::of(look) {
-                Some(order) => State::Utf16(Box::new(Utf16::new(self.masker.stream(), order))),
+                Some(order) => State::Utf16(Box::new(Utf16::new(self.masker.clone(), order))),
                 None => State::Text(self.masker.stream()),
             },
         };
@@ -101,9 +98,9 @@ impl MaskBytes {
 }
 
 impl Masker {
-    /// Bytes that arrive in pieces, whatever they are.
-    pub fn bytes(&self) -> MaskBytes {
-        MaskBytes { masker: self.clone(), state: State::Unknown(Vec::new()) }
+    /// Bytes that arrive in pieces, whatever they are; with `is_text` they are read as text in any case.
+    pub fn bytes(&self, is_text: bool) -> MaskBytes {
+        MaskBytes { masker: self.clone(), state: State::Unknown(Vec::new()), is_text }
     }
 }
 
@@ -114,8 +111,16 @@ fn is_opaque(first: &[u8]) -> bool {
         // The last character may be cut.
         Err(error) => error.error_len().is_none() && !first.contains(&0),
     };
-    let is_tar = first.get(TAR_AT..).is_some_and(|rest| rest.starts_with(b"ustar"));
-    !is_text && (is_tar || SIGNATURES.iter().any(|signature| first.starts_with(signature)))
+    let has = |at: usize, bytes: &[u8]| first.get(at..).is_some_and(|rest| rest.starts_with(bytes));
+    // Two or three letters alone may be the beginning of a text.
+    let is_known = has(TAR_AT, b"ustar")
+        || (has(0, b"BM") && has(6, &[0; 4]))
+        || (has(0, b"MZ")
+            && first.get(2..16).is_some_and(|head| head.iter().filter(|byte| **byte == 0).count() > 3))
+        || (has(0, b"BZh") && has(4, b"1AY&SY"))
+        || (has(0, b"ID3") && first.get(3).is_some_and(|version| *version < 16))
+        || (has(0, b"RIFF") && [b"WAVE", b"AVI ", b"WEBP"].iter().any(|kind| has(8, *kind)));
+    !is_text && (is_known || SIGNATURES.iter().any(|signature| first.starts_with(signature)))
 }
 
 /// Which byte of a pair comes first.
@@ -138,8 +143,9 @@ impl Order {
         let count = pairs.len();
         let (mut little, mut big) = (0, 0);
         for pair in pairs {
-            little += usize::from(pair[0] != 0 && pair[1] == 0);
-            big += usize::from(pair[0] == 0 && pair[1] != 0);
+            let is_letter = |byte: u8| byte.is_ascii_graphic() || byte.is_ascii_whitespace();
+            little += usize::from(is_letter(pair[0]) && pair[1] == 0);
+            big += usize::from(pair[0] == 0 && is_letter(pair[1]));
         }
         let most = |zeros: usize| count >= FEWEST && zeros * 10 >= count * 7;
         if most(little) {
@@ -166,10 +172,12 @@ impl Order {
     }
 }
 
-/// A text in UTF-16: masked as UTF-8, and written as it came. Half a character becomes U+FFFD.
+/// A text in UTF-16: masked as UTF-8, and written as it came. Half a character stays as it is.
 #[derive(Debug)]
 struct Utf16 {
+    masker: Masker,
     stream: MaskStream,
+    found: Found,
     order: Order,
     /// A byte of a pair, or the first half of a character.
     held: Vec<u8>,
@@ -178,8 +186,9 @@ struct Utf16 {
 }
 
 impl Utf16 {
-    fn new(stream: MaskStream, order: Order) -> Self {
-        Self { stream, order, held: Vec::new(), cut: Vec::new() }
+    fn new(masker: Masker, order: Order) -> Self {
+        let (stream, found) = (masker.stream(), Found::default());
+        Self { masker, stream, found, order, held: Vec::new(), cut: Vec::new() }
     }
 
     fn push(&mut self, bytes: &[u8], out: &mut Vec<u8>) {
@@ -195,12 +204,35 @@ impl Utf16 {
     }
 
     fn take(&mut self, pairs: &[u8], out: &mut Vec<u8>) {
-        let units = pairs.chunks_exact(2).map(|pair| self.order.unit([pair[0], pair[1]]));
-        let text: String =
-            char::decode_utf16(units).map(|char| char.unwrap_or(char::REPLACEMENT_CHARACTER)).collect();
+        let order = self.order;
+        let units = pairs.chunks_exact(2).map(|pair| order.unit([pair[0], pair[1]]));
+        let mut text = String::new();
+        for char in char::decode_utf16(units) {
+            match char {
+                Ok(char) => text.push(char),
+                Err(half) => {
+                    self.hand_on(&text, out);
+                    text.clear();
+                    self.end(out);
+                    out.extend_from_slice(&order.pair(half.unpaired_surrogate()));
+                }
+            }
+        }
+        self.hand_on(&text, out);
+    }
+
+    fn hand_on(&mut self, text: &str, out: &mut Vec<u8>) {
         let mut masked = std::mem::take(&mut self.cut);
         self.stream.push(text.as_bytes(), &mut masked);
         self.write(masked, out);
+    }
+
+    /// Ends the text so far. What comes next is another one.
+    fn end(&mut self, out: &mut Vec<u8>) {
+        let mut rest = std::mem::take(&mut self.cut);
+        let stream = std::mem::replace(&mut self.stream, self.masker.stream());
+        self.found.merge(&stream.finish(&mut rest));
+        self.write(rest, out);
     }
 
     fn write(&mut self, masked: Vec<u8>, out: &mut Vec<u8>) {
@@ -217,14 +249,11 @@ impl Utf16 {
     fn finish(mut self, out: &mut Vec<u8>) -> Found {
         let held = std::mem::take(&mut self.held);
         self.take(&held, out);
-        let mut rest = std::mem::take(&mut self.cut);
-        let stream = std::mem::replace(&mut self.stream, Masker::off().stream());
-        let found = stream.finish(&mut rest);
-        self.write(rest, out);
+        self.end(out);
         if held.len() % 2 == 1 {
             out.extend(held.last());
         }
-        found
+        self.found
     }
 }
 
@@ -235,7 +264,7 @@ mod tests {
     const TOKEN: &str = "ghp_A1b2C3d4E5f6G7h8I9j0K1l2M3n4O5p6Q7r8";
 
     fn masked(bytes: &[u8], piece: usize) -> Vec<u8> {
-        let (mut mask, mut out) = (Masker::standard().bytes(), Vec::new());
+        let (mut mask, mut out) = (Masker::standard().bytes(false), Vec::new());
         bytes.chunks(piece).for_each(|piece| mask.push(piece, &mut out));
         mask.finish(&mut out);
         out
@@ -266,6 +295,35 @@ mod tests {
                 assert!(masked(text.as_bytes(), 999) == expected.as_bytes(), "{before:?}");
             }
         }
+    }
+
+    #[test]
+    fn half_a_character_stays_as_it_is() {
+        let mut bytes = utf16(&format!("numbers and letters {TOKEN} "), Order::Little);
+        bytes.extend([0x12, 0xd8, b'x', 0, 0x01, 0xdc]);
+        let mut expected = utf16("numbers and letters [GITHUB_TOKEN] ", Order::Little);
+        expected.extend([0x12, 0xd8, b'x', 0, 0x01, 0xdc]);
+        for piece in [1, 2, 7, 1000] {
+            assert_eq!(masked(&bytes, piece), expected, "{piece}");
+        }
+    }
+
+    #[test]
+    fn two_letters_do_not_make_an_image() {
+        for text in
+            ["BMC_HOST=x\0TOKEN=", "MZ_HOST=x\0TOKEN=", "ID3 \0TOKEN=", "BZh \0TOKEN=", "RIFF \0TOKEN="]
+        {
+            let bytes = format!("{text}{TOKEN}\0");
+            assert_eq!(
+                masked(bytes.as_bytes(), 999),
+                bytes.replace(TOKEN, "[GITHUB_TOKEN]").as_bytes(),
+                "{text:?}"
+            );
+        }
+        let image = [&b"\x89PNG\r\n\x1a\n\0 "[..], TOKEN.as_bytes()].concat();
+        let (mut mask, mut out) = (Masker::standard().bytes(true), Vec::new());
+        mask.push(&image, &mut out);
+        assert!(!mask.finish(&mut out).is_empty());
     }
 
     #[test]

@@ -15,7 +15,7 @@ use super::rule::Rule;
 use super::scan::Span;
 use super::window::Class;
 use super::{Found, Masker, Rules};
-use crate::model::json::{text_len, without_lone_surrogates};
+use crate::model::json::{depth, text_len, without_lone_surrogates};
 
 /// What the fields of a value mean.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -29,6 +29,12 @@ pub(crate) enum Fields {
 /// JSON in a text in JSON in a text: so many levels are read as JSON. A deeper one is masked as plain text. Each level is
 /// one more pass over the text, so this bounds the time.
 const LEVELS: usize = 8;
+
+/// A text that is deeper is masked as plain text: each level takes memory.
+const MAX_DEPTH: usize = 10_000;
+
+/// Secrets in a text that are looked for one by one; with more of them all are cut out.
+const FEW: usize = 16;
 
 /// A text of this length with nothing but base64 in it is data.
 const LONG_BASE64: usize = 512;
@@ -197,8 +203,13 @@ impl<'a> Walk<'a> {
         let regions = self.regions_in(token, is_data(text));
         let mut found = Found::default();
         let masked = self.text_alone(text, name, &mut found);
-        let inside = |region: &Span| region.start > token.start && region.end < token.end;
-        if regions.iter().all(inside) && found.total() >= regions.len() as u64 {
+        let is_gone = |region: &Span| {
+            let inside = region.start > token.start && region.end < token.end;
+            let left = masked.as_deref().unwrap_or(text);
+            inside
+                && !left.contains(decoded(&format!("\"{}\"", &self.json[region.start..region.end])).as_ref())
+        };
+        if regions.is_empty() || (regions.len() <= FEW && regions.iter().all(is_gone)) {
             self.found.merge(&found);
             return masked;
         }
@@ -360,7 +371,9 @@ impl Names {
 }
 
 fn is_json(text: &str) -> bool {
-    text.trim_start().starts_with(['{', '[']) && serde_json::from_str::<IgnoredAny>(text).is_ok()
+    text.trim_start().starts_with(['{', '['])
+        && serde_json::from_str::<IgnoredAny>(text).is_ok()
+        && depth(text) <= MAX_DEPTH
 }
 
 /// The text that a token stands for. Half a character is read as U+FFFD, and a text that cannot be read as it is written:

@@ -216,11 +216,6 @@ impl Found {
         }
     }
 
-    /// How often anything was masked.
-    fn total(&self) -> u64 {
-        self.0.values().sum()
-    }
-
     /// Whether nothing was masked.
     pub fn is_empty(&self) -> bool {
         self.0.is_empty()

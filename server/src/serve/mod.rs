@@ -194,6 +194,10 @@ pub async fn run(config: Config, stop: impl Future<Output = ()>) -> Result<(), S
             let reason = ended.err().map_or_else(|| "it ended".to_owned(), |error| error.to_string());
             tracing::error!(reason, "a background task ended; stopping");
             died = Err(ServeError::Background(reason));
+            stopped_at = Instant::now();
+            let _ = stopping.send(true);
+            tell_health(health).await;
+            is_over = tokio::time::timeout(config.server.drain, &mut server).await.is_ok();
         }
         () = stop => {
             tracing::info!("stopping");

@@ -37,10 +37,14 @@ impl Binding {
 impl Store {
     /// The task that an id means now.
     pub fn bind(&self, id: TaskId) -> Result<Binding, StoreError> {
-        // Registered first: a deletion that comes in between is noticed.
-        let deleted = self.shared.env.deletion(id);
-        let first_lease = self.task(id)?.first_lease();
-        Ok(Binding { id, first_lease, deleted })
+        loop {
+            // Registered first: a deletion that comes in between is noticed.
+            let deleted = self.shared.env.deletion(id);
+            let first_lease = self.task(id)?.first_lease();
+            if !*deleted.borrow() {
+                return Ok(Binding { id, first_lease, deleted });
+            }
+        }
     }
 
     /// The store for work on that task. Once it is deleted, calls on its id are `TaskNotFound`, also if there is another with

@@ -96,7 +96,7 @@ pub(crate) struct Env {
     /// Who is to know when a task is deleted.
     pub(super) deletions: Mutex<HashMap<TaskId, Weak<watch::Sender<bool>>>>,
     /// The highest lease that any deleted task had: no later task has it, nor one below.
-    lease_floor: Mutex<u64>,
+    lease_floor: Mutex<Floor>,
     unsynced: Mutex<bool>,
     /// Files that outputs are being written to, over all tasks.
     puts: Mutex<HashSet<Name>>,
@@ -115,7 +115,7 @@ impl Env {
         read_only: Option<String>,
     ) -> Self {
         let leases = Leases::new(options.lease_ttl, clock.monotonic());
-        let lease_floor = read_floor(fs.as_ref());
+        let lease_floor = Floor::read(fs.as_ref());
         Self {
             boot_id: fs.boot_id(),
             in_place: InPlace::default(),
@@ -247,24 +247,26 @@ impl Env {
 
     /// The highest lease that any deleted task had.
     pub(crate) fn lease_floor(&self) -> u64 {
-        *lock(&self.lease_floor)
+        lock(&self.lease_floor).lease
     }
 
     /// Sees that no later task is given a lease that a task had which is about to be deleted: whoever has that lease could
     /// write to a task with the same id.
     pub(crate) fn raise_lease_floor(&self, lease: u64) -> io::Result<()> {
         let mut floor = lock(&self.lease_floor);
-        if lease > *floor {
-            *floor = lease;
+        floor.lease = floor.lease.max(lease);
+        // Also what could not be written before.
+        if floor.written < floor.lease {
             let path = floor_path();
             let is_new = self.fs.stat(&path)?.is_none();
             // In place, and always as long: it takes no room but the first time.
             let file = self.fs.open(&path, Open::Create)?;
-            file.write_all_at(format!("{lease:020}\n").as_bytes(), 0)?;
+            file.write_all_at(format!("{:020}\n", floor.lease).as_bytes(), 0)?;
             file.sync_data()?;
             if is_new {
                 self.fs.sync_dir(&StorePath::ROOT)?;
             }
+            floor.written = floor.lease;
         }
         Ok(())
     }
@@ -311,10 +313,20 @@ fn floor_path() -> StorePath {
     StorePath::ROOT.join(layout::LEASE_FLOOR)
 }
 
-/// A file that cannot be read is as good as none: then only the tasks that this server deletes are protected.
-fn read_floor(fs: &dyn Fs) -> u64 {
-    let read = files::read_small(fs, &floor_path(), 64).ok().flatten();
-    read.and_then(|bytes| String::from_utf8(bytes).ok()?.trim().parse().ok()).unwrap_or(0)
+/// The highest lease that any deleted task had, and what the file says.
+#[derive(Debug, Clone, Copy)]
+struct Floor {
+    lease: u64,
+    written: u64,
+}
+
+impl Floor {
+    /// A file that cannot be read is as good as none: then only the tasks that this server deletes are protected.
+    fn read(fs: &dyn Fs) -> Self {
+        let read = files::read_small(fs, &floor_path(), 64).ok().flatten();
+        let lease = read.and_then(|bytes| String::from_utf8(bytes).ok()?.trim().parse().ok()).unwrap_or(0);
+        Self { lease, written: lease }
+    }
 }
 
 impl fmt::Debug for Env {

@@ -188,7 +188,7 @@ impl Store {
         })?;
         let lease_generation = if created {
             task.refresh();
-            task.lease_generation()
+            task.first_lease()
         } else {
             task.take_lease(
                 &start.holder,

@@ -9,7 +9,9 @@ use crate::context::{Pressure, count_text};
 use crate::mask::{Found, MaskBytes, Masker};
 use crate::model::json::field;
 use crate::model::{Json, JsonKind, NewMessage, OutputRef, RequestId, Role, TaskId, ToolCall};
-use crate::outputs::{Counted, Head, OutputId, OutputName, Tally, View, ViewLimits, ViewMaker, Written};
+use crate::outputs::{
+    Counted, Head, MediaKind, OutputId, OutputName, Tally, View, ViewLimits, ViewMaker, Written,
+};
 
 /// Bytes of a line around what is in it, for quotas.
 const AROUND: usize = 512;
@@ -93,7 +95,9 @@ impl Store {
         let task = store.task(id)?;
         let files = if Self::was_put(&task, &new)? { None } else { Some(task.begin_put(&new.caller(None))?) };
         let view = ViewMaker::new(new.limits);
-        let secrets = self.shared.env.options.masker.bytes();
+        // What is called text is read as text, whatever it begins with.
+        let is_text = !new.media_type.is_empty() && MediaKind::of(&new.media_type) == MediaKind::Text;
+        let secrets = self.shared.env.options.masker.bytes(is_text);
         let (tally, found) = (Tally::default(), Found::default());
         Ok(Put { store, id, new, files, tally, view, secrets, found })
     }
@@ -172,7 +176,8 @@ impl Put {
 
     /// There are no more: puts it in its place, records the call, appends the message, in this order.
     pub fn finish(mut self) -> Result<PutDone, StoreError> {
-        let (mut rest, secrets) = (Vec::new(), std::mem::replace(&mut self.secrets, Masker::off().bytes()));
+        let (mut rest, secrets) =
+            (Vec::new(), std::mem::replace(&mut self.secrets, Masker::off().bytes(false)));
         self.found = secrets.finish(&mut rest);
         self.keep(&rest)?;
         let counted = std::mem::take(&mut self.tally).finish();

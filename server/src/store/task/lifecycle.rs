@@ -62,6 +62,9 @@ impl Lifecycle {
     }
 }
 
+/// More leases than a task has that was damaged before they were read.
+const UNKNOWN_LEASES: u64 = 1 << 20;
+
 impl Task {
     /// Changes the status. A resume answers the lease generation it was given, also when it is repeated.
     pub(crate) fn change_status(&self, change: &Lifecycle, caller: &Caller) -> Result<u64, StoreError> {
@@ -219,7 +222,9 @@ impl Task {
         if inner.folder != Folder::Quarantine {
             self.admit(&inner, caller.lease_generation)?;
         }
-        if let Err(error) = self.env.raise_lease_floor(inner.state.lease_generation) {
+        // Of a damaged log not all leases are known.
+        let unknown = if inner.folder == Folder::Quarantine { UNKNOWN_LEASES } else { 0 };
+        if let Err(error) = self.env.raise_lease_floor(inner.state.lease_generation + unknown) {
             // It holds as long as this server runs. What takes up room must be removable all the same.
             tracing::warn!(id = %self.id, %error, "the lease of a deleted task could not be written down");
         }
