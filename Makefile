@@ -45,15 +45,15 @@ STAGE := MAKE="$(MAKE)" PYTHON="$(PYTHON)" bash tests/tools/stages.sh
 test: setup ## Runs every check, and every test at push size; ends with the time that each stage took
 	@$(STAGE) check build-tests test-rust test-python test-typescript test-go test-tools test-official test-mcp
 test-long: setup ## Runs what `make test` leaves out or runs at push size only; needs root, 25 GB of disk and two hours
-	@CONTEXTSTORE_TEST_LONG=1 $(STAGE) check-deny long-rust long-power long-python test-pythons test-typescript \
+	@CONTEXTSTORE_TEST_LONG=1 $(STAGE) check-doc check-deny long-rust long-power long-python test-pythons test-typescript \
 	  test-official test-packages test-go-race
 
 ##  Checks, each with a fix where a machine can make it
 
-CHECKS := check-clippy check-doc check-fmt check-python check-buf check-gen check-typescript check-go
+CHECKS := check-fmt check-python check-buf check-gen check-typescript check-go
 
 .PHONY: check fix
-check: ## Runs every check, beside each other
+check: ## Runs every check in parallel, except clippy: build-tests compiles with it
 	@$(MAKE) --no-print-directory --jobs 2 --output-sync=target $(CHECKS)
 fix: fix-clippy fix-fmt fix-python fix-buf fix-typescript fix-go gen ## Repairs what a machine can repair
 
@@ -62,11 +62,11 @@ check-fmt: ## Checks the format of the Rust code
 	$(CARGO) fmt --all --check
 fix-fmt:
 	$(CARGO) fmt --all
-check-clippy: ## Checks for warnings of the compiler and of clippy
+check-clippy: ## Checks for warnings of the compiler and of clippy without building
 	$(CARGO) clippy --locked --workspace --all-targets --no-default-features -- -D warnings
 fix-clippy:
 	$(CARGO) clippy --locked --workspace --all-targets --all-features --fix --allow-dirty --allow-staged
-check-doc: check-clippy ## Checks that the documentation builds without a broken link
+check-doc: ## Checks that the documentation builds without a broken link
 	RUSTDOCFLAGS="-D warnings" $(CARGO) doc --locked --workspace --no-default-features --no-deps
 check-deny: $(CARGO_DENY) ## Checks licences, banned crates and sources of the dependencies (deny.toml); builds cargo-deny first
 	$(CARGO) fetch --locked --quiet
@@ -129,16 +129,18 @@ check-gen: gen-typescript gen-go ## Checks that the generated code is that of th
 .PHONY: build-tests test-rust long-rust long-power
 # Jemalloc takes four minutes of a processor to compile. `make test` does without it, `make test-long` has it.
 TESTED := --no-default-features
-build-tests: ## Builds the server and everything that tests need: once, for all of them
-	$(CARGO) build --locked --workspace $(TESTED) --bins
-	$(CARGO) test --locked --workspace $(TESTED) --tests --no-run
+# Clippy compiles the workspace, so its warnings cost no second build: `cargo clippy` would check 300 dependencies first.
+CARGO_CLIPPY := RUSTC_WORKSPACE_WRAPPER=clippy-driver CLIPPY_ARGS=-Dwarnings__CLIPPY_HACKERY__ $(CARGO)
+build-tests: ## Builds the server and everything that tests need, once, and fails on a warning of the compiler or of clippy
+	$(CARGO_CLIPPY) build --locked --workspace $(TESTED) --bins
+	$(CARGO_CLIPPY) test --locked --workspace $(TESTED) --all-targets --no-run
 # The tests of `service` mostly wait for disks and sockets, so more of them run beside each other than there are processors.
 test-rust: build-tests ## Runs the tests of the server and of the Rust client
 	$(PYTHON) tests/oracle/test_fold.py
-	$(CARGO) test --locked --package contextstore $(TESTED) --test tidy
-	$(CARGO) test --locked --package contextstore $(TESTED) --test service -- --test-threads 4
-	$(CARGO) test --locked --workspace $(TESTED) --no-fail-fast --lib --test store --test pure --test long
-	$(CARGO) test --locked --workspace $(TESTED) --doc
+	$(CARGO_CLIPPY) test --locked --package contextstore $(TESTED) --test tidy
+	$(CARGO_CLIPPY) test --locked --package contextstore $(TESTED) --test service -- --test-threads 4
+	$(CARGO_CLIPPY) test --locked --workspace $(TESTED) --no-fail-fast --lib --test store --test pure --test long
+	$(CARGO_CLIPPY) test --locked --workspace $(TESTED) --doc
 long-rust: ## Runs the Rust tests at full size
 	$(CARGO) build --locked --workspace --bins --profile quick
 	CONTEXTSTORE_TEST_LONG=1 $(CARGO) test --locked --package contextstore --profile quick --no-fail-fast \
