@@ -219,7 +219,7 @@ fn event(line: &Line<'_>) -> Option<pb::watch_task_response::Event> {
         Head::Message { seq, role, tokens } => {
             Some(Told::Appended(told::Appended { seq, role: role.as_str().to_owned(), tokens }))
         }
-        Head::Record { number } => Some(match field("tool_name") {
+        Head::Record { number, .. } => Some(match field("tool_name") {
             Some(tool_name) => Told::ToolCall(told::ToolCallRecorded {
                 seq: number,
                 tool_name,

@@ -72,6 +72,11 @@ impl ManualClock {
         time.monotonic += by;
     }
 
+    /// Sets the wall clock back, as an administrator or a time server may.
+    pub fn set_back(&self, by: Duration) {
+        self.time().wall -= by;
+    }
+
     fn time(&self) -> MutexGuard<'_, ManualTime> {
         self.time.lock().unwrap_or_else(PoisonError::into_inner)
     }

@@ -48,6 +48,8 @@ pub enum Head<'a> {
     Record {
         /// Its number.
         number: u64,
+        /// The last message before it; lines of older versions do not say.
+        after: Option<u64>,
     },
 }
 
@@ -132,16 +134,21 @@ impl<'a> Line<'a> {
                 let after = rest.skip(",\"after\":")?.number()?;
                 (Head::Event { name, after }, rest.skip(",\"timestamp\":\"")?.until('"')?)
             }
-            LogKind::Tools => {
-                let number = rest.skip("{\"seq\":")?.number()?;
-                (Head::Record { number }, rest.skip(",\"timestamp\":\"")?.until('"')?)
-            }
-            LogKind::Plans => {
-                let number = rest.skip("{\"id\":")?.number()?;
-                (Head::Record { number }, rest.skip(",\"created_at\":\"")?.until('"')?)
-            }
+            LogKind::Tools | LogKind::Plans => return Self::record_envelope(kind, rest),
         };
         Some((head, timestamp, rest.skip(",\"durable_to\":")?.number()?))
+    }
+
+    fn record_envelope(kind: LogKind, rest: &mut Cursor<'a>) -> Option<(Head<'a>, &'a str, u64)> {
+        let (number_field, time_field) = record_fields(kind);
+        let number = rest.skip(number_field)?.number()?;
+        let timestamp = rest.skip(time_field)?.until('"')?;
+        let durable_to = rest.skip(",\"durable_to\":")?.number()?;
+        let after = match rest.skip(",\"after\":") {
+            Some(rest) => Some(rest.number()?),
+            None => None,
+        };
+        Some((Head::Record { number, after }, timestamp, durable_to))
     }
 
     /// What the caller sent: the fields behind the envelope, with a comma in front.
@@ -228,13 +235,24 @@ pub(crate) fn begin(kind: LogKind, head: Head<'_>, timestamp: DateTime<Utc>, dur
         Head::Event { name, after } => {
             write!(line, "{{\"event\":\"{name}\",\"after\":{after},\"timestamp\":\"{time}\"")
         }
-        Head::Record { number } if kind == LogKind::Plans => {
-            write!(line, "{{\"id\":{number},\"created_at\":\"{time}\"")
+        Head::Record { number, .. } => {
+            let (number_field, time_field) = record_fields(kind);
+            write!(line, "{number_field}{number}{time_field}{time}\"")
         }
-        Head::Record { number } => write!(line, "{{\"seq\":{number},\"timestamp\":\"{time}\""),
     };
     let _ = write!(line, ",\"durable_to\":{durable_to}");
+    if let Head::Record { after: Some(after), .. } = head {
+        let _ = write!(line, ",\"after\":{after}");
+    }
     line.into_bytes()
+}
+
+/// How the envelope of a record begins, and how its time does.
+fn record_fields(kind: LogKind) -> (&'static str, &'static str) {
+    match kind {
+        LogKind::Plans => ("{\"id\":", ",\"created_at\":\""),
+        LogKind::Messages | LogKind::Tools => ("{\"seq\":", ",\"timestamp\":\""),
+    }
 }
 
 /// The body of a message line.

@@ -114,7 +114,8 @@ fn a_run_longer_than_any_line_is_passed_over() {
 }
 
 fn log_line(number: u64, durable_to: u64) -> Vec<u8> {
-    let mut line = begin(LogKind::Tools, Head::Record { number }, chrono::DateTime::UNIX_EPOCH, durable_to);
+    let mut line =
+        begin(LogKind::Tools, Head::Record { number, after: None }, chrono::DateTime::UNIX_EPOCH, durable_to);
     seal(&mut line);
     line
 }

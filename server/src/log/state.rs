@@ -225,7 +225,7 @@ impl LogState {
                     Err(problem) => self.unknown_event = Some(format!("{name} ({problem})")),
                 }
             }
-            Head::Record { number } => return Err(damage(format!("record {number} is no message"))),
+            Head::Record { number, .. } => return Err(damage(format!("record {number} is no message"))),
         }
         self.durable_to = line.durable_to;
         self.updated_at = Some(time);
@@ -417,7 +417,7 @@ impl RecordState {
     /// Takes in the line that stands at `offset`.
     pub fn apply(&mut self, offset: u64, end: u64, line: &Line<'_>, is_tool: bool) -> Result<(), Damage> {
         let damage = |problem: String| Damage::new(offset, problem);
-        let Head::Record { number } = line.head else {
+        let Head::Record { number, .. } = line.head else {
             return Err(damage("the line is no record".to_owned()));
         };
         if line.durable_to > offset || line.durable_to < self.durable_to || number != self.last + 1 {

@@ -331,8 +331,9 @@ impl World {
     }
 }
 
-fn expect_record(op: &Op, task: &Task, what: What, mut body: String) -> Expected {
+fn expect_record(op: &Op, task: &Task, what: What, fields: String) -> Expected {
     let number = task.logs[op.log()].len() as u64 + 1;
+    let mut body = format!(",\"after\":{}{fields}", task.state().last_seq);
     if let Some(id) = &op.request {
         body.push_str(&format!(",\"request_id\":\"{id}\""));
     }

@@ -184,8 +184,13 @@ impl World {
             9 if !new => self.lose_view(id),
             10..=11 => {
                 let by = Duration::from_secs([1, 29, 30, 31][self.rng.usize(..4)]);
-                self.note(format!("{by:?} go by"));
-                self.clock.advance(by);
+                if self.rng.u32(..4) == 0 {
+                    self.note(format!("the wall clock is set back by {by:?}"));
+                    self.clock.set_back(by);
+                } else {
+                    self.note(format!("{by:?} go by"));
+                    self.clock.advance(by);
+                }
             }
             12..=16 if !new => self.look(id),
             17..=20 if !new => {

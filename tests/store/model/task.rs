@@ -234,6 +234,12 @@ impl Line {
         Self::new(what, body).asked(request)
     }
 
+    /// The last message before a record.
+    fn after(&self) -> u64 {
+        let rest = self.body.strip_prefix(",\"after\":").unwrap();
+        rest.split_once(',').unwrap().0.parse().unwrap()
+    }
+
     fn time(&self) -> chrono::DateTime<chrono::Utc> {
         let key = if matches!(self.what, What::Plan { .. }) { "created_at" } else { "timestamp" };
         let (_, rest) = self.text.split_once(&format!("\"{key}\":\"")).unwrap();
@@ -290,21 +296,20 @@ pub(crate) struct State {
 
 impl Task {
     /// The lines that a fork begins with: those before the message after its last, but that the first is its own, and
-    /// records from before that time, without the ids of their calls.
+    /// the records that were written before it, without the ids of their calls.
     pub(crate) fn forked(&self, id: TaskId, at_seq: u64) -> [Vec<Line>; 3] {
         let mut seq = 0;
         let next = self.logs[LOG].iter().position(|line| {
             seq += u64::from(matches!(line.what, What::Message(_)));
             seq > at_seq
         });
-        let until = next.map(|next| self.logs[LOG][next].time());
         let mut log = self.logs[LOG][..next.unwrap_or(self.logs[LOG].len())].to_vec();
         log[0] = Line::started(id);
         for line in &mut log {
             line.request = None;
         }
         let records = |log: &[Line]| {
-            let old = log.iter().take_while(|line| until.is_none_or(|until| line.time() < until));
+            let old = log.iter().filter(|line| next.is_none() || line.after() <= at_seq);
             let nameless = |line: &Line| {
                 let body = line.body.split_once(",\"request_id\":").map_or(&*line.body, |(body, _)| body);
                 Line::new(line.what.clone(), body.to_owned())

@@ -42,7 +42,7 @@ pub(crate) struct Fork {
 struct Cut {
     source: Source,
     at_seq: u64,
-    /// When the first message was written that is not copied.
+    /// When the first message was written that is not copied, if there is one.
     until: Option<DateTime<Utc>>,
     tools: Option<(Arc<dyn File>, u64)>,
     plans: Option<(Arc<dyn File>, u64)>,
@@ -166,7 +166,7 @@ impl Task {
             for (kind, records) in [(LogKind::Tools, &cut.tools), (LogKind::Plans, &cut.plans)] {
                 if let Some((file, end)) = records {
                     let lines = Forward::new(Arc::clone(file), 0, *end);
-                    task.copy_records(&mut inner, kind, lines, cut.until, making, &signal)?;
+                    task.copy_records(&mut inner, kind, lines, cut, making, &signal)?;
                 }
             }
             let forked = Event::Forked { from: self.id, at_seq: cut.at_seq };
@@ -223,13 +223,13 @@ impl Task {
         Ok(Begun { log, state, index })
     }
 
-    /// Copies records that were written before some time, without what their callers called them.
+    /// Copies the records that were written before the cut, without the ids of their requests.
     fn copy_records(
         &self,
         inner: &mut Inner,
         kind: LogKind,
         mut lines: Forward,
-        until: Option<DateTime<Utc>>,
+        cut: &Cut,
         making: &StorePath,
         signal: &Arc<Signal>,
     ) -> Result<(), StoreError> {
@@ -240,15 +240,17 @@ impl Task {
         while let Some(found) = lines.next().map_err(|error| reading(&path, error))? {
             let line = found.line(kind).map_err(|bad| torn(&path, found.offset, bad))?;
             let time = line.time().ok_or_else(|| torn(&path, found.offset, "its time cannot be read"))?;
-            if until.is_some_and(|until| time >= until) {
-                break;
+            let Head::Record { after, .. } = line.head else { continue };
+            // Its place decides, not its time: clocks are set back.
+            if cut.until.is_some_and(|until| after.map_or(time >= until, |after| after > cut.at_seq)) {
+                continue;
             }
             if inner.records(kind).writer.is_none() {
                 let file = self.env.fs.open(&making.join(name.clone()), Open::New).map_err(failed)?;
                 let writer = LogWriter::new(kind, file, 0, Arc::clone(signal));
                 inner.records(kind).writer = Some(writer);
             }
-            self.write_record(inner, kind, time, without_request_id(line.body()))?;
+            self.write_record(inner, kind, time, after, without_request_id(line.body()))?;
             batch += found.end - found.offset;
             if batch >= BATCH {
                 inner.records(kind).sync().map_err(failed)?;

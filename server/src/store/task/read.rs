@@ -170,8 +170,10 @@ impl LineReader {
                 problem: bad.to_string(),
             })?;
             let wanted = match line.head {
-                Head::Message { seq, .. } | Head::Record { number: seq } if seq > self.to => return Ok(None),
-                Head::Message { seq, .. } | Head::Record { number: seq } => seq >= self.from,
+                Head::Message { seq, .. } | Head::Record { number: seq, .. } if seq > self.to => {
+                    return Ok(None);
+                }
+                Head::Message { seq, .. } | Head::Record { number: seq, .. } => seq >= self.from,
                 Head::Event { after, .. } => (self.from..=self.to).contains(&after),
             };
             if wanted {
@@ -344,7 +346,7 @@ impl Task {
         };
         let damaged = |problem: String| StoreError::Damaged { path: path.to_string(), offset, problem };
         let line = Line::parse(LogKind::Plans, &bytes).map_err(|bad| damaged(bad.to_string()))?;
-        let Head::Record { number } = line.head else { return Ok(None) };
+        let Head::Record { number, .. } = line.head else { return Ok(None) };
         let plan = Plan::parse(line.text).map_err(damaged)?;
         let at = line.time().ok_or_else(|| damaged("its time cannot be read".to_owned()))?;
         Ok(Some((number, plan, at)))

@@ -165,7 +165,8 @@ impl Task {
                 self.admit(&inner, caller.lease_generation)?;
                 self.check_quota(&inner, body.len())?;
                 let now = self.env.clock.now();
-                let (number, end) = self.write_record(&mut inner, kind, now, &body)?;
+                let after = Some(inner.state.last_seq);
+                let (number, end) = self.write_record(&mut inner, kind, now, after, &body)?;
                 self.mark_dirty(&mut inner);
                 (number, end, false)
             }
@@ -187,12 +188,13 @@ impl Task {
         Ok(recorded)
     }
 
-    /// Writes a record of some time; answers its number and where it ends.
+    /// Writes a record; answers its number and where it ends. `after` is the last message before it.
     pub(super) fn write_record(
         &self,
         inner: &mut Inner,
         kind: LogKind,
         time: DateTime<Utc>,
+        after: Option<u64>,
         body: &str,
     ) -> Result<(u64, u64), StoreError> {
         let dir = inner.folder.task(self.id);
@@ -201,7 +203,7 @@ impl Task {
         let number = records.state.last + 1;
         let written = records
             .writer(self.env.fs.as_ref(), &dir)
-            .and_then(|writer| writer.append(Head::Record { number }, time, body));
+            .and_then(|writer| writer.append(Head::Record { number, after }, time, body));
         let appended = match written {
             Ok(appended) => appended,
             Err(error) if records.is_broken() => return Err(self.give_up(inner, error)),

@@ -405,7 +405,7 @@ fn all(mut reader: LineReader) -> Result<Vec<Read>, StoreError> {
         let (event, number) = match line.head {
             Head::Event { name, .. } => (Some(name.to_owned()), 0),
             Head::Message { seq, .. } => (None, seq),
-            Head::Record { number } => (None, number),
+            Head::Record { number, .. } => (None, number),
         };
         Read { event, number, text: line.text.to_owned() }
     };
