@@ -8,7 +8,8 @@ use std::io;
 use std::sync::Arc;
 
 use super::OutputId;
-use super::tally::{Counted, Tally};
+use super::meta::{Checksums, Meta};
+use super::tally::{BLOCK, Counted, Tally};
 use crate::infra::fs::{File, Fs, Open, StorePath};
 use crate::log::read_exact_at;
 
@@ -31,6 +32,16 @@ pub struct Content {
     len: u64,
     on_disk: u64,
     from: Source,
+    check: Option<Check>,
+}
+
+/// Checks every block of a file before any of it is handed out. Frames of packed outputs have checksums of their own.
+#[derive(Debug)]
+struct Check {
+    checksums: Checksums,
+    /// The block that was read last, and where it begins.
+    block: Vec<u8>,
+    at: u64,
 }
 
 /// Where bytes come from.
@@ -63,7 +74,7 @@ impl Content {
         match fs.open(&dir.join(id.plain()), Open::Read) {
             Ok(file) => {
                 let len = file.len()?;
-                return Ok(Some(Self { len, on_disk: len, from: Source::File(file) }));
+                return Ok(Some(Self { len, on_disk: len, from: Source::File(file), check: None }));
             }
             Err(error) if error.kind() == io::ErrorKind::NotFound => {}
             Err(error) => return Err(error),
@@ -101,12 +112,18 @@ impl Content {
             return Err(torn());
         }
         let packed = Packed { file, frames: frames.into(), at: usize::MAX, bytes: Vec::new() };
-        Ok(Self { len: next.stands_at, on_disk, from: Source::Packed(packed) })
+        Ok(Self { len: next.stands_at, on_disk, from: Source::Packed(packed), check: None })
     }
 
     /// Bytes that were read already, as those of a message.
     pub fn here(bytes: Vec<u8>) -> Self {
-        Self { len: bytes.len() as u64, on_disk: 0, from: Source::Memory(bytes.into()) }
+        Self { len: bytes.len() as u64, on_disk: 0, from: Source::Memory(bytes.into()), check: None }
+    }
+
+    /// Checks all that is read from now on by the checksums of its blocks, if there are any.
+    pub fn check_by(&mut self, meta: &Meta) {
+        let check = |checksums| Check { checksums, block: Vec::new(), at: u64::MAX };
+        self.check = meta.checksums().map(check);
     }
 
     /// Bytes of the output.
@@ -130,16 +147,17 @@ impl Content {
         if offset >= self.len {
             return Ok(0);
         }
-        let bytes = match &mut self.from {
-            Source::File(file) => {
+        let bytes = match (&mut self.from, &mut self.check) {
+            (Source::File(file), Some(check)) => check.bytes_at(file.as_ref(), self.len, offset)?,
+            (Source::File(file), None) => {
                 let most = usize::try_from(self.len - offset).unwrap_or(usize::MAX).min(buf.len());
                 return match file.read_at(&mut buf[..most], offset)? {
                     0 if most > 0 => Err(damaged("it is shorter than it was")),
                     read => Ok(read),
                 };
             }
-            Source::Packed(packed) => packed.bytes_at(offset)?,
-            Source::Memory(bytes) => &bytes[usize::try_from(offset).unwrap_or(usize::MAX)..],
+            (Source::Packed(packed), _) => packed.bytes_at(offset)?,
+            (Source::Memory(bytes), _) => &bytes[usize::try_from(offset).unwrap_or(usize::MAX)..],
         };
         let read = bytes.len().min(buf.len());
         buf[..read].copy_from_slice(&bytes[..read]);
@@ -156,6 +174,26 @@ impl Content {
                 read => tally.push(&buf[..read]),
             }
         }
+    }
+}
+
+impl Check {
+    /// The bytes from an offset on, up to the end of the block that they are in.
+    fn bytes_at(&mut self, file: &dyn File, len: u64, offset: u64) -> io::Result<&[u8]> {
+        let at = offset - offset % BLOCK as u64;
+        if self.at != at {
+            // Nothing is there until all of it is.
+            self.at = u64::MAX;
+            let size = usize::try_from(len - at).unwrap_or(usize::MAX).min(BLOCK);
+            self.block.resize(size, 0);
+            read_exact_at(file, &mut self.block, at)?;
+            if self.checksums.of(at / BLOCK as u64)? != Some(crc32fast::hash(&self.block)) {
+                return Err(damaged(&format!("the bytes from {at} on are not what was put")));
+            }
+            self.at = at;
+        }
+        let skipped = usize::try_from(offset - at).unwrap_or(usize::MAX);
+        Ok(self.block.get(skipped..).unwrap_or_default())
     }
 }
 

@@ -1,4 +1,5 @@
-//! The file beside an output: what is known of it in one line, then where its lines stand, in rows of one width.
+//! The file beside an output: what is known of it in one line, then where its lines stand, in rows of one width, then the
+//! checksums of its blocks.
 //!
 //! All but who put it and when can be made again from the bytes.
 
@@ -16,6 +17,8 @@ use crate::log::{read_exact_at, seal, unseal};
 const FORMAT: u32 = 1;
 /// Bytes of a row: two numbers and a checksum.
 const ROW: usize = 51;
+/// Bytes of a block's checksum: eight hex digits and a line end.
+const CHECKSUM: usize = 9;
 /// Longest first line.
 const MAX_HEAD: usize = 32 << 10;
 
@@ -42,6 +45,9 @@ pub struct Head {
     pub blake3: String,
     /// Rows behind this line.
     pub rows: u64,
+    /// Checksums behind the rows; files of older versions have none.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub blocks: u64,
 }
 
 /// Who puts an output, and when.
@@ -72,6 +78,7 @@ impl Head {
             put_at: at,
             blake3: counted.hash.to_hex().to_string(),
             rows: counted.rows.len() as u64,
+            blocks: counted.blocks.len() as u64,
         };
         match before {
             Some(before) => Self {
@@ -92,6 +99,9 @@ impl Head {
         seal(&mut bytes);
         for row in &counted.rows {
             bytes.extend_from_slice(row.to_text().as_bytes());
+        }
+        for checksum in &counted.blocks {
+            bytes.extend_from_slice(format!("{checksum:08x}\n").as_bytes());
         }
         Ok(bytes)
     }
@@ -145,6 +155,27 @@ enum Rows {
     Memory(Vec<Row>),
 }
 
+/// The checksums of an output's blocks.
+#[derive(Debug)]
+pub(super) struct Checksums {
+    file: Arc<dyn File>,
+    first: u64,
+}
+
+impl Checksums {
+    /// The checksum of a block, if it can be read.
+    pub(super) fn of(&self, block: u64) -> io::Result<Option<u32>> {
+        let mut bytes = [0; CHECKSUM];
+        read_exact_at(self.file.as_ref(), &mut bytes, self.first + block * CHECKSUM as u64)?;
+        let digits = std::str::from_utf8(&bytes).ok().and_then(|text| text.strip_suffix('\n'));
+        Ok(digits.and_then(|digits| u32::from_str_radix(digits, 16).ok()))
+    }
+}
+
+fn is_zero(number: &u64) -> bool {
+    *number == 0
+}
+
 impl Meta {
     /// Reads the file at a path; `None` if it is not there or damaged.
     pub fn read(fs: &dyn Fs, path: &StorePath) -> io::Result<Option<Self>> {
@@ -175,7 +206,10 @@ impl Meta {
             .filter(|head: &Head| head.format == FORMAT);
         let Some(head) = head else { return Ok(None) };
         let first = end as u64 + 1;
-        if head.rows.checked_mul(ROW as u64).and_then(|rows| rows.checked_add(first)) != Some(len) {
+        let rows = head.rows.checked_mul(ROW as u64);
+        let blocks = head.blocks.checked_mul(CHECKSUM as u64);
+        let behind = rows.zip(blocks).and_then(|(rows, blocks)| rows.checked_add(blocks));
+        if behind.and_then(|behind| behind.checked_add(first)) != Some(len) {
             return Ok(None);
         }
         Ok(Some(Self { head, len, rows: Rows::File(file, first) }))
@@ -184,6 +218,16 @@ impl Meta {
     /// Of bytes that were counted, where there is no file that could be used.
     pub fn counted(counted: Counted, head: Head) -> Self {
         Self { head, len: 0, rows: Rows::Memory(counted.rows) }
+    }
+
+    /// The checksums of the blocks, if the file has them.
+    pub(super) fn checksums(&self) -> Option<Checksums> {
+        match &self.rows {
+            Rows::File(file, first) if self.head.blocks > 0 => {
+                Some(Checksums { file: Arc::clone(file), first: first + self.head.rows * ROW as u64 })
+            }
+            Rows::File(..) | Rows::Memory(_) => None,
+        }
     }
 
     /// The last row from which a line lies ahead; lines are counted from 0.
@@ -230,6 +274,15 @@ impl Meta {
                 Ok(found) if found == *row => {}
                 Err(error) if error.kind() != io::ErrorKind::InvalidData => return Err(error),
                 Ok(_) | Err(_) => return Ok(false),
+            }
+        }
+        let Some(checksums) = self.checksums() else { return Ok(true) };
+        if head.blocks != counted.blocks.len() as u64 {
+            return Ok(false);
+        }
+        for (block, checksum) in (0..).zip(&counted.blocks) {
+            if checksums.of(block)? != Some(*checksum) {
+                return Ok(false);
             }
         }
         Ok(true)

@@ -6,6 +6,9 @@ use super::meta::Row;
 /// A row for the first line at least this far behind the last row's.
 pub(super) const SPACING: u64 = 64 << 10;
 
+/// Bytes that one checksum is of; the last may be of less.
+pub(super) const BLOCK: usize = 64 << 10;
+
 /// Counts bytes as they come.
 #[derive(Debug)]
 pub struct Tally {
@@ -18,6 +21,7 @@ pub struct Tally {
     rows: Vec<Row>,
     /// From where on the next line deserves a row.
     due: u64,
+    blocks: Blocks,
     text: TextCheck,
 }
 
@@ -34,6 +38,8 @@ pub struct Counted {
     pub line_count: u64,
     /// Where lines stand in it.
     pub(super) rows: Vec<Row>,
+    /// The CRC-32 of each block.
+    pub(super) blocks: Vec<u32>,
     /// Whether it is UTF-8 without NUL.
     pub is_text: bool,
 }
@@ -47,6 +53,7 @@ impl Default for Tally {
             open: false,
             rows: Vec::new(),
             due: SPACING,
+            blocks: Blocks::default(),
             text: TextCheck::default(),
         }
     }
@@ -57,6 +64,7 @@ impl Tally {
     pub fn push(&mut self, bytes: &[u8]) {
         self.hash.update(bytes);
         self.text.push(bytes);
+        self.blocks.push(bytes);
         let mut rest = bytes;
         while !rest.is_empty() {
             // Up to where no line deserves a row, only their number is of interest.
@@ -102,6 +110,7 @@ impl Tally {
             byte_size: self.bytes,
             line_count: self.ends + u64::from(self.open),
             rows: self.rows,
+            blocks: self.blocks.finish(),
             is_text: self.text.is_text(),
         }
     }
@@ -110,6 +119,41 @@ impl Tally {
 /// Line feeds in some bytes.
 pub(super) fn count(bytes: &[u8]) -> u64 {
     memchr::memchr_iter(b'\n', bytes).count() as u64
+}
+
+/// Checksums of blocks.
+#[derive(Debug, Default)]
+struct Blocks {
+    done: Vec<u32>,
+    crc: crc32fast::Hasher,
+    /// Bytes of the block that is being filled.
+    filled: usize,
+}
+
+impl Blocks {
+    fn push(&mut self, mut bytes: &[u8]) {
+        while !bytes.is_empty() {
+            let (part, rest) = bytes.split_at(bytes.len().min(BLOCK - self.filled));
+            self.crc.update(part);
+            self.filled += part.len();
+            if self.filled == BLOCK {
+                self.close();
+            }
+            bytes = rest;
+        }
+    }
+
+    fn close(&mut self) {
+        self.done.push(std::mem::take(&mut self.crc).finalize());
+        self.filled = 0;
+    }
+
+    fn finish(mut self) -> Vec<u32> {
+        if self.filled > 0 {
+            self.close();
+        }
+        self.done
+    }
 }
 
 /// Whether bytes are UTF-8 without NUL.

@@ -7,7 +7,7 @@ use contextstore_proto::v1::put_tool_output_request::Part;
 
 use test_support::server::{DEADLINE, TestServer, eventually};
 use test_support::tool_outputs::{
-    answering, bytes_of, header, keep, lines_of, outputs, put, read, reading, send,
+    answering, bytes_of, grep, header, keep, lines_of, outputs, put, read, reading, searching, send,
 };
 use test_support::wire::{Work, all, api, reason, refused, start, task};
 
@@ -266,11 +266,22 @@ async fn a_damaged_output_is_told_and_a_lost_index_is_made_again() {
     std::fs::remove_file(dir.join(format!("{id}.meta"))).unwrap();
     assert_eq!(lines_of(&mut outputs, &work, &id, (44_443, 1)).await, " 44444\tline 44444\n");
     keep(&mut outputs, &work, text.as_bytes()).await;
-    // One byte in the middle: whoever reads all of it is told.
+    // One bit, wherever it is: every read that comes near it fails, and others do not.
     let mut bytes = text.clone().into_bytes();
-    bytes[100_000] ^= 1;
-    std::fs::write(dir.join(&id), &bytes).unwrap();
-    assert_eq!(reason(bytes_of(&mut outputs, &work, &id).await), ErrorReason::OutputDamaged);
+    for damage in [0, 65_535, 65_536, 100_000, bytes.len() - 1] {
+        bytes[damage] ^= 1;
+        std::fs::write(dir.join(&id), &bytes).unwrap();
+        assert_eq!(reason(bytes_of(&mut outputs, &work, &id).await), ErrorReason::OutputDamaged);
+        let line = text[..damage].matches('\n').count() as u64;
+        let near = pb::ReadToolOutputRequest { offset: line, limit: 1, ..reading(&work, &id) };
+        assert_eq!(reason(read(&mut outputs, near).await), ErrorReason::OutputDamaged, "byte {damage}");
+        let found = grep(&mut outputs, searching(&work, &id, "never there")).await;
+        assert_eq!(reason(found), ErrorReason::OutputDamaged, "byte {damage}");
+        let far = if damage < 200_000 { 40_000 } else { 3 };
+        let whole = format!("{:>6}\tline {}\n", far + 1, far + 1);
+        assert_eq!(lines_of(&mut outputs, &work, &id, (far, 1)).await, whole, "byte {damage}");
+        bytes[damage] ^= 1;
+    }
     // Some bytes less: everybody is.
     std::fs::write(dir.join(&id), &bytes[..1000]).unwrap();
     let why = refused(read(&mut outputs, reading(&work, &id)).await);

@@ -323,6 +323,7 @@ impl Task {
                 Meta::counted(counted, head)
             }
         };
+        content.check_by(&meta);
         Ok(Output { name: id.into(), content, meta })
     }
 
