@@ -1,4 +1,4 @@
-//! How to talk to a server: tokens, the environment, the channel.
+//! How to talk to a server: settings, the environment, the channel.
 
 use std::fmt;
 use std::io::Read;
@@ -7,19 +7,17 @@ use std::time::Duration;
 
 use hyper_util::rt::TokioIo;
 use tokio::net::UnixStream;
-use tonic::metadata::{Ascii, MetadataValue};
-use tonic::service::Interceptor;
+use tonic::Status;
 use tonic::transport::Endpoint;
-use tonic::{Request, Status};
 use tower::service_fn;
 
 use crate::client::new_id;
 use crate::tls::{self, Tls};
+use crate::token::Auth;
 use crate::{Address, Client, Error, RetryPolicy};
 
 /// Names in a data directory.
 const SOCKET: &str = "contextstore.sock";
-const TOKEN: &str = "token";
 const ADDRESSES: &str = "addresses";
 /// The server's data directory if nothing says otherwise.
 const DATA_DIR: &str = "contexts";
@@ -74,15 +72,15 @@ impl Builder {
         self
     }
 
-    /// A file with the token for calls over TCP; read once, when the client is made.
+    /// A file with the token for calls over TCP; read for every call, so it may change.
     pub fn token_file(mut self, path: impl Into<PathBuf>) -> Self {
         self.token_file = Some(path.into());
         self
     }
 
     /// The server's data directory, if it is on this machine. The server is at its `contextstore.sock`; or else
-    /// where its `addresses` say, at the first socket, or without one at the first port with its `token`. Without a
-    /// directory, `contexts`, as for the server.
+    /// where its `addresses` say, at the first socket, or without one at the first port with its `token`, which is
+    /// sent only while a server holds the directory. Without a directory, `contexts`, as for the server.
     pub fn data_dir(mut self, path: impl Into<PathBuf>) -> Self {
         self.data_dir = Some(path.into());
         self
@@ -228,15 +226,14 @@ impl Builder {
         let tls = secure.then(|| self.tls_of_env.or(self.tls));
         let instance_id = self.instance_id.map_or_else(|| Ok(new_id()), instance_id)?;
         // The socket asks for no token; over TCP one that is on this machine is found by itself.
-        let found = data_dir.filter(|_| !matches!(address, Address::Unix(_))).map(|dir| dir.join(TOKEN));
-        let token = match (self.token, self.token_file, found) {
-            (Some(token), _, _) => Some(token),
-            (None, Some(file), _) => Some(read_token("token_file", &file)?),
-            (None, None, Some(file)) => Some(read_token("data_dir", &file)?),
-            (None, None, None) => None,
+        let found = data_dir.filter(|_| !matches!(address, Address::Unix(_)));
+        let auth = match (self.token, self.token_file, found) {
+            (Some(token), _, _) => Auth::text(&token)?,
+            (None, Some(file), _) => Auth::file(file)?,
+            (None, None, Some(data_dir)) => Auth::data_dir(data_dir),
+            (None, None, None) => Auth::default(),
         };
-        let auth = Auth { header: token.as_deref().map(bearer).transpose()? };
-        if auth.header.is_some() && !secure && !address.is_here() {
+        if auth.has_token() && !secure && !address.is_here() {
             let problem = format!(
                 "`{address}` is another machine, and a token is not sent there in the clear: use tls:HOST:PORT"
             );
@@ -325,39 +322,8 @@ fn unix_connector(
     })
 }
 
-/// Adds the token to every call.
-#[derive(Clone, Default)]
-pub struct Auth {
-    header: Option<MetadataValue<Ascii>>,
-}
-
-impl fmt::Debug for Auth {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Auth").field("has_token", &self.header.is_some()).finish()
-    }
-}
-
-impl Interceptor for Auth {
-    fn call(&mut self, mut request: Request<()>) -> Result<Request<()>, Status> {
-        if let Some(header) = &self.header {
-            request.metadata_mut().insert("authorization", header.clone());
-        }
-        Ok(request)
-    }
-}
-
 fn instance_id(name: String) -> Result<String, Error> {
     if name.is_empty() { Err(Error::config("instance_id", "is empty")) } else { Ok(name) }
-}
-
-fn bearer(token: &str) -> Result<MetadataValue<Ascii>, Error> {
-    if token.is_empty() || !token.bytes().all(|byte| byte.is_ascii_graphic()) {
-        return Err(Error::config("token", "is empty or has characters other than visible ASCII"));
-    }
-    let header = MetadataValue::try_from(format!("Bearer {token}"));
-    let mut header = header.map_err(|error| Error::config("token", error.to_string()))?;
-    header.set_sensitive(true);
-    Ok(header)
 }
 
 /// Where the server of a data directory is: at its usual socket, also if it is not there yet, unless a server that
@@ -374,13 +340,6 @@ fn find_server(data_dir: &Path) -> Result<Address, Error> {
         }
     }
     Ok(Address::Unix(socket))
-}
-
-fn read_token(setting: &'static str, path: &Path) -> Result<String, Error> {
-    let text = read_small(path).map_err(|error| {
-        Error::config(setting, format!("has no token to read in {}: {error}", path.display()))
-    })?;
-    Ok(text.trim_end().to_owned())
 }
 
 /// A small file of text.
@@ -406,7 +365,7 @@ mod tests {
         };
         let settings = Builder::default().vars(var).settings().unwrap();
         assert_eq!(settings.address, Address::Unix("/data/contextstore.sock".into()));
-        assert!(settings.auth.header.is_none());
+        assert!(!settings.auth.has_token());
         let settings = Builder::default().vars(|_| None).settings().unwrap();
         assert_eq!(settings.address, Address::Unix("contexts/contextstore.sock".into()));
     }
@@ -415,14 +374,13 @@ mod tests {
     fn the_token_comes_from_where_it_is_said_to_be() {
         let dir = std::env::temp_dir().join(format!("contextstore-client-{}", std::process::id()));
         let tcp = || Builder::default().address("tcp:127.0.0.1:9");
-        let missing = tcp().data_dir(&dir).settings().unwrap_err().to_string();
-        assert!(missing.starts_with("data_dir has no token to read in "), "{missing}");
         let missing = tcp().token_file(dir.join("x")).settings().unwrap_err().to_string();
         assert!(missing.starts_with("token_file has no token to read in "), "{missing}");
 
-        let bearer = |builder: Builder| builder.settings().map(|settings| settings.auth.header);
-        assert!(bearer(tcp()).unwrap().is_none());
-        assert_eq!(bearer(tcp().token("abc").token_file("/gone")).unwrap().unwrap(), "Bearer abc");
+        let has_token = |builder: Builder| builder.settings().unwrap().auth.has_token();
+        assert!(!has_token(tcp()));
+        assert!(has_token(tcp().data_dir(&dir)));
+        assert!(has_token(tcp().token("abc").token_file("/gone")));
         for bad in ["", "a b", "a\nb", "ä"] {
             assert!(tcp().token(bad).settings().unwrap_err().to_string().starts_with("token is"), "{bad}");
         }

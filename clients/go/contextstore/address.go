@@ -71,7 +71,7 @@ const dataDir = "contexts"
 
 // FromEnv connects as the environment says: CONTEXTSTORE_ADDRESS, CONTEXTSTORE_TOKEN, CONTEXTSTORE_TOKEN_FILE, and
 // CONTEXTSTORE_DATA_DIR for what the others leave open: its contextstore.sock, or else where its addresses say, and its
-// token. For tls:HOST:PORT, the files CONTEXTSTORE_CA_FILE, CONTEXTSTORE_CERT_FILE and CONTEXTSTORE_KEY_FILE say whom to
+// token, which is sent only while a server holds the directory. For tls:HOST:PORT, the files CONTEXTSTORE_CA_FILE, CONTEXTSTORE_CERT_FILE and CONTEXTSTORE_KEY_FILE say whom to
 // trust, and what the client shows of itself.
 func FromEnv(options ...Option) (*Client, error) {
 	where, found := fromEnv(os.Getenv)
@@ -124,7 +124,7 @@ func fromEnv(get func(string) string) (string, []Option) {
 		return where, []Option{WithTokenFile(file)}
 	}
 	if !strings.HasPrefix(where, "unix:") {
-		return where, []Option{WithTokenFile(filepath.Join(dir, "token"))}
+		return where, []Option{withDataDir(dir)}
 	}
 	return where, nil
 }

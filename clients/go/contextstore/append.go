@@ -50,7 +50,7 @@ func (t *Task) AppendMany(
 			if acknowledged {
 				patience.renew()
 			}
-			if failure := patience.pauseAfter(ctx, t.client.failed(err)); failure != nil {
+			if failure := patience.pauseAfter(ctx, asError(err)); failure != nil {
 				yield(nil, failure)
 				return
 			}

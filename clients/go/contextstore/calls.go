@@ -11,7 +11,6 @@ import (
 	"time"
 
 	"google.golang.org/grpc"
-	"google.golang.org/grpc/codes"
 )
 
 // invoke makes a unary call, again and again while it fails in passing and there is time.
@@ -34,7 +33,7 @@ func invokeFor[Q, A any](
 		if err == nil {
 			return answer, nil
 		}
-		if failure := patience.pauseAfter(ctx, c.failed(err)); failure != nil {
+		if failure := patience.pauseAfter(ctx, asError(err)); failure != nil {
 			return nil, failure
 		}
 	}
@@ -92,7 +91,7 @@ func read[A any](
 			if errors.Is(err, io.EOF) || err == errStopped {
 				return
 			}
-			failure := c.failed(err)
+			failure := asError(err)
 			if received {
 				if when != repeated || !renewed {
 					patience.renew()
@@ -154,13 +153,4 @@ func (p *patience) pauseAfter(ctx context.Context, failure *Error) *Error {
 	case <-ctx.Done():
 		return asError(ctx.Err())
 	}
-}
-
-// failed makes an Error of what gRPC gave.
-func (c *Client) failed(err error) *Error {
-	failure := asError(err)
-	if failure.Code == codes.Unauthenticated {
-		c.token.refused()
-	}
-	return failure
 }

@@ -31,7 +31,6 @@ type Client struct {
 	OutputsStub pb.ToolOutputsClient
 
 	conn     *grpc.ClientConn
-	token    *token
 	holder   *pb.Holder
 	timeout  time.Duration
 	retryFor time.Duration
@@ -43,22 +42,27 @@ type Client struct {
 type Option func(*settings)
 
 type settings struct {
-	token, tokenFile string
-	instanceID       string
-	timeout          time.Duration
-	retryFor         time.Duration
-	tls              *tls.Config
-	dial             []grpc.DialOption
+	token, tokenFile, dataDir string
+	instanceID                string
+	timeout                   time.Duration
+	retryFor                  time.Duration
+	tls                       *tls.Config
+	dial                      []grpc.DialOption
 }
 
 // WithToken gives the token for TCP. The Unix socket needs none.
 func WithToken(token string) Option {
-	return func(s *settings) { s.token, s.tokenFile = token, "" }
+	return func(s *settings) { s.token, s.tokenFile, s.dataDir = token, "", "" }
 }
 
-// WithTokenFile names a file with the token: it is read at the first call, and again after the server has refused it.
+// WithTokenFile names a file with the token. It is read for every call, as every start of the server makes a new token.
 func WithTokenFile(path string) Option {
-	return func(s *settings) { s.token, s.tokenFile = "", path }
+	return func(s *settings) { s.token, s.tokenFile, s.dataDir = "", path, "" }
+}
+
+// withDataDir takes the token of the server that runs on a data directory of this machine.
+func withDataDir(path string) Option {
+	return func(s *settings) { s.token, s.tokenFile, s.dataDir = "", "", path }
 }
 
 // WithTLS encrypts the connection, and says whom to trust; for TCP. An address tls:HOST:PORT does so by itself, and trusts whom
@@ -103,7 +107,7 @@ func Connect(address string, options ...Option) (*Client, error) {
 	if err != nil {
 		return nil, err
 	}
-	token, err := newToken(s.token, s.tokenFile)
+	token, err := newToken(&s)
 	if err != nil {
 		return nil, err
 	}
@@ -144,7 +148,6 @@ func Connect(address string, options ...Option) (*Client, error) {
 		Stub:        pb.NewContextStoreClient(conn),
 		OutputsStub: pb.NewToolOutputsClient(conn),
 		conn:        conn,
-		token:       token,
 		holder:      &pb.Holder{InstanceId: s.instanceID, ProcessId: uint32(os.Getpid()), Hostname: hostname},
 		timeout:     s.timeout,
 		retryFor:    s.retryFor,

@@ -15,14 +15,17 @@ func ParseTarget(text string) (string, error) {
 }
 
 // FromEnvOf is where FromEnv would connect.
-func FromEnvOf(get func(string) string) (address, token, tokenFile string) {
+func FromEnvOf(get func(string) string) (address, token, tokenFile, dataDir string) {
 	address, options := fromEnv(get)
 	var s settings
 	for _, option := range options {
 		option(&s)
 	}
-	return address, s.token, s.tokenFile
+	return address, s.token, s.tokenFile, s.dataDir
 }
+
+// WithDataDir takes the token of the server that runs on a data directory.
+var WithDataDir = withDataDir
 
 // NewTaskUUID makes an id.
 var NewTaskUUID = newTaskUUID

@@ -79,7 +79,7 @@ func (o Outputs) Put(
 		case errors.As(err, &ours):
 			return nil, ours.error
 		}
-		failure := t.client.failed(err)
+		failure := asError(err)
 		if isWhole || canSeek {
 			failure = patience.pauseAfter(ctx, failure)
 		}

@@ -7,8 +7,8 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"path/filepath"
 	"strings"
-	"sync"
 
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/codes"
@@ -16,55 +16,53 @@ import (
 	"google.golang.org/grpc/status"
 )
 
-// token hands out the token; one in a file is read when it is first asked for, and again after it was refused.
+// token hands out the token. One in a file is read for every call: a server that starts makes a new one.
 type token struct {
-	file string
-
-	mu   sync.Mutex
-	text string
+	text, file string
+	// dataDir is that of a server on this machine, whose token is sent only while a server holds its lock: when that is
+	// dead, somebody else may listen on its port.
+	dataDir string
 }
 
-func newToken(text, file string) (*token, error) {
-	if text != "" && file != "" {
-		return nil, errors.New("contextstore: a token and a token file cannot stand beside each other")
-	}
-	if text != "" {
-		if err := checkToken(text, "the token"); err != nil {
+func newToken(s *settings) (*token, error) {
+	if s.token != "" {
+		if err := checkToken(s.token, "the token"); err != nil {
 			return nil, err
 		}
 	}
-	return &token{text: text, file: file}, nil
+	return &token{text: s.token, file: s.tokenFile, dataDir: s.dataDir}, nil
 }
 
 // exists tells whether there is one to send.
 func (t *token) exists() bool {
-	return t.file != "" || t.text != ""
+	return t.text != "" || t.file != "" || t.dataDir != ""
 }
 
 func (t *token) get() (string, error) {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	if t.text == "" {
-		read, err := os.ReadFile(t.file)
+	if t.text != "" {
+		return t.text, nil
+	}
+	file, code := t.file, codes.Unauthenticated
+	if t.dataDir != "" {
+		// Its server may be starting.
+		file, code = filepath.Join(t.dataDir, "token"), codes.Unavailable
+		locked, err := isLocked(filepath.Join(t.dataDir, "LOCK"))
+		if err == nil && !locked {
+			err = errors.New("it has no running server")
+		}
 		if err != nil {
-			return "", status.Errorf(codes.Unauthenticated, "the token cannot be read: %v", err)
+			return "", status.Errorf(code, "the token of %s is not sent: %v", t.dataDir, err)
 		}
-		text := strings.TrimSpace(string(read))
-		if err := checkToken(text, t.file); err != nil {
-			return "", status.Error(codes.Unauthenticated, err.Error())
-		}
-		t.text = text
 	}
-	return t.text, nil
-}
-
-// refused forgets a token, if another may be in the file by now.
-func (t *token) refused() {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	if t.file != "" {
-		t.text = ""
+	read, err := os.ReadFile(file)
+	if err != nil {
+		return "", status.Errorf(code, "the token cannot be read: %v", err)
 	}
+	text := strings.TrimSpace(string(read))
+	if err := checkToken(text, file); err != nil {
+		return "", status.Error(code, err.Error())
+	}
+	return text, nil
 }
 
 func checkToken(text, where string) error {

@@ -9,6 +9,7 @@ import (
 	"go/ast"
 	"go/parser"
 	"go/token"
+	"net"
 	"os"
 	"path/filepath"
 	"reflect"
@@ -72,27 +73,49 @@ func TestATokenDoesNotLeaveTheMachine(t *testing.T) {
 func TestTheEnvironmentSaysWhereTheServerIs(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
-	check := func(env map[string]string, address, token, file string) {
+	check := func(env map[string]string, address, token, file, dataDir string) {
 		t.Helper()
-		a, b, c := contextstore.FromEnvOf(func(name string) string { return env[name] })
-		if a != address || b != token || c != file {
-			t.Errorf("%v gives %q %q %q", env, a, b, c)
+		a, b, c, d := contextstore.FromEnvOf(func(name string) string { return env[name] })
+		if a != address || b != token || c != file || d != dataDir {
+			t.Errorf("%v gives %q %q %q %q", env, a, b, c, d)
 		}
 	}
-	check(nil, "unix:contexts/contextstore.sock", "", "")
-	check(map[string]string{"CONTEXTSTORE_ADDRESS": "unix:/a"}, "unix:/a", "", "")
-	check(map[string]string{"CONTEXTSTORE_ADDRESS": "tcp:[::1]:1"}, "tcp:[::1]:1", "", "contexts/token")
-	check(map[string]string{"CONTEXTSTORE_ADDRESS": "tcp:[::1]:1", "CONTEXTSTORE_TOKEN": "t"}, "tcp:[::1]:1", "t", "")
-	check(map[string]string{"CONTEXTSTORE_ADDRESS": "tcp:[::1]:1", "CONTEXTSTORE_TOKEN_FILE": "f"}, "tcp:[::1]:1", "", "f")
+	check(nil, "unix:contexts/contextstore.sock", "", "", "")
+	check(map[string]string{"CONTEXTSTORE_ADDRESS": "unix:/a"}, "unix:/a", "", "", "")
+	check(map[string]string{"CONTEXTSTORE_ADDRESS": "tcp:[::1]:1"}, "tcp:[::1]:1", "", "", "contexts")
+	check(map[string]string{"CONTEXTSTORE_ADDRESS": "tcp:[::1]:1", "CONTEXTSTORE_TOKEN": "t"}, "tcp:[::1]:1", "t", "", "")
+	check(map[string]string{"CONTEXTSTORE_ADDRESS": "tcp:[::1]:1", "CONTEXTSTORE_TOKEN_FILE": "f"}, "tcp:[::1]:1", "", "f", "")
 	inDir := map[string]string{"CONTEXTSTORE_DATA_DIR": dir}
-	check(inDir, "unix:"+dir+"/contextstore.sock", "", "")
+	check(inDir, "unix:"+dir+"/contextstore.sock", "", "", "")
 	listed := "tcp:127.0.0.1:7\n"
 	os.WriteFile(filepath.Join(dir, "addresses"), []byte(listed), 0o600)
-	check(inDir, "tcp:127.0.0.1:7", "", dir+"/token")
+	check(inDir, "tcp:127.0.0.1:7", "", "", dir)
 	os.WriteFile(filepath.Join(dir, "addresses"), []byte(listed+"unix:/b\n"), 0o600)
-	check(inDir, "unix:/b", "", "")
+	check(inDir, "unix:/b", "", "", "")
 	os.WriteFile(filepath.Join(dir, "contextstore.sock"), nil, 0o600)
-	check(inDir, "unix:"+dir+"/contextstore.sock", "", "")
+	check(inDir, "unix:"+dir+"/contextstore.sock", "", "", "")
+}
+
+func TestTheTokenGoesToARunningServerOnly(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	os.WriteFile(filepath.Join(dir, "token"), []byte("secret\n"), 0o600)
+	// Somebody listens where the server did.
+	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer listener.Close()
+	client, err := contextstore.Connect("tcp:"+listener.Addr().String(), contextstore.WithDataDir(dir), contextstore.WithRetryFor(0))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer client.Close()
+	_, err = client.ServerInfo(t.Context())
+	var failure *contextstore.Error
+	if !errors.As(err, &failure) || failure.Code != codes.Unavailable || !strings.Contains(failure.Error(), "it has no running server") {
+		t.Errorf("%v", err)
+	}
 }
 
 func TestErrorsSayWhy(t *testing.T) {

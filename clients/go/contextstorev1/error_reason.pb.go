@@ -105,7 +105,8 @@ const (
 	// Code: UNAVAILABLE. Retry: yes.
 	ErrorReason_ERROR_REASON_IO ErrorReason = 21
 	// The call came over TCP without a valid `authorization: Bearer` token.
-	// Code: UNAUTHENTICATED. Retry: no; send the token in the file `token` of the data directory.
+	// Code: UNAUTHENTICATED. Retry: if RetryInfo is there, as the server has just started and made a new token: read it
+	// again. Otherwise no; send the token in the file `token` of the data directory.
 	ErrorReason_ERROR_REASON_UNAUTHENTICATED ErrorReason = 22
 	// The call came over the Unix socket from another user.
 	// Code: PERMISSION_DENIED. Retry: no.

@@ -60,6 +60,6 @@ def transport(request: pytest.FixtureRequest) -> str:
 @pytest.fixture
 def client(shared_server: Server, transport: str) -> Iterator[Client]:
     """A client of the shared server, over each transport."""
-    address, token = shared_server.client_args(transport)
-    with Client(address, token=token) as client:
+    address, token_file = shared_server.client_args(transport)
+    with Client(address, token_file=token_file) as client:
         yield client

@@ -128,6 +128,6 @@ class Server:
             self.kill()
         shutil.rmtree(self._directory)
 
-    def client_args(self, transport: str) -> tuple[str, str | None]:
-        """Address and token for a client."""
-        return (self.unix, None) if transport == "unix" else (self.tcp, self.token)
+    def client_args(self, transport: str) -> tuple[str, Path | None]:
+        """Address and token file for a client."""
+        return (self.unix, None) if transport == "unix" else (self.tcp, self.data_dir / "token")

@@ -24,8 +24,8 @@ def run(shared_server: Server, transport: str) -> Callable[[Story], None]:
     """Tells a story with a client of the shared server, over each transport."""
 
     async def tell(story: Story) -> None:
-        address, token = shared_server.client_args(transport)
-        async with AsyncClient(address, token=token) as client:
+        address, token_file = shared_server.client_args(transport)
+        async with AsyncClient(address, token_file=token_file) as client:
             await client.wait_until_ready(timeout=DEADLINE)
             await story(client)
 

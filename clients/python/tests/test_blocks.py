@@ -174,8 +174,8 @@ def test_the_view_in_every_form(client: Client) -> None:
 
 def test_the_same_for_asyncio(shared_server: Server, transport: str) -> None:
     async def story() -> None:
-        address, token = shared_server.client_args(transport)
-        async with AsyncClient(address, token=token) as client:
+        address, token_file = shared_server.client_args(transport)
+        async with AsyncClient(address, token_file=token_file) as client:
             async with client.start_task() as task:
                 await task.append(CALL)
                 async with task.tool("ls", call_id="c1") as call:

@@ -148,8 +148,8 @@ def test_a_compaction_is_given_up_when_its_block_fails(shared_server: Server) ->
 
 def test_the_same_with_asyncio(shared_server: Server, transport: str) -> None:
     async def story() -> None:
-        address, token = shared_server.client_args(transport)
-        async with AsyncClient(address, token=token) as client:
+        address, token_file = shared_server.client_args(transport)
+        async with AsyncClient(address, token_file=token_file) as client:
             task = await client.start_task(config=CONFIG)
             async for _ in task.append_many([SYSTEM, *diary(20)]):
                 pass

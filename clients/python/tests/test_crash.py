@@ -47,8 +47,8 @@ class Killer(threading.Thread):
 
 
 def test_appends_go_on_through_crashes(server: Server, transport: str) -> None:
-    address, token = server.client_args(transport)
-    with Client(address, token=token) as client:
+    address, token_file = server.client_args(transport)
+    with Client(address, token_file=token_file) as client:
         task = client.start_task()
         killer = Killer(server, iter(range(20, 100, 20)))
         killer.start()
@@ -61,8 +61,8 @@ def test_appends_go_on_through_crashes(server: Server, transport: str) -> None:
 
 def test_async_appends_go_on_through_crashes(server: Server, transport: str) -> None:
     async def story() -> str:
-        address, token = server.client_args(transport)
-        async with AsyncClient(address, token=token) as client:
+        address, token_file = server.client_args(transport)
+        async with AsyncClient(address, token_file=token_file) as client:
             task = await client.start_task()
             killer = Killer(server, iter(range(20, 100, 20)))
             killer.start()
@@ -78,8 +78,8 @@ def test_async_appends_go_on_through_crashes(server: Server, transport: str) -> 
 
 
 def test_thousands_of_pipelined_messages(server: Server, transport: str) -> None:
-    address, token = server.client_args(transport)
-    with Client(address, token=token) as client:
+    address, token_file = server.client_args(transport)
+    with Client(address, token_file=token_file) as client:
         task = client.start_task()
         numbers = iter(range(1, MANY + 1))
         for ack in task.append_many(said(number) for number in numbers):
@@ -92,8 +92,8 @@ def test_thousands_of_pipelined_messages(server: Server, transport: str) -> None
 
 def test_thousands_of_async_pipelined_messages(server: Server, transport: str) -> None:
     async def story() -> str:
-        address, token = server.client_args(transport)
-        async with AsyncClient(address, token=token) as client:
+        address, token_file = server.client_args(transport)
+        async with AsyncClient(address, token_file=token_file) as client:
             task = await client.start_task()
             seqs = []
             async for ack in task.append_many(said(number) for number in range(1, MANY + 1)):

@@ -67,8 +67,8 @@ def test_what_says_nothing_cannot_be_taken_over(client: Client) -> None:
 
 def test_the_same_with_asyncio(shared_server: Server, transport: str) -> None:
     async def story() -> None:
-        address, token = shared_server.client_args(transport)
-        async with AsyncClient(address, token=token) as client:
+        address, token_file = shared_server.client_args(transport)
+        async with AsyncClient(address, token_file=token_file) as client:
             first = await client.start_task(system_message=SYSTEM)
             await first.append({"role": "user", "content": "Fix it."})
             fork = await first.fork(1)

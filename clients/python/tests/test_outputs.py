@@ -212,8 +212,8 @@ def test_the_model_reads_and_searches(task: Task) -> None:
 @pytest.mark.quick
 def test_the_same_for_asyncio(shared_server: Server, transport: str) -> None:
     async def story() -> None:
-        address, token = shared_server.client_args(transport)
-        async with AsyncClient(address, token=token) as client:
+        address, token_file = shared_server.client_args(transport)
+        async with AsyncClient(address, token_file=token_file) as client:
             task = await client.start_task()
             await task.append(CALL)
             async with task.tool("make", arguments={}, call_id="c1") as run:

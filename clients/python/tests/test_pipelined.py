@@ -137,8 +137,8 @@ def test_typed_messages(client: Client) -> None:
 
 def test_the_same_for_asyncio(shared_server: Server, transport: str) -> None:
     async def story() -> None:
-        address, token = shared_server.client_args(transport)
-        async with AsyncClient(address, token=token) as client:
+        address, token_file = shared_server.client_args(transport)
+        async with AsyncClient(address, token_file=token_file) as client:
             task = await client.start_task(config={"compression": {"auto": False}})
             for number in range(1, 1001):
                 assert await task.append(said(number), wait=False) is None

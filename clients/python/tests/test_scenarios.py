@@ -193,8 +193,8 @@ class Runner:
 @pytest.fixture(scope="module", params=["unix", "tcp"])
 def fresh_client(request: pytest.FixtureRequest) -> Iterator[Client]:
     server = Server()
-    address, token = server.client_args(request.param)
-    with Client(address, token=token) as client:
+    address, token_file = server.client_args(request.param)
+    with Client(address, token_file=token_file) as client:
         yield client
     server.remove()
 

@@ -2,7 +2,8 @@
 
 import { existsSync, readFileSync } from "node:fs";
 import { join } from "node:path";
-import { AccessError } from "./errors.js";
+import { AccessError, UnavailableError } from "./errors.js";
+import { isLocked } from "./lock.js";
 
 /** How a connection over TCP is encrypted: certificates and keys in PEM, as text or bytes. */
 export interface TlsOptions {
@@ -24,8 +25,10 @@ export interface ConnectOptions {
   readonly tls?: boolean | TlsOptions;
   /** The token for TCP. The Unix socket needs none. */
   readonly token?: string;
-  /** A file with the token: read at the first call, and again after the server has refused it. */
+  /** A file with the token: read for every call, as every start of the server makes a new token. */
   readonly tokenFile?: string;
+  /** The data directory of a server on this machine: the token is its own, and is sent only while a server runs on it. */
+  readonly dataDir?: string;
   /** How long a call may take, or a stream may be silent. Default: 30 s. */
   readonly timeoutMs?: number;
   /** How long a call that failed in passing is tried again, within its time. 0: not at all. Default: 10 s. */
@@ -61,20 +64,22 @@ export function isLocal(address: Address): boolean {
   return address.kind === "unix" || /^(localhost|127(\.\d{1,3}){3}|::1)$/i.test(address.host);
 }
 
-/** Hands out the token of the options; from a file, it is read when it is first asked for. */
+/** Hands out the token of the options. One in a file is read for every call: a server that starts makes a new one. */
 export class TokenSource {
+  readonly #token: string | undefined;
   readonly #file: string | undefined;
-  #token: string | undefined;
+  readonly #dataDir: string | undefined;
 
-  constructor(options: Pick<ConnectOptions, "token" | "tokenFile">) {
-    if (options.token !== undefined && options.tokenFile !== undefined) {
-      throw new TypeError("token and tokenFile cannot stand beside each other");
+  constructor({ token, tokenFile, dataDir }: Pick<ConnectOptions, "token" | "tokenFile" | "dataDir">) {
+    if ([token, tokenFile, dataDir].filter((option) => option !== undefined).length > 1) {
+      throw new TypeError("only one of token, tokenFile and dataDir can be given");
     }
-    this.#file = options.tokenFile;
-    this.#token = options.token;
-    if (options.token !== undefined && !isToken(options.token)) {
+    if (token !== undefined && !isToken(token)) {
       throw new TypeError(`token is not one: ${WORDS}`);
     }
+    this.#token = token;
+    this.#file = dataDir === undefined ? tokenFile : join(dataDir, "token");
+    this.#dataDir = dataDir;
   }
 
   /** Whether there is a token to send. */
@@ -87,19 +92,30 @@ export class TokenSource {
     return this.#file === undefined ? "the option `token`" : `the file ${this.#file}`;
   }
 
-  /** The token to send now. Throws an AccessError that names the file if it cannot be had: no call was made then. */
+  /**
+   * The token to send now. If it cannot be had, no call is made: throws an AccessError that names the file, or an
+   * UnavailableError if no server runs on the data directory.
+   */
   get(): string | undefined {
-    if (this.#token === undefined && this.#file !== undefined) {
-      this.#token = tokenIn(this.#file);
+    if (this.#dataDir !== undefined) {
+      checkRunning(this.#dataDir);
     }
-    return this.#token;
+    return this.#file === undefined ? this.#token : tokenIn(this.#file);
   }
+}
 
-  /** Forgets a token that was refused, if another may be in the file by now. */
-  refused(): void {
-    if (this.#file !== undefined) {
-      this.#token = undefined;
-    }
+/** When a server is dead, somebody else may listen on its port. */
+function checkRunning(dataDir: string): void {
+  const refuse = (why: string, cause?: unknown) =>
+    new UnavailableError(`the token of ${dataDir} is not sent: ${why}`, { code: "UNAVAILABLE", cause });
+  let runs: boolean;
+  try {
+    runs = isLocked(join(dataDir, "LOCK"));
+  } catch (cause) {
+    throw refuse("whether its server runs cannot be found out; name its token with tokenFile", cause);
+  }
+  if (!runs) {
+    throw refuse("it has no running server");
   }
 }
 
@@ -133,7 +149,7 @@ const DATA_DIR = "contexts";
 /**
  * The options that the environment gives: CONTEXTSTORE_ADDRESS, CONTEXTSTORE_TOKEN, CONTEXTSTORE_TOKEN_FILE, and
  * CONTEXTSTORE_DATA_DIR for what the others leave open: its `contextstore.sock`, or else where its `addresses` say,
- * and its `token`. With an address `tls:HOST:PORT`, the files CONTEXTSTORE_CA_FILE, CONTEXTSTORE_CERT_FILE and
+ * and its `token`, which is sent only while a server runs there. With an address `tls:HOST:PORT`, the files CONTEXTSTORE_CA_FILE, CONTEXTSTORE_CERT_FILE and
  * CONTEXTSTORE_KEY_FILE are those of `tls`.
  */
 export function optionsFromEnv(env: NodeJS.ProcessEnv): ConnectOptions {
@@ -144,8 +160,10 @@ export function optionsFromEnv(env: NodeJS.ProcessEnv): ConnectOptions {
   if (env.CONTEXTSTORE_TOKEN) {
     return { ...where, token: env.CONTEXTSTORE_TOKEN };
   }
-  const tokenFile = env.CONTEXTSTORE_TOKEN_FILE || (kind === "unix" ? undefined : join(dataDir, "token"));
-  return tokenFile ? { ...where, tokenFile } : where;
+  if (env.CONTEXTSTORE_TOKEN_FILE) {
+    return { ...where, tokenFile: env.CONTEXTSTORE_TOKEN_FILE };
+  }
+  return kind === "unix" ? where : { ...where, dataDir };
 }
 
 function tlsFromEnv(env: NodeJS.ProcessEnv): TlsOptions {

@@ -22,7 +22,7 @@ export interface SpawnOptions {
   /** Variables on top of those of this process, such as `CONTEXTSTORE_LLM__PROVIDER`; `undefined` takes one away. */
   readonly env?: Readonly<Record<string, string | undefined>>;
   /** What `connect` takes for the client, beside the address. */
-  readonly client?: Omit<ConnectOptions, "address" | "token" | "tokenFile" | "tls">;
+  readonly client?: Omit<ConnectOptions, "address" | "token" | "tokenFile" | "dataDir" | "tls">;
   /** How long it may take until it serves. Default: 30 s. */
   readonly timeoutMs?: number;
   /** Hands over what the server logs, line by line or in pieces. Default: only what it said last is kept, for errors. */

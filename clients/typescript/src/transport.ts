@@ -5,7 +5,7 @@ import { connect as connectSocket } from "node:net";
 import { Code, ConnectError, type Interceptor, type Transport } from "@connectrpc/connect";
 import { createGrpcTransport, Http2SessionManager } from "@connectrpc/connect-node";
 import { type ConnectOptions, isLocal, parseAddress, TokenSource } from "./address.js";
-import { AccessError, noteTried, type Tried, toError } from "./errors.js";
+import { AccessError, ContextStoreError, noteTried, type Tried, toError } from "./errors.js";
 
 /** Measured: larger frames make large reads a third faster; the window has room for a few of them. */
 const SETTINGS = { maxFrameSize: 256 << 10, initialWindowSize: 1 << 20 };
@@ -125,13 +125,13 @@ function authorize(token: TokenSource): Interceptor {
       if (ConnectError.from(thrown).code !== Code.Unauthenticated) {
         throw thrown;
       }
-      token.refused();
-      const { message, metadata, reason } = toError(thrown);
+      const { message, metadata, reason, retryAfterMs } = toError(thrown);
       const details = { code: "UNAUTHENTICATED", cause: thrown, metadata } as const;
       throw wrapped(
         new AccessError(`${message} (the token is that of ${token.origin})`, {
           ...details,
           ...(reason !== undefined && { reason }),
+          ...(retryAfterMs !== undefined && { retryAfterMs }),
         }),
       );
     }
@@ -142,11 +142,12 @@ function tokenOf(token: TokenSource): string {
   try {
     return token.get() ?? "";
   } catch (thrown) {
-    throw thrown instanceof AccessError ? wrapped(thrown) : thrown;
+    throw thrown instanceof ContextStoreError ? wrapped(thrown) : thrown;
   }
 }
 
 /** As one of the transport's, with its code, for those who call `rpc`; `toError` takes it out again. */
-function wrapped(error: AccessError): ConnectError {
-  return new ConnectError(error.message, Code.Unauthenticated, undefined, undefined, error);
+function wrapped(error: ContextStoreError): ConnectError {
+  const code = error.code === "UNAVAILABLE" ? Code.Unavailable : Code.Unauthenticated;
+  return new ConnectError(error.message, code, undefined, undefined, error);
 }

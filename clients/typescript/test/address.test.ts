@@ -34,7 +34,7 @@ test("a token never crosses the network in clear text", () => {
   assert.throws(() => connect({ address: "unix:/a", tls: true }), /tls is for TCP/);
 });
 
-test("a token comes from the options or from a file, which is read again after it was refused", () => {
+test("a token comes from the options or from a file, which is read each time", () => {
   const dir = mkdtempSync(join(tmpdir(), "contextstore-"));
   try {
     const file = join(dir, "token");
@@ -46,20 +46,35 @@ test("a token comes from the options or from a file, which is read again after i
     writeFileSync(file, "first\n");
     assert.equal(source.get(), "first");
     writeFileSync(file, "second\n");
-    assert.equal(source.get(), "first");
-    source.refused();
     assert.equal(source.get(), "second");
     writeFileSync(file, "\n");
-    source.refused();
     assert.throws(() => source.get(), /token is empty; the server was not asked/);
   } finally {
     rmSync(dir, { recursive: true });
   }
   const given = new TokenSource({ token: "given" });
-  given.refused();
   assert.equal(given.get(), "given");
   assert.throws(() => new TokenSource({ token: "two words" }), /visible ASCII/);
-  assert.throws(() => new TokenSource({ token: "a", tokenFile: "b" }), /beside each other/);
+  assert.throws(() => new TokenSource({ token: "a", tokenFile: "b" }), /only one of/);
+});
+
+test("the token of a data directory is sent only while a server runs there", async () => {
+  const dir = mkdtempSync(join(tmpdir(), "contextstore-"));
+  try {
+    writeFileSync(join(dir, "token"), "first\n");
+    const source = new TokenSource({ dataDir: dir });
+    assert.throws(() => source.get(), { name: "UnavailableError", message: /it has no running server$/ });
+    // The process that is noted there has not locked it.
+    writeFileSync(join(dir, "LOCK"), `${process.pid}\n`);
+    assert.throws(() => source.get(), /it has no running server$/);
+    using client = connect({ address: "tcp:127.0.0.1:1", dataDir: dir, retryForMs: 0 });
+    await assert.rejects(client.serverInfo(), {
+      name: "UnavailableError",
+      message: /it has no running server$/,
+    });
+  } finally {
+    rmSync(dir, { recursive: true });
+  }
 });
 
 test("the environment gives the address and the token, and the data directory what is left open", () => {
@@ -67,7 +82,7 @@ test("the environment gives the address and the token, and the data directory wh
   const tcp = { CONTEXTSTORE_ADDRESS: "tcp:127.0.0.1:1" };
   const dir = { CONTEXTSTORE_DATA_DIR: "/data" };
   assert.deepEqual(options(dir), { address: "unix:/data/contextstore.sock" });
-  assert.deepEqual(options({ ...dir, ...tcp }), { address: "tcp:127.0.0.1:1", tokenFile: "/data/token" });
+  assert.deepEqual(options({ ...dir, ...tcp }), { address: "tcp:127.0.0.1:1", dataDir: "/data" });
   assert.deepEqual(options({ ...dir, CONTEXTSTORE_ADDRESS: "unix:/a" }), { address: "unix:/a" });
   assert.deepEqual(options({ ...dir, ...tcp, CONTEXTSTORE_TOKEN_FILE: "/t" }), {
     address: "tcp:127.0.0.1:1",
@@ -78,7 +93,7 @@ test("the environment gives the address and the token, and the data directory wh
     token: "t",
   });
   assert.deepEqual(options({ CONTEXTSTORE_ADDRESS: "" }), { address: "unix:contexts/contextstore.sock" });
-  assert.deepEqual(options(tcp), { address: "tcp:127.0.0.1:1", tokenFile: "contexts/token" });
+  assert.deepEqual(options(tcp), { address: "tcp:127.0.0.1:1", dataDir: "contexts" });
 });
 
 test("a data directory says where its server is, if that is not at the usual socket", () => {
@@ -89,7 +104,7 @@ test("a data directory says where its server is, if that is not at the usual soc
     writeFileSync(join(dir, "addresses"), "");
     assert.deepEqual(options(), usual);
     writeFileSync(join(dir, "addresses"), "tcp:127.0.0.1:1\ntcp:127.0.0.1:2\n");
-    assert.deepEqual(options(), { address: "tcp:127.0.0.1:1", tokenFile: join(dir, "token") });
+    assert.deepEqual(options(), { address: "tcp:127.0.0.1:1", dataDir: dir });
     writeFileSync(join(dir, "addresses"), "tcp:127.0.0.1:1\nunix:/run/c.sock\nunix:/run/d.sock\n");
     assert.deepEqual(options(), { address: "unix:/run/c.sock" });
     writeFileSync(join(dir, "contextstore.sock"), "");

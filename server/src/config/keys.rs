@@ -106,6 +106,15 @@ const OWN: &[Key] = &[
         about: "What a call over TCP must carry: the token in the file `token` of the data directory, or nothing",
     },
     Key {
+        name: "tcp_token_file",
+        kind: Kind::File { set: |c, path| c.tcp_token_file = path },
+        default: "none",
+        since: "0.1.0",
+        about: "A file that holds the token for calls over TCP: at least 16 visible ASCII characters. Without one, every \
+                start makes a new token. Refused if everybody may read it, or if it belongs to another user than the \
+                server's or root",
+    },
+    Key {
         name: "durability",
         kind: Kind::Word {
             words: &[

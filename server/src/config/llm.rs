@@ -165,7 +165,7 @@ macro_rules! provider_keys {
                 default: "none",
                 since: SINCE,
                 about: "A file that holds the API key, read for each request; wins over the variable. Refused if \
-                        everybody may read it",
+                        everybody may read it, or if it belongs to another user than the server's or root",
             },
             Key {
                 name: concat!("llm.providers.", $word, ".model"),

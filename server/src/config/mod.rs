@@ -55,6 +55,8 @@ pub struct Config {
     pub admin_listen: Option<SocketAddr>,
     /// What a call over TCP must carry.
     pub tcp_auth: TcpAuth,
+    /// The file that holds the token, if it is not made anew by every start.
+    pub tcp_token_file: Option<PathBuf>,
     /// How far a record must have come before it is acknowledged, unless its task says otherwise.
     pub durability: Durability,
     /// What one caller, and all together, may take.
@@ -222,6 +224,7 @@ impl Config {
             listen: Vec::new(),
             admin_listen: None,
             tcp_auth: TcpAuth::Token,
+            tcp_token_file: None,
             durability: Durability::Group,
             limits: Limits {
                 message_bytes: 0,

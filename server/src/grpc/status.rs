@@ -20,7 +20,7 @@ const MAX_TEXT: usize = 1024;
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum Refusal {
     #[error("no valid token: send `authorization: Bearer TOKEN` with the token in DATA_DIR/token")]
-    Unauthenticated,
+    Unauthenticated { is_new: bool },
     #[error("the socket is for user {server} only, and you are user {caller}")]
     Forbidden { caller: u32, server: u32 },
     #[error("the request has {size} bytes; at most {limit} are allowed (limits.message_bytes)")]
@@ -54,7 +54,10 @@ impl From<Refusal> for Status {
         let words = refusal.to_string();
         let fault = |code, reason: R, data| fault(code, reason.as_str_name(), words.clone(), data, None);
         match refusal {
-            Refusal::Unauthenticated => fault(Code::Unauthenticated, R::Unauthenticated, vec![]),
+            Refusal::Unauthenticated { is_new } => {
+                let refused = fault(Code::Unauthenticated, R::Unauthenticated, vec![]);
+                if is_new { retry(refused, Duration::from_millis(100)) } else { refused }
+            }
             Refusal::Forbidden { caller, .. } => {
                 fault(Code::PermissionDenied, R::Forbidden, vec![("uid", caller.to_string())])
             }

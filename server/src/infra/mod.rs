@@ -6,4 +6,5 @@ pub(crate) mod in_place;
 pub mod metrics;
 pub mod net;
 pub mod process;
+pub mod secret;
 pub mod telemetry;

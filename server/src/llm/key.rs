@@ -1,16 +1,11 @@
 //! API keys: read for each request, so that a new one needs no restart; never logged, never written, never told.
 
 use std::fmt;
-use std::io::{self, Read};
-use std::os::unix::fs::PermissionsExt;
-use std::path::Path;
 
 use http::HeaderValue;
 
 use crate::config::ProviderConfig;
-
-/// Nobody's key is longer.
-const MAX_BYTES: u64 = 16 << 10;
+use crate::infra::secret;
 
 /// A key. It shows itself to nobody.
 pub(super) struct ApiKey(String);
@@ -26,7 +21,7 @@ impl ApiKey {
     pub(super) fn read(config: &ProviderConfig) -> Result<Option<Self>, String> {
         let text = match (&config.api_key_file, &config.api_key_env) {
             (Some(path), _) => {
-                read_private(path).map_err(|error| format!("api_key_file {}: {error}", path.display()))?
+                secret::read(path).map_err(|error| format!("api_key_file {}: {error}", path.display()))?
             }
             (None, Some(name)) => std::env::var(name).map_err(|_| {
                 format!("the variable {name} is not set (api_key_env; `none` if no key is needed)")
@@ -56,29 +51,11 @@ impl ApiKey {
     }
 }
 
-#[expect(
-    clippy::disallowed_methods,
-    reason = "the operator's file, wherever it is; nothing of the data directory"
-)]
-fn read_private(path: &Path) -> io::Result<String> {
-    let file = std::fs::File::open(path)?;
-    let mode = file.metadata()?.permissions().mode();
-    if mode & 0o007 != 0 {
-        let problem = format!("everybody may read or write it (mode {:o}); make it 0600", mode & 0o777);
-        return Err(io::Error::other(problem));
-    }
-    let mut text = String::new();
-    file.take(MAX_BYTES + 1).read_to_string(&mut text)?;
-    if text.len() as u64 > MAX_BYTES {
-        return Err(io::Error::other(format!("it has more than {MAX_BYTES} bytes")));
-    }
-    Ok(text)
-}
-
 #[cfg(test)]
 #[expect(clippy::disallowed_methods, reason = "a test writes the file of an operator")]
 mod tests {
     use std::fs;
+    use std::os::unix::fs::PermissionsExt;
     use std::time::Duration;
 
     use super::*;

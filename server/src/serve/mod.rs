@@ -6,6 +6,7 @@ mod upkeep;
 use std::future::Future;
 use std::io;
 use std::net::SocketAddr;
+use std::path::Path;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -23,10 +24,10 @@ use crate::grpc::{self, Access, Gate, Helpers, InFlight, Serving};
 use crate::hooks::Hooks;
 use crate::http::{self, AdminState};
 use crate::infra::clock::SystemClock;
-use crate::infra::{metrics, net};
+use crate::infra::{metrics, net, secret};
 use crate::llm::Gateway;
 use crate::model::{Provider, StoreError};
-use crate::store::{Store, StoreOptions};
+use crate::store::{NOT_A_TOKEN, Store, StoreOptions, is_token};
 use listen::Socket;
 use upkeep::Upkeep;
 
@@ -94,7 +95,7 @@ pub async fn run(config: Config, stop: impl Future<Output = ()>) -> Result<(), S
         tracing::error!(reason, "the store takes no writes");
     }
     let token = match config.tcp_auth {
-        TcpAuth::Token => Some(token(&store)?),
+        TcpAuth::Token => Some(token(&store, config.tcp_token_file.as_deref())?),
         TcpAuth::None => None,
     };
 
@@ -134,7 +135,7 @@ pub async fn run(config: Config, stop: impl Future<Output = ()>) -> Result<(), S
     let (routes, health) = grpc::routes(Arc::clone(&serving), reflection);
     let access = Arc::new(Access::new(net::user_id(), token.as_deref()));
     let (connections, pace) = (limits.connections as u64, Arc::clone(&serving.pace));
-    let gate = Gate::new(routes, Arc::clone(&access), Arc::clone(&in_flight), connections, pace);
+    let gate = Gate::new(routes, access, Arc::clone(&in_flight), connections, pace);
 
     let addresses: Vec<String> = sockets.iter().map(|(address, _)| address.to_string()).collect();
     if let Err(error) = serving.store().note_addresses(&addresses) {
@@ -146,7 +147,7 @@ pub async fn run(config: Config, stop: impl Future<Output = ()>) -> Result<(), S
         health.clone(),
         &config,
         options,
-        (token.map(|_| access), addresses.clone()),
+        (token, addresses.clone()),
     );
     upkeep.first().await;
     let mut background = JoinSet::new();
@@ -259,15 +260,24 @@ pub(super) async fn until(mut stopped: watch::Receiver<bool>) {
     let _ = stopped.wait_for(|stopped| *stopped).await;
 }
 
-/// The token of the directory. Where it cannot be written there is one for this run only.
-fn token(store: &Store) -> Result<String, StoreError> {
-    match store.token() {
+/// The token for calls over TCP. Where it can be neither written nor read, nobody knows it.
+fn token(store: &Store, file: Option<&Path>) -> Result<String, ServeError> {
+    let configured = file.map(configured_token).transpose().map_err(ServeError::Start)?;
+    match store.renew_token(configured) {
         Err(error) if store.read_only().is_some() => {
             tracing::warn!(%error, "calls over TCP are refused: the token can be neither read nor written");
             Ok(uuid::Uuid::new_v4().to_string())
         }
-        token => token,
+        token => Ok(token?),
     }
+}
+
+/// The token of `tcp_token_file`, or what is wrong with it.
+fn configured_token(file: &Path) -> Result<String, String> {
+    let named = |problem: String| format!("tcp_token_file {}: {problem}", file.display());
+    let text = secret::read(file).map_err(|error| named(error.to_string()))?;
+    let token = text.trim_end();
+    if is_token(token) { Ok(token.to_owned()) } else { Err(named(format!("it {NOT_A_TOKEN}"))) }
 }
 
 async fn bind_admin(

@@ -12,7 +12,7 @@ use tonic_health::server::HealthReporter;
 
 use super::until;
 use crate::config::Config;
-use crate::grpc::{self, Access, InFlight, Serving};
+use crate::grpc::{self, InFlight, Serving};
 use crate::infra::metrics;
 use crate::model::{Provider, StoreError};
 use crate::store::{Ground, Store, StoreOptions};
@@ -35,8 +35,8 @@ pub(super) struct Upkeep {
     data_dir: PathBuf,
     options: StoreOptions,
     measures: bool,
-    /// Who may call, if a token is asked for.
-    access: Option<Arc<Access>>,
+    /// The token for calls over TCP, if one is asked for.
+    token: Option<String>,
     addresses: Vec<String>,
     serves: Option<bool>,
     healed_at: Instant,
@@ -54,7 +54,7 @@ impl Upkeep {
         health: HealthReporter,
         config: &Config,
         options: StoreOptions,
-        (access, addresses): (Option<Arc<Access>>, Vec<String>),
+        (token, addresses): (Option<String>, Vec<String>),
     ) -> Self {
         let now = Instant::now();
         Self {
@@ -65,7 +65,7 @@ impl Upkeep {
             // Walking over all tasks is for those who want to know.
             measures: config.limits.store_bytes > 0 || config.admin_listen.is_some(),
             options,
-            access,
+            token,
             addresses,
             serves: None,
             healed_at: now,
@@ -147,15 +147,15 @@ impl Upkeep {
     /// A store that took no writes when it was opened is opened again once the disk takes some.
     async fn heal(&self, store: Store) {
         let (serving, data_dir) = (Arc::clone(&self.serving), self.data_dir.clone());
-        let (access, addresses) = (self.access.clone(), self.addresses.clone());
+        let (token, addresses) = (self.token.clone(), self.addresses.clone());
         let healed = spawn_blocking(move || {
             if !store.may_be_healed() {
                 return Ok(false);
             }
             let (opened, _) = store.open_again(Ground::disk(&data_dir)?)?;
-            if let Some(access) = access {
-                // Where nothing could be written, callers could not learn the token.
-                access.renew(&opened.token()?);
+            if token.is_some() {
+                // Where nothing could be written, callers could not learn it.
+                opened.renew_token(token)?;
             }
             opened.note_addresses(&addresses)?;
             serving.replace(opened);

@@ -49,6 +49,7 @@ pub use ending::Ending;
 pub use env::StoreOptions;
 pub use fork::ForkTask;
 pub use inherit::{Beginning, Inherit, InheritanceContext, Previous};
+pub(crate) use notes::{NOT_A_TOKEN, is_token};
 pub use open::Ground;
 pub use outputs::{NewOutput, Put, PutDone};
 pub use recover::Recovered;

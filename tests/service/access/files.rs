@@ -1,10 +1,11 @@
-//! What is on disk is for the owner alone, and the token is made once.
+//! What is on disk is for the owner alone, and every start makes a new token.
 
 use std::fs;
 use std::os::unix::fs::{FileTypeExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 
+use contextstore_client::{ErrorReason, RetryPolicy};
 use contextstore_proto::v1 as pb;
 
 use test_support::refusal::cannot_start;
@@ -111,48 +112,82 @@ async fn files_are_private_whatever_the_umask() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn the_token_is_made_once_and_stays() {
+async fn every_start_makes_a_new_token() {
     let mut server = TestServer::start().await;
     let path = server.data_dir().join("token");
-    let first = fs::read_to_string(&path).unwrap();
-    assert!(first.ends_with('\n') && server.token().bytes().all(|byte| byte.is_ascii_alphanumeric()));
+    let mut before = server.token();
+    assert!(before.bytes().all(|byte| byte.is_ascii_alphanumeric()));
     for orderly in [true, false] {
         if !orderly {
             server.kill();
         }
         server.restart().await;
-        assert_eq!(fs::read_to_string(&path).unwrap(), first);
+        let now = server.token();
+        assert_ne!(now, before);
         server.tcp_client().await.server_info().await.unwrap();
+        // Whoever has read the old one is told to read it again.
+        let stale = server
+            .builder()
+            .address(server.tcp_address())
+            .token(&before)
+            .retry(RetryPolicy::none())
+            .connect()
+            .await
+            .unwrap();
+        let refused = stale.server_info().await.unwrap_err();
+        assert_eq!(refused.reason(), Some(ErrorReason::Unauthenticated));
+        assert!(refused.retry_after().is_some());
+        before = now;
     }
-    // Another directory has another one.
-    assert_ne!(TestServer::start().await.token(), server.token());
-    // The owner may write one; what others could read until then is closed.
-    server.terminate().await;
-    fs::write(&path, "my-own-token-0123456789\n").unwrap();
-    fs::set_permissions(&path, fs::Permissions::from_mode(0o644)).unwrap();
-    server.restart().await;
-    assert_eq!((mode(&path), server.token().as_str()), (0o600, "my-own-token-0123456789"));
-    server.tcp_client().await.server_info().await.unwrap();
+    assert_eq!(mode(&path), 0o600);
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_bad_token_file_is_told_not_replaced() {
+async fn a_configured_token_stays() {
+    let dir = tempfile::tempdir().unwrap();
+    let file = dir.path().join("token");
+    fs::write(&file, "my-own-token-0123456789\n").unwrap();
+    fs::set_permissions(&file, fs::Permissions::from_mode(0o600)).unwrap();
+    let mut server = TestServer::start_configured(&[("tcp_token_file", file.to_str().unwrap())]).await;
+    for _ in 0..2 {
+        // Clients that know the data directory find it there.
+        assert_eq!(server.token(), "my-own-token-0123456789");
+        server.tcp_client().await.server_info().await.unwrap();
+        server.restart().await;
+    }
+    server.terminate().await;
+    let config = dir.path().join("config.yaml");
+    fs::write(&config, format!("tcp_token_file: {}\n", file.display())).unwrap();
+    let refused = |problem: &str| {
+        let said = cannot_start(&server.data_dir(), &["--config", config.to_str().unwrap()]);
+        assert!(
+            said.contains(&format!("tcp_token_file {}", file.display())) && said.contains(problem),
+            "{said}"
+        );
+    };
+    for bad in ["", "short", "with a space in between 0123456789"] {
+        fs::write(&file, bad).unwrap();
+        refused("is no token");
+    }
+    fs::write(&file, "my-own-token-0123456789\n").unwrap();
+    fs::set_permissions(&file, fs::Permissions::from_mode(0o644)).unwrap();
+    refused("everybody may read");
+    fs::remove_file(&file).unwrap();
+    refused("No such file");
+}
+
+/// Tests run as root, so that a file can belong to somebody else.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_token_of_somebody_else_is_refused() {
     let mut server = TestServer::start().await;
     server.terminate().await;
     let path = server.data_dir().join("token");
-    for bad in [
-        &b""[..],
-        b"short",
-        b"with a space in between 0123456789",
-        b"\xff\xfe\xfd0123456789abcdef",
-        &[b'x'; 5000],
-    ] {
-        fs::write(&path, bad).unwrap();
-        let said = cannot_start(&server.data_dir(), &["--listen", "tcp:127.0.0.1:0"]);
-        assert!(said.lines().last().unwrap().contains("token"), "{said}");
-        assert_eq!(fs::read(&path).unwrap(), bad);
+    if std::os::unix::fs::chown(&path, Some(65_534), None).is_err() {
+        // Only root can give a file away, and without root nobody else can put one here.
+        return;
     }
-    // Without one it is made anew.
+    let said = cannot_start(&server.data_dir(), &["--listen", "tcp:127.0.0.1:0"]);
+    assert!(said.contains("token cannot be used: belongs to user 65534"), "{said}");
     fs::remove_file(&path).unwrap();
     server.restart().await;
     server.tcp_client().await.server_info().await.unwrap();

@@ -9,6 +9,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
+from ._token import DataDirToken, FixedToken, Token, TokenFile
+
 LONGEST_SOCKET = 107  # sockaddr_un has 108 bytes, the last of them 0
 
 
@@ -36,7 +38,7 @@ class Address:
     """Where a server is: in grpcio's words and in those of the caller, and the token to present there."""
 
     target: str
-    token: str | None = None
+    token: Token | None = None
     shown: str = ""
     """As the caller wrote it."""
     path: str = ""
@@ -46,7 +48,7 @@ class Address:
     tls: TlsConfig | None = None
 
 
-def parse(address: str, token: str | None, tls: TlsConfig | None = None) -> Address:
+def parse(address: str, token: Token | None, tls: TlsConfig | None = None) -> Address:
     """Reads `unix:PATH`, `tcp:HOST:PORT` or `tls:HOST:PORT`; an IPv6 host stands in brackets."""
     kind, _, rest = address.partition(":")
     rest = rest.removeprefix("//")
@@ -72,13 +74,11 @@ def parse(address: str, token: str | None, tls: TlsConfig | None = None) -> Addr
         tls = tls or TlsConfig()
     elif tls is not None:
         raise ValueError(f"tls: is for an address tls:HOST:PORT, not {address!r}")
-    if token is not None:
-        _check_token(token)
-        if tls is None and not _is_loopback(bare):
-            raise ValueError(
-                f"address: a token is sent in the clear, so only to this machine (127.0.0.1) or over TLS "
-                f"(tls:HOST:PORT): {address!r}"
-            )
+    if token is not None and tls is None and not _is_loopback(bare):
+        raise ValueError(
+            f"address: a token is sent in the clear, so only to this machine (127.0.0.1) or over TLS "
+            f"(tls:HOST:PORT): {address!r}"
+        )
     return Address(f"dns:///{host}:{port}", token, address, host=bare, port=int(port), tls=tls)
 
 
@@ -88,7 +88,16 @@ def tls_from_env(env: Mapping[str, str]) -> TlsConfig | None:
     return TlsConfig(ca, certificate, key) if ca or certificate or key else None
 
 
-def from_env(env: Mapping[str, str]) -> tuple[str, str | None]:
+def token_of(token: str | Token | None, token_file: str | Path | None) -> Token | None:
+    """The token that the options name."""
+    if token is not None and token_file is not None:
+        raise ValueError("token_file: cannot be used with token")
+    if token is not None:
+        return token if isinstance(token, Token) else FixedToken(token)
+    return None if token_file is None else TokenFile("token_file", token_file)
+
+
+def from_env(env: Mapping[str, str]) -> tuple[str, Token | None]:
     """The address and token that the environment names; see Client.from_env."""
     data_dir = env.get("CONTEXTSTORE_DATA_DIR")
     address = env.get("CONTEXTSTORE_ADDRESS")
@@ -97,11 +106,11 @@ def from_env(env: Mapping[str, str]) -> tuple[str, str | None]:
         address = _of_data_dir(Path(data_dir))
     token = env.get("CONTEXTSTORE_TOKEN")
     if token or address.startswith("unix:"):
-        return address, token or None
+        return address, FixedToken(token) if token else None
     if file := env.get("CONTEXTSTORE_TOKEN_FILE"):
-        return address, _read_token("CONTEXTSTORE_TOKEN_FILE", Path(file))
+        return address, TokenFile("CONTEXTSTORE_TOKEN_FILE", file)
     if data_dir:
-        return address, _read_token("CONTEXTSTORE_DATA_DIR", Path(data_dir, "token"))
+        return address, DataDirToken(data_dir)
     return address, None
 
 
@@ -117,20 +126,6 @@ def _of_data_dir(data_dir: Path) -> str:
                     if line.startswith(kind):
                         return line
     return f"unix:{usual}"
-
-
-def _read_token(variable: str, file: Path) -> str:
-    try:
-        return file.read_text("ascii").strip()
-    except (OSError, ValueError) as error:
-        raise ValueError(f"{variable}: cannot read the token in {file}: {error}") from error
-
-
-def _check_token(token: str) -> None:
-    if not token or not all("!" <= c <= "~" for c in token):
-        raise ValueError(
-            "token: it is not one word of visible ASCII characters; a line end at its end counts too"
-        )
 
 
 def _is_loopback(host: str) -> bool:

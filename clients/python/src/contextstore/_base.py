@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from abc import ABC, abstractmethod
 from datetime import timedelta
+from pathlib import Path
 from typing import Any, TypeVar
 
 from . import _address, _reach
@@ -25,6 +26,7 @@ class ClientBase(ABC):
         address: str,
         *,
         token: str | None = None,
+        token_file: str | Path | None = None,
         tls: TlsConfig | None = None,
         timeout: float = 30.0,
         stream_timeout: float = 300.0,
@@ -33,7 +35,8 @@ class ClientBase(ABC):
         renew_leases: bool = True,
     ) -> None:
         """The address is `unix:PATH`, `tcp:HOST:PORT` or `tls:HOST:PORT`; over TCP the server wants the token in the
-        file `token` of its data directory. `tls` says whom to trust.
+        file `token` of its data directory: `token_file` names that file, which is read for every call, as every start of
+        the server makes a new token; `token` is one that stays. `tls` says whom to trust.
 
         `timeout` is for a call with its repetitions, in seconds, unless the call has one of its own. `stream_timeout`
         is for one stretch of a stream, which is then taken up again where it was; `llm_timeout` for a call that may wait
@@ -41,7 +44,7 @@ class ClientBase(ABC):
         restart of the agent gets its tasks back at once. Without one it is random. `renew_leases`: whether the leases
         of its tasks are kept alive in the background, for as long as their objects live.
         """
-        self._address = _address.parse(address, token, tls)
+        self._address = _address.parse(address, _address.token_of(token, token_file), tls)
         self._calls = ClientCalls(instance_id)
         self._reached = False
         self.timeout = timeout
@@ -60,14 +63,16 @@ class ClientBase(ABC):
 
         `CONTEXTSTORE_ADDRESS` is the address; without it, the server is that of the data directory
         `CONTEXTSTORE_DATA_DIR` (`contexts`, if nothing says otherwise): at its `contextstore.sock`, or else where its
-        `addresses` say, at the first socket or without one at the first port. Over TCP the token is `CONTEXTSTORE_TOKEN`, or that in the file
-        `CONTEXTSTORE_TOKEN_FILE`, or that in the data directory. Over TLS, `CONTEXTSTORE_CA_FILE` is whom to trust, and
+        `addresses` say, at the first socket or without one at the first port. Over TCP the token is
+        `CONTEXTSTORE_TOKEN`, or that in the file `CONTEXTSTORE_TOKEN_FILE`, or that in the data directory, which is sent
+        only while a server holds the directory. Over TLS, `CONTEXTSTORE_CA_FILE` is whom to trust, and
         `CONTEXTSTORE_CERT_FILE` and `CONTEXTSTORE_KEY_FILE` are the client's own. `options` are those of the constructor.
         """
         address, token = _address.from_env(os.environ)
         if address.startswith("tls:"):
             options.setdefault("tls", _address.tls_from_env(os.environ))
-        options.setdefault("token", token)
+        if options.get("token_file") is None:
+            options.setdefault("token", token)
         return cls(address, **options)
 
     def __repr__(self) -> str:

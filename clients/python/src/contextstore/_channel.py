@@ -8,6 +8,7 @@ from typing import Any
 import grpc
 
 from ._address import Address, TlsConfig
+from ._token import NoToken, Token
 from .errors import ContextStoreError, DeadlineExceeded, Unavailable
 
 MAX_MESSAGE_BYTES = 32 << 20
@@ -76,27 +77,52 @@ class WithToken:
     calls refuse a channel without TLS.
     """
 
-    def __init__(self, channel: Any, token: str) -> None:
+    def __init__(self, channel: Any, token: Token) -> None:
         self._channel = channel
-        self._metadata = (("authorization", f"Bearer {token}"),)
+        self._token = token
 
     def __getattr__(self, kind: str) -> Any:
         """`unary_unary` and so on."""
+        # Only a call that answers at once may fail at once: others are awaited or iterated over.
+        fails_at_once = not isinstance(self._channel, grpc.aio.Channel) and kind.endswith("_unary")
 
         def method(*args: Any, **kwargs: Any) -> _MethodWithToken:
-            return _MethodWithToken(getattr(self._channel, kind)(*args, **kwargs), self._metadata)
+            return _MethodWithToken(getattr(self._channel, kind)(*args, **kwargs), self._token, fails_at_once)
 
         return method
 
 
 class _MethodWithToken:
-    def __init__(self, method: Any, metadata: tuple[tuple[str, str], ...]) -> None:
+    def __init__(self, method: Any, token: Token, fails_at_once: bool) -> None:
         self._method = method
-        self._metadata = metadata
+        self._token = token
+        self._fails_at_once = fails_at_once
 
     def __call__(self, *args: Any, metadata: Any = None, **kwargs: Any) -> Any:
-        return self._method(*args, metadata=(*(metadata or ()), *self._metadata), **kwargs)
+        try:
+            authorization = ("authorization", f"Bearer {self._token.get()}")
+        except NoToken as error:
+            if self._fails_at_once:
+                raise
+            return _FailedCall(error)
+        return self._method(*args, metadata=(*(metadata or ()), authorization), **kwargs)
 
     def __getattr__(self, name: str) -> _MethodWithToken:
         """`with_call` and `future`."""
-        return _MethodWithToken(getattr(self._method, name), self._metadata)
+        return _MethodWithToken(getattr(self._method, name), self._token, fails_at_once=True)
+
+
+class _FailedCall:
+    """A call that was not made: whatever is asked of it, it fails."""
+
+    def __init__(self, error: NoToken) -> None:
+        self._error = error
+
+    def _fail(self, *_: Any) -> Any:
+        raise self._error
+
+    __iter__ = __aiter__ = __await__ = initial_metadata = _fail
+
+    def cancel(self) -> bool:
+        """There is nothing to cancel."""
+        return False

@@ -10,6 +10,7 @@ from collections.abc import Mapping
 import grpc
 
 from . import _details
+from ._token import NoToken
 
 _PREFIX = "ERROR_REASON_"
 
@@ -348,6 +349,8 @@ BY_CODE: dict[grpc.StatusCode, type[ContextStoreError]] = {
 
 def from_rpc_error(error: grpc.RpcError) -> ContextStoreError:
     """What an error of grpcio, of either kind of channel, says about the call."""
+    if isinstance(error, NoToken):
+        return BY_CODE[error.status](str(error), code=error.status)
     if not isinstance(error, (grpc.Call, grpc.aio.AioRpcError)):
         return ContextStoreError(str(error))
     code = error.code() or grpc.StatusCode.UNKNOWN

@@ -58,7 +58,7 @@ export class TestServer {
   options(transport: "unix" | "tcp"): ConnectOptions {
     return transport === "unix"
       ? { address: `unix:${this.socket}` }
-      : { address: `tcp:127.0.0.1:${this.#port}`, tokenFile: join(this.dataDir, "token") };
+      : { address: `tcp:127.0.0.1:${this.#port}`, dataDir: this.dataDir };
   }
 
   /** A client that ends with the server. */

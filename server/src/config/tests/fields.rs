@@ -18,6 +18,7 @@ listen:
   - tcp:localhost:7001
 admin_listen: localhost:9464
 tcp_auth: none
+tcp_token_file: /run/token
 durability: each
 models:
   own-model: 4096
@@ -181,6 +182,7 @@ fn otherwise() -> Config {
         ],
         admin_listen: Some("127.0.0.1:9464".parse().unwrap()),
         tcp_auth: TcpAuth::None,
+        tcp_token_file: Some("/run/token".into()),
         durability: Durability::Each,
         limits: Limits {
             message_bytes: 64 << 10,

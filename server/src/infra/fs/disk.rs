@@ -245,6 +245,7 @@ impl Fs for DiskFs {
                 len: length(&stat)?,
                 mode: stat.st_mode & MODE_BITS,
                 device: stat.st_dev,
+                owner: stat.st_uid,
             })),
             Err(Errno::NOENT) => Ok(None),
             Err(errno) => Err(errno.into()),

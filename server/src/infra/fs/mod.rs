@@ -58,6 +58,8 @@ pub struct Stat {
     pub mode: u32,
     /// The device it is on.
     pub device: u64,
+    /// The user it belongs to.
+    pub owner: u32,
 }
 
 /// One entry of a directory.

@@ -24,6 +24,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use fastrand::Rng;
 use rustix::io::Errno;
 
+use super::super::net::user_id;
 use super::{Entry, File, Fs, Kind, Open, Stat, StorePath};
 use file::SimFile;
 use pages::Pages;
@@ -326,7 +327,9 @@ impl Fs for SimFs {
         });
         match found {
             Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
-            found => Ok(found?.map(|(kind, len, mode)| Stat { kind, len, mode, device: 1 })),
+            found => {
+                Ok(found?.map(|(kind, len, mode)| Stat { kind, len, mode, device: 1, owner: user_id() }))
+            }
         }
     }
 

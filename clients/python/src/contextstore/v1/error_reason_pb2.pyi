@@ -119,7 +119,8 @@ class _ErrorReasonEnumTypeWrapper(_enum_type_wrapper._EnumTypeWrapper[_ErrorReas
     """
     ERROR_REASON_UNAUTHENTICATED: _ErrorReason.ValueType  # 22
     """The call came over TCP without a valid `authorization: Bearer` token.
-    Code: UNAUTHENTICATED. Retry: no; send the token in the file `token` of the data directory.
+    Code: UNAUTHENTICATED. Retry: if RetryInfo is there, as the server has just started and made a new token: read it
+    again. Otherwise no; send the token in the file `token` of the data directory.
     """
     ERROR_REASON_FORBIDDEN: _ErrorReason.ValueType  # 23
     """The call came over the Unix socket from another user.
@@ -326,7 +327,8 @@ Code: UNAVAILABLE. Retry: yes.
 """
 ERROR_REASON_UNAUTHENTICATED: ErrorReason.ValueType  # 22
 """The call came over TCP without a valid `authorization: Bearer` token.
-Code: UNAUTHENTICATED. Retry: no; send the token in the file `token` of the data directory.
+Code: UNAUTHENTICATED. Retry: if RetryInfo is there, as the server has just started and made a new token: read it
+again. Otherwise no; send the token in the file `token` of the data directory.
 """
 ERROR_REASON_FORBIDDEN: ErrorReason.ValueType  # 23
 """The call came over the Unix socket from another user.

@@ -208,7 +208,8 @@ export enum ErrorReason {
 
   /**
    * The call came over TCP without a valid `authorization: Bearer` token.
-   * Code: UNAUTHENTICATED. Retry: no; send the token in the file `token` of the data directory.
+   * Code: UNAUTHENTICATED. Retry: if RetryInfo is there, as the server has just started and made a new token: read it
+   * again. Otherwise no; send the token in the file `token` of the data directory.
    *
    * @generated from enum value: ERROR_REASON_UNAUTHENTICATED = 22;
    */
