@@ -245,7 +245,7 @@ fn what_cannot_be_looked_at_is_said() {
         (&["tasks", "--address", "unix:/gone.sock"], "no connection to unix:/gone.sock: No such file"),
         (
             &["tasks", "--address", "tcp:127.0.0.1:1", "--data-dir", &data],
-            "data_dir has no token to read in ",
+            "no connection to tcp:127.0.0.1:1: Connection refused",
         ),
         (
             &["tasks", "--address", "tcp:127.0.0.1:1", "--token-file", "/gone"],

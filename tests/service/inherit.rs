@@ -591,7 +591,7 @@ async fn what_cannot_be_read_is_passed_over() {
     server.kill();
     let dir = server.data_dir().join("completed").join(&bad.uuid);
     fs::remove_file(dir.join("final_summary.txt")).unwrap();
-    fs::write(dir.join("metadata.json"), "{").unwrap();
+    fs::write(dir.join("messages.jsonl"), "{").unwrap();
     server.restart().await;
     client = api(&server).await;
     let found = find(&mut client, issue("9"), 10).await;

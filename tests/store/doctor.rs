@@ -7,7 +7,8 @@ use std::process::{Command, Output};
 
 use contextstore::model::json::Json;
 use contextstore::model::{
-    Literal, LiteralKind, NewMessage, Plan, Role, Segment, StoreError, SummaryRecord, ToolCall, ToolStatus,
+    Health, Literal, LiteralKind, NewMessage, Plan, Role, Segment, StoreError, SummaryRecord, TaskFilter,
+    TaskOrder, ToolCall, ToolStatus,
 };
 use contextstore::store::{Append, NewRewrite, Started, Store, StoreOptions};
 
@@ -383,4 +384,130 @@ fn a_damaged_checkpoint_is_found() {
     bytes[middle] ^= 1;
     fs::write(place.running("checkpoint.json"), bytes).unwrap();
     place.is_repaired("checkpoint.json");
+}
+
+/// Without its checksum, as older versions wrote it.
+fn unseal(path: &Path) {
+    let text = fs::read_to_string(path).unwrap();
+    let (text, _) = text.split_once(",\"crc\":").unwrap();
+    fs::write(path, format!("{text}}}\n")).unwrap();
+}
+
+#[test]
+fn damaged_metadata_is_restored_from_a_copy() {
+    let place = Place::new();
+    for path in [place.running("metadata.json"), place.completed("metadata.json")] {
+        let whole = fs::read_to_string(&path).unwrap();
+        let aside = path.with_file_name("metadata.json.damaged");
+        // A value, a name, the checksum, all of it, and the file itself.
+        let flipped = |from: &str, to: &str| Some(whole.replacen(from, to, 1));
+        for damage in [
+            flipped("\"hostname\":\"", "\"hostname\":\"x"),
+            flipped("created_at", "creat%d_at"),
+            flipped("\"crc\":\"", "\"csc\":\""),
+            Some(String::new()),
+            Some("\0".repeat(whole.len())),
+            None,
+        ] {
+            match &damage {
+                Some(damage) => fs::write(&path, damage).unwrap(),
+                None => fs::remove_file(&path).unwrap(),
+            }
+            place.is_repaired("metadata.json");
+            assert_eq!(fs::read_to_string(&path).unwrap(), whole, "{damage:?}");
+            // What stood there is kept.
+            assert_eq!(fs::read_to_string(&aside).ok(), damage);
+            let _ = fs::remove_file(&aside);
+        }
+        // A task is restored when it is used, too.
+        fs::write(&path, whole.replacen("\"user\":\"", "\"user\":\"x", 1)).unwrap();
+        let store = open(place.dir.path());
+        let id = if path.starts_with(place.dir.path().join("running")) {
+            &place.running
+        } else {
+            &place.completed
+        };
+        store.task_info(id.id).unwrap();
+        assert_eq!(fs::read_to_string(&path).unwrap(), whole);
+        store.close().unwrap();
+        fs::remove_file(&aside).unwrap();
+    }
+}
+
+#[test]
+fn the_majority_decides_about_metadata_without_a_checksum() {
+    let place = Place::new();
+    let (running, completed) = (place.running("metadata.json"), place.completed("metadata.json"));
+    for path in [&running, &completed] {
+        unseal(path);
+    }
+    let (code, said) = place.doctor(&[]);
+    assert_eq!(code, 0, "{said}");
+    let whole = fs::read_to_string(&completed).unwrap();
+    // Two copies against the file.
+    fs::write(&completed, whole.replacen("\"user\":\"", "\"user\":\"x", 1)).unwrap();
+    place.is_repaired("is not what its copies say");
+    let restored = fs::read_to_string(&completed).unwrap();
+    assert!(restored.starts_with(whole.trim_end().strip_suffix('}').unwrap()), "{restored}");
+    fs::remove_file(completed.with_file_name("metadata.json.damaged")).unwrap();
+    // One against one: nobody decides, and a repair changes neither.
+    let whole = fs::read_to_string(&running).unwrap();
+    let flipped = whole.replacen("\"user\":\"", "\"user\":\"x", 1);
+    fs::write(&running, &flipped).unwrap();
+    for more in [&[][..], &["--repair"], &[]] {
+        let (code, said) = place.doctor(more);
+        assert_eq!(code, 1, "{said}");
+        assert!(said.contains("attention: ") && said.contains("contradict each other"), "{said}");
+    }
+    assert_eq!(fs::read_to_string(&running).unwrap(), flipped);
+    fs::write(&running, &whole).unwrap();
+    let (code, said) = place.doctor(&[]);
+    assert_eq!(code, 0, "{said}");
+}
+
+#[test]
+fn a_task_in_quarantine_can_be_shown_without_its_metadata() {
+    let place = Place::new();
+    for name in ["tasks.db", "tasks.db-wal", "tasks.db-shm"] {
+        let _ = fs::remove_file(place.dir.path().join(name));
+    }
+    fs::write(place.running("metadata.json"), "{").unwrap();
+    let (code, said) = place.doctor(&[]);
+    assert!(code == 1 && said.contains("and there is no copy of it"), "{said}");
+    let (_, said) = place.doctor(&["--repair"]);
+    assert!(said.contains("is in quarantine"), "{said}");
+    let store = open(place.dir.path());
+    let info = store.task_info(place.running.id).unwrap();
+    assert!(info.last_seq > 0);
+    let listed = store.list_tasks(&TaskFilter::default(), TaskOrder::default(), 100, None).unwrap();
+    assert!(listed.rows.iter().any(|row| row.uuid == place.running.id));
+}
+
+#[test]
+fn damage_that_a_reader_finds_sets_the_task_apart() {
+    let place = Place::new();
+    let log = place.running("messages.jsonl");
+    let mut bytes = fs::read(&log).unwrap();
+    let middle = bytes.len() / 2;
+    bytes[middle] ^= 1;
+    fs::write(&log, bytes).unwrap();
+    // After an orderly stop nothing is read again, so nobody has noticed yet.
+    let store = open(place.dir.path());
+    let id = place.running.id;
+    append(&store, &place.running, "still taken").unwrap();
+    let mut lines = store.lines(id, 1, u64::MAX).unwrap();
+    let found = loop {
+        match lines.step(|_| ()) {
+            Ok(Some(())) => {}
+            other => break other,
+        }
+    };
+    assert!(matches!(found, Err(StoreError::Damaged { .. })), "{found:?}");
+    assert!(store.has_damage());
+    store.set_apart_damaged();
+    assert!(!store.has_damage());
+    let refused = append(&store, &place.running, "not taken");
+    assert!(matches!(refused, Err(StoreError::Quarantined { .. })), "{refused:?}");
+    assert_eq!(store.task_info(id).unwrap().row.health, Health::Quarantined);
+    assert!(place.dir.path().join("quarantine").join(id.to_string()).join("quarantine.json").exists());
 }

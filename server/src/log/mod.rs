@@ -4,6 +4,7 @@
 //! in memory. `docs/FORMAT.md` is the contract.
 
 mod commit;
+mod damage;
 mod fold;
 mod index;
 mod line;
@@ -18,6 +19,7 @@ mod walk;
 mod writer;
 
 pub use commit::{Commit, Step};
+pub use damage::{DamageNote, DamageNotes};
 pub use fold::Fold;
 pub(crate) use fold::show;
 pub use index::{Index, Row};

@@ -3,6 +3,7 @@
 use std::io;
 use std::sync::Arc;
 
+use super::damage::DamageNote;
 use super::index::{Index, Row};
 use super::line::{Head, Line, LogKind};
 use super::scan::{Forward, Found};
@@ -20,6 +21,8 @@ pub struct Source {
     pub end: u64,
     /// Its index; without one it is read from the start.
     pub index: Option<Index>,
+    /// Where damage is noted; none: only the reader sees it.
+    pub notes: Option<DamageNote>,
 }
 
 /// A rewrite where it stands in the log.
@@ -158,7 +161,10 @@ impl Source {
     }
 
     pub(super) fn damaged(&self, offset: u64, problem: String) -> StoreError {
-        StoreError::Damaged { path: self.path.clone(), offset, problem }
+        match &self.notes {
+            Some(notes) => notes.found(&self.path, offset, problem),
+            None => StoreError::Damaged { path: self.path.clone(), offset, problem },
+        }
     }
 }
 

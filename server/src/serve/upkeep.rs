@@ -108,6 +108,10 @@ impl Upkeep {
             // It was said when they were deleted.
             let _ = spawn_blocking(move || store.empty_trash()).await;
         }
+        if store.has_damage() && store.read_only().is_none() {
+            let store = store.clone();
+            let _ = spawn_blocking(move || store.set_apart_damaged()).await;
+        }
         for _ in 0..self.serving.pace.sweep() {
             metrics::reader_stalled();
         }

@@ -14,7 +14,7 @@ use crate::context::{BreakerConfig, Breakers, ServerPolicy};
 use crate::infra::clock::Clock;
 use crate::infra::fs::{Fs, Name, Open, StorePath};
 use crate::infra::in_place::InPlace;
-use crate::log::Signal;
+use crate::log::{DamageNotes, Signal};
 use crate::mask::Masker;
 use crate::model::{Durability, StoreError, TaskId, TokenCounter};
 
@@ -85,6 +85,8 @@ pub(crate) struct Env {
     pub(crate) catalog: Catalog,
     pub(crate) boot_id: String,
     pub(crate) in_place: InPlace,
+    /// Damage that readers have found.
+    pub(crate) damage: Arc<DamageNotes>,
     read_only: Mutex<Option<String>>,
     /// Whether only room is missing: what frees some is done.
     may_free: AtomicBool,
@@ -119,6 +121,7 @@ impl Env {
         Self {
             boot_id: fs.boot_id(),
             in_place: InPlace::default(),
+            damage: Arc::default(),
             fs,
             clock,
             options,

@@ -74,6 +74,8 @@ pub const PROBE: Name = Name::fixed("probe");
 
 /// Files of a task.
 pub const METADATA: Name = Name::fixed("metadata.json");
+/// What stood in its place before it was restored from a copy.
+pub const DAMAGED_METADATA: Name = Name::fixed("metadata.json.damaged");
 /// The log.
 pub const MESSAGES: Name = Name::fixed("messages.jsonl");
 /// The log of tool calls.
@@ -132,6 +134,7 @@ pub fn is_transient(name: &Name) -> bool {
 pub fn is_known(name: &Name) -> bool {
     let known = [
         METADATA,
+        DAMAGED_METADATA,
         MESSAGES,
         TOOLS,
         PLANS,

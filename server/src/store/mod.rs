@@ -18,6 +18,7 @@ mod inherit;
 pub mod layout;
 mod lease;
 mod masking;
+mod metadata;
 mod notes;
 mod open;
 mod outputs;
@@ -363,6 +364,7 @@ impl Store {
                 let reason = "its views cannot be made again from its log".to_owned();
                 return Err(StoreError::Quarantined { id, reason });
             }
+            metadata::restore(&self.shared.env, folder, id)?;
             task::remove_views(&self.shared.env, id, folder)?;
             let task = self.open_task(id, folder)?;
             task.rebuild()?;
@@ -439,7 +441,12 @@ impl Store {
         if mode == Mode::Write {
             env.sync_new_tasks()?;
         }
-        let opened = match Task::open(env, id, folder, mode) {
+        let mut opened = Task::open(env, id, folder, mode);
+        let is_damaged = matches!(opened, Err(StoreError::Damaged { .. }));
+        if mode == Mode::Write && is_damaged && metadata::restore(env, folder, id)? {
+            opened = Task::open(env, id, folder, mode);
+        }
+        let opened = match opened {
             Err(error @ StoreError::Damaged { .. }) if mode == Mode::Write => {
                 recover::quarantine(env, id, folder, &error)?;
                 Task::open(env, id, Folder::Quarantine, Mode::Look)

@@ -16,6 +16,7 @@ use crate::model::{Health, Status, StoreError, TaskId, TaskRow};
 use super::env::Env;
 use super::files::{self, Sync};
 use super::layout::{self, Folder};
+use super::metadata;
 use super::task::{Mode, Task};
 
 const MAX_ROW_BYTES: u64 = 16 << 20;
@@ -27,6 +28,8 @@ pub enum Recovered {
     Removed(String),
     /// A move that its log had decided.
     Moved(TaskId, Status),
+    /// Metadata that was damaged and of which there was a copy.
+    Restored(TaskId),
     /// A log that is damaged where it was durable.
     Quarantined(TaskId, String),
     /// A task that a newer version wrote.
@@ -44,6 +47,7 @@ impl fmt::Display for Recovered {
         match self {
             Self::Removed(path) => write!(f, "removed {path}, left by a crash"),
             Self::Moved(id, status) => write!(f, "moved {id} to where a {} task belongs", status.as_str()),
+            Self::Restored(id) => write!(f, "restored the metadata of {id} from a copy"),
             Self::Quarantined(id, reason) => write!(f, "put {id} into quarantine: {reason}"),
             Self::NewerFormat(id, found) => write!(f, "left {id} alone: {found}"),
             Self::Missing(id) => write!(f, "{id} is in the catalog and nowhere else"),
@@ -265,6 +269,17 @@ impl<'a> Recovery<'a> {
     }
 
     fn live_task(&mut self, id: TaskId, folder: Folder) -> Result<(), StoreError> {
+        // What goes wrong here goes wrong again when the task is opened.
+        if let Ok(metadata::Verdict::Contradicted) = metadata::judge(self.env, folder, id) {
+            // Opening the task would write its row anew, which may be the copy that is right.
+            self.env.note_undone();
+            let problem = "its metadata.json and the catalog contradict each other".to_owned();
+            self.done.push(Recovered::Failed(id, problem));
+            return Ok(());
+        }
+        if self.writes && metadata::restore(self.env, folder, id).unwrap_or(false) {
+            self.done.push(Recovered::Restored(id));
+        }
         let mode = if self.writes { Mode::Write } else { Mode::Look };
         let settled = Task::open(self.env, id, folder, mode).and_then(|task| {
             if !self.writes {

@@ -28,6 +28,27 @@ impl Store {
         self.shared.env.trash.try_lock().map_or(true, |trash| !trash.is_empty())
     }
 
+    /// Whether readers have found damage: [`Self::set_apart_damaged`] has something to do.
+    pub fn has_damage(&self) -> bool {
+        !self.shared.env.damage.is_empty()
+    }
+
+    /// Reads the logs again in which readers have found damage, and puts their tasks into quarantine if it is there.
+    pub fn set_apart_damaged(&self) {
+        let notes = &self.shared.env.damage;
+        for id in notes.tasks() {
+            let looked = match self.task(id).and_then(|task| task.check_logs()) {
+                Err(damage @ StoreError::Damaged { .. }) => self.quarantine(id, &damage).map(drop),
+                Err(StoreError::TaskNotFound { .. }) => Ok(()),
+                looked => looked,
+            };
+            match looked {
+                Ok(()) => notes.forget(id),
+                Err(error) => tracing::error!(%id, %error, "a damaged task could not be put into quarantine"),
+            }
+        }
+    }
+
     /// The highest lease that any deleted task had. A new task begins with a higher one.
     pub fn lease_floor(&self) -> u64 {
         self.shared.env.lease_floor()

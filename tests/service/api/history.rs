@@ -171,8 +171,7 @@ async fn tool_calls_are_recorded_in_a_log_of_their_own() {
     }
     let log = fs::read_to_string(server.running(&work.uuid).join("tools.jsonl")).unwrap();
     let behind = |line: &str| {
-        let (_, rest) = line.split_once("\"durable_to\":").unwrap();
-        let rest = rest.trim_start_matches(|c: char| c.is_ascii_digit());
+        let (_, rest) = line.split_once(",\"after\":1").unwrap();
         rest.rsplit_once(",\"crc\"").unwrap().0.to_owned()
     };
     let found: Vec<String> = log.lines().map(behind).collect();

@@ -186,6 +186,7 @@ impl World {
                     Recovered::Quarantined(..)
                     | Recovered::NewerFormat(..)
                     | Recovered::Missing(_)
+                    | Recovered::Restored(..)
                     | Recovered::Failed(..) => false,
                 };
                 assert!(fine, "{what}");

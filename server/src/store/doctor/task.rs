@@ -16,8 +16,9 @@ use crate::store::Store;
 use crate::store::checkpoint::Checkpoint;
 use crate::store::files;
 use crate::store::layout::{self, Folder};
+use crate::store::metadata::{self, Verdict as Judged};
 use crate::store::recover::read_row;
-use crate::store::task::{build_row, crc_of, read_metadata};
+use crate::store::task::{build_row, crc_of};
 
 /// A running server writes the view a moment after the log: what differs is looked at again.
 const LOOKS: usize = 4;
@@ -43,7 +44,26 @@ impl Doctor<'_> {
         self.seen.tasks += 1;
         let dir = folder.task(id);
         self.files(id, &dir)?;
-        let metadata = match read_metadata(&self.env, &dir, id) {
+        match metadata::judge(&self.env, folder, id)? {
+            Judged::Right => {}
+            Judged::Restore(_, problem) => {
+                self.problem(Some(id), &dir.join(layout::METADATA), &problem);
+                return Ok(());
+            }
+            Judged::Contradicted => {
+                let path = dir.join(layout::METADATA).to_string();
+                let problem = "and its copy in tasks.db contradict each other: one of them is damaged";
+                self.tell(Some(id), path, problem, Cure::Attention);
+                return Ok(());
+            }
+            Judged::Lost(problem) => {
+                let path = dir.join(layout::METADATA).to_string();
+                let problem = format!("is damaged ({problem}), and there is no copy of it");
+                self.tell(Some(id), path, &problem, Cure::Quarantine);
+                return Ok(());
+            }
+        }
+        let metadata = match metadata::read(&self.env, &dir, id) {
             Ok(metadata) => metadata,
             Err(StoreError::Damaged { path, problem, .. }) => {
                 self.tell(Some(id), path, &problem, Cure::Quarantine);
@@ -95,6 +115,8 @@ impl Doctor<'_> {
                 }
             } else if entry.name.as_str().contains(".cut.") {
                 self.note(Some(id), &path, "is a torn tail that was cut off; it can be removed");
+            } else if entry.name == layout::DAMAGED_METADATA {
+                self.note(Some(id), &path, "is a damaged file that a copy replaced; it can be removed");
             } else if !layout::is_known(&entry.name) {
                 self.note(Some(id), &path, "is nothing that belongs here; it is left alone");
             }
@@ -321,7 +343,7 @@ impl Doctor<'_> {
         let path = dir.join(layout::MESSAGES);
         let file = self.env.fs.open(&path, Open::Read);
         let file = file.map_err(|error| StoreError::io(format!("reading {path}"), error))?;
-        Ok(Source { path: path.to_string(), file, end, index: None })
+        Ok(Source { path: path.to_string(), file, end, index: None, notes: None })
     }
 }
 

@@ -6,7 +6,9 @@ use std::sync::{Arc, Mutex};
 
 use crate::context::{Asked, Inheritance, count_tokens};
 use crate::infra::fs::{Open, StorePath};
-use crate::log::{FORMAT_VERSION, Head, Index, LogKind, LogState, LogWriter, Signal, message_body};
+use crate::log::{
+    DamageNote, FORMAT_VERSION, Head, Index, LogKind, LogState, LogWriter, Signal, message_body,
+};
 use crate::model::{
     Durability, Event, Holder, InheritedFrom, Json, LeaseReason, Literal, LiteralKind, Metadata, NewMessage,
     RequestId, Rewrite, Role, Segment, StoreError, TaskId,
@@ -19,6 +21,7 @@ use super::{Digest, Inner, Mark, Outputs, Task};
 use crate::store::env::Env;
 use crate::store::files::{self, Sync};
 use crate::store::layout::{self, Folder};
+use crate::store::metadata;
 
 /// The log of a task that is being made, and what follows from it so far.
 pub(super) struct Begun {
@@ -95,9 +98,8 @@ pub(super) fn begin(env: &Env, metadata: &Metadata) -> Result<StorePath, StoreEr
     env.sync_new_tasks()?;
     files::remove_tree(fs, &making).map_err(failed)?;
     fs.create_dir(&making).map_err(failed)?;
-    let bytes = serde_json::to_vec(metadata).map_err(|error| failed(error.into()))?;
-    let written =
-        files::replace(fs, &making.join(layout::METADATA), &[&bytes[..], b"\n"].concat(), Sync::Contents);
+    let bytes = metadata::to_bytes(metadata).map_err(|error| failed(error.into()))?;
+    let written = files::replace(fs, &making.join(layout::METADATA), &bytes, Sync::Contents);
     written.inspect_err(|_| drop(files::remove_tree(fs, &making)))?;
     Ok(making)
 }
@@ -108,8 +110,9 @@ pub(super) fn assemble(env: &Arc<Env>, metadata: Metadata, begun: Begun, signal:
     let config = state.config.as_ref().unwrap_or(&metadata.config);
     let (counter, policy) = (Chosen::new(chosen(env, config)), resolved(env, config, &Asked::default()));
     let may_lead = metadata.inherited_from.is_some();
+    let id = metadata.uuid;
     Task {
-        id: metadata.uuid,
+        id,
         counter,
         env: Arc::clone(env),
         source: metadata.task_key.task_source.as_str().into(),
@@ -139,6 +142,7 @@ pub(super) fn assemble(env: &Arc<Env>, metadata: Metadata, begun: Begun, signal:
             may_lead,
             checkpoint_at: 0,
             frozen: None,
+            notes: DamageNote::new(&env.damage, id),
             deleted: false,
             dirty: false,
             changed: true,

@@ -71,6 +71,7 @@ impl Task {
             }
         };
         let path = inner.path(self.id, name.clone());
+        let notes = inner.notes.clone();
         drop(inner);
         let misplaced = || InvalidField::new("resume_token", format!("is not the end of a line of {name}"));
         if offset > end {
@@ -85,6 +86,6 @@ impl Task {
             }
         }
         let lines = file.map(|file| Forward::new(file, offset, end));
-        Ok(LineReader::whole(kind, path.to_string(), lines))
+        Ok(LineReader::whole(kind, path.to_string(), lines, notes))
     }
 }

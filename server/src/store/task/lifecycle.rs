@@ -238,6 +238,7 @@ impl Task {
         files::remove_tree(fs, &trash).and_then(|()| fs.rename_new(&from, &trash)).map_err(failed)?;
         // Whoever still has this handle would write to files that are going.
         inner.deleted = true;
+        inner.notes.close();
         self.env.leases.forget(self.id);
         self.env.note_deleted(self.id);
         self.env.catalog.remove(self.id);

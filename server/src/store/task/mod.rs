@@ -40,7 +40,7 @@ use std::sync::{Arc, Mutex, MutexGuard};
 
 use crate::context::{Asked, Policy, Pressure};
 use crate::infra::fs::StorePath;
-use crate::log::{Digest, Index, LogState, LogWriter, Signal, Source};
+use crate::log::{DamageNote, Digest, Index, LogState, LogWriter, Signal};
 use crate::model::{Durability, Event, Metadata, RequestId, StoreError, TaskConfig, TaskId};
 
 use super::checkpoint::{Checkpoint, RecordMark, ViewMark};
@@ -62,7 +62,7 @@ pub(crate) use create::{First, create};
 pub use follow::{LogEnds, Subscription};
 pub(crate) use fork::Fork;
 pub(crate) use lifecycle::Lifecycle;
-pub(crate) use open::{Mode, read_metadata};
+pub(crate) use open::Mode;
 pub use outline::{Outline, Part};
 use outputs::Kept;
 pub use outputs::Output;
@@ -144,6 +144,8 @@ struct Inner {
     checkpoint_at: u64,
     /// Why nothing can be written, if that is so.
     frozen: Option<Frozen>,
+    /// Where readers note damage of its logs.
+    notes: DamageNote,
     deleted: bool,
     /// The catalog's row is behind.
     dirty: bool,
@@ -479,21 +481,5 @@ impl Inner {
     /// Tokens of the tools that are sent beside the view, as counted.
     fn tools_tokens(&self) -> u64 {
         self.sent.tokens(self.state.tally.tools_tokens)
-    }
-
-    /// Everything up to the newest line that readers may see.
-    fn source(&mut self, durability: Durability) -> Source {
-        self.advance(durability);
-        self.source_to(self.shown.log_end)
-    }
-
-    fn source_to(&self, end: u64) -> Source {
-        let path = self.state.uuid.map(|id| self.path(id, layout::MESSAGES));
-        Source {
-            path: path.map_or_else(|| layout::MESSAGES.to_string(), |path| path.to_string()),
-            file: Arc::clone(self.log.file()),
-            end,
-            index: self.index.clone(),
-        }
     }
 }

@@ -4,12 +4,14 @@ use std::collections::VecDeque;
 use std::io;
 use std::sync::{Arc, Mutex};
 
+use chrono::{DateTime, Utc};
+
 use crate::infra::fs::{File, Open, StorePath};
 use crate::log::{
-    Damage, FORMAT_VERSION, Forward, Head, Index, Line, LogKind, LogState, LogWriter, Row, Signal, Verdict,
-    check_tail, read_exact_at,
+    Damage, DamageNote, FORMAT_VERSION, Forward, Head, Index, Line, LogKind, LogState, LogWriter, Row,
+    Signal, Verdict, check_tail, read_exact_at,
 };
-use crate::model::{Metadata, StoreError, TaskId};
+use crate::model::{StoreError, TaskId};
 
 use super::counting::{Chosen, chosen};
 use super::policy::resolved;
@@ -19,8 +21,9 @@ use crate::store::checkpoint::{Checkpoint, RecordMark};
 use crate::store::env::Env;
 use crate::store::files;
 use crate::store::layout::{self, Folder};
+use crate::store::metadata;
 
-const MAX_METADATA_BYTES: u64 = 1 << 20;
+const MAX_NOTE_BYTES: u64 = 1 << 20;
 
 /// What opening a task may do to it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -35,7 +38,11 @@ impl Task {
     /// Opens the task that is in a folder.
     pub(crate) fn open(env: &Arc<Env>, id: TaskId, folder: Folder, mode: Mode) -> Result<Self, StoreError> {
         let dir = folder.task(id);
-        let metadata = read_metadata(env, &dir, id)?;
+        let metadata = if folder == Folder::Quarantine {
+            metadata::for_quarantined(env, &dir, id, || begun_at(env, &dir))
+        } else {
+            metadata::read(env, &dir, id)?
+        };
         if metadata.format_version > FORMAT_VERSION && mode == Mode::Write {
             let found = format!("format {}", metadata.format_version);
             return Err(StoreError::NewerFormat { id, found });
@@ -104,6 +111,7 @@ impl Task {
             may_lead: metadata.inherited_from.is_some(),
             checkpoint_at,
             frozen,
+            notes: DamageNote::new(&env.damage, id),
             deleted: false,
             dirty: false,
             changed: checkpoint_at != log_len,
@@ -123,17 +131,11 @@ impl Task {
     }
 }
 
-/// Reads `metadata.json`; one that is missing or of another task is damage.
-pub(crate) fn read_metadata(env: &Env, dir: &StorePath, id: TaskId) -> Result<Metadata, StoreError> {
-    let path = dir.join(layout::METADATA);
-    let damaged = |problem: String| StoreError::Damaged { path: path.to_string(), offset: 0, problem };
-    let bytes = files::read_small(env.fs.as_ref(), &path, MAX_METADATA_BYTES)?;
-    let bytes = bytes.ok_or_else(|| damaged("it is missing".to_owned()))?;
-    let metadata: Metadata = serde_json::from_slice(&bytes).map_err(|error| damaged(error.to_string()))?;
-    if metadata.uuid != id {
-        return Err(damaged(format!("it belongs to task {}", metadata.uuid)));
-    }
-    Ok(metadata)
+/// When a log was begun, as its first line says.
+fn begun_at(env: &Env, dir: &StorePath) -> Option<DateTime<Utc>> {
+    let file = env.fs.open(&dir.join(layout::MESSAGES), Open::Read).ok()?;
+    let len = file.len().ok()?;
+    Forward::new(file, 0, len).next().ok()??.line(LogKind::Messages).ok()?.time()
 }
 
 /// Why a task is in quarantine, as it was written down then.
@@ -143,7 +145,7 @@ fn quarantine_note(env: &Env, dir: &StorePath) -> String {
         problem: String,
     }
     let path = dir.join(layout::QUARANTINE_NOTE);
-    let note = files::read_small(env.fs.as_ref(), &path, MAX_METADATA_BYTES).ok().flatten();
+    let note = files::read_small(env.fs.as_ref(), &path, MAX_NOTE_BYTES).ok().flatten();
     let note = note.and_then(|note| serde_json::from_slice::<Note>(&note).ok());
     note.map_or_else(|| "it was put there".to_owned(), |note| note.problem)
 }

@@ -7,8 +7,10 @@ use chrono::{DateTime, Utc};
 use uuid::Uuid;
 
 use crate::infra::fs::{File, StorePath};
-use crate::log::{Backward, Fold, Forward, Head, Line, LogKind, Source};
-use crate::model::{InvalidField, Plan, Rewrite, StoreError};
+use crate::log::{
+    Backward, BadLine, DamageNote, Fold, Forward, Head, Line, LogKind, LogState, RecordState, Source,
+};
+use crate::model::{Durability, InvalidField, Plan, Rewrite, StoreError};
 
 use super::row::count_view;
 use super::view::ViewWriter;
@@ -135,12 +137,13 @@ pub struct LineReader {
     lines: Option<Forward>,
     from: u64,
     to: u64,
+    notes: DamageNote,
 }
 
 impl LineReader {
     /// All lines that are handed in.
-    pub(super) fn whole(kind: LogKind, path: String, lines: Option<Forward>) -> Self {
-        Self { kind, path, lines, from: 0, to: u64::MAX }
+    pub(super) fn whole(kind: LogKind, path: String, lines: Option<Forward>, notes: DamageNote) -> Self {
+        Self { kind, path, lines, from: 0, to: u64::MAX, notes }
     }
 
     /// Only messages from a number on, with the events behind them.
@@ -164,11 +167,8 @@ impl LineReader {
         while let Some(found) =
             lines.next().map_err(|error| StoreError::io(format!("reading {path}"), error))?
         {
-            let line = found.line(self.kind).map_err(|bad| StoreError::Damaged {
-                path: path.clone(),
-                offset: found.offset,
-                problem: bad.to_string(),
-            })?;
+            let damaged = |bad: BadLine| self.notes.found(path, found.offset, bad.to_string());
+            let line = found.line(self.kind).map_err(damaged)?;
             let wanted = match line.head {
                 Head::Message { seq, .. } | Head::Record { number: seq, .. } if seq > self.to => {
                     return Ok(None);
@@ -262,9 +262,10 @@ impl Task {
         self.check_there(&inner)?;
         let durability = self.durability(&inner);
         let source = inner.source(durability);
+        let notes = inner.notes.clone();
         drop(inner);
         let lines = source.lines_from(from);
-        Ok(LineReader { kind: LogKind::Messages, path: source.path, lines: Some(lines), from, to })
+        Ok(LineReader { kind: LogKind::Messages, path: source.path, lines: Some(lines), from, to, notes })
     }
 
     /// The last messages, found from the end of the log backwards.
@@ -274,17 +275,15 @@ impl Task {
         let durability = self.durability(&inner);
         let source = inner.source(durability);
         let last = inner.shown.last_seq;
+        let notes = inner.notes.clone();
         drop(inner);
         let from = last.saturating_sub(count) + 1;
         let failed = |error| StoreError::io(format!("reading {}", source.path), error);
         let mut back = Backward::new(Arc::clone(&source.file), source.end);
         let mut start = source.end;
         while let Some((offset, bytes)) = back.previous().map_err(failed)? {
-            let line = Line::parse(LogKind::Messages, &bytes).map_err(|bad| StoreError::Damaged {
-                path: source.path.clone(),
-                offset,
-                problem: bad.to_string(),
-            })?;
+            let damaged = |bad: BadLine| notes.found(&source.path, offset, bad.to_string());
+            let line = Line::parse(LogKind::Messages, &bytes).map_err(damaged)?;
             if let Head::Message { seq, .. } = line.head {
                 if seq < from {
                     break;
@@ -296,7 +295,14 @@ impl Task {
             }
         }
         let lines = Forward::new(Arc::clone(&source.file), start, source.end);
-        Ok(LineReader { kind: LogKind::Messages, path: source.path, lines: Some(lines), from, to: last })
+        Ok(LineReader {
+            kind: LogKind::Messages,
+            path: source.path,
+            lines: Some(lines),
+            from,
+            to: last,
+            notes,
+        })
     }
 
     /// One message, as it stands in the log.
@@ -325,10 +331,12 @@ impl Task {
         let mut inner = self.lock();
         self.check_there(&inner)?;
         let end = self.records_end(&mut inner, kind);
+        let notes = inner.notes.clone();
+        let name = inner.records(kind).file_name();
+        let path = inner.path(self.id, name).to_string();
         let records = inner.records(kind);
-        let path = records.file_name().to_string();
         let lines = records.writer.as_ref().map(|writer| Forward::new(Arc::clone(writer.file()), 0, end));
-        Ok(LineReader { kind, path, lines, from, to })
+        Ok(LineReader { kind, path, lines, from, to, notes })
     }
 
     /// The newest plan with its number.
@@ -339,12 +347,13 @@ impl Task {
             return Ok(None);
         };
         let path = inner.path(self.id, layout::PLANS);
+        let notes = inner.notes.clone();
         drop(inner);
         let failed = |error| StoreError::io(format!("reading {path}"), error);
         let Some((offset, bytes)) = Backward::new(file, end).previous().map_err(failed)? else {
             return Ok(None);
         };
-        let damaged = |problem: String| StoreError::Damaged { path: path.to_string(), offset, problem };
+        let damaged = |problem: String| notes.found(&path.to_string(), offset, problem);
         let line = Line::parse(LogKind::Plans, &bytes).map_err(|bad| damaged(bad.to_string()))?;
         let Head::Record { number, .. } = line.head else { return Ok(None) };
         let plan = Plan::parse(line.text).map_err(damaged)?;
@@ -363,4 +372,64 @@ impl Task {
         let Inner { view, .. } = &*inner;
         Ok(view.as_ref().and_then(|view| view.extra.clone()).filter(|_| len > 0).map(|file| (file, len)))
     }
+}
+
+impl Inner {
+    /// Everything up to the newest line that readers may see.
+    pub(super) fn source(&mut self, durability: Durability) -> Source {
+        self.advance(durability);
+        self.source_to(self.shown.log_end)
+    }
+
+    pub(super) fn source_to(&self, end: u64) -> Source {
+        let path = self.state.uuid.map(|id| self.path(id, layout::MESSAGES));
+        Source {
+            path: path.map_or_else(|| layout::MESSAGES.to_string(), |path| path.to_string()),
+            file: Arc::clone(self.log.file()),
+            end,
+            index: self.index.clone(),
+            notes: Some(self.notes.clone()),
+        }
+    }
+}
+
+impl Task {
+    /// Reads all that is durable of the logs, line by line, and tells the first damage.
+    pub(crate) fn check_logs(&self) -> Result<(), StoreError> {
+        let mut inner = self.lock();
+        self.check_there(&inner)?;
+        let mut logs = vec![(LogKind::Messages, Arc::clone(inner.log.file()), inner.log.commit().durable())];
+        for kind in [LogKind::Tools, LogKind::Plans] {
+            let writer = inner.records(kind).writer.as_ref();
+            logs.extend(writer.map(|writer| (kind, Arc::clone(writer.file()), writer.commit().durable())));
+        }
+        let dir = inner.folder.task(self.id);
+        drop(inner);
+        for (kind, file, end) in logs {
+            let name = match kind {
+                LogKind::Messages => layout::MESSAGES,
+                LogKind::Tools => layout::TOOLS,
+                LogKind::Plans => layout::PLANS,
+            };
+            check_log(&dir.join(name).to_string(), kind, file, end)?;
+        }
+        Ok(())
+    }
+}
+
+fn check_log(path: &str, kind: LogKind, file: Arc<dyn File>, end: u64) -> Result<(), StoreError> {
+    let damaged = |offset, problem| StoreError::Damaged { path: path.to_owned(), offset, problem };
+    let (mut messages, mut records) = (LogState::default(), RecordState::default());
+    let mut lines = Forward::new(file, 0, end);
+    while let Some(found) = lines.next().map_err(|error| StoreError::io(format!("reading {path}"), error))? {
+        let line = found.line(kind).map_err(|bad| damaged(found.offset, bad.to_string()))?;
+        let taken = match kind {
+            LogKind::Messages => messages.apply(found.offset, found.end, &line),
+            LogKind::Tools | LogKind::Plans => {
+                records.apply(found.offset, found.end, &line, kind == LogKind::Tools)
+            }
+        };
+        taken.map_err(|damage| damaged(damage.offset, damage.problem))?;
+    }
+    Ok(())
 }

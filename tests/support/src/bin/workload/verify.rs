@@ -75,6 +75,7 @@ impl Check<'_> {
                 Recovered::Quarantined(..)
                 | Recovered::NewerFormat(..)
                 | Recovered::Failed(..)
+                | Recovered::Restored(..)
                 | Recovered::Missing(..) => {
                     self.bad.push(what.to_string());
                 }

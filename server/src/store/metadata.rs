@@ -1,0 +1,128 @@
+//! `metadata.json`: written once, with a checksum. Two views hold a copy of it: the catalog's row and `task.json`.
+
+use chrono::{DateTime, Utc};
+
+use super::env::Env;
+use super::files::{self, Sync};
+use super::layout::{self, Folder};
+use super::recover::read_row;
+use crate::infra::fs::StorePath;
+use crate::log::{FORMAT_VERSION, seal, unseal};
+use crate::model::{Metadata, StoreError, TaskConfig, TaskId, TaskKey};
+
+const MAX_BYTES: u64 = 1 << 20;
+
+/// The whole file.
+pub(super) fn to_bytes(metadata: &Metadata) -> Result<Vec<u8>, serde_json::Error> {
+    let mut bytes = serde_json::to_vec(metadata)?;
+    bytes.pop();
+    seal(&mut bytes);
+    Ok(bytes)
+}
+
+/// Reads the file; one that is missing, not as it was written, or of another task is damage.
+pub(crate) fn read(env: &Env, dir: &StorePath, id: TaskId) -> Result<Metadata, StoreError> {
+    let path = dir.join(layout::METADATA);
+    let damaged = |problem: String| StoreError::Damaged { path: path.to_string(), offset: 0, problem };
+    let bytes = files::read_small(env.fs.as_ref(), &path, MAX_BYTES)?;
+    let bytes = bytes.ok_or_else(|| damaged("it is missing".to_owned()))?;
+    parse(&bytes, id).map(|(metadata, _)| metadata).map_err(damaged)
+}
+
+/// What a file says, and whether a checksum vouches for it: those of older versions have none.
+fn parse(bytes: &[u8], id: TaskId) -> Result<(Metadata, bool), String> {
+    let line = bytes.strip_suffix(b"\n").unwrap_or(bytes);
+    let is_sealed = unseal(line).is_some();
+    // Without a checksum the last thing in it is an object.
+    if !is_sealed && !line.ends_with(b"}}") {
+        return Err("the checksum does not match".to_owned());
+    }
+    let metadata: Metadata = serde_json::from_slice(line).map_err(|error| error.to_string())?;
+    if metadata.uuid != id {
+        return Err(format!("it belongs to task {}", metadata.uuid));
+    }
+    Ok((metadata, is_sealed))
+}
+
+/// What the file and its copies say together.
+pub(super) enum Verdict {
+    /// The file is right, as far as can be told.
+    Right,
+    /// The file is not; this is what the copies say.
+    Restore(Box<Metadata>, String),
+    /// The file and a copy contradict each other, and nothing decides between them.
+    Contradicted,
+    /// The file is damaged, as this says, and no copy tells what stood in it.
+    Lost(String),
+}
+
+/// Compares the file with its copies. A checksum decides; without one the majority does.
+pub(super) fn judge(env: &Env, folder: Folder, id: TaskId) -> Result<Verdict, StoreError> {
+    let path = folder.task(id).join(layout::METADATA);
+    let file = match files::read_small(env.fs.as_ref(), &path, MAX_BYTES) {
+        Ok(bytes) => bytes.ok_or_else(|| "it is missing".to_owned()).and_then(|bytes| parse(&bytes, id)),
+        Err(StoreError::Damaged { problem, .. }) => Err(problem),
+        Err(error) => return Err(error),
+    };
+    if matches!(file, Ok((_, true))) {
+        return Ok(Verdict::Right);
+    }
+    let copies = copies(env, folder, id);
+    let agreed = copies.first().filter(|first| copies.iter().all(|copy| copy == *first));
+    Ok(match (file, agreed) {
+        (Ok((file, false)), Some(copy)) if file != *copy && copies.len() > 1 => {
+            Verdict::Restore(Box::new(copy.clone()), "is not what its copies say".to_owned())
+        }
+        (Ok((file, _)), _) if copies.iter().any(|copy| *copy != file) => Verdict::Contradicted,
+        (Ok(_), _) => Verdict::Right,
+        (Err(problem), Some(copy)) => {
+            Verdict::Restore(Box::new(copy.clone()), format!("is damaged ({problem}); there is a copy of it"))
+        }
+        (Err(problem), None) => Verdict::Lost(problem),
+    })
+}
+
+/// Puts the copy in the place of a damaged file, which is kept beside it. False if there is nothing to restore.
+pub(super) fn restore(env: &Env, folder: Folder, id: TaskId) -> Result<bool, StoreError> {
+    let Verdict::Restore(metadata, problem) = judge(env, folder, id)? else { return Ok(false) };
+    let (fs, dir) = (env.fs.as_ref(), folder.task(id));
+    let failed = |error| StoreError::io(format!("restoring the metadata of task {id}"), error);
+    let (path, aside) = (dir.join(layout::METADATA), dir.join(layout::DAMAGED_METADATA));
+    let is_there = fs.stat(&path).map_err(failed)?.is_some();
+    if is_there && fs.stat(&aside).map_err(failed)?.is_none() {
+        fs.rename(&path, &aside).map_err(failed)?;
+    }
+    let bytes = to_bytes(&metadata).map_err(|error| failed(error.into()))?;
+    files::replace(fs, &path, &bytes, Sync::Contents)?;
+    tracing::warn!(%id, problem, "metadata.json was restored from its copy");
+    Ok(true)
+}
+
+/// The copies that can be read.
+fn copies(env: &Env, folder: Folder, id: TaskId) -> Vec<Metadata> {
+    let rows = [read_row(env, folder, id), env.catalog.get(id).ok().flatten()];
+    let copy = |metadata| serde_json::from_value::<Metadata>(metadata).ok().filter(|copy| copy.uuid == id);
+    rows.into_iter().flatten().filter_map(|row| copy(row.metadata)).collect()
+}
+
+/// The metadata of a task in quarantine, so that it can be shown: its own, that of a copy, or what its log says.
+pub(super) fn for_quarantined(
+    env: &Env,
+    dir: &StorePath,
+    id: TaskId,
+    started_at: impl FnOnce() -> Option<DateTime<Utc>>,
+) -> Metadata {
+    let copy = || copies(env, Folder::Quarantine, id).into_iter().next();
+    read(env, dir, id).ok().or_else(copy).unwrap_or_else(|| Metadata {
+        format_version: FORMAT_VERSION,
+        uuid: id,
+        task_key: TaskKey::default(),
+        repository: String::new(),
+        user: String::new(),
+        created_at: started_at().unwrap_or_default(),
+        process_id: 0,
+        hostname: String::new(),
+        config: TaskConfig::default(),
+        inherited_from: None,
+    })
+}
