@@ -13,6 +13,7 @@
 mod chat_memory;
 mod compress_memory;
 mod compress_race;
+mod fuzz;
 mod large;
 mod outputs_memory;
 mod service_kill;
