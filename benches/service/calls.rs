@@ -65,6 +65,13 @@ impl Calls {
             cells.push(cell(at + 3, format!("{word}, 64 callers"), self.append(vec![task], 64)));
             let tasks = (0..64).map(|_| one(durability)).collect();
             cells.push(cell(at + 4, format!("{word}, 64 callers, a task each"), self.append(tasks, 64)));
+            if durability == "group" {
+                for callers in [256, 1024] {
+                    let tasks = (0..callers).map(|_| one(durability)).collect();
+                    let name = format!("{word}, {callers} callers, a task each");
+                    cells.push(cell(at + 4, name, self.append(tasks, callers)));
+                }
+            }
         }
         cells
     }

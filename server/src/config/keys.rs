@@ -186,7 +186,7 @@ const OWN: &[Key] = &[
     Key {
         name: "limits.open_tasks",
         kind: Kind::Count { least: 1, most: MANY, set: |c, count| c.limits.open_tasks = size(count) },
-        default: "128",
+        default: "1024",
         since: "0.1.0",
         about: "Tasks kept open at once; each takes up to seven file handles",
     },

@@ -49,7 +49,7 @@ enum Turn {
 pub enum Step {
     /// It is durable.
     Done,
-    /// Call [`Commit::lead`] where blocking is allowed, then poll again.
+    /// Call [`Commit::lead`] where blocking is allowed, then poll again; or [`Commit::resign`].
     Lead,
 }
 
@@ -160,6 +160,13 @@ impl Commit {
         }
         self.wake(state);
         self.announce();
+    }
+
+    /// Gives up the lead after a [`Step::Lead`] without having synced: somebody else takes it.
+    pub fn resign(&self) {
+        let mut state = self.lock();
+        state.leading = false;
+        self.wake(state);
     }
 
     fn turn(&self, state: &mut State, to: u64, alone: bool) -> io::Result<Turn> {

@@ -162,6 +162,22 @@ fn tasks_share_syncs_with_each_other_and_with_threads() {
 }
 
 #[test]
+fn one_who_resigns_leaves_the_lead_to_another() {
+    let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(2).build().unwrap();
+    let commit = Arc::new(Commit::new(0, Arc::default()));
+    let (file, say) = Gate::new();
+    commit.wrote(1);
+    let mut context = Context::from_waker(Waker::noop());
+    assert!(matches!(commit.poll(1, false, &mut context), Poll::Ready(Ok(Step::Lead))));
+    let follower = runtime.spawn(durable(Arc::clone(&commit), Arc::clone(&file), 1));
+    commit.resign();
+    file.wait_for_sync(1);
+    say.send(()).unwrap();
+    assert!(runtime.block_on(follower).unwrap());
+    assert_eq!(commit.durable(), 1);
+}
+
+#[test]
 fn a_failure_reaches_tasks_that_wait() {
     let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(2).build().unwrap();
     let commit = Arc::new(Commit::new(0, Arc::default()));

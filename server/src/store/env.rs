@@ -7,7 +7,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 use std::time::Duration;
 
-use tokio::sync::watch;
+use tokio::sync::{Semaphore, watch};
 
 use crate::catalog::Catalog;
 use crate::context::{BreakerConfig, Breakers, ServerPolicy};
@@ -21,6 +21,9 @@ use crate::model::{Durability, StoreError, TaskId, TokenCounter};
 use super::files;
 use super::layout::{self, Folder};
 use super::lease::Leases;
+
+/// Syncs at once, over all tasks. Each takes a thread.
+const SYNCS: usize = 64;
 
 /// How a store works.
 #[derive(Debug, Clone)]
@@ -85,6 +88,8 @@ pub(crate) struct Env {
     pub(crate) catalog: Catalog,
     pub(crate) boot_id: String,
     pub(crate) in_place: InPlace,
+    /// Places for those who sync, over all tasks.
+    pub(crate) syncs: Semaphore,
     /// Damage that readers have found.
     pub(crate) damage: Arc<DamageNotes>,
     read_only: Mutex<Option<String>>,
@@ -121,6 +126,7 @@ impl Env {
         Self {
             boot_id: fs.boot_id(),
             in_place: InPlace::default(),
+            syncs: Semaphore::new(SYNCS),
             damage: Arc::default(),
             fs,
             clock,

@@ -9,11 +9,11 @@ use tokio::task::block_in_place;
 
 use crate::context::is_ready;
 use crate::infra::fs::File;
-use crate::infra::in_place::InPlace;
 use crate::log::{Commit, Step};
 use crate::model::{Durability, StoreError, TaskId};
 
 use super::{Append, AppendOutcome, Task};
+use crate::store::env::Env;
 
 /// A message that was written. What it is told is only true once it is durable.
 #[derive(Debug)]
@@ -140,8 +140,7 @@ impl Ticket {
     async fn durable(mut self) -> Result<(), StoreError> {
         if self.durability != Durability::Process {
             let alone = self.durability == Durability::Each;
-            let synced =
-                synced(&self.task.env.in_place, &self.commit, self.file.as_ref(), self.end, alone).await;
+            let synced = synced(&self.task.env, &self.commit, self.file.as_ref(), self.end, alone).await;
             if let Err(error) = synced {
                 self.settled = true;
                 return Err(block_in_place(|| self.task.failed_to_sync(error)));
@@ -156,20 +155,38 @@ impl Ticket {
 }
 
 /// Returns when a log is synced up to an end, as a task of a multi-threaded runtime.
-async fn synced(
-    in_place: &InPlace,
-    commit: &Commit,
-    file: &dyn File,
-    end: u64,
-    mut alone: bool,
-) -> io::Result<()> {
+async fn synced(env: &Env, commit: &Commit, file: &dyn File, end: u64, mut alone: bool) -> io::Result<()> {
     loop {
         match poll_fn(|context| commit.poll(end, alone, context)).await? {
             Step::Done => return Ok(()),
             Step::Lead => {
-                in_place.wait(commit.last_sync(), || commit.lead(file));
+                let leader = Leader { commit, has_led: false };
+                // A thread waits for each: more of them at once make the disk no faster.
+                let _place = env.syncs.acquire().await;
+                env.in_place.wait(commit.last_sync(), || leader.lead(file));
                 alone = false;
             }
+        }
+    }
+}
+
+/// One who is to sync. It resigns if its call is cancelled before.
+struct Leader<'a> {
+    commit: &'a Commit,
+    has_led: bool,
+}
+
+impl Leader<'_> {
+    fn lead(mut self, file: &dyn File) {
+        self.has_led = true;
+        self.commit.lead(file);
+    }
+}
+
+impl Drop for Leader<'_> {
+    fn drop(&mut self) {
+        if !self.has_led {
+            self.commit.resign();
         }
     }
 }
@@ -187,7 +204,7 @@ impl Drop for Ticket {
             // As a task, since there may be a thousand of them: most only wait for the one that syncs.
             Ok(runtime) if runtime.runtime_flavor() == RuntimeFlavor::MultiThread => {
                 drop(runtime.spawn(async move {
-                    if let Err(error) = synced(&task.env.in_place, &commit, file.as_ref(), end, false).await {
+                    if let Err(error) = synced(&task.env, &commit, file.as_ref(), end, false).await {
                         block_in_place(|| task.failed_to_sync(error));
                     }
                 }));
