@@ -186,9 +186,10 @@ const OWN: &[Key] = &[
     Key {
         name: "limits.open_tasks",
         kind: Kind::Count { least: 1, most: MANY, set: |c, count| c.limits.open_tasks = size(count) },
-        default: "1024",
+        default: "2048",
         since: "0.1.0",
-        about: "Tasks kept open at once; each takes up to seven file handles",
+        about: "Tasks kept open at once; each takes up to seven file handles. Fewer are kept open where the system \
+                allows too few",
     },
     Key {
         name: "limits.task_bytes",

@@ -77,16 +77,19 @@ pub enum ServeError {
 pub async fn run(config: Config, stop: impl Future<Output = ()>) -> Result<(), ServeError> {
     let files = net::raise_open_files();
     let limits = &config.limits;
-    let needed = OTHER_FILES
-        + (limits.connections * config.listeners().len() + limits.read_streams) as u64
-        + limits.open_tasks as u64 * FILES_PER_TASK;
-    if files < needed {
-        tracing::warn!(files, needed, "the limits could need more open files than the system allows");
+    let others = OTHER_FILES + (limits.connections * config.listeners().len() + limits.read_streams) as u64;
+    if files < others + FILES_PER_TASK {
+        tracing::warn!(files, others, "the limits could need more open files than the system allows");
+    }
+    let allowed = usize::try_from(files.saturating_sub(others) / FILES_PER_TASK).unwrap_or(usize::MAX).max(1);
+    let open_tasks = limits.open_tasks.min(allowed);
+    if open_tasks < limits.open_tasks {
+        tracing::warn!(files, open_tasks, "the system allows few open files; fewer tasks are kept open");
     }
 
     let reflection = spawn_blocking(grpc::reflection);
     // Before anything is bound: who holds the directory is said before who holds a port.
-    let options = options(&config)?;
+    let options = options(&config, open_tasks)?;
     let (store, recovered) = Store::open(&config.data_dir, options.clone())?;
     if !recovered.is_empty() {
         tracing::info!(findings = recovered.len(), "recovered");
@@ -293,14 +296,14 @@ async fn bind_admin(
     Ok((listener, metrics))
 }
 
-fn options(config: &Config) -> Result<StoreOptions, ServeError> {
+fn options(config: &Config, max_open_tasks: usize) -> Result<StoreOptions, ServeError> {
     // Without all of its rules a server must not take any text.
     let masker = config.masking.masker();
     let masker = masker.map_err(|error| ServeError::Start(format!("a rule of masking.custom {error}")))?;
     Ok(StoreOptions {
         durability: config.durability,
         lease_ttl: config.lease.ttl,
-        max_open_tasks: config.limits.open_tasks,
+        max_open_tasks,
         max_message_bytes: config.limits.message_bytes,
         catalog_busy_timeout: config.catalog.busy_timeout,
         catalog_retries: config.catalog.retries,

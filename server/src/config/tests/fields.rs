@@ -347,7 +347,7 @@ fn nothing_said_gives_the_defaults() {
         streams_per_connection: 256,
         connections: 1024,
         read_streams: 512,
-        open_tasks: 1024,
+        open_tasks: 2048,
         task_bytes: 0,
         store_bytes: 0,
         read_idle: Duration::from_secs(60),
