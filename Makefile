@@ -43,7 +43,7 @@ STAGE := MAKE="$(MAKE)" PYTHON="$(PYTHON)" bash tests/tools/stages.sh
 
 .PHONY: test test-long
 test: setup ## Runs every check, and every test at push size; ends with the time that each stage took
-	@$(STAGE) check build-tests test-rust test-python test-typescript test-go test-tools test-official test-mcp
+	@$(STAGE) check build-tests test-rust test-clients
 test-long: setup ## Runs what `make test` leaves out or runs at push size only; needs root, 25 GB of disk and two hours
 	@CONTEXTSTORE_TEST_LONG=1 $(STAGE) check-doc check-deny long-rust long-power long-python test-pythons test-typescript \
 	  test-official test-packages test-go-race
@@ -155,7 +155,7 @@ long-power: ## Cuts the power of a file system in a file 200 times each on ext4 
 
 SERVER := $(CURDIR)/target/debug/contextstore
 
-.PHONY: test-python long-python test-pythons test-typescript test-go test-go-race test-tools test-official test-mcp
+.PHONY: test-clients test-python long-python test-pythons test-typescript test-go test-go-race test-tools test-official test-mcp
 # Installs the client as a user gets it: install_python,VENV
 install_python = $(UV_INSTALL) --python target/venv/$(1)/bin/python --no-deps --reinstall --no-build-isolation ./$(PYTHON_CLIENT)
 # pytest,VENV,FOLDER,ARGUMENTS
@@ -164,6 +164,10 @@ pytest = $(call install_python,$(1)) && cd $(2) && \
 # The tests of the Python client mostly wait for sockets.
 BESIDE := -n 4 --dist worksteal
 
+# They mostly wait for sockets, so two run beside each other.
+CLIENTS := test-typescript test-python test-official test-tools test-go test-mcp
+test-clients: ## Runs the tests of the clients in other languages and of the tools, two at a time
+	@$(MAKE) --no-print-directory --jobs 2 --output-sync=target $(CLIENTS)
 test-python: build-tests target/venv/high/installed target/venv/low/installed target/venv/pyright/installed ## Runs the types and tests of the Python client, with the newest and the oldest grpcio
 	$(call pytest,high,$(PYTHON_CLIENT),$(BESIDE))
 	cd $(PYTHON_CLIENT) && $(CURDIR)/target/venv/high/bin/mypy
