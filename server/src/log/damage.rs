@@ -60,6 +60,7 @@ impl DamageNote {
         let mut found = notes.lock();
         closed.store(true, Ordering::Release);
         found.remove(id);
+        notes.any.store(!found.is_empty(), Ordering::Release);
     }
 
     /// Notes damage; answers it as an error.

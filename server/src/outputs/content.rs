@@ -126,6 +126,11 @@ impl Content {
         self.check = meta.checksums().map(check);
     }
 
+    /// Reads without checks from now on: for one who checks the whole.
+    pub fn uncheck(&mut self) {
+        self.check = None;
+    }
+
     /// Bytes of the output.
     #[expect(clippy::len_without_is_empty, reason = "an output without bytes is one like any other")]
     pub fn len(&self) -> u64 {

@@ -35,6 +35,8 @@ use upkeep::Upkeep;
 const OTHER_FILES: u64 = 64;
 /// File handles of an open task, at most.
 const FILES_PER_TASK: u64 = 8;
+/// Tasks that are kept open however few files the system allows.
+const LEAST_OPEN_TASKS: usize = 128;
 /// What the headers of a call may have: a path, a token, a deadline.
 const HEADER_BYTES: u32 = 8 << 10;
 /// How much of a call's requests may wait to be read.
@@ -81,8 +83,9 @@ pub async fn run(config: Config, stop: impl Future<Output = ()>) -> Result<(), S
     if files < others + FILES_PER_TASK {
         tracing::warn!(files, others, "the limits could need more open files than the system allows");
     }
-    let allowed = usize::try_from(files.saturating_sub(others) / FILES_PER_TASK).unwrap_or(usize::MAX).max(1);
-    let open_tasks = limits.open_tasks.min(allowed);
+    let allowed = usize::try_from(files.saturating_sub(others) / FILES_PER_TASK).unwrap_or(usize::MAX);
+    // Most of those connections never come; a task that is opened and closed with every call would cost more.
+    let open_tasks = limits.open_tasks.min(allowed.max(LEAST_OPEN_TASKS));
     if open_tasks < limits.open_tasks {
         tracing::warn!(files, open_tasks, "the system allows few open files; fewer tasks are kept open");
     }
@@ -93,6 +96,9 @@ pub async fn run(config: Config, stop: impl Future<Output = ()>) -> Result<(), S
     let (store, recovered) = Store::open(&config.data_dir, options.clone())?;
     if !recovered.is_empty() {
         tracing::info!(findings = recovered.len(), "recovered");
+    }
+    if let Err(error) = store.note_addresses(&[]) {
+        tracing::warn!(%error, "the addresses of an earlier server could not be removed");
     }
     if let Some(reason) = store.read_only() {
         tracing::error!(reason, "the store takes no writes");

@@ -45,6 +45,8 @@ pub(super) struct Upkeep {
     pack_after: Option<Duration>,
     packed_at: Instant,
     packing: Option<JoinHandle<()>>,
+    /// Reads logs again in which damage was found.
+    checking: Option<JoinHandle<()>>,
 }
 
 impl Upkeep {
@@ -73,6 +75,7 @@ impl Upkeep {
             pack_after: Some(config.outputs.pack_after).filter(|after| !after.is_zero()),
             packed_at: now,
             packing: None,
+            checking: None,
         }
     }
 
@@ -108,9 +111,11 @@ impl Upkeep {
             // It was said when they were deleted.
             let _ = spawn_blocking(move || store.empty_trash()).await;
         }
-        if store.has_damage() && store.read_only().is_none() {
+        let checking = self.checking.as_ref().is_some_and(|checking| !checking.is_finished());
+        if store.has_damage() && store.read_only().is_none() && !checking {
             let store = store.clone();
-            let _ = spawn_blocking(move || store.set_apart_damaged()).await;
+            // A large log takes a while to read.
+            self.checking = Some(spawn_blocking(move || store.set_apart_damaged()));
         }
         for _ in 0..self.serving.pace.sweep() {
             metrics::reader_stalled();

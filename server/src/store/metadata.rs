@@ -67,7 +67,7 @@ pub(super) fn judge(env: &Env, folder: Folder, id: TaskId) -> Result<Verdict, St
     if matches!(file, Ok((_, true))) {
         return Ok(Verdict::Right);
     }
-    let copies = copies(env, folder, id);
+    let copies = copies(env, folder, id)?;
     let agreed = copies.first().filter(|first| copies.iter().all(|copy| copy == *first));
     Ok(match (file, agreed) {
         (Ok((file, false)), Some(copy)) if file != *copy && copies.len() > 1 => {
@@ -89,20 +89,27 @@ pub(super) fn restore(env: &Env, folder: Folder, id: TaskId) -> Result<bool, Sto
     let failed = |error| StoreError::io(format!("restoring the metadata of task {id}"), error);
     let (path, aside) = (dir.join(layout::METADATA), dir.join(layout::DAMAGED_METADATA));
     let is_there = fs.stat(&path).map_err(failed)?.is_some();
-    if is_there && fs.stat(&aside).map_err(failed)?.is_none() {
+    let bytes = to_bytes(&metadata).map_err(|error| failed(error.into()))?;
+    let moves = is_there && fs.stat(&aside).map_err(failed)?.is_none();
+    if moves {
         fs.rename(&path, &aside).map_err(failed)?;
     }
-    let bytes = to_bytes(&metadata).map_err(|error| failed(error.into()))?;
-    files::replace(fs, &path, &bytes, Sync::Contents)?;
+    if let Err(error) = files::replace(fs, &path, &bytes, Sync::Contents) {
+        // It may be readable, if only its copies say that it is wrong.
+        if moves && let Err(error) = fs.rename(&aside, &path) {
+            tracing::warn!(%id, %error, "a damaged metadata.json is kept as metadata.json.damaged");
+        }
+        return Err(error);
+    }
     tracing::warn!(%id, problem, "metadata.json was restored from its copy");
     Ok(true)
 }
 
 /// The copies that can be read.
-fn copies(env: &Env, folder: Folder, id: TaskId) -> Vec<Metadata> {
-    let rows = [read_row(env, folder, id), env.catalog.get(id).ok().flatten()];
+fn copies(env: &Env, folder: Folder, id: TaskId) -> Result<Vec<Metadata>, StoreError> {
+    let rows = [read_row(env, folder, id), env.catalog.get(id)?];
     let copy = |metadata| serde_json::from_value::<Metadata>(metadata).ok().filter(|copy| copy.uuid == id);
-    rows.into_iter().flatten().filter_map(|row| copy(row.metadata)).collect()
+    Ok(rows.into_iter().flatten().filter_map(|row| copy(row.metadata)).collect())
 }
 
 /// The metadata of a task in quarantine, so that it can be shown: its own, that of a copy, or what its log says.
@@ -112,7 +119,7 @@ pub(super) fn for_quarantined(
     id: TaskId,
     started_at: impl FnOnce() -> Option<DateTime<Utc>>,
 ) -> Metadata {
-    let copy = || copies(env, Folder::Quarantine, id).into_iter().next();
+    let copy = || copies(env, Folder::Quarantine, id).unwrap_or_default().into_iter().next();
     read(env, dir, id).ok().or_else(copy).unwrap_or_else(|| Metadata {
         format_version: FORMAT_VERSION,
         uuid: id,

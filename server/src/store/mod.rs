@@ -372,19 +372,6 @@ impl Store {
         })
     }
 
-    /// Sets a damaged task apart; false if it is not in a healthy folder.
-    pub(crate) fn quarantine(&self, id: TaskId, reason: &StoreError) -> Result<bool, StoreError> {
-        self.shared.handles.exclusively(id, |task| {
-            if let Some(task) = task {
-                task.retire();
-            }
-            let folder = self.find(id)?.filter(|folder| *folder != Folder::Quarantine);
-            folder.map_or(Ok(false), |folder| {
-                recover::quarantine(&self.shared.env, id, folder, reason).map(|()| true)
-            })
-        })
-    }
-
     /// Why no writes are taken, if that is so.
     pub fn read_only(&self) -> Option<String> {
         self.shared.env.read_only()

@@ -133,7 +133,12 @@ impl Store {
             tracing::warn!(%error, "the catalog could not be written before");
         }
         let lock = self.shared.lock.clone();
-        Self::open_holding(lock, ground, self.shared.env.options.clone(), Look::Everywhere)
+        let opened = Self::open_holding(lock, ground, self.shared.env.options.clone(), Look::Everywhere)?;
+        // What could not be written down while the disk took no writes holds all the same.
+        if let Err(error) = opened.0.shared.env.raise_lease_floor(self.lease_floor()) {
+            tracing::warn!(%error, "the lease of a deleted task could not be written down");
+        }
+        Ok(opened)
     }
 
     /// Closes every task of a store that another one has taken the place of.

@@ -268,17 +268,27 @@ impl<'a> Recovery<'a> {
         Ok(stat.is_some_and(|stat| stat.kind == Kind::Dir))
     }
 
-    fn live_task(&mut self, id: TaskId, folder: Folder) -> Result<(), StoreError> {
-        // What goes wrong here goes wrong again when the task is opened.
-        if let Ok(metadata::Verdict::Contradicted) = metadata::judge(self.env, folder, id) {
+    /// Sees that the metadata of a task can be trusted; answers whether it had to be restored, or why it cannot be.
+    fn metadata(&self, id: TaskId, folder: Folder) -> Result<bool, String> {
+        let verdict = metadata::judge(self.env, folder, id).map_err(|error| error.to_string())?;
+        if matches!(verdict, metadata::Verdict::Contradicted) {
             // Opening the task would write its row anew, which may be the copy that is right.
-            self.env.note_undone();
-            let problem = "its metadata.json and the catalog contradict each other".to_owned();
-            self.done.push(Recovered::Failed(id, problem));
-            return Ok(());
+            return Err("its metadata.json and the catalog contradict each other".to_owned());
         }
-        if self.writes && metadata::restore(self.env, folder, id).unwrap_or(false) {
-            self.done.push(Recovered::Restored(id));
+        let restored = if self.writes { metadata::restore(self.env, folder, id) } else { Ok(false) };
+        restored.map_err(|error| error.to_string())
+    }
+
+    fn live_task(&mut self, id: TaskId, folder: Folder) -> Result<(), StoreError> {
+        match self.metadata(id, folder) {
+            Ok(false) => {}
+            Ok(true) => self.done.push(Recovered::Restored(id)),
+            Err(problem) => {
+                tracing::error!(%id, problem, "a task could not be opened");
+                self.env.note_undone();
+                self.done.push(Recovered::Failed(id, problem));
+                return Ok(());
+            }
         }
         let mode = if self.writes { Mode::Write } else { Mode::Look };
         let settled = Task::open(self.env, id, folder, mode).and_then(|task| {

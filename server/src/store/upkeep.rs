@@ -3,7 +3,7 @@
 use super::env::{Env, lock};
 use super::handles::Busy;
 use super::layout::{self, Folder};
-use super::{Store, StoreError, files};
+use super::{Store, StoreError, files, recover};
 use crate::infra::fs::StorePath;
 use crate::model::TaskId;
 
@@ -37,16 +37,39 @@ impl Store {
     pub fn set_apart_damaged(&self) {
         let notes = &self.shared.env.damage;
         for id in notes.tasks() {
-            let looked = match self.task(id).and_then(|task| task.check_logs()) {
-                Err(damage @ StoreError::Damaged { .. }) => self.quarantine(id, &damage).map(drop),
+            let looked = self.task(id).and_then(|task| match task.check_logs() {
+                // It may have been deleted meanwhile, and another started under its id.
+                Err(damage @ StoreError::Damaged { .. }) => self.quarantine(id, &damage, || task.is_there()),
+                looked => looked,
+            });
+            let looked = match looked {
                 Err(StoreError::TaskNotFound { .. }) => Ok(()),
                 looked => looked,
             };
             match looked {
                 Ok(()) => notes.forget(id),
-                Err(error) => tracing::error!(%id, %error, "a damaged task could not be put into quarantine"),
+                Err(error) => tracing::error!(%id, %error, "a damaged log could not be checked or set apart"),
             }
         }
+    }
+
+    /// Sets a damaged task apart, if it is in a healthy folder and still the one that was looked at.
+    pub(crate) fn quarantine(
+        &self,
+        id: TaskId,
+        reason: &StoreError,
+        is_current: impl FnOnce() -> bool,
+    ) -> Result<(), StoreError> {
+        self.shared.handles.exclusively(id, |task| {
+            if !is_current() {
+                return Ok(());
+            }
+            if let Some(task) = task {
+                task.retire();
+            }
+            let folder = self.find(id)?.filter(|folder| *folder != Folder::Quarantine);
+            folder.map_or(Ok(()), |folder| recover::quarantine(&self.shared.env, id, folder, reason))
+        })
     }
 
     /// The highest lease that any deleted task had. A new task begins with a higher one.

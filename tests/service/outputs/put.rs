@@ -257,7 +257,7 @@ async fn what_is_too_much_is_refused_and_changes_nothing() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_damaged_output_is_told_and_a_lost_index_is_made_again() {
-    let server = TestServer::start().await;
+    let mut server = TestServer::start().await;
     let (mut api, mut outputs) = (api(&server).await, outputs(&server).await);
     let work = start(&mut api).await;
     let text: String = (1..=50_000).map(|n| format!("line {n}\n")).collect();
@@ -282,6 +282,24 @@ async fn a_damaged_output_is_told_and_a_lost_index_is_made_again() {
         assert_eq!(lines_of(&mut outputs, &work, &id, (far, 1)).await, whole, "byte {damage}");
         bytes[damage] ^= 1;
     }
+    // A checksum that is wrong itself is made again by a repair, and nothing is lost.
+    std::fs::write(dir.join(&id), &bytes).unwrap();
+    let meta = dir.join(format!("{id}.meta"));
+    let mut index = std::fs::read(&meta).unwrap();
+    let last = index.len() - 2;
+    index[last] = if index[last] == b'0' { b'1' } else { b'0' };
+    std::fs::write(&meta, index).unwrap();
+    assert_eq!(reason(bytes_of(&mut outputs, &work, &id).await), ErrorReason::OutputDamaged);
+    server.terminate().await;
+    let repair = std::process::Command::new(test_support::program("contextstore"))
+        .args(["doctor", "--repair", "--data-dir"])
+        .arg(server.data_dir())
+        .output()
+        .unwrap();
+    assert!(repair.status.success(), "{repair:?}");
+    server.restart().await;
+    let mut outputs = test_support::tool_outputs::outputs(&server).await;
+    assert_eq!(bytes_of(&mut outputs, &work, &id).await.unwrap(), bytes);
     // Some bytes less: everybody is.
     std::fs::write(dir.join(&id), &bytes[..1000]).unwrap();
     let why = refused(read(&mut outputs, reading(&work, &id)).await);

@@ -135,7 +135,7 @@ pub fn repair(
             (Cure::Quarantine, Some(id)) => {
                 // Start-up looks only behind the checkpoint; the damage may be before it.
                 let Finding { path, offset, problem, .. } = finding.clone();
-                store.quarantine(id, &StoreError::Damaged { path, offset, problem })?;
+                store.quarantine(id, &StoreError::Damaged { path, offset, problem }, || true)?;
             }
             (Cure::Repair, Some(id)) => {
                 sick.insert(id);

@@ -82,7 +82,12 @@ impl Task {
         {
             tracing::warn!(%id, %error, "a fork's summaries could not be written; they will be made when asked for");
         }
-        made.inspect_err(|_| self.env.note_removed(bytes))
+        made.inspect_err(|error| {
+            if let StoreError::Damaged { path, offset, problem } = error {
+                self.lock().notes.found(path, *offset, problem.clone());
+            }
+            self.env.note_removed(bytes);
+        })
     }
 
     /// What a fork asked for before was told, if this task came of it.

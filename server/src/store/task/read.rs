@@ -394,6 +394,11 @@ impl Inner {
 }
 
 impl Task {
+    /// Whether it was not deleted.
+    pub(crate) fn is_there(&self) -> bool {
+        self.check_there(&self.lock()).is_ok()
+    }
+
     /// Reads all that is durable of the logs, line by line, and tells the first damage.
     pub(crate) fn check_logs(&self) -> Result<(), StoreError> {
         let mut inner = self.lock();
