@@ -115,7 +115,9 @@ function checkRunning(dataDir: string): void {
     throw refuse("whether its server runs cannot be found out; name its token with tokenFile", cause);
   }
   if (!runs) {
-    throw refuse("it has no running server; one in another container cannot be seen, so name its token with tokenFile");
+    throw refuse(
+      "it has no running server; one in another container cannot be seen, so name its token with tokenFile",
+    );
   }
 }
 
