@@ -309,17 +309,20 @@ def test_a_removal_whose_answer_was_lost_has_happened() -> None:
 
 
 def test_every_call_has_a_deadline() -> None:
+    # A call whose time is over before it reaches the server is never seen there.
     async def info(client: AsyncClient) -> None:
+        await client.wait_until_ready(timeout=DEADLINE)
         with pytest.raises(errors.DeadlineExceeded):
-            await client.server_info(timeout=0.2)
+            await client.server_info(timeout=2)
 
     def sync_info(client: Client) -> None:
+        client.wait_until_ready(timeout=DEADLINE)
         with pytest.raises(errors.DeadlineExceeded):
-            client.server_info(timeout=0.2)
+            client.server_info(timeout=2)
 
     with serve() as (scripted, address):
         both(address, sync_info, info)
-        assert len(scripted.allowed) == 2 and all(seconds < 1 for seconds in scripted.allowed)
+        assert len(scripted.allowed) == 2 and all(seconds < 3 for seconds in scripted.allowed)
 
 
 def test_a_server_is_ready_when_it_says_so() -> None:
