@@ -230,3 +230,36 @@ async fn after_an_orderly_stop_the_next_start_is_quick() {
     server.restart().await;
     assert!(server.log()[said..].contains("recovered"));
 }
+
+#[tokio::test]
+async fn stop_with_stdin_stops_the_server_in_order_when_its_standard_input_ends() {
+    let mut server = TestServer::start_with(&["--stop-with-stdin"]).await;
+    let mut raw = once(&server).await.raw();
+    let lease = start_task(&mut raw, TASK, "process").await;
+    append(&mut raw, lease, "kept".to_owned()).await;
+    server.close_stdin();
+    assert!(server.ended().await.success(), "{}", server.log());
+    was_orderly(&mut server).await;
+
+    let mut server = TestServer::start().await;
+    server.close_stdin();
+    once(&server).await.server_info().await.unwrap();
+}
+
+#[tokio::test]
+async fn stop_when_idle_stops_the_server_in_order_once_the_last_client_has_gone() {
+    let idle = ["--stop-when-idle", "3s"];
+    let mut server = TestServer::start_with(&idle).await;
+    let over_tcp = TcpStream::connect(server.tcp_address().strip_prefix("tcp:").unwrap()).unwrap();
+    let mut raw = once(&server).await.raw();
+    let lease = start_task(&mut raw, TASK, "process").await;
+    // A server without clients ends later than this one would, if it did not count its clients.
+    let mut without_clients = TestServer::start_with(&idle).await;
+    assert!(without_clients.ended().await.success(), "{}", without_clients.log());
+    append(&mut raw, lease, "kept".to_owned()).await;
+    drop(raw);
+    drop(over_tcp);
+    assert!(server.ended().await.success(), "{}", server.log());
+    assert!(server.log().contains("no client is connected"), "{}", server.log());
+    was_orderly(&mut server).await;
+}

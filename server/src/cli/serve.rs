@@ -10,7 +10,7 @@ use tokio::time::timeout;
 
 use super::Failure;
 use super::config::ConfigFlags;
-use crate::config::Config;
+use crate::config::{Config, parse_duration};
 use crate::infra::telemetry;
 use crate::mask::Found;
 use crate::serve;
@@ -23,6 +23,12 @@ use crate::serve;
 pub(super) struct Serve {
     #[command(flatten)]
     flags: ConfigFlags,
+    /// Stop in order when standard input ends, as it does when the program that holds the other end of the pipe ends
+    #[arg(long)]
+    stop_with_stdin: bool,
+    /// Stop in order when no client has been connected for this long, such as 30s
+    #[arg(long, value_name = "DURATION", value_parser = parse_duration)]
+    stop_when_idle: Option<Duration>,
 }
 
 /// Calls in the store, readers whose bytes are not in memory, and those who sync each take a thread while they wait.
@@ -34,7 +40,8 @@ const SAME_SIGNAL: Duration = Duration::from_secs(1);
 
 impl Serve {
     pub(super) fn run(self) -> Result<ExitCode, Failure> {
-        let config = Config::load(&self.flags.into())?;
+        let Self { flags, stop_with_stdin, stop_when_idle } = self;
+        let config = Config::load(&flags.into())?;
         let masker = config.masking.masker().map_err(std::io::Error::other)?;
         let mask = move |line: &str| masker.text(line, &mut Found::default()).into_owned();
         telemetry::start(config.log.format, &config.log.level, mask)?;
@@ -53,13 +60,14 @@ impl Serve {
                 }
             };
             let (told, stopping) = tokio::sync::oneshot::channel();
-            let server = tokio::spawn(serve::run(config, async {
+            let server = tokio::spawn(serve::run(config, stop_when_idle, async {
                 let _ = stopping.await;
             }));
             let mut server = std::pin::pin!(server);
             tokio::select! {
                 ended = &mut server => return ended.map_err(std::io::Error::other)?.map_err(Failure::from),
                 () = stop() => drop(told.send(())),
+                () = end_of_stdin(), if stop_with_stdin => drop(told.send(())),
             }
             let again = async {
                 // Whoever signals a process and then its group says it twice.
@@ -75,4 +83,11 @@ impl Serve {
         runtime.shutdown_background();
         ended.map(|()| ExitCode::SUCCESS)
     }
+}
+
+/// Waits until standard input ends or cannot be read. What it holds is discarded.
+async fn end_of_stdin() {
+    let discard = || std::io::copy(&mut std::io::stdin().lock(), &mut std::io::sink());
+    // A failed read is an end, too: nothing can be learnt from the other side any more.
+    drop(tokio::task::spawn_blocking(discard).await);
 }

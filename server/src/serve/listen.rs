@@ -13,7 +13,7 @@ use futures_util::stream::{SelectAll, unfold};
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::net::{TcpListener, TcpStream, UnixListener, UnixStream};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore, oneshot, watch};
-use tokio::time::sleep;
+use tokio::time::{sleep, timeout};
 use tonic::transport::server::Connected;
 
 use super::until;
@@ -87,16 +87,49 @@ impl Drop for Socket {
     }
 }
 
+/// The number of open connections on all sockets.
+#[derive(Debug, Clone, Default)]
+pub(super) struct OpenConnections(watch::Sender<usize>);
+
+impl OpenConnections {
+    fn enter(&self) -> OpenConnection {
+        self.0.send_modify(|number| *number += 1);
+        OpenConnection(self.0.clone())
+    }
+
+    /// Waits until no connection has been open for this long.
+    pub(super) async fn none_for(&self, time: Duration) {
+        let mut number = self.0.subscribe();
+        // `self` holds the sender, so neither wait can fail.
+        while number.wait_for(|number| *number == 0).await.is_ok() {
+            if timeout(time, number.changed()).await.is_err() {
+                return;
+            }
+        }
+    }
+}
+
+/// One open connection; it is counted until it is dropped.
+#[derive(Debug)]
+struct OpenConnection(watch::Sender<usize>);
+
+impl Drop for OpenConnection {
+    fn drop(&mut self) {
+        self.0.send_modify(|number| *number -= 1);
+    }
+}
+
 /// The connections that come in on all sockets, on each at most so many at once.
 pub(super) fn incoming(
     sockets: Vec<Socket>,
     most: usize,
     needs_token: bool,
+    open: &OpenConnections,
     stopped: watch::Receiver<bool>,
 ) -> impl Stream<Item = io::Result<Accepted>> + Send {
     let streams = sockets.into_iter().map(|socket| {
         // Each socket has its own, so that whoever can reach one cannot close the others.
-        let doors = Arc::new(Doors::new(most, needs_token));
+        let doors = Arc::new(Doors::new(most, needs_token, open.clone()));
         let stopped = stopped.clone();
         Box::pin(unfold(socket, move |socket| {
             let (doors, stopped) = (Arc::clone(&doors), stopped.clone());
@@ -118,12 +151,14 @@ struct Doors {
     needs_token: bool,
     /// Connections on which nobody has called who may call, oldest first.
     strangers: Mutex<VecDeque<Weak<Connection>>>,
+    /// Those of all sockets.
+    open: OpenConnections,
 }
 
 impl Doors {
-    fn new(most: usize, needs_token: bool) -> Self {
+    fn new(most: usize, needs_token: bool, open: OpenConnections) -> Self {
         let (places, doors) = (Arc::new(Semaphore::new(most)), Arc::new(Semaphore::new(most + SPARE)));
-        Self { places, doors, needs_token, strangers: Mutex::default() }
+        Self { places, doors, needs_token, strangers: Mutex::default(), open }
     }
 
     /// A door for the next connection. If all are taken, the stranger who came first has to leave.
@@ -189,6 +224,7 @@ async fn accept(socket: &Socket, doors: &Doors, stopped: watch::Receiver<bool>) 
                     })),
                     heard: 0,
                     _counted: metrics::connection(),
+                    _open: doors.open.enter(),
                     _door: door,
                 });
             }
@@ -222,6 +258,7 @@ pub(super) struct Accepted {
     late: Option<Pin<Box<dyn Future<Output = Late> + Send>>>,
     heard: usize,
     _counted: Counted,
+    _open: OpenConnection,
     _door: OwnedSemaphorePermit,
 }
 

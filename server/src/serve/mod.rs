@@ -28,7 +28,7 @@ use crate::infra::{metrics, net, secret};
 use crate::llm::Gateway;
 use crate::model::{Provider, StoreError};
 use crate::store::{NOT_A_TOKEN, Store, StoreOptions, is_token};
-use listen::Socket;
+use listen::{OpenConnections, Socket};
 use upkeep::Upkeep;
 
 /// File handles beside those of connections, tasks and readers: sockets, the catalog, the log.
@@ -75,8 +75,13 @@ pub enum ServeError {
     Transport(#[from] tonic::transport::Error),
 }
 
-/// Serves until `stop` is ready, then lets calls end for as long as the configuration says, and closes the store.
-pub async fn run(config: Config, stop: impl Future<Output = ()>) -> Result<(), ServeError> {
+/// Serves until `stop` is ready, or until no client has been connected for the time `idle`. Then lets calls end for as long as
+/// the configuration says, and closes the store.
+pub async fn run(
+    config: Config,
+    idle: Option<Duration>,
+    stop: impl Future<Output = ()>,
+) -> Result<(), ServeError> {
     let files = net::raise_open_files();
     let limits = &config.limits;
     let others = OTHER_FILES + (limits.connections * config.listeners().len() + limits.read_streams) as u64;
@@ -184,7 +189,8 @@ pub async fn run(config: Config, stop: impl Future<Output = ()>) -> Result<(), S
 
     let sockets = sockets.into_iter().map(|(_, socket)| socket).collect();
     let needs_token = matches!(config.tcp_auth, TcpAuth::Token);
-    let incoming = listen::incoming(sockets, limits.connections, needs_token, stopped.clone());
+    let open = OpenConnections::default();
+    let incoming = listen::incoming(sockets, limits.connections, needs_token, &open, stopped.clone());
     let server = Server::builder()
         .max_concurrent_streams(limits.streams_per_connection)
         .http2_keepalive_interval(Some(config.server.keepalive_interval))
@@ -209,7 +215,7 @@ pub async fn run(config: Config, stop: impl Future<Output = ()>) -> Result<(), S
             tell_health(health).await;
             is_over = tokio::time::timeout(config.server.drain, &mut server).await.is_ok();
         }
-        () = stop => {
+        () = stop_or_idle(stop, &open, idle) => {
             tracing::info!("stopping");
             stopped_at = Instant::now();
             let _ = stopping.send(true);
@@ -234,6 +240,15 @@ pub async fn run(config: Config, stop: impl Future<Output = ()>) -> Result<(), S
     while background.join_next().await.is_some() {}
     close(&serving).await?;
     died
+}
+
+/// Waits for `stop`, or until no connection has been open for the time `idle`.
+async fn stop_or_idle(stop: impl Future<Output = ()>, open: &OpenConnections, idle: Option<Duration>) {
+    let Some(idle) = idle else { return stop.await };
+    tokio::select! {
+        () = stop => {}
+        () = open.none_for(idle) => tracing::info!(?idle, "no client is connected"),
+    }
 }
 
 /// A model that is not asked for summaries.

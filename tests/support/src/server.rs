@@ -116,7 +116,7 @@ impl TestServer {
             // Without jemalloc every thread would keep what it once needed, and memory could not be measured.
             .env("MALLOC_ARENA_MAX", "2")
             .envs(self.environment.iter().cloned())
-            .stdin(Stdio::null())
+            .stdin(Stdio::piped())
             .stdout(log)
             .stderr(stderr)
             .spawn()
@@ -205,6 +205,11 @@ impl TestServer {
     pub fn signal(&self, signal: Signal) {
         let pid = i32::try_from(self.pid()).ok().and_then(Pid::from_raw).unwrap();
         kill_process(pid, signal).unwrap();
+    }
+
+    /// Closes the pipe that is its standard input.
+    pub fn close_stdin(&mut self) {
+        drop(self.child.as_mut().unwrap().stdin.take());
     }
 
     /// Ends it without a warning.
