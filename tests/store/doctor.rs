@@ -43,6 +43,13 @@ impl Place {
         self.dir.path().join("completed").join(self.completed.id.to_string()).join(file)
     }
 
+    /// Opens the running task, and closes everything in order.
+    fn use_running(&self) {
+        let store = open(self.dir.path());
+        store.task_info(self.running.id).unwrap();
+        store.close().unwrap();
+    }
+
     fn doctor(&self, more: &[&str]) -> (i32, String) {
         doctor(self.dir.path(), more)
     }
@@ -450,17 +457,26 @@ fn the_majority_decides_about_metadata_without_a_checksum() {
     let restored = fs::read_to_string(&completed).unwrap();
     assert!(restored.starts_with(whole.trim_end().strip_suffix('}').unwrap()), "{restored}");
     fs::remove_file(completed.with_file_name("metadata.json.damaged")).unwrap();
-    // One against one: nobody decides, and a repair changes neither.
+    // One against one: nothing decides. Whoever opens the task replaces the catalog's copy, so that is kept beside the file.
     let whole = fs::read_to_string(&running).unwrap();
     let flipped = whole.replacen("\"user\":\"", "\"user\":\"x", 1);
     fs::write(&running, &flipped).unwrap();
-    for more in [&[][..], &["--repair"], &[]] {
+    let copy = running.with_file_name("metadata.json.copy");
+    for (more, about) in
+        [(&[][..], "contradict each other"), (&["--repair"], "contradict"), (&[], "a copy that contradicted")]
+    {
         let (code, said) = place.doctor(more);
         assert_eq!(code, 1, "{said}");
-        assert!(said.contains("attention: ") && said.contains("contradict each other"), "{said}");
+        assert!(said.contains("attention: ") && said.contains(about), "{said}");
+        place.use_running();
+        assert_eq!(fs::read_to_string(&running).unwrap(), flipped);
+        let kept = fs::read_to_string(&copy).unwrap();
+        assert!(kept.starts_with(whole.trim_end().strip_suffix('}').unwrap()), "{kept}");
     }
-    assert_eq!(fs::read_to_string(&running).unwrap(), flipped);
+    fs::remove_file(&copy).unwrap();
     fs::write(&running, &whole).unwrap();
+    place.use_running();
+    fs::remove_file(&copy).unwrap();
     let (code, said) = place.doctor(&[]);
     assert_eq!(code, 0, "{said}");
 }

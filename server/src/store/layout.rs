@@ -76,6 +76,8 @@ pub const PROBE: Name = Name::fixed("probe");
 pub const METADATA: Name = Name::fixed("metadata.json");
 /// What stood in its place before it was restored from a copy.
 pub const DAMAGED_METADATA: Name = Name::fixed("metadata.json.damaged");
+/// A copy of `metadata.json` that contradicted it.
+pub const CONTRADICTING_METADATA: Name = Name::fixed("metadata.json.copy");
 /// The log.
 pub const MESSAGES: Name = Name::fixed("messages.jsonl");
 /// The log of tool calls.
@@ -135,6 +137,7 @@ pub fn is_known(name: &Name) -> bool {
     let known = [
         METADATA,
         DAMAGED_METADATA,
+        CONTRADICTING_METADATA,
         MESSAGES,
         TOOLS,
         PLANS,

@@ -50,8 +50,8 @@ pub(super) enum Verdict {
     Right,
     /// The file is not; this is what the copies say.
     Restore(Box<Metadata>, String),
-    /// The file and a copy contradict each other, and nothing decides between them.
-    Contradicted,
+    /// The file and this copy contradict each other, and nothing decides between them.
+    Contradicted(Box<Metadata>),
     /// The file is damaged, as this says, and no copy tells what stood in it.
     Lost(String),
 }
@@ -69,12 +69,12 @@ pub(super) fn judge(env: &Env, folder: Folder, id: TaskId) -> Result<Verdict, St
     }
     let copies = copies(env, folder, id)?;
     let agreed = copies.first().filter(|first| copies.iter().all(|copy| copy == *first));
+    let contradicts = |file: &Metadata| copies.iter().find(|copy| *copy != file).cloned().map(Box::new);
     Ok(match (file, agreed) {
         (Ok((file, false)), Some(copy)) if file != *copy && copies.len() > 1 => {
             Verdict::Restore(Box::new(copy.clone()), "is not what its copies say".to_owned())
         }
-        (Ok((file, _)), _) if copies.iter().any(|copy| *copy != file) => Verdict::Contradicted,
-        (Ok(_), _) => Verdict::Right,
+        (Ok((file, _)), _) => contradicts(&file).map_or(Verdict::Right, Verdict::Contradicted),
         (Err(problem), Some(copy)) => {
             Verdict::Restore(Box::new(copy.clone()), format!("is damaged ({problem}); there is a copy of it"))
         }
@@ -82,9 +82,14 @@ pub(super) fn judge(env: &Env, folder: Folder, id: TaskId) -> Result<Verdict, St
     })
 }
 
-/// Puts the copy in the place of a damaged file, which is kept beside it. False if there is nothing to restore.
+/// Restores a damaged file from its copy, and keeps the damaged one beside it. Returns whether it did. A copy that contradicts a
+/// readable file is kept beside it too, because whoever opens the task for writing replaces the copies.
 pub(super) fn restore(env: &Env, folder: Folder, id: TaskId) -> Result<bool, StoreError> {
-    let Verdict::Restore(metadata, problem) = judge(env, folder, id)? else { return Ok(false) };
+    let (metadata, problem) = match judge(env, folder, id)? {
+        Verdict::Restore(metadata, problem) => (metadata, problem),
+        Verdict::Contradicted(copy) => return keep_copy(env, folder, id, &copy).map(|()| false),
+        Verdict::Right | Verdict::Lost(_) => return Ok(false),
+    };
     let (fs, dir) = (env.fs.as_ref(), folder.task(id));
     let failed = |error| StoreError::io(format!("restoring the metadata of task {id}"), error);
     let (path, aside) = (dir.join(layout::METADATA), dir.join(layout::DAMAGED_METADATA));
@@ -105,6 +110,17 @@ pub(super) fn restore(env: &Env, folder: Folder, id: TaskId) -> Result<bool, Sto
     Ok(true)
 }
 
+fn keep_copy(env: &Env, folder: Folder, id: TaskId, copy: &Metadata) -> Result<(), StoreError> {
+    let (fs, path) = (env.fs.as_ref(), folder.task(id).join(layout::CONTRADICTING_METADATA));
+    let failed = |error| StoreError::io(format!("keeping a copy of the metadata of task {id}"), error);
+    if fs.stat(&path).map_err(failed)?.is_none() {
+        let bytes = to_bytes(copy).map_err(|error| failed(error.into()))?;
+        files::replace(fs, &path, &bytes, Sync::Contents)?;
+    }
+    tracing::warn!(%id, kept = %path, "metadata.json and its copy contradict each other; the file counts, the copy is kept");
+    Ok(())
+}
+
 /// The copies that can be read.
 fn copies(env: &Env, folder: Folder, id: TaskId) -> Result<Vec<Metadata>, StoreError> {
     let rows = [read_row(env, folder, id), env.catalog.get(id)?];
@@ -119,7 +135,11 @@ pub(super) fn for_quarantined(
     id: TaskId,
     started_at: impl FnOnce() -> Option<DateTime<Utc>>,
 ) -> Metadata {
-    let copy = || copies(env, Folder::Quarantine, id).unwrap_or_default().into_iter().next();
+    let copies = || {
+        let copies = copies(env, Folder::Quarantine, id);
+        copies.inspect_err(|error| tracing::warn!(%id, %error, "the copies of metadata.json cannot be read"))
+    };
+    let copy = || copies().ok()?.into_iter().next();
     read(env, dir, id).ok().or_else(copy).unwrap_or_else(|| Metadata {
         format_version: FORMAT_VERSION,
         uuid: id,

@@ -427,13 +427,9 @@ impl Store {
         let mode = if look { Mode::Look } else { Mode::Write };
         if mode == Mode::Write {
             env.sync_new_tasks()?;
+            metadata::restore(env, folder, id)?;
         }
-        let mut opened = Task::open(env, id, folder, mode);
-        let is_damaged = matches!(opened, Err(StoreError::Damaged { .. }));
-        if mode == Mode::Write && is_damaged && metadata::restore(env, folder, id)? {
-            opened = Task::open(env, id, folder, mode);
-        }
-        let opened = match opened {
+        let opened = match Task::open(env, id, folder, mode) {
             Err(error @ StoreError::Damaged { .. }) if mode == Mode::Write => {
                 recover::quarantine(env, id, folder, &error)?;
                 Task::open(env, id, Folder::Quarantine, Mode::Look)

@@ -268,25 +268,15 @@ impl<'a> Recovery<'a> {
         Ok(stat.is_some_and(|stat| stat.kind == Kind::Dir))
     }
 
-    /// Sees that the metadata of a task can be trusted; answers whether it had to be restored, or why it cannot be.
-    fn metadata(&self, id: TaskId, folder: Folder) -> Result<bool, String> {
-        let verdict = metadata::judge(self.env, folder, id).map_err(|error| error.to_string())?;
-        if matches!(verdict, metadata::Verdict::Contradicted) {
-            // Opening the task would write its row anew, which may be the copy that is right.
-            return Err("its metadata.json and the catalog contradict each other".to_owned());
-        }
-        let restored = if self.writes { metadata::restore(self.env, folder, id) } else { Ok(false) };
-        restored.map_err(|error| error.to_string())
-    }
-
     fn live_task(&mut self, id: TaskId, folder: Folder) -> Result<(), StoreError> {
-        match self.metadata(id, folder) {
+        let restored = if self.writes { metadata::restore(self.env, folder, id) } else { Ok(false) };
+        match restored {
             Ok(false) => {}
             Ok(true) => self.done.push(Recovered::Restored(id)),
-            Err(problem) => {
-                tracing::error!(%id, problem, "a task could not be opened");
+            Err(error) => {
+                tracing::error!(%id, %error, "a task could not be opened");
                 self.env.note_undone();
-                self.done.push(Recovered::Failed(id, problem));
+                self.done.push(Recovered::Failed(id, error.to_string()));
                 return Ok(());
             }
         }

@@ -50,7 +50,7 @@ impl Doctor<'_> {
                 self.problem(Some(id), &dir.join(layout::METADATA), &problem);
                 return Ok(());
             }
-            Judged::Contradicted => {
+            Judged::Contradicted(_) => {
                 let path = dir.join(layout::METADATA).to_string();
                 let problem = "and its copy in tasks.db contradict each other: one of them is damaged";
                 self.tell(Some(id), path, problem, Cure::Attention);
@@ -117,6 +117,9 @@ impl Doctor<'_> {
                 self.note(Some(id), &path, "is a torn tail that was cut off; it can be removed");
             } else if entry.name == layout::DAMAGED_METADATA {
                 self.note(Some(id), &path, "is a damaged file that a copy replaced; it can be removed");
+            } else if entry.name == layout::CONTRADICTING_METADATA {
+                let problem = "is a copy that contradicted metadata.json; compare them, then remove it";
+                self.tell(Some(id), path.to_string(), problem, Cure::Attention);
             } else if !layout::is_known(&entry.name) {
                 self.note(Some(id), &path, "is nothing that belongs here; it is left alone");
             }
