@@ -95,8 +95,9 @@ pub(crate) struct Env {
     read_only: Mutex<Option<String>>,
     /// Whether only room is missing: what frees some is done.
     may_free: AtomicBool,
-    /// Deleted tasks whose directory in the trash is empty, but whose row may be in the catalog still.
-    pub(super) trash: Mutex<HashSet<TaskId>>,
+    /// Deleted tasks whose directory is still in the trash, because their row may be in the catalog. Where the move into the
+    /// trash could not be synced, with the folder that it came from.
+    pub(super) trash: Mutex<HashMap<TaskId, Option<Folder>>>,
     failed: Mutex<HashSet<TaskId>>,
     dirty: Mutex<HashSet<TaskId>>,
     signals: Mutex<HashMap<TaskId, Weak<Signal>>>,

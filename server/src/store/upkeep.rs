@@ -110,7 +110,7 @@ impl Store {
 impl Env {
     /// Removes what is left of deleted tasks once their rows are gone: the next start knows by it whose rows have to go.
     pub(crate) fn empty_trash(&self) -> Result<(), StoreError> {
-        let left: Vec<TaskId> = lock(&self.trash).iter().copied().collect();
+        let left: Vec<TaskId> = lock(&self.trash).keys().copied().collect();
         if left.is_empty() {
             return Ok(());
         }
@@ -118,8 +118,12 @@ impl Env {
         let mut done = Ok(());
         for id in left {
             let mut trash = lock(&self.trash);
-            let path = StorePath::ROOT.join(layout::TRASH).join(id.uuid());
-            match files::remove_tree(self.fs.as_ref(), &path) {
+            let (fs, path) = (self.fs.as_ref(), StorePath::ROOT.join(layout::TRASH).join(id.uuid()));
+            let synced = match trash.get(&id).copied().flatten() {
+                Some(folder) => fs.sync_dir(&path.parent()).and_then(|()| fs.sync_dir(&folder.path())),
+                None => Ok(()),
+            };
+            match synced.and_then(|()| files::remove_tree(fs, &path)) {
                 Ok(()) => drop(trash.remove(&id)),
                 Err(error) => done = Err(StoreError::io(format!("removing {path}"), error)),
             }

@@ -247,13 +247,16 @@ impl Task {
             // There is room for others at once, not only when all is measured again.
             self.env.note_removed(files::tree_bytes(fs, &trash).unwrap_or(0));
         }
-        // If this fails, the task is gone for now and a power cut may bring it back; a retry syncs again.
-        fs.sync_dir(&trash.parent()).and_then(|()| fs.sync_dir(&from.parent())).map_err(failed)?;
+        if let Err(error) = fs.sync_dir(&trash.parent()).and_then(|()| fs.sync_dir(&from.parent())) {
+            // The task is gone for now, and a power cut may bring it back, so it stays whole until a sync succeeds.
+            emptied.insert(self.id, Some(inner.folder));
+            return Err(failed(error));
+        }
         // There is room at once, on a full disk too. The empty directory stays until the row is gone.
         if let Err(error) = files::empty_dir(fs, &trash) {
             tracing::warn!(id = %self.id, %error, "what is left of a deleted task is removed later");
         }
-        emptied.insert(self.id);
+        emptied.insert(self.id, None);
         drop(emptied);
         drop(inner);
         if let Err(error) = self.env.empty_trash() {
