@@ -85,6 +85,10 @@ impl Begun {
         Instant::now() >= self.expires
     }
 
+    pub(super) fn is_deleted(&self) -> bool {
+        self.binding.is_deleted()
+    }
+
     /// Whether something else may be done about the task, now that somebody with this lease works on it.
     pub(super) fn gives_way(&self, urgent: bool, lease: Option<u64>) -> bool {
         urgent || self.is_expired() || lease.is_some_and(|lease| lease != self.looked.outline.lease)

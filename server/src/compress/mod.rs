@@ -182,10 +182,10 @@ impl Compressor {
         }
     }
 
-    /// Forgets what an agent was to bring for a task that was deleted. Blocks.
+    /// Forgets what an agent was to bring for a task that was deleted, but not for its successor. Blocks.
     pub(crate) fn deleted(&self, id: TaskId) {
         let mut under_way = self.lock();
-        let is_left = matches!(under_way.get(&id), Some(UnderWay::Begun(_) | UnderWay::Queued));
+        let is_left = matches!(under_way.get(&id), Some(UnderWay::Begun(begun)) if begun.is_deleted());
         let given_up = if is_left { under_way.remove(&id) } else { None };
         drop(under_way);
         drop(given_up);

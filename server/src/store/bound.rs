@@ -27,6 +27,11 @@ impl Binding {
         let _ = self.deleted.subscribe().wait_for(|deleted| *deleted).await;
     }
 
+    /// Returns whether the task is deleted.
+    pub fn is_deleted(&self) -> bool {
+        *self.deleted.borrow()
+    }
+
     /// Refuses another task with the same id.
     pub(super) fn check(&self, task: &Task) -> Result<(), StoreError> {
         let is_other = self.id == task.id && self.first_lease != task.first_lease();
