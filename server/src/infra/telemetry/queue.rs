@@ -6,7 +6,7 @@
 use std::io::{self, Write};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::sync::mpsc::{Receiver, SyncSender, TrySendError, sync_channel};
 use std::thread;
 use std::time::{Duration, Instant};
@@ -15,6 +15,8 @@ use crate::infra::metrics;
 
 /// Lines that may wait.
 const LINES: usize = 1024;
+/// Bytes that may wait, and one line more.
+const BYTES: usize = 1 << 20;
 /// How long [`LineQueue::flush`] waits.
 const FLUSH: Duration = Duration::from_secs(1);
 /// How often it tries to enter a queue that is full.
@@ -31,6 +33,8 @@ enum Entry {
 pub(super) struct LineQueue {
     entries: SyncSender<Entry>,
     dropped: Arc<AtomicU64>,
+    /// Bytes of the lines in the queue.
+    waiting: Arc<AtomicUsize>,
 }
 
 impl LineQueue {
@@ -40,9 +44,9 @@ impl LineQueue {
         out: impl Write + Send + 'static,
     ) -> io::Result<Self> {
         let (entries, queue) = sync_channel(LINES);
-        let lines = Self { entries, dropped: Arc::default() };
-        let dropped = Arc::clone(&lines.dropped);
-        let write = move || write_all(&queue, mask, out, &dropped);
+        let lines = Self { entries, dropped: Arc::default(), waiting: Arc::default() };
+        let (dropped, waiting) = (Arc::clone(&lines.dropped), Arc::clone(&lines.waiting));
+        let write = move || write_all(&queue, mask, out, &dropped, &waiting);
         thread::Builder::new().name("log".to_owned()).spawn(write)?;
         Ok(lines)
     }
@@ -66,7 +70,10 @@ impl LineQueue {
 impl Write for LineQueue {
     /// Takes one line. Always succeeds: the caller could not do anything about an error.
     fn write(&mut self, line: &[u8]) -> io::Result<usize> {
-        if self.entries.try_send(Entry::Line(line.to_vec())).is_err() {
+        // Counted before it is queued, because the other thread takes it off the count at once.
+        let is_full = self.waiting.fetch_add(line.len(), Ordering::Relaxed) > BYTES;
+        if is_full || self.entries.try_send(Entry::Line(line.to_vec())).is_err() {
+            self.waiting.fetch_sub(line.len(), Ordering::Relaxed);
             drop_line(&self.dropped);
         }
         Ok(line.len())
@@ -87,6 +94,7 @@ fn write_all(
     mask: impl Fn(&str) -> String,
     mut out: impl Write,
     dropped: &AtomicU64,
+    waiting: &AtomicUsize,
 ) {
     for entry in queue {
         let line = match entry {
@@ -96,6 +104,7 @@ fn write_all(
                 continue;
             }
         };
+        waiting.fetch_sub(line.len(), Ordering::Relaxed);
         let text = String::from_utf8_lossy(&line);
         // A line that cannot be masked is not written.
         let masked = catch_unwind(AssertUnwindSafe(|| mask(&text)));
@@ -135,6 +144,19 @@ mod tests {
         fn flush(&mut self) -> io::Result<()> {
             Ok(())
         }
+    }
+
+    #[test]
+    fn the_bytes_that_wait_are_bounded() {
+        let (_fail, fails) = std::sync::mpsc::channel();
+        let (took, _taken) = std::sync::mpsc::channel();
+        let mut lines = LineQueue::start(str::to_uppercase, Out { fails, took }).unwrap();
+        for _ in 0..10 {
+            lines.write_all(&vec![b'x'; BYTES / 2]).unwrap();
+        }
+        // Three wait, or one more if the first is being written.
+        let dropped = lines.dropped.load(Ordering::Relaxed);
+        assert!((6..=7).contains(&dropped), "{dropped}");
     }
 
     #[test]
