@@ -1,6 +1,8 @@
 //! Views that are missing, old or altered: they are made again out of the log, byte for byte.
 
 use std::fs;
+use std::thread;
+use std::time::{Duration, Instant};
 
 use contextstore::model::TaskId;
 use contextstore::store::layout::Folder;
@@ -9,7 +11,8 @@ use contextstore::store::{Started, Store, StoreOptions};
 use super::{
     Place, Sim, at, busy_task, extra, messages, no_checkpoints, say, start_unsynced, summaries, summarize,
 };
-use test_support::store::{append, view};
+use test_support::sized;
+use test_support::store::{append, start, view};
 
 const CURRENT: &str = "current.jsonl";
 const EXTRA: &str = "current.extra.jsonl";
@@ -311,4 +314,36 @@ fn views_of_a_finished_task_are_made_again() {
         let after = fs::read(place.task("completed", task.id).join("messages.jsonl"));
         assert!(after.is_ok(), "{name}");
     }
+}
+
+#[test]
+fn a_pause_during_a_rewrite_leaves_no_unfinished_view_behind() {
+    let place = Place::new();
+    let store = place.store();
+    let mut refused = 0;
+    for round in 0..sized(12, 100) {
+        let task = start(&store, None, "agent").unwrap();
+        for _ in 0..64 {
+            append(&store, &task, &"x".repeat(64 << 10)).unwrap();
+        }
+        let caller = super::caller(task.lease_generation);
+        let rewound = thread::scope(|scope| {
+            let rewinding = scope.spawn(|| store.rewind(task.id, 60, &caller));
+            // The pause comes at another point of the rewrite each time.
+            let next = place.task("running", task.id).join("current.jsonl.next");
+            let end = Instant::now() + Duration::from_secs(60);
+            while !rewinding.is_finished()
+                && fs::metadata(&next).map_or(0, |file| file.len()) < round * (64 << 10)
+            {
+                assert!(Instant::now() < end, "the rewrite does not end");
+            }
+            store.pause_task(task.id, &caller).unwrap();
+            rewinding.join().unwrap()
+        });
+        refused += u64::from(rewound.is_err());
+        let left = fs::read_dir(place.task("paused", task.id)).unwrap();
+        let left: Vec<_> = left.map(|entry| entry.unwrap().file_name().into_string().unwrap()).collect();
+        assert!(!left.iter().any(|name| name.ends_with(".next")), "{left:?}");
+    }
+    assert!(refused > 0, "no pause came during a rewrite");
 }
