@@ -117,6 +117,27 @@ fn it_names_everything_that_is_wrong() {
 }
 
 #[test]
+fn a_file_that_is_nested_too_deeply_or_grows_by_aliases_is_refused() {
+    let dir = tempfile::tempdir().unwrap();
+    let file = dir.path().join("contextstore.yaml");
+    let aliases: String = ('b'..='j')
+        .map(|name| {
+            format!("{name}: &{name} [{}]\n", vec![format!("*{}", char::from(name as u8 - 1)); 9].join(","))
+        })
+        .collect();
+    for text in [
+        format!("data_dir: {}{}\n", "[".repeat(100_000), "]".repeat(100_000)),
+        format!("masking:\n  rules: {}1{}\n", "{a: ".repeat(100_000), "}".repeat(100_000)),
+        format!("a: &a [x,x,x,x,x,x,x,x,x]\n{aliases}"),
+    ] {
+        fs::write(&file, text).unwrap();
+        let (code, printed, complaint) = config(&["--config", file.to_str().unwrap()], &[]);
+        assert_eq!((code, printed.as_str()), (2, ""), "{complaint}");
+        assert!(complaint.contains("contextstore.yaml") || complaint.contains("too complex"), "{complaint}");
+    }
+}
+
+#[test]
 fn the_reference_is_fresh() {
     let (code, printed, _) = config(&["--markdown"], &[]);
     assert_eq!(code, 0);

@@ -85,14 +85,14 @@ async fn a_compression_that_waits_for_a_model() {
     for length in LENGTHS {
         let scene = Scene::new().await;
         let first = scene.start("first", 40).await;
-        scene.fake.script(&json!({"text": "<summary>The first one.</summary>", "fault": "hang_mid_stream"}));
+        scene.fake.script(&json!({"text": "<summary>The first one.</summary>", "fault": "wait_mid_stream"}));
         let working = first.clone();
         let compressing = tokio::spawn(async move { working.compress(Compress::default()).await });
         scene.fake.wait("a request for a summary", |requests| !requests.is_empty());
         first.delete().await.unwrap();
-        // Nobody waits for the model any more.
-        is_gone(compressing.await.unwrap());
         let second = scene.start("second", length).await;
+        scene.fake.go_on();
+        is_gone(compressing.await.unwrap());
         scene.is_untouched(&second, length).await;
     }
 }
