@@ -248,7 +248,7 @@ async fn stop_with_stdin_stops_the_server_in_order_when_its_standard_input_ends(
 
 #[tokio::test]
 async fn stop_when_idle_stops_the_server_in_order_once_the_last_client_has_gone() {
-    let idle = ["--stop-when-idle", "3s"];
+    let idle = ["--stop-when-idle", "1h", "--stop-when-idle", "3s"];
     let mut server = TestServer::start_with(&idle).await;
     let over_tcp = TcpStream::connect(server.tcp_address().strip_prefix("tcp:").unwrap()).unwrap();
     let mut raw = once(&server).await.raw();

@@ -26,8 +26,8 @@ pub(super) struct Serve {
     /// Stop in order when standard input ends, as it does when the program that holds the other end of the pipe ends
     #[arg(long)]
     stop_with_stdin: bool,
-    /// Stop in order when no client has been connected for this long, such as 30s
-    #[arg(long, value_name = "DURATION", value_parser = parse_duration)]
+    /// Stop in order when no client has been connected for this long, such as 30s; given again, the last one counts
+    #[arg(long, value_name = "DURATION", value_parser = parse_duration, overrides_with = "stop_when_idle")]
     stop_when_idle: Option<Duration>,
 }
 

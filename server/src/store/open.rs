@@ -300,7 +300,7 @@ pub(crate) fn is_known_at_top(name: &Name) -> bool {
         layout::TOKEN,
         layout::ADDRESSES,
     ];
-    let files = ["contextstore.sock", "audit.jsonl"];
+    let files = ["contextstore.sock", "audit.jsonl", "server.log"];
     folders.contains(name)
         || others.contains(name)
         || files.contains(&name.as_str())
