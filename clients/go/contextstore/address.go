@@ -1,21 +1,26 @@
-// Where the server is and how a caller shows who it is: addresses, the environment.
+// Where the server is: addresses, and how they are dialled.
 
 package contextstore
 
 import (
-	"crypto/tls"
-	"crypto/x509"
+	"context"
 	"fmt"
 	"net"
+	"net/netip"
 	"os"
 	"path/filepath"
 	"strconv"
 	"strings"
 )
 
+// longestSocket is how many bytes the path of a Unix socket may have: sockaddr_un has 108, the last of them 0.
+const longestSocket = 107
+
 // address is one, taken apart.
 type address struct {
-	// Of a Unix socket; empty for TCP.
+	// As the caller wrote it.
+	text string
+	// Of a Unix socket, as it was written; empty for TCP.
 	path string
 	// For TCP, with the port.
 	host string
@@ -23,37 +28,61 @@ type address struct {
 	tls bool
 }
 
-// parseAddress takes unix:/path, tcp:host:port and tls:host:port.
+// parseAddress takes unix:PATH, whose path is literal, tcp:HOST:PORT and tls:HOST:PORT.
 func parseAddress(text string) (address, error) {
 	if path, ok := strings.CutPrefix(text, "unix:"); ok && path != "" {
-		if strings.HasPrefix(path, "///") {
-			path = path[2:]
+		if strings.ContainsRune(path, 0) {
+			return address{}, fmt.Errorf("contextstore: the path of address %q has a zero byte", text)
 		}
-		return address{path: path}, nil
+		return address{text: text, path: path}, nil
 	}
 	kind, rest, _ := strings.Cut(text, ":")
 	if kind == "tcp" || kind == "tls" {
 		host, port, err := net.SplitHostPort(rest)
 		number, bad := strconv.ParseUint(port, 10, 16)
 		if err == nil && bad == nil && number > 0 && host != "" && !strings.ContainsAny(host, "/ ") {
-			return address{host: rest, tls: kind == "tls"}, nil
+			return address{text: text, host: rest, tls: kind == "tls"}, nil
 		}
 	}
 	return address{}, fmt.Errorf(
 		"contextstore: address %q is not of the form unix:/path/of/contextstore.sock or tcp:127.0.0.1:PORT or tls:HOST:PORT", text)
 }
 
-// target is the address as gRPC takes it.
-func (a address) target() (string, error) {
+// endpoint returns the network and the address as package net dials them. The path of a socket is made absolute: the program
+// may change its working directory.
+func (a address) endpoint() (network, where string, err error) {
 	if a.path == "" {
-		// Not resolved by gRPC, which would ask a proxy.
-		return "passthrough:///" + a.host, nil
+		return "tcp", a.host, nil
 	}
-	path, err := filepath.Abs(a.path)
-	if err != nil {
-		return "", fmt.Errorf("contextstore: %w", err)
+	path := a.path
+	if !filepath.IsAbs(path) {
+		here, err := os.Getwd()
+		if err != nil {
+			return "", "", fmt.Errorf("contextstore: %w", err)
+		}
+		// Not cleaned: a/../b is not b if a is a symbolic link.
+		path = here + string(filepath.Separator) + path
 	}
-	return "unix://" + path, nil
+	if len(path) > longestSocket {
+		// The relative path may still fit; package net takes an @ at its beginning for a name without a file.
+		if path = a.path; path[0] == '@' {
+			path = "./" + path
+		}
+	}
+	if len(path) > longestSocket {
+		return "", "", fmt.Errorf(
+			"contextstore: the path of a Unix socket has at most %d bytes, and that of %q has %d; let the server listen at a shorter one",
+			longestSocket, a.text, len(path))
+	}
+	return "unix", path, nil
+}
+
+// dialer returns what connects to an endpoint, whatever name gRPC has for it.
+func dialer(network, where string) func(context.Context, string) (net.Conn, error) {
+	return func(ctx context.Context, _ string) (net.Conn, error) {
+		var dialer net.Dialer
+		return dialer.DialContext(ctx, network, where)
+	}
 }
 
 // isLocal tells whether what is sent there stays on this machine.
@@ -66,82 +95,16 @@ func (a address) isLocal() bool {
 	return strings.EqualFold(host, "localhost") || (ip != nil && ip.IsLoopback())
 }
 
-// dataDir is the server's data directory if nothing says otherwise.
-const dataDir = "contexts"
-
-// FromEnv connects as the environment says: CONTEXTSTORE_ADDRESS, CONTEXTSTORE_TOKEN, CONTEXTSTORE_TOKEN_FILE, and
-// CONTEXTSTORE_DATA_DIR for what the others leave open: its contextstore.sock, or else where its addresses say, and its
-// token, which is sent only while a server holds the directory. For tls:HOST:PORT, the files CONTEXTSTORE_CA_FILE, CONTEXTSTORE_CERT_FILE and CONTEXTSTORE_KEY_FILE say whom to
-// trust, and what the client shows of itself.
-func FromEnv(options ...Option) (*Client, error) {
-	where, found := fromEnv(os.Getenv)
-	if strings.HasPrefix(where, "tls:") {
-		config, err := tlsFromEnv(os.Getenv)
-		if err != nil {
-			return nil, fmt.Errorf("contextstore: %w", err)
-		}
-		found = append(found, WithTLS(config))
+// isSame tells whether the server wrote this address of TCP down as one that it listens on.
+func (a address) isSame(written string) bool {
+	host, ok := strings.CutPrefix(written, "tcp:")
+	if !ok {
+		return false
 	}
-	return Connect(where, append(found, options...)...)
-}
-
-func tlsFromEnv(get func(string) string) (*tls.Config, error) {
-	config := &tls.Config{}
-	if file := get("CONTEXTSTORE_CA_FILE"); file != "" {
-		text, err := os.ReadFile(file)
-		if err != nil {
-			return nil, err
-		}
-		config.RootCAs = x509.NewCertPool()
-		if !config.RootCAs.AppendCertsFromPEM(text) {
-			return nil, fmt.Errorf("CONTEXTSTORE_CA_FILE: there is no certificate in %s", file)
-		}
+	mine, err := netip.ParseAddrPort(a.host)
+	other, bad := netip.ParseAddrPort(host)
+	if err == nil && bad == nil {
+		return mine == other
 	}
-	cert, key := get("CONTEXTSTORE_CERT_FILE"), get("CONTEXTSTORE_KEY_FILE")
-	if cert != "" || key != "" {
-		own, err := tls.LoadX509KeyPair(cert, key)
-		if err != nil {
-			return nil, err
-		}
-		config.Certificates = []tls.Certificate{own}
-	}
-	return config, nil
-}
-
-func fromEnv(get func(string) string) (string, []Option) {
-	dir := get("CONTEXTSTORE_DATA_DIR")
-	if dir == "" {
-		dir = dataDir
-	}
-	where := get("CONTEXTSTORE_ADDRESS")
-	if where == "" {
-		where = addressIn(dir)
-	}
-	if token := get("CONTEXTSTORE_TOKEN"); token != "" {
-		return where, []Option{WithToken(token)}
-	}
-	if file := get("CONTEXTSTORE_TOKEN_FILE"); file != "" {
-		return where, []Option{WithTokenFile(file)}
-	}
-	if !strings.HasPrefix(where, "unix:") {
-		return where, []Option{withDataDir(dir)}
-	}
-	return where, nil
-}
-
-// addressIn is where the server of a data directory is: at its usual socket, also if it is not there yet, unless a server
-// that does not listen there has written down where it does.
-func addressIn(dir string) string {
-	usual := filepath.Join(dir, "contextstore.sock")
-	if _, err := os.Stat(usual); err != nil {
-		listed, _ := os.ReadFile(filepath.Join(dir, "addresses"))
-		for _, kind := range []string{"unix:", "tcp:"} {
-			for line := range strings.Lines(string(listed)) {
-				if strings.HasPrefix(line, kind) {
-					return strings.TrimSpace(line)
-				}
-			}
-		}
-	}
-	return "unix:" + usual
+	return strings.EqualFold(a.host, host)
 }

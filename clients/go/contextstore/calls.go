@@ -8,9 +8,12 @@ import (
 	"io"
 	"iter"
 	"math/rand/v2"
+	"reflect"
+	"strings"
 	"time"
 
 	"google.golang.org/grpc"
+	"google.golang.org/protobuf/proto"
 )
 
 // invoke makes a unary call, again and again while it fails in passing and there is time.
@@ -27,16 +30,27 @@ func invokeFor[Q, A any](
 ) (*A, error) {
 	ctx, cancel := withTimeout(ctx, timeout)
 	defer cancel()
+	if message, ok := any(request).(proto.Message); ok {
+		if err := c.prepare(ctx, message); err != nil {
+			return nil, err
+		}
+	}
 	patience := patience{lasts: c.retryFor}
 	for {
 		answer, err := method(ctx, request)
 		if err == nil {
+			c.reached.Store(true)
 			return answer, nil
 		}
-		if failure := patience.pauseAfter(ctx, asError(err)); failure != nil {
+		if failure := patience.pauseAfter(ctx, c.failed(ctx, methodOf[A](), err)); failure != nil {
 			return nil, failure
 		}
 	}
+}
+
+// methodOf returns the name of the method whose answers have this type.
+func methodOf[A any]() string {
+	return strings.TrimSuffix(reflect.TypeFor[A]().Name(), "Response")
 }
 
 func withTimeout(ctx context.Context, timeout time.Duration) (context.Context, context.CancelFunc) {
@@ -83,15 +97,16 @@ func read[A any](
 						return err
 					}
 					received = true
+					c.reached.Store(true)
 					if !yield(answer, nil) {
 						return errStopped
 					}
 				}
 			}()
-			if errors.Is(err, io.EOF) || err == errStopped {
+			if err == io.EOF || err == errStopped {
 				return
 			}
-			failure := asError(err)
+			failure := c.failed(ctx, methodOf[A](), err)
 			if received {
 				if when != repeated || !renewed {
 					patience.renew()

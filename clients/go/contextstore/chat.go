@@ -36,10 +36,14 @@ func (t *Task) Chat(
 			}
 			request.Messages = append(request.Messages, made)
 		}
+		if err := t.client.prepare(ctx, request); err != nil {
+			yield(nil, err)
+			return
+		}
 		open := func(ctx context.Context) (grpc.ServerStreamingClient[pb.ChatResponse], error) {
 			return t.client.Stub.Chat(ctx, request)
 		}
-		for event, err := range read(ctx, t.client, untilBegun, open) {
+		for event, err := range listen(ctx, t, untilBegun, open) {
 			if err == nil {
 				t.lease.touch()
 			}
@@ -60,7 +64,7 @@ func (t *Task) Request(ctx context.Context, request *pb.StreamRequestRequest) (i
 	open := func(ctx context.Context) (grpc.ServerStreamingClient[pb.StreamRequestResponse], error) {
 		return t.client.Stub.StreamRequest(ctx, request)
 	}
-	return newBody(cancel, dataOf(read(ctx, t.client, untilBegun, open)))
+	return newBody(cancel, dataOf(listen(ctx, t, untilBegun, open)))
 }
 
 // dataOf gives the bytes of answers that have some.

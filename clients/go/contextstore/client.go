@@ -4,12 +4,13 @@ package contextstore
 
 import (
 	"context"
-	"crypto/tls"
 	"errors"
 	"fmt"
 	"iter"
 	"math"
+	"net"
 	"os"
+	"sync/atomic"
 	"time"
 
 	"google.golang.org/grpc"
@@ -31,83 +32,42 @@ type Client struct {
 	OutputsStub pb.ToolOutputsClient
 
 	conn     *grpc.ClientConn
+	address  address
+	dial     func(context.Context, string) (net.Conn, error)
 	holder   *pb.Holder
 	timeout  time.Duration
 	retryFor time.Duration
+	closeFor time.Duration
 	closing  context.Context
 	close    context.CancelFunc
-}
-
-// Option changes how a client connects.
-type Option func(*settings)
-
-type settings struct {
-	token, tokenFile, dataDir string
-	instanceID                string
-	timeout                   time.Duration
-	retryFor                  time.Duration
-	tls                       *tls.Config
-	dial                      []grpc.DialOption
-}
-
-// WithToken gives the token for TCP. The Unix socket needs none.
-func WithToken(token string) Option {
-	return func(s *settings) { s.token, s.tokenFile, s.dataDir = token, "", "" }
-}
-
-// WithTokenFile names a file with the token. It is read for every call, as every start of the server makes a new token.
-func WithTokenFile(path string) Option {
-	return func(s *settings) { s.token, s.tokenFile, s.dataDir = "", path, "" }
-}
-
-// withDataDir takes the token of the server that runs on a data directory of this machine.
-func withDataDir(path string) Option {
-	return func(s *settings) { s.token, s.tokenFile, s.dataDir = "", "", path }
-}
-
-// WithTLS encrypts the connection, and says whom to trust; for TCP. An address tls:HOST:PORT does so by itself, and trusts whom
-// the machine trusts.
-func WithTLS(config *tls.Config) Option {
-	return func(s *settings) { s.tls = config }
-}
-
-// WithInstanceID says who holds the tasks that this client starts; without it, a random one. Give one to take them up at once
-// after a restart.
-func WithInstanceID(id string) Option {
-	return func(s *settings) { s.instanceID = id }
-}
-
-// WithTimeout is how long a unary call may take, with its retries, if its context has no deadline: 30 seconds. 0: any time.
-func WithTimeout(timeout time.Duration) Option {
-	return func(s *settings) { s.timeout = timeout }
-}
-
-// WithRetryFor is how long a call that failed in passing is tried again: 10 seconds. 0: not at all.
-func WithRetryFor(lasts time.Duration) Option {
-	return func(s *settings) { s.retryFor = lasts }
-}
-
-// WithDialOptions hands options to gRPC, as for tracing.
-func WithDialOptions(options ...grpc.DialOption) Option {
-	return func(s *settings) { s.dial = append(s.dial, options...) }
+	// Whether the server has ever answered.
+	reached atomic.Bool
+	limit   messageLimit
+	handed  appenders
 }
 
 // Connect prepares a connection to unix:/path/of/contextstore.sock, tcp:127.0.0.1:PORT or tls:HOST:PORT. It is made by the first
 // call.
 func Connect(address string, options ...Option) (*Client, error) {
-	s := settings{instanceID: newID(), timeout: 30 * time.Second, retryFor: 10 * time.Second}
-	for _, option := range options {
-		option(&s)
+	s := gatheredSettings(options)
+	if s.starts != "" {
+		return nil, fmt.Errorf("contextstore: %s is for Spawn and ConnectOrSpawn; Connect starts no server", s.starts)
 	}
+	return s.connect(address)
+}
+
+// connect makes the client of an address.
+func (s *settings) connect(address string) (*Client, error) {
 	where, err := parseAddress(address)
 	if err != nil {
 		return nil, err
 	}
-	target, err := where.target()
+	network, endpoint, err := where.endpoint()
 	if err != nil {
 		return nil, err
 	}
-	token, err := newToken(&s)
+	connects := dialer(network, endpoint)
+	token, err := newToken(s, where)
 	if err != nil {
 		return nil, err
 	}
@@ -122,7 +82,8 @@ func Connect(address string, options ...Option) (*Client, error) {
 	}
 	dial := []grpc.DialOption{
 		grpc.WithTransportCredentials(secrecy),
-		grpc.WithNoProxy(),
+		// The name of the target means nothing to it: a path may have characters that are special in a URL. It asks no proxy.
+		grpc.WithContextDialer(connects),
 		// The server keeps its own limits; a message may be larger than gRPC's 4 MiB.
 		grpc.WithDefaultCallOptions(grpc.MaxCallRecvMsgSize(math.MaxInt32)),
 		// A sidecar that was restarted is back within a second.
@@ -133,9 +94,14 @@ func Connect(address string, options ...Option) (*Client, error) {
 		// Tells a reader that waits for events that the server is gone without a word.
 		grpc.WithKeepaliveParams(keepalive.ClientParameters{Time: 30 * time.Second, Timeout: 10 * time.Second}),
 	}
+	target := "passthrough:///" + where.host
 	if where.path != "" {
 		// A path is no authority: over a Unix socket the server is always localhost.
+		target = "passthrough:///unix"
 		dial = append(dial, grpc.WithAuthority("localhost"))
+	}
+	if s.stays {
+		dial = append(dial, grpc.WithIdleTimeout(0))
 	}
 	dial = append(append(dial, token.dialOptions()...), s.dial...)
 	conn, err := grpc.NewClient(target, dial...)
@@ -144,16 +110,33 @@ func Connect(address string, options ...Option) (*Client, error) {
 	}
 	hostname, _ := os.Hostname()
 	closing, end := context.WithCancel(context.Background())
-	return &Client{
+	client := &Client{
 		Stub:        pb.NewContextStoreClient(conn),
 		OutputsStub: pb.NewToolOutputsClient(conn),
 		conn:        conn,
+		address:     where,
+		dial:        connects,
 		holder:      &pb.Holder{InstanceId: s.instanceID, ProcessId: uint32(os.Getpid()), Hostname: hostname},
 		timeout:     s.timeout,
 		retryFor:    s.retryFor,
+		closeFor:    s.closeFor,
 		closing:     closing,
 		close:       end,
-	}, nil
+	}
+	if s.stays {
+		go client.stayConnected()
+	}
+	return client, nil
+}
+
+// stayConnected connects again whenever the connection ends, so that a server that stops without clients goes on.
+func (c *Client) stayConnected() {
+	for state := c.conn.GetState(); ; state = c.conn.GetState() {
+		c.conn.Connect()
+		if !c.conn.WaitForStateChange(c.closing, state) {
+			return
+		}
+	}
 }
 
 // Conn is the connection, for stubs of one's own.
@@ -161,10 +144,16 @@ func (c *Client) Conn() *grpc.ClientConn {
 	return c.conn
 }
 
-// Close ends the connection, every call on it and the renewing of leases. Tasks stay as they are.
+// Close ends the connection, every call on it and the renewing of leases. Tasks stay as they are. It first waits until all that
+// was handed to [Task.AppendLater] is on disk, for at most 10 seconds ([WithCloseTimeout]), and returns an [*Error] for each
+// task of which something is not; its NotAppended holds that. Calling it again does nothing.
 func (c *Client) Close() error {
+	failed := c.handed.close(c.closeFor)
+	if c.closing.Err() != nil {
+		return failed
+	}
 	c.close()
-	return c.conn.Close()
+	return errors.Join(failed, c.conn.Close())
 }
 
 // WaitUntilReady waits until the server says that it serves: it may still be starting, or mending what a crash left. Without
@@ -178,6 +167,7 @@ func (c *Client) WaitUntilReady(ctx context.Context) error {
 		answer, err := health.Check(ctx, &grpc_health_v1.HealthCheckRequest{}, grpc.WaitForReady(true))
 		switch {
 		case err == nil && answer.GetStatus() == grpc_health_v1.HealthCheckResponse_SERVING:
+			c.reached.Store(true)
 			return nil
 		case err == nil:
 			last = fmt.Errorf("its health is %s", answer.GetStatus())
@@ -192,6 +182,9 @@ func (c *Client) WaitUntilReady(ctx context.Context) error {
 		case <-ctx.Done():
 			timer.Stop()
 			failure := asError(ctx.Err())
+			if problem := c.look(context.WithoutCancel(ctx)); problem != "" {
+				last = fmt.Errorf("%w; %s", last, problem)
+			}
 			failure.Message = fmt.Sprintf("the server is not ready: %v", last)
 			return failure
 		}
@@ -255,6 +248,7 @@ func (c *Client) Task(uuid string) *Task {
 	task := &Task{UUID: uuid, client: c}
 	task.lease.renew = func(ctx context.Context) (time.Duration, error) { return task.RenewLease(ctx) }
 	task.lease.closing = c.closing
+	task.later.task = task
 	return task
 }
 

@@ -26,7 +26,7 @@ func (t *Task) Compress(
 	open := func(ctx context.Context) (grpc.ServerStreamingClient[pb.CompressResponse], error) {
 		return t.client.Stub.Compress(ctx, request)
 	}
-	for event, err := range read(ctx, t.client, repeated, open) {
+	for event, err := range listen(ctx, t, repeated, open) {
 		if err != nil {
 			return nil, err
 		}
@@ -34,8 +34,11 @@ func (t *Task) Compress(
 		if done := event.GetDone(); done != nil {
 			return done, nil
 		}
-		for _, tell := range progress {
-			tell(event.GetProgress())
+		// A newer server may have other news.
+		if step := event.GetProgress(); step != nil {
+			for _, tell := range progress {
+				tell(step)
+			}
 		}
 	}
 	return nil, cutOff("before it told what the compression did")
@@ -70,7 +73,7 @@ func (t *Task) BeginCompaction(ctx context.Context, request *pb.BeginCompactionR
 	open := func(ctx context.Context) (grpc.ServerStreamingClient[pb.BeginCompactionResponse], error) {
 		return t.client.Stub.BeginCompaction(ctx, request)
 	}
-	next, stop := iter.Pull2(read(ctx, t.client, untilBegun, open))
+	next, stop := iter.Pull2(listen(ctx, t, untilBegun, open))
 	first, err, _ := next()
 	if err == nil && first.GetBegun() == nil {
 		err = cutOff("before it told what to summarise")

@@ -12,6 +12,15 @@ import (
 	"google.golang.org/genproto/googleapis/rpc/errdetails"
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
+
+	pb "github.com/contextstore/contextstore/clients/go/contextstorev1"
+)
+
+var (
+	// ErrNoServer is what errors.Is finds in an [*Error] if nothing listens at the address of the client.
+	ErrNoServer = errors.New("contextstore: there is no server")
+	// ErrUnsupportedByServer is what errors.Is finds in an [*Error] if the server is too old for the method.
+	ErrUnsupportedByServer = errors.New("contextstore: the server does not have the method")
 )
 
 // Field is a field of a request that was refused.
@@ -36,20 +45,54 @@ type Error struct {
 	Metadata map[string]string
 	// After how long a retry helps; 0 if the server did not say.
 	RetryAfter time.Duration
+	// The messages that were handed to AppendLater or AppendMany and are not known to be in the log, in order. They have
+	// their request ids, so appending them again stores each exactly once. A message that the server refused is the first.
+	NotAppended []*pb.NewMessage
+	// Which message of AppendMany could not be appended, from 0: all before it are in the log. -1 for other calls.
+	Index int
 
 	cause error
+	// ErrNoServer, ErrUnsupportedByServer, or nil.
+	kind error
+	// Whether a retry does not help, whatever the code.
+	final bool
+}
+
+// newError makes an error that does not come from the server.
+func newError(code codes.Code, cause error, format string, values ...any) *Error {
+	return &Error{Code: code, Message: fmt.Sprintf(format, values...), Index: -1, cause: cause}
+}
+
+// invalidField makes the error of a field that cannot be sent, as the server makes it of one that was sent.
+func invalidField(reason Reason, field string, cause error, format string, values ...any) *Error {
+	made := newError(codes.InvalidArgument, cause, format, values...)
+	made.Reason, made.Fields = reason, []Field{{field, made.Message}}
+	made.Message = field + ": " + made.Message
+	return made
 }
 
 // Error implements error.
 func (e *Error) Error() string {
+	what := e.Code.String()
 	if e.Reason != "" {
-		return fmt.Sprintf("contextstore: %s: %s", e.Reason, e.Message)
+		what = string(e.Reason)
 	}
-	return fmt.Sprintf("contextstore: %s: %s", e.Code, e.Message)
+	text := fmt.Sprintf("contextstore: %s: %s", what, e.Message)
+	if e.Index >= 0 {
+		text += fmt.Sprintf(" (message %d of those that were given)", e.Index)
+	}
+	if len(e.NotAppended) > 0 {
+		text += fmt.Sprintf(" (not appended: %d messages)", len(e.NotAppended))
+	}
+	return text
 }
 
-// Is tells whether target is the reason of this error, or an error of the context that ended the call.
+// Is tells whether target is the reason of this error, an error of the context that ended the call, [ErrNoServer] or
+// [ErrUnsupportedByServer].
 func (e *Error) Is(target error) bool {
+	if e.kind != nil && target == e.kind {
+		return true
+	}
 	if reason, ok := target.(Reason); ok {
 		return reason == e.Reason
 	}
@@ -74,6 +117,9 @@ func (e *Error) GRPCStatus() *status.Status {
 // passes tells whether the same call may succeed a moment later: the connection broke, or the server says after how long to
 // try again. A task that somebody else works on may take any time, so whether to wait for it is the caller's to decide.
 func (e *Error) passes() bool {
+	if e.final {
+		return false
+	}
 	return e.Code == codes.Unavailable && e.Reason == "" || e.RetryAfter > 0 && e.Reason != LeaseHeld
 }
 
@@ -84,10 +130,10 @@ func asError(err error) *Error {
 		return known
 	}
 	if errors.Is(err, context.Canceled) || errors.Is(err, context.DeadlineExceeded) {
-		return &Error{Code: status.FromContextError(err).Code(), Message: err.Error(), cause: err}
+		return newError(status.FromContextError(err).Code(), err, "%s", err)
 	}
 	found := status.Convert(err)
-	made := &Error{Code: found.Code(), Message: found.Message(), cause: err}
+	made := newError(found.Code(), err, "%s", found.Message())
 	for _, detail := range found.Details() {
 		switch detail := detail.(type) {
 		case *errdetails.ErrorInfo:
@@ -106,5 +152,5 @@ func asError(err error) *Error {
 
 // cutOff is the error of a stream that ended before it said what it had to.
 func cutOff(when string) *Error {
-	return &Error{Code: codes.Internal, Message: "the server closed the stream " + when}
+	return newError(codes.Internal, nil, "the server closed the stream %s", when)
 }

@@ -5,13 +5,14 @@ package contextstore
 // AsError makes an Error of what gRPC gave.
 var AsError = asError
 
-// ParseTarget is the target that an address becomes.
-func ParseTarget(text string) (string, error) {
+// Endpoint is what an address dials.
+func Endpoint(text string) (string, error) {
 	parsed, err := parseAddress(text)
 	if err != nil {
 		return "", err
 	}
-	return parsed.target()
+	network, where, err := parsed.endpoint()
+	return network + " " + where, err
 }
 
 // FromEnvOf is where FromEnv would connect.

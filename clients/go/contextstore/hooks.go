@@ -107,6 +107,9 @@ func (t *Task) HookFailures() []*HookFailure {
 
 // before calls the hooks of what is about to happen, outside of the lock: a hook may use the task.
 func (t *Task) before(ctx context.Context, ending Ending) error {
+	if err := t.settle(ctx); err != nil {
+		return err
+	}
 	ending.Task = t
 	t.hooks.mu.Lock()
 	t.hooks.failures = nil
@@ -128,9 +131,9 @@ func (t *Task) before(ctx context.Context, ending Ending) error {
 		t.hooks.failures = append(t.hooks.failures, failure)
 		t.hooks.mu.Unlock()
 		if errors == HookErrorsStop {
-			message := fmt.Sprintf("the hook %s failed, so the task was not %s: %v", one.name, ending.Status, err)
-			metadata := map[string]string{"hook": one.name}
-			return &Error{Code: codes.Aborted, Message: message, Metadata: metadata, cause: failure}
+			stopped := newError(codes.Aborted, failure, "the hook %s failed, so the task was not %s: %v", one.name, ending.Status, err)
+			stopped.Metadata = map[string]string{"hook": one.name}
+			return stopped
 		}
 	}
 	return nil

@@ -20,6 +20,7 @@ type lease struct {
 	last       uint64
 	used       time.Time
 	stopping   context.CancelFunc
+	lost       error
 }
 
 // gone are reasons that say that the lease will not come back.
@@ -45,7 +46,7 @@ func (l *lease) take(generation uint64, lives time.Duration) {
 	defer l.mu.Unlock()
 	l.halt()
 	ctx, stop := context.WithCancel(l.closing)
-	l.generation, l.last, l.used, l.stopping = generation, generation, time.Now(), stop
+	l.generation, l.last, l.used, l.stopping, l.lost = generation, generation, time.Now(), stop, nil
 	if lives > 0 {
 		go l.keep(ctx, lives)
 	}
@@ -78,7 +79,22 @@ func (l *lease) end() {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.halt()
-	l.generation = 0
+	l.generation, l.lost = 0, nil
+}
+
+// lose keeps why the lease is gone, unless the task has ended by a call of this client.
+func (l *lease) lose(ctx context.Context, failure *Error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if ctx.Err() == nil {
+		l.lost = failure
+	}
+}
+
+func (l *lease) isLost() error {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.lost
 }
 
 func (l *lease) keep(ctx context.Context, lives time.Duration) {
@@ -100,6 +116,7 @@ func (l *lease) keep(ctx context.Context, lives time.Duration) {
 		var failure *Error
 		if errors.As(err, &failure) && slices.Contains(gone, failure.Reason) || ctx.Err() != nil {
 			// Whoever writes next is told why.
+			l.lose(ctx, failure)
 			return
 		}
 		if err == nil {

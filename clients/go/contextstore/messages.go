@@ -30,7 +30,7 @@ func (t *Task) Append(ctx context.Context, message any, options ...CallOption) (
 
 // Message gives one message as it stands in the log.
 func (t *Task) Message(ctx context.Context, seq uint64) (*pb.GetMessageResponse, error) {
-	return invoke(ctx, t.client, t.client.Stub.GetMessage, &pb.GetMessageRequest{TaskUuid: t.UUID, Seq: seq})
+	return ask(ctx, t, t.client.Stub.GetMessage, &pb.GetMessageRequest{TaskUuid: t.UUID, Seq: seq})
 }
 
 // Pin pins a message: no compaction takes it out of the view.
@@ -61,13 +61,13 @@ func (t *Task) Rewind(ctx context.Context, seq uint64, options ...CallOption) (*
 func (t *Task) ContextUsage(ctx context.Context, tools any) (*pb.GetContextUsageResponse, error) {
 	request := &pb.GetContextUsageRequest{TaskUuid: t.UUID}
 	if tools != nil {
-		text, err := jsonOf(tools)
+		text, err := jsonOf("tools", tools)
 		if err != nil {
 			return nil, err
 		}
 		request.ToolsJson = text
 	}
-	return invoke(ctx, t.client, t.client.Stub.GetContextUsage, request)
+	return ask(ctx, t, t.client.Stub.GetContextUsage, request)
 }
 
 // RecordUsage reports the tokens of one call of the model.
@@ -103,7 +103,7 @@ func (t *Task) RecordToolCall(
 func (t *Task) AppendPlan(
 	ctx context.Context, planType string, content any, options ...CallOption,
 ) (*pb.AppendPlanResponse, error) {
-	text, err := jsonOf(content)
+	text, err := jsonOf("content", content)
 	if err != nil {
 		return nil, err
 	}
@@ -115,12 +115,12 @@ func (t *Task) AppendPlan(
 
 // LatestPlan gives the newest plan. [PlanNotFound] if there is none.
 func (t *Task) LatestPlan(ctx context.Context) (*pb.GetLatestPlanResponse, error) {
-	return invoke(ctx, t.client, t.client.Stub.GetLatestPlan, &pb.GetLatestPlanRequest{TaskUuid: t.UUID})
+	return ask(ctx, t, t.client.Stub.GetLatestPlan, &pb.GetLatestPlanRequest{TaskUuid: t.UUID})
 }
 
 // LatestSummary gives the newest summary that the view has. [SummaryNotFound] if there is none.
 func (t *Task) LatestSummary(ctx context.Context) (*pb.Summary, error) {
 	request := &pb.GetLatestSummaryRequest{TaskUuid: t.UUID}
-	answer, err := invoke(ctx, t.client, t.client.Stub.GetLatestSummary, request)
+	answer, err := ask(ctx, t, t.client.Stub.GetLatestSummary, request)
 	return answer.GetSummary(), err
 }

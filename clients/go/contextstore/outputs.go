@@ -5,20 +5,12 @@ package contextstore
 import (
 	"bytes"
 	"context"
-	"errors"
 	"io"
 	"iter"
 
 	"google.golang.org/grpc"
 
 	pb "github.com/contextstore/contextstore/clients/go/contextstorev1"
-)
-
-const (
-	// An output up to this size goes in one request.
-	wholeBytes = 1 << 20
-	// The pieces of a larger one.
-	pieceBytes = 256 << 10
 )
 
 // Outputs are the outputs of the tools of one task.
@@ -29,97 +21,6 @@ type Outputs struct {
 // Outputs gives the outputs of the task's tools.
 func (t *Task) Outputs() Outputs {
 	return Outputs{task: t}
-}
-
-// Put stores an output of any size, and answers when it is on disk: with a ref to read it by, and with the view that the model
-// is to be shown. With Append of the header, the tool message is appended too, and with Record the tool call is recorded.
-//
-// It is repeated if the connection breaks, under the same request id: if the content is at most 1 MiB, or can seek.
-func (o Outputs) Put(
-	ctx context.Context, header *pb.PutToolOutputHeader, content io.Reader,
-) (*pb.PutToolOutputResponse, error) {
-	t := o.task
-	header = cloned(header)
-	header.TaskUuid, header.LeaseGeneration = t.UUID, t.lease.current()
-	fill(&header.RequestId, newID)
-	start, canSeek := int64(0), false
-	seeker, ok := content.(io.Seeker)
-	if ok {
-		var err error
-		start, err = seeker.Seek(0, io.SeekCurrent)
-		canSeek = err == nil
-	}
-	begin := make([]byte, wholeBytes+1)
-	n, err := io.ReadFull(content, begin)
-	isWhole := errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF)
-	if err != nil && !isWhole {
-		return nil, err
-	}
-	if isWhole {
-		header.Content = begin[:n]
-	}
-	patience := patience{lasts: t.client.retryFor}
-	for attempt := 0; ; attempt++ {
-		rest := io.MultiReader(bytes.NewReader(begin[:n]), content)
-		if attempt > 0 && !isWhole {
-			if _, err := seeker.Seek(start, io.SeekStart); err != nil {
-				return nil, err
-			}
-			rest = content
-		}
-		if isWhole {
-			rest = nil
-		}
-		answer, err := o.put(ctx, header, rest)
-		var ours ownError
-		switch {
-		case err == nil:
-			t.lease.touch()
-			return answer, nil
-		case errors.As(err, &ours):
-			return nil, ours.error
-		}
-		failure := asError(err)
-		if isWhole || canSeek {
-			failure = patience.pauseAfter(ctx, failure)
-		}
-		if failure != nil {
-			return nil, failure
-		}
-	}
-}
-
-// ownError is one of the caller's reader.
-type ownError struct{ error }
-
-// put makes one attempt; an output that is not in the header is read from rest.
-func (o Outputs) put(
-	ctx context.Context, header *pb.PutToolOutputHeader, rest io.Reader,
-) (*pb.PutToolOutputResponse, error) {
-	// Ends the call if it is not sent to its end, and then nothing is kept of it.
-	ctx, cancel := context.WithCancel(ctx)
-	defer cancel()
-	stream, err := o.task.client.OutputsStub.PutToolOutput(ctx)
-	if err != nil {
-		return nil, err
-	}
-	err = stream.Send(&pb.PutToolOutputRequest{Part: &pb.PutToolOutputRequest_Header{Header: header}})
-	for rest != nil && err == nil {
-		// gRPC may hold on to what was sent.
-		piece := make([]byte, pieceBytes)
-		n, bad := io.ReadFull(rest, piece)
-		if n > 0 {
-			err = stream.Send(&pb.PutToolOutputRequest{Part: &pb.PutToolOutputRequest_Data{Data: piece[:n]}})
-		}
-		if errors.Is(bad, io.EOF) || errors.Is(bad, io.ErrUnexpectedEOF) {
-			break
-		}
-		if bad != nil {
-			return nil, ownError{bad}
-		}
-	}
-	// If sending failed, this tells why.
-	return stream.CloseAndRecv()
 }
 
 // Read gives lines of an output, numbered, or with Raw its bytes as they are. Close it when it is not read to its end.
@@ -138,7 +39,7 @@ func (o Outputs) Read(ctx context.Context, request *pb.ReadToolOutputRequest) (i
 		return o.task.client.OutputsStub.ReadToolOutput(ctx, request)
 	}
 	return newBody(cancel, func(yield func([]byte, error) bool) {
-		for data, err := range dataOf(read(ctx, o.task.client, always, open)) {
+		for data, err := range dataOf(listen(ctx, o.task, always, open)) {
 			again := min(skip, uint64(len(data)))
 			data, skip = data[again:], skip-again
 			if request.GetRaw() {
@@ -164,7 +65,7 @@ func (o Outputs) Grep(ctx context.Context, request *pb.GrepToolOutputRequest) it
 		open := func(ctx context.Context) (grpc.ServerStreamingClient[pb.GrepToolOutputResponse], error) {
 			return o.task.client.OutputsStub.GrepToolOutput(ctx, request)
 		}
-		for answer, err := range read(ctx, o.task.client, untilBegun, open) {
+		for answer, err := range listen(ctx, o.task, untilBegun, open) {
 			if err != nil {
 				yield(nil, err)
 				return
@@ -181,7 +82,7 @@ func (o Outputs) Grep(ctx context.Context, request *pb.GrepToolOutputRequest) it
 // Stat tells what is known of an output.
 func (o Outputs) Stat(ctx context.Context, ref string) (*pb.ToolOutput, error) {
 	request := &pb.StatToolOutputRequest{TaskUuid: o.task.UUID, RefId: ref}
-	answer, err := invoke(ctx, o.task.client, o.task.client.OutputsStub.StatToolOutput, request)
+	answer, err := ask(ctx, o.task, o.task.client.OutputsStub.StatToolOutput, request)
 	return answer.GetOutput(), err
 }
 
@@ -189,7 +90,7 @@ func (o Outputs) Stat(ctx context.Context, ref string) (*pb.ToolOutput, error) {
 func (o Outputs) List(ctx context.Context) iter.Seq2[*pb.ToolOutput, error] {
 	return pages(func(token string) ([]*pb.ToolOutput, string, error) {
 		request := &pb.ListToolOutputsRequest{TaskUuid: o.task.UUID, PageToken: token}
-		page, err := invoke(ctx, o.task.client, o.task.client.OutputsStub.ListToolOutputs, request)
+		page, err := ask(ctx, o.task, o.task.client.OutputsStub.ListToolOutputs, request)
 		return page.GetOutputs(), page.GetNextPageToken(), err
 	})
 }

@@ -8,9 +8,11 @@ import (
 	"fmt"
 	"io"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"testing/iotest"
 
+	"google.golang.org/grpc/codes"
 	"google.golang.org/protobuf/proto"
 	"google.golang.org/protobuf/types/known/durationpb"
 
@@ -18,6 +20,8 @@ import (
 	pb "github.com/contextstore/contextstore/clients/go/contextstorev1"
 )
 
+// feature: outputs-put
+// feature: outputs-read-grep
 func TestOutputsAreKeptWhole(t *testing.T) {
 	t.Parallel()
 	overBoth(t, func(t *testing.T, _ *server, client *contextstore.Client) {
@@ -130,4 +134,74 @@ func TestAnOutputIsPutOnceAcrossCuts(t *testing.T) {
 	if string(got) != want.String() || p.cuts != 3 {
 		t.Errorf("%d cuts: %d of %d bytes", p.cuts, len(got), want.Len())
 	}
+}
+
+// feature: outputs-input-breaks
+func TestAnInputThatBreaksOffIsNotStored(t *testing.T) {
+	t.Parallel()
+	overBoth(t, func(t *testing.T, _ *server, client *contextstore.Client) {
+		task := must(client.StartTask(t.Context(), nil))(t)
+		for _, size := range []int{0, 10, 1 << 20, 1<<20 + 1, 3 << 20} {
+			for _, problem := range []error{io.ErrUnexpectedEOF, fmt.Errorf("the pipe broke: %w", io.EOF), errBroken} {
+				data := bytes.Repeat([]byte("x"), size)
+				content := io.MultiReader(bytes.NewReader(data), iotest.ErrReader(problem))
+				if put, err := task.Outputs().Put(t.Context(), nil, content); err != problem {
+					t.Errorf("%d bytes and %v: %v %v", size, problem, put, err)
+				}
+			}
+		}
+		if listed := must(collected(task.Outputs().List(t.Context())))(t); len(listed) != 0 {
+			t.Errorf("%v", listed)
+		}
+	})
+}
+
+// slowFile is a reader that can seek and is slow: the server is killed while it is read.
+type slowFile struct {
+	*bytes.Reader
+	read   atomic.Int64
+	middle func()
+}
+
+func (f *slowFile) Read(into []byte) (int, error) {
+	n, err := f.Reader.Read(into[:min(len(into), 50_000)])
+	if before := f.read.Add(int64(n)) - int64(n); before < 2_000_000 && before+int64(n) >= 2_000_000 {
+		f.middle()
+	}
+	return n, err
+}
+
+// feature: outputs-retry
+func TestASlowFileIsStoredWholeAcrossARestart(t *testing.T) {
+	t.Parallel()
+	overBoth(t, func(t *testing.T, s *server, client *contextstore.Client) {
+		task := must(client.StartTask(t.Context(), nil))(t)
+		var lines bytes.Buffer
+		for n := 0; lines.Len() < 3_200_000; n++ {
+			fmt.Fprintf(&lines, "line %d\n", n)
+		}
+		whole := lines.Bytes()
+		file := &slowFile{Reader: bytes.NewReader(whole), middle: func() { s.kill(); s.start() }}
+		file.Seek(100, io.SeekStart)
+		put := must(task.Outputs().Put(t.Context(), nil, file))(t)
+		request := &pb.ReadToolOutputRequest{RefId: put.GetRef().GetId(), Raw: true}
+		got := must(io.ReadAll(must(task.Outputs().Read(t.Context(), request))(t)))(t)
+		if !bytes.Equal(got, whole[100:]) || file.read.Load() <= int64(len(whole)) {
+			t.Errorf("%d of %d bytes, %d were read", len(got), len(whole)-100, file.read.Load())
+		}
+		// What cannot be read again is not sent again in part.
+		pipe := io.MultiReader(bytes.NewReader(whole[:2_000_000]), &once{func() { s.kill(); s.start() }}, bytes.NewReader(whole))
+		var failure *contextstore.Error
+		if _, err := task.Outputs().Put(t.Context(), nil, pipe); !errors.As(err, &failure) || failure.Code != codes.Unavailable {
+			t.Errorf("%v", err)
+		}
+	})
+}
+
+// once is empty, and calls a function.
+type once struct{ then func() }
+
+func (o *once) Read([]byte) (int, error) {
+	o.then()
+	return 0, io.EOF
 }

@@ -7,7 +7,6 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
-	"errors"
 	"io"
 	"iter"
 	"sync"
@@ -38,7 +37,7 @@ func (t *Task) Current(ctx context.Context, request *pb.StreamCurrentRequest) (i
 		return t.client.Stub.StreamCurrent(ctx, request)
 	}
 	return newBody(cancel, func(yield func([]byte, error) bool) {
-		for chunk, err := range read(ctx, t.client, always, open) {
+		for chunk, err := range listen(ctx, t, always, open) {
 			if err != nil {
 				yield(nil, err)
 				return
@@ -88,7 +87,7 @@ func (t *Task) Messages(ctx context.Context, request *pb.StreamMessagesRequest) 
 			}
 			return t.client.Stub.StreamMessages(ctx, request)
 		}
-		for batch, err := range read(ctx, t.client, always, open) {
+		for batch, err := range listen(ctx, t, always, open) {
 			if err != nil {
 				yield(Record{}, err)
 				return
@@ -124,7 +123,7 @@ func (t *Task) ToolCalls(ctx context.Context, request *pb.StreamToolCallsRequest
 		open := func(ctx context.Context) (grpc.ServerStreamingClient[pb.StreamToolCallsResponse], error) {
 			return t.client.Stub.StreamToolCalls(ctx, request)
 		}
-		numbered("tool_call", read(ctx, t.client, always, open), &request.FromSeq, &request.Limit)(yield)
+		numbered("tool_call", listen(ctx, t, always, open), &request.FromSeq, &request.Limit)(yield)
 	}
 }
 
@@ -136,7 +135,7 @@ func (t *Task) Plans(ctx context.Context, request *pb.StreamPlansRequest) iter.S
 		open := func(ctx context.Context) (grpc.ServerStreamingClient[pb.StreamPlansResponse], error) {
 			return t.client.Stub.StreamPlans(ctx, request)
 		}
-		numbered("plan", read(ctx, t.client, always, open), &request.FromId, &request.Limit)(yield)
+		numbered("plan", listen(ctx, t, always, open), &request.FromId, &request.Limit)(yield)
 	}
 }
 
@@ -151,7 +150,7 @@ func (t *Task) Summaries(ctx context.Context, request *pb.StreamSummariesRequest
 			skip = done
 			return t.client.Stub.StreamSummaries(ctx, request)
 		}
-		for batch, err := range read(ctx, t.client, always, open) {
+		for batch, err := range listen(ctx, t, always, open) {
 			if err != nil {
 				yield(Record{}, err)
 				return
@@ -242,7 +241,7 @@ func lines(from io.Reader) iter.Seq2[json.RawMessage, error] {
 				}
 			}
 			if err != nil {
-				if !errors.Is(err, io.EOF) {
+				if err != io.EOF {
 					yield(nil, err)
 				}
 				return
@@ -268,7 +267,7 @@ func newBody(cancel context.CancelFunc, chunks iter.Seq2[[]byte, error]) (io.Rea
 	b := &body{cancel: cancel}
 	b.next, b.stop = iter.Pull2(chunks)
 	b.pull()
-	if b.err != nil && !errors.Is(b.err, io.EOF) {
+	if b.err != nil && b.err != io.EOF {
 		return nil, b.err
 	}
 	return b, nil

@@ -60,11 +60,26 @@ func view(t *testing.T, task *contextstore.Task) []string {
 		if err != nil {
 			t.Fatal(err)
 		}
-		var message contextstore.Message
-		if err := json.Unmarshal(line, &message); err != nil {
-			t.Fatal(err)
-		}
-		found = append(found, message.Content)
+		found = append(found, contentOf(t, line))
+	}
+	return found
+}
+
+// contentOf a message in its JSON.
+func contentOf(t *testing.T, line []byte) string {
+	t.Helper()
+	var message contextstore.Message
+	if err := json.Unmarshal(line, &message); err != nil {
+		t.Fatal(err)
+	}
+	return message.Content
+}
+
+func contents(t *testing.T, messages []*pb.NewMessage) []string {
+	t.Helper()
+	var found []string
+	for _, message := range messages {
+		found = append(found, contentOf(t, []byte(message.GetMessageJson())))
 	}
 	return found
 }

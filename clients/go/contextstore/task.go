@@ -23,20 +23,46 @@ type Task struct {
 	InheritedFrom string
 	// InheritanceComment is a comment on that for people, as to post on the issue.
 	InheritanceComment string
+	// Resumed tells whether ResumeOrStartTask has found it.
+	Resumed bool
 
 	client *Client
 	lease  lease
 	hooks  hooks
+	later  appender
 }
 
 // summarizing is how long a completion may take for which the server asks a model.
 const summarizing = 5 * time.Minute
 
-// change makes a call that renews the lease when it is accepted.
+// ask makes a call behind what was handed to AppendLater.
+func ask[Q, A any](
+	ctx context.Context, t *Task, method func(context.Context, *Q, ...grpc.CallOption) (*A, error), request *Q,
+) (*A, error) {
+	if err := t.settle(ctx); err != nil {
+		return nil, err
+	}
+	return invoke(ctx, t.client, method, request)
+}
+
+// listen is read for a stream behind what was handed to AppendLater.
+func listen[A any](
+	ctx context.Context, t *Task, when again, open func(context.Context) (grpc.ServerStreamingClient[A], error),
+) iter.Seq2[*A, error] {
+	return func(yield func(*A, error) bool) {
+		if err := t.settle(ctx); err != nil {
+			yield(nil, err)
+			return
+		}
+		read(ctx, t.client, when, open)(yield)
+	}
+}
+
+// change is ask for a call that renews the lease when it is accepted.
 func change[Q, A any](
 	ctx context.Context, t *Task, method func(context.Context, *Q, ...grpc.CallOption) (*A, error), request *Q,
 ) (*A, error) {
-	answer, err := invoke(ctx, t.client, method, request)
+	answer, err := ask(ctx, t, method, request)
 	if err == nil {
 		t.lease.touch()
 	}
@@ -48,20 +74,33 @@ func (t *Task) LeaseGeneration() uint64 {
 	return t.lease.current()
 }
 
-// Close renews the lease no more. The task stays as it is, and its lease ends by itself.
-func (t *Task) Close() {
-	t.lease.stop()
+// LeaseLost tells why the lease could not be renewed, such as [StaleLease] if another client has taken the task; nil while it
+// is alive. Changes are refused then.
+func (t *Task) LeaseLost() error {
+	return t.lease.isLost()
+}
+
+// Close is [Task.Flush], for at most 10 seconds ([WithCloseTimeout]), and then renews the lease no more. The task stays as it
+// is, and its lease ends by itself.
+func (t *Task) Close() error {
+	defer t.lease.stop()
+	ctx, cancel := context.WithTimeout(context.Background(), t.client.closeFor)
+	defer cancel()
+	return t.later.flush(ctx)
 }
 
 // Get gives the task as it is now, and how full its context is.
 func (t *Task) Get(ctx context.Context) (*pb.GetTaskResponse, error) {
-	return invoke(ctx, t.client, t.client.Stub.GetTask, &pb.GetTaskRequest{TaskUuid: t.UUID})
+	return ask(ctx, t, t.client.Stub.GetTask, &pb.GetTaskRequest{TaskUuid: t.UUID})
 }
 
 // RenewLease keeps the lease alive, as the client does by itself while the task runs. It answers for how long.
 func (t *Task) RenewLease(ctx context.Context) (time.Duration, error) {
 	request := &pb.RenewLeaseRequest{TaskUuid: t.UUID, LeaseGeneration: t.lease.current()}
-	answer, err := change(ctx, t, t.client.Stub.RenewLease, request)
+	answer, err := invoke(ctx, t.client, t.client.Stub.RenewLease, request)
+	if err == nil {
+		t.lease.touch()
+	}
 	return answer.GetLeaseTtl().AsDuration(), err
 }
 
@@ -70,7 +109,7 @@ func (t *Task) Pause(ctx context.Context, options ...CallOption) (*pb.Task, erro
 	if err := t.before(ctx, Ending{Status: "paused"}); err != nil {
 		return nil, err
 	}
-	answer, err := invoke(ctx, t.client, t.client.Stub.PauseTask, &pb.PauseTaskRequest{
+	answer, err := ask(ctx, t, t.client.Stub.PauseTask, &pb.PauseTaskRequest{
 		TaskUuid: t.UUID, RequestId: gathered(options).requestID, LeaseGeneration: t.lease.current(),
 	})
 	return t.ended(answer.GetTask(), err)
@@ -94,6 +133,9 @@ func (t *Task) Complete(ctx context.Context, finalSummary string, options ...Cal
 	if err := t.before(ctx, Ending{Status: "completed", FinalSummary: finalSummary}); err != nil {
 		return nil, err
 	}
+	if err := t.settle(ctx); err != nil {
+		return nil, err
+	}
 	timeout := t.client.timeout
 	if finalSummary == "" && timeout > 0 {
 		timeout = max(timeout, summarizing)
@@ -111,7 +153,7 @@ func (t *Task) Fail(ctx context.Context, why, finalSummary string, options ...Ca
 	if err := t.before(ctx, ending); err != nil {
 		return nil, err
 	}
-	answer, err := invoke(ctx, t.client, t.client.Stub.FailTask, &pb.FailTaskRequest{
+	answer, err := ask(ctx, t, t.client.Stub.FailTask, &pb.FailTaskRequest{
 		TaskUuid: t.UUID, RequestId: gathered(options).requestID, LeaseGeneration: t.lease.current(),
 		ErrorMessage: why, FinalSummary: finalSummary,
 	})
@@ -143,7 +185,7 @@ func (t *Task) Delete(ctx context.Context, options ...CallOption) error {
 		attempts++
 		return t.client.Stub.DeleteTask(ctx, request, more...)
 	}
-	_, err := invoke(ctx, t.client, remove, &pb.DeleteTaskRequest{
+	_, err := ask(ctx, t, remove, &pb.DeleteTaskRequest{
 		TaskUuid: t.UUID, RequestId: gathered(options).requestID, LeaseGeneration: t.lease.current(),
 	})
 	// A removed task remembers nothing: if the answer to the first attempt was lost, this is it.
@@ -156,6 +198,9 @@ func (t *Task) Delete(ctx context.Context, options ...CallOption) error {
 
 // Fork makes another task out of its first messages, up to AtSeq of the request, or of all; each of the two stands alone.
 func (t *Task) Fork(ctx context.Context, request *pb.ForkTaskRequest) (*Task, error) {
+	if err := t.settle(ctx); err != nil {
+		return nil, err
+	}
 	request = cloned(request)
 	request.TaskUuid = t.UUID
 	return t.client.ForkTask(ctx, request)

@@ -4,33 +4,38 @@ package contextstore
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"os"
-	"path/filepath"
+	"slices"
 	"strings"
 
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/metadata"
-	"google.golang.org/grpc/status"
 )
 
 // token hands out the token. One in a file is read for every call: a server that starts makes a new one.
 type token struct {
 	text, file string
-	// dataDir is that of a server on this machine, whose token is sent only while a server holds its lock: when that is
-	// dead, somebody else may listen on its port.
+	// dataDir is that of a server on this machine, whose token is sent only while a server holds its lock, and only to an
+	// address where that server listens: somebody else may listen on the port of one that is dead.
 	dataDir string
+	address address
 }
 
-func newToken(s *settings) (*token, error) {
+func newToken(s *settings, where address) (*token, error) {
+	text := withoutNewline(s.token)
 	if s.token != "" {
-		if err := checkToken(s.token, "the token"); err != nil {
+		if err := checkToken(text, "the token"); err != nil {
 			return nil, err
 		}
 	}
-	return &token{text: s.token, file: s.tokenFile, dataDir: s.dataDir}, nil
+	return &token{text: text, file: s.tokenFile, dataDir: s.dataDir, address: where}, nil
+}
+
+// withoutNewline removes the line end that an editor, or a secret of an orchestrator, has put behind a token.
+func withoutNewline(text string) string {
+	return strings.TrimRight(text, "\r\n")
 }
 
 // exists tells whether there is one to send.
@@ -45,24 +50,41 @@ func (t *token) get() (string, error) {
 	file, code := t.file, codes.Unauthenticated
 	if t.dataDir != "" {
 		// Its server may be starting.
-		file, code = filepath.Join(t.dataDir, "token"), codes.Unavailable
-		locked, err := isLocked(filepath.Join(t.dataDir, "LOCK"))
-		if err == nil && !locked {
-			err = errors.New("it has no running server")
-		}
-		if err != nil {
-			return "", status.Errorf(code, "the token of %s is not sent: %v", t.dataDir, err)
+		file, code = inside(t.dataDir, "token"), codes.Unavailable
+		if err := t.isForHolder(); err != nil {
+			return "", err
 		}
 	}
 	read, err := os.ReadFile(file)
 	if err != nil {
-		return "", status.Errorf(code, "the token cannot be read: %v", err)
+		return "", newError(code, err, "the token cannot be read: %v", err)
 	}
-	text := strings.TrimSpace(string(read))
+	text := withoutNewline(string(read))
 	if err := checkToken(text, file); err != nil {
-		return "", status.Error(code, err.Error())
+		return "", newError(code, err, "%v", err)
 	}
 	return text, nil
+}
+
+// isForHolder checks that the server of the data directory runs, and that it is the one at the address.
+func (t *token) isForHolder() error {
+	locked, err := isLocked(inside(t.dataDir, "LOCK"))
+	if err != nil {
+		return newError(codes.Unavailable, err, "the token of %s is not sent: %v", t.dataDir, err)
+	}
+	var failure *Error
+	if !locked {
+		failure = newError(codes.Unavailable, nil,
+			"the token of %s is not sent: it has no running server; `contextstore serve --data-dir %s` starts one", t.dataDir, t.dataDir)
+	} else if listed := writtenAddresses(t.dataDir); !slices.ContainsFunc(listed, t.address.isSame) {
+		failure = newError(codes.Unavailable, nil,
+			"the token of %s is not sent to %s: its server listens at %s", t.dataDir, t.address.text, strings.Join(listed, " and "))
+	}
+	if failure == nil {
+		return nil
+	}
+	failure.kind = ErrNoServer
+	return failure
 }
 
 func checkToken(text, where string) error {

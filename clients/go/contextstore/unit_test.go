@@ -32,19 +32,21 @@ import (
 func TestAddresses(t *testing.T) {
 	t.Parallel()
 	here := must(os.Getwd())(t)
-	for text, target := range map[string]string{
-		"unix:/run/a.sock":     "unix:///run/a.sock",
-		"unix:///run/a.sock":   "unix:///run/a.sock",
-		"unix:contexts/a.sock": "unix://" + here + "/contexts/a.sock",
-		"tcp:127.0.0.1:50551":  "passthrough:///127.0.0.1:50551",
-		"tcp:[::1]:50551":      "passthrough:///[::1]:50551",
+	for text, endpoint := range map[string]string{
+		"unix:/run/a.sock":                 "unix /run/a.sock",
+		"unix:contexts/a.sock":             "unix " + here + "/contexts/a.sock",
+		"unix:/a%41/b#c?d,e f/ü.sock":      "unix /a%41/b#c?d,e f/ü.sock",
+		"unix:a/../b.sock":                 "unix " + here + "/a/../b.sock",
+		"unix:" + strings.Repeat("a", 107): "unix " + strings.Repeat("a", 107),
+		"tcp:127.0.0.1:50551":              "tcp 127.0.0.1:50551",
+		"tcp:[::1]:50551":                  "tcp [::1]:50551",
 	} {
-		if found, err := contextstore.ParseTarget(text); err != nil || found != target {
-			t.Errorf("%s is %s (%v), not %s", text, found, err, target)
+		if found, err := contextstore.Endpoint(text); err != nil || found != endpoint {
+			t.Errorf("%s is %s (%v), not %s", text, found, err, endpoint)
 		}
 	}
-	for _, text := range []string{"", "unix:", "127.0.0.1:1", "tcp:127.0.0.1", "tcp:127.0.0.1:0", "tcp:a:70000", "tcp::1", "http://a:1"} {
-		if found, err := contextstore.ParseTarget(text); err == nil {
+	for _, text := range []string{"", "unix:", "127.0.0.1:1", "tcp:127.0.0.1", "tcp:127.0.0.1:0", "tcp:a:70000", "tcp::1", "http://a:1", "unix:" + strings.Repeat("a", 108)} {
+		if found, err := contextstore.Endpoint(text); err == nil {
 			t.Errorf("%q passes for an address: %s", text, found)
 		}
 	}
@@ -82,7 +84,10 @@ func TestTheEnvironmentSaysWhereTheServerIs(t *testing.T) {
 	}
 	check(nil, "unix:contexts/contextstore.sock", "", "", "")
 	check(map[string]string{"CONTEXTSTORE_ADDRESS": "unix:/a"}, "unix:/a", "", "", "")
-	check(map[string]string{"CONTEXTSTORE_ADDRESS": "tcp:[::1]:1"}, "tcp:[::1]:1", "", "", "contexts")
+	// A directory that nobody has named is not looked into, and never for a server of another machine.
+	check(map[string]string{"CONTEXTSTORE_ADDRESS": "tcp:[::1]:1"}, "tcp:[::1]:1", "", "", "")
+	check(map[string]string{"CONTEXTSTORE_ADDRESS": "tcp:[::1]:1", "CONTEXTSTORE_DATA_DIR": "d"}, "tcp:[::1]:1", "", "", "d")
+	check(map[string]string{"CONTEXTSTORE_ADDRESS": "tls:a:1", "CONTEXTSTORE_DATA_DIR": "d"}, "tls:a:1", "", "", "")
 	check(map[string]string{"CONTEXTSTORE_ADDRESS": "tcp:[::1]:1", "CONTEXTSTORE_TOKEN": "t"}, "tcp:[::1]:1", "t", "", "")
 	check(map[string]string{"CONTEXTSTORE_ADDRESS": "tcp:[::1]:1", "CONTEXTSTORE_TOKEN_FILE": "f"}, "tcp:[::1]:1", "", "f", "")
 	inDir := map[string]string{"CONTEXTSTORE_DATA_DIR": dir}

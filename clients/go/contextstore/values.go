@@ -4,8 +4,8 @@ package contextstore
 
 import (
 	"encoding/json"
-	"fmt"
 	"iter"
+	"reflect"
 
 	"google.golang.org/protobuf/proto"
 
@@ -65,7 +65,7 @@ func NewMessage(message any, options ...CallOption) (*pb.NewMessage, error) {
 		fill(&made.OutputRef, func() string { return e.outputRef })
 		return made, nil
 	}
-	text, err := jsonOf(message)
+	text, err := jsonOf("message", message)
 	if err != nil {
 		return nil, err
 	}
@@ -77,8 +77,8 @@ func NewMessage(message any, options ...CallOption) (*pb.NewMessage, error) {
 	}, nil
 }
 
-// jsonOf is the JSON of a value; text passes for JSON already.
-func jsonOf(value any) (string, error) {
+// jsonOf is the JSON of the value of a field; text passes for JSON already.
+func jsonOf(field string, value any) (string, error) {
 	switch value := value.(type) {
 	case string:
 		return value, nil
@@ -88,10 +88,13 @@ func jsonOf(value any) (string, error) {
 		return string(value), nil
 	}
 	text, err := json.Marshal(value)
-	if err != nil {
-		return "", fmt.Errorf("contextstore: %w", err)
+	if err == nil {
+		return string(text), nil
 	}
-	return string(text), nil
+	if path, number, found := notANumber(reflect.ValueOf(value), field, 0); found {
+		return "", invalidField(InvalidField, path, err, "%v is no number of JSON; send null, or leave it out", number)
+	}
+	return "", invalidField(InvalidField, field, err, "it has no JSON: %v", err)
 }
 
 // cloned is a request that can be filled in; nil stands for an empty one.

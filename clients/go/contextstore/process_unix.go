@@ -1,4 +1,4 @@
-// Whether a server runs on a data directory.
+// What only Unix has: locks of files, and sessions of processes.
 
 //go:build unix
 
@@ -26,4 +26,9 @@ func isLocked(path string) (bool, error) {
 		return true, nil
 	}
 	return false, err
+}
+
+// ownSession has a process begin a session of its own: Ctrl-C is for this program, which may still have something to write.
+func ownSession() *syscall.SysProcAttr {
+	return &syscall.SysProcAttr{Setsid: true}
 }

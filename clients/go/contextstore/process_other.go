@@ -1,11 +1,18 @@
-// The same where files cannot be locked as on Unix.
+// The same where there is no Unix.
 
 //go:build !unix
 
 package contextstore
 
-import "errors"
+import (
+	"errors"
+	"syscall"
+)
 
 func isLocked(string) (bool, error) {
 	return false, errors.New("whether its server runs cannot be checked on this system; use WithTokenFile")
+}
+
+func ownSession() *syscall.SysProcAttr {
+	return nil
 }
