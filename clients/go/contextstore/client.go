@@ -20,6 +20,7 @@ import (
 	"google.golang.org/grpc/credentials/insecure"
 	"google.golang.org/grpc/health/grpc_health_v1"
 	"google.golang.org/grpc/keepalive"
+	"google.golang.org/protobuf/proto"
 
 	pb "github.com/contextstore/contextstore/clients/go/contextstorev1"
 )
@@ -223,6 +224,64 @@ func (c *Client) ResumeTask(ctx context.Context, uuid string) (*Task, error) {
 		return nil, err
 	}
 	return task, nil
+}
+
+// ResumeOrStartTask goes on with the newest running or paused task of the key and user of the request, or starts one: so an
+// agent that was restarted goes on where it was, which Resumed of the task tells. The rest of the request is for a task that is
+// started; one that is there keeps its own. [LeaseHeld] if another client works on it. A task that another client has made
+// less than a second ago may not be found.
+func (c *Client) ResumeOrStartTask(ctx context.Context, request *pb.StartTaskRequest) (*Task, error) {
+	key := request.GetKey()
+	if key.GetTaskSource()+key.GetOwner()+key.GetRepo()+key.GetTaskType()+key.GetTaskId() == "" {
+		return nil, invalidField(InvalidField, "key", nil, "a task is found by its key: give at least key.task_id, or use StartTask")
+	}
+	if request.GetTaskUuid() != "" {
+		return nil, invalidField(InvalidField, "task_uuid", nil, "a task is found by its key: use StartTask to name it")
+	}
+	filter := &pb.TaskFilter{
+		Statuses: []string{"running", "paused"}, TaskSource: key.GetTaskSource(), Owner: key.GetOwner(), Repo: key.GetRepo(),
+		TaskType: key.GetTaskType(), TaskId: key.GetTaskId(), User: request.GetUser(),
+	}
+	for found, err := range c.ListTasks(ctx, &pb.ListTasksRequest{Filter: filter, PageSize: 10}) {
+		if err != nil {
+			return nil, err
+		}
+		// An empty part of a filter matches everything.
+		if !proto.Equal(found.GetKey(), key) || found.GetUser() != request.GetUser() {
+			continue
+		}
+		task, err := c.takeUp(ctx, found)
+		if task != nil || err != nil {
+			return task, err
+		}
+	}
+	return c.StartTask(ctx, request)
+}
+
+// takeUp goes on with a task that was listed; neither a task nor an error if it has ended since.
+func (c *Client) takeUp(ctx context.Context, found *pb.Task) (*Task, error) {
+	resume := func() (*Task, error) { return c.ResumeTask(ctx, found.GetUuid()) }
+	start := func() (*Task, error) {
+		return c.StartTask(ctx, &pb.StartTaskRequest{TaskUuid: found.GetUuid()})
+	}
+	// The list is behind the tasks by up to a second: a task may have been paused, or have gone on, meanwhile.
+	attempts := []func() (*Task, error){start, resume}
+	if found.GetStatus() == "paused" {
+		attempts = []func() (*Task, error){resume, start}
+	}
+	for _, attempt := range attempts {
+		task, err := attempt()
+		switch {
+		case err == nil:
+			task.Resumed = true
+			return task, nil
+		case errors.Is(err, TaskNotFound):
+			return nil, nil
+		case !errors.Is(err, WrongStatus) && !errors.Is(err, TaskExists):
+			return nil, err
+		}
+	}
+	return nil, nil
 }
 
 // ForkTask makes another task out of the first messages of one, whatever its status; each of the two stands alone.

@@ -84,16 +84,23 @@ func inside(dir, name string) string {
 func addressIn(dir string) string {
 	usual := inside(dir, "contextstore.sock")
 	if _, err := os.Stat(usual); err != nil {
-		listed := writtenAddresses(dir)
-		for _, kind := range []string{"unix:", "tcp:"} {
-			for _, line := range listed {
-				if strings.HasPrefix(line, kind) {
-					return line
-				}
-			}
+		if address, ok := preferred(writtenAddresses(dir)); ok {
+			return address
 		}
 	}
 	return "unix:" + usual
+}
+
+// preferred is the first Unix socket of what a server has written down, or else the first address of TCP.
+func preferred(addresses []string) (string, bool) {
+	for _, kind := range []string{"unix:", "tcp:"} {
+		for _, address := range addresses {
+			if strings.HasPrefix(address, kind) {
+				return address, true
+			}
+		}
+	}
+	return "", false
 }
 
 // writtenAddresses are where the server of a data directory has written down that it listens.
