@@ -41,6 +41,7 @@ func script(t *testing.T, fake, text string) {
 	}
 }
 
+// feature: chat
 func TestATurnOfAModel(t *testing.T) {
 	t.Parallel()
 	fake := startFake(t)
@@ -81,6 +82,7 @@ func TestATurnOfAModel(t *testing.T) {
 	}
 }
 
+// feature: request-body
 func TestABodyForAnHTTPClient(t *testing.T) {
 	t.Parallel()
 	fake := startFake(t)

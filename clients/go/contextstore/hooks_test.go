@@ -30,6 +30,7 @@ func logged(t *testing.T) *bytes.Buffer {
 	return &text
 }
 
+// feature: hooks
 func TestHooksRunInOrderBeforeTheStatusChanges(t *testing.T) {
 	t.Parallel()
 	overBoth(t, func(t *testing.T, _ *server, client *contextstore.Client) {

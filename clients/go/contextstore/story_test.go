@@ -91,6 +91,9 @@ func isReason(t *testing.T, err error, reason contextstore.Reason) {
 	}
 }
 
+// feature: append
+// feature: fork
+// feature: pins
 func TestTheLifeOfATask(t *testing.T) {
 	t.Parallel()
 	overBoth(t, func(t *testing.T, s *server, client *contextstore.Client) {
@@ -184,6 +187,7 @@ func TestOneClientAtATimeWorksOnATask(t *testing.T) {
 	isReason(t, err, contextstore.StaleLease)
 }
 
+// feature: leases-renewed
 func TestALeaseIsKeptAlive(t *testing.T) {
 	t.Parallel()
 	// A machine that is too busy for a renewal within two seconds would lose it.
@@ -204,6 +208,26 @@ func TestALeaseIsKeptAlive(t *testing.T) {
 	eventually(t, "the lease ends when nobody renews it", func() bool { return take() == nil })
 }
 
+// feature: lease-lost
+func TestALeaseThatIsLostIsReported(t *testing.T) {
+	t.Parallel()
+	s := startServer(t, "CONTEXTSTORE_LEASE__TTL=1s")
+	task := must(s.connect("unix", contextstore.WithInstanceID("agent-1")).StartTask(t.Context(), nil))(t)
+	paused := must(s.connect("unix").StartTask(t.Context(), nil))(t)
+	must(paused.Pause(t.Context()))(t)
+	taken := must(s.connect("unix", contextstore.WithInstanceID("agent-1")).StartTask(t.Context(), &pb.StartTaskRequest{TaskUuid: task.UUID}))(t)
+	eventually(t, "it is lost", func() bool { return task.LeaseLost() != nil })
+	isReason(t, task.LeaseLost(), contextstore.StaleLease)
+	_, err := task.Append(t.Context(), user("Still here."))
+	isReason(t, err, contextstore.StaleLease)
+	if taken.LeaseLost() != nil || paused.LeaseLost() != nil {
+		t.Errorf("%v %v", taken.LeaseLost(), paused.LeaseLost())
+	}
+}
+
+// feature: append-many
+// feature: stream-current
+// feature: stream-history
 func TestManyMessagesAndTheHistory(t *testing.T) {
 	t.Parallel()
 	overBoth(t, func(t *testing.T, _ *server, client *contextstore.Client) {
@@ -267,6 +291,8 @@ func TestManyMessagesAndTheHistory(t *testing.T) {
 	})
 }
 
+// feature: plans
+// feature: usage
 func TestRecordsBesideTheMessages(t *testing.T) {
 	t.Parallel()
 	overBoth(t, func(t *testing.T, _ *server, client *contextstore.Client) {
@@ -301,6 +327,7 @@ func TestRecordsBesideTheMessages(t *testing.T) {
 	})
 }
 
+// feature: watch
 func TestWhatHappensIsTold(t *testing.T) {
 	t.Parallel()
 	overBoth(t, func(t *testing.T, _ *server, client *contextstore.Client) {
@@ -332,6 +359,10 @@ func TestWhatHappensIsTold(t *testing.T) {
 	})
 }
 
+// feature: compress
+// feature: agent-compaction
+// feature: undo
+// feature: rewind
 func TestAContextIsMadeSmallAndTakenBack(t *testing.T) {
 	t.Parallel()
 	overBoth(t, func(t *testing.T, _ *server, client *contextstore.Client) {
@@ -387,6 +418,7 @@ func TestAContextIsMadeSmallAndTakenBack(t *testing.T) {
 	})
 }
 
+// feature: inheritance
 func TestATaskGoesOnWhereAnotherEnded(t *testing.T) {
 	t.Parallel()
 	client := startServer(t).connect("unix")
