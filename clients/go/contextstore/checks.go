@@ -12,6 +12,7 @@ import (
 	"sync/atomic"
 	"unicode/utf8"
 
+	"google.golang.org/grpc/codes"
 	"google.golang.org/protobuf/proto"
 	"google.golang.org/protobuf/reflect/protoreflect"
 
@@ -54,7 +55,9 @@ func (c *Client) checkSize(ctx context.Context, request proto.Message) error {
 	if size <= limit+besideMessage {
 		return nil
 	}
-	refused := invalidField(TooLarge, "message", nil, "it has %d bytes, and the server takes at most %d (limits.message_bytes)", size, limit)
+	// In the words of the server.
+	refused := newError(codes.InvalidArgument, nil, "the request has %d bytes; at most %d are allowed (limits.message_bytes)", size, limit)
+	refused.Reason = TooLarge
 	refused.Metadata = map[string]string{"size": strconv.FormatUint(size, 10), "limit": strconv.FormatUint(limit, 10)}
 	return refused
 }

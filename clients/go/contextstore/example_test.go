@@ -10,6 +10,7 @@ import (
 	"log"
 	"net/http"
 	"os"
+	"os/exec"
 	"time"
 
 	"github.com/contextstore/contextstore/clients/go/contextstore"
@@ -106,6 +107,100 @@ func ExampleTask_Append() {
 	message := json.RawMessage(`{"role": "user", "content": [{"type": "text", "text": "Never touch the table payments."}]}`)
 	if _, err := task.Append(context.Background(), message, contextstore.Pinned()); err != nil {
 		log.Fatal(err)
+	}
+}
+
+// Messages that are not waited for: what could not be saved is reported, and can be appended again.
+func ExampleTask_AppendLater() {
+	var task *contextstore.Task // of StartTask
+	ctx := context.Background()
+	for n := range 1000 {
+		step := contextstore.Message{Role: "assistant", Content: fmt.Sprintf("Step %d.", n)}
+		if err := task.AppendLater(ctx, step); err != nil {
+			log.Fatal(err)
+		}
+	}
+	var failure *contextstore.Error
+	if err := task.Flush(ctx); errors.As(err, &failure) {
+		for _, message := range failure.NotAppended {
+			if _, err := task.Append(ctx, message); err != nil {
+				log.Fatal(err)
+			}
+		}
+	}
+}
+
+// The task of an issue, whichever run of the agent has begun it.
+func ExampleClient_ResumeOrStartTask() {
+	var client *contextstore.Client // of Connect
+	key := &pb.TaskKey{TaskSource: "github", Owner: "octo", Repo: "hello", TaskType: "issue", TaskId: "7"}
+	task, err := client.ResumeOrStartTask(context.Background(), &pb.StartTaskRequest{Key: key, User: "ada"})
+	if err != nil {
+		log.Fatal(err)
+	}
+	fmt.Println(task.UUID, "goes on:", task.Resumed)
+}
+
+// A private server on a temporary directory, which ends with the program.
+func ExampleSpawn() {
+	server, err := contextstore.Spawn(context.Background(), "")
+	if err != nil {
+		log.Fatal(err)
+	}
+	defer server.Stop()
+	task, err := server.Client().StartTask(context.Background(), nil)
+	if err != nil {
+		log.Fatal(err)
+	}
+	fmt.Println(task.UUID)
+}
+
+// The server of a directory, started by the first program that needs it.
+func ExampleConnectOrSpawn() {
+	client, err := contextstore.ConnectOrSpawn(context.Background(), "contexts")
+	if err != nil {
+		log.Fatal(err)
+	}
+	defer client.Close()
+}
+
+// A tool that the agent runs itself.
+func ExampleTask_Tool() {
+	var task *contextstore.Task // of StartTask
+	call := contextstore.ToolCall{Name: "run_tests", ID: "call-1", Arguments: map[string]string{"path": "."}}
+	result, err := task.Tool(context.Background(), call, func(ctx context.Context) (any, error) {
+		// Kept whole, whatever its size; the model is shown a part of it.
+		return exec.CommandContext(ctx, "go", "test", "./...").CombinedOutput()
+	})
+	fmt.Println(result.Duration, result.Content, err)
+}
+
+// An agent: a model, and Go functions that it calls.
+func ExampleTask_Tools() {
+	var task *contextstore.Task // of StartTask
+	ctx := context.Background()
+	type readFile struct {
+		Path string `json:"path" description:"The file, from the root of the repository"`
+	}
+	tools, err := task.Tools(contextstore.NewTool("read_file", "Reads a file.", func(_ context.Context, asked readFile) (any, error) {
+		return os.Open(asked.Path)
+	}))
+	if err != nil {
+		log.Fatal(err)
+	}
+	messages := []any{contextstore.Message{Role: "user", Content: "What does main.go do?"}}
+	for answered := 1; answered > 0; messages = nil {
+		var done *pb.ChatDone
+		for event, err := range task.Chat(ctx, &pb.ChatRequest{ToolsJson: tools.OpenAI()}, messages...) {
+			if err != nil {
+				log.Fatal(err)
+			}
+			fmt.Print(event.GetText())
+			done = event.GetDone()
+		}
+		if answered, err = tools.Answer(ctx, done.GetMessageJson()); err != nil {
+			log.Fatal(err)
+		}
 	}
 }
 

@@ -104,7 +104,11 @@ func TestACallThatIsCancelledLosesNothing(t *testing.T) {
 	t.Parallel()
 	task := must(startServer(t).connect("unix").StartTask(t.Context(), nil))(t)
 	ctx, cancel := context.WithCancel(t.Context())
-	handOver(t, task, 0, 300)
+	for n := range 300 {
+		if err := task.AppendLater(ctx, user("%d", n)); err != nil {
+			t.Fatal(err)
+		}
+	}
 	cancel()
 	if _, err := task.Append(ctx, user("never")); !errors.Is(err, context.Canceled) {
 		t.Errorf("%v", err)
