@@ -42,7 +42,7 @@ func (t *Task) AppendMany(
 			failure := *asError(err)
 			s.mu.Lock()
 			failure.Index = int(s.settled)
-			failure.NotAppended = s.take()
+			s.take(&failure)
 			s.mu.Unlock()
 			yield(nil, &failure)
 		}

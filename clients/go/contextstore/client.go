@@ -147,7 +147,7 @@ func (c *Client) Conn() *grpc.ClientConn {
 
 // Close ends the connection, every call on it and the renewing of leases. Tasks stay as they are. It first waits until all that
 // was handed to [Task.AppendLater] is on disk, for at most 10 seconds ([WithCloseTimeout]), and returns an [*Error] for each
-// task of which something is not; its NotAppended holds that. Calling it again does nothing.
+// task of which something is not, joined if they are several ([NotAppended] gives all of it). Calling it again does nothing.
 func (c *Client) Close() error {
 	failed := c.handed.close(c.closeFor)
 	if c.closing.Err() != nil {

@@ -51,6 +51,8 @@ type Error struct {
 	// Which message of AppendMany could not be appended, from 0: all before it are in the log. -1 for other calls.
 	Index int
 
+	// The task of NotAppended.
+	task  string
 	cause error
 	// ErrNoServer, ErrUnsupportedByServer, or nil.
 	kind error
@@ -98,6 +100,29 @@ func (e *Error) Is(target error) bool {
 	}
 	return target == context.Canceled && e.Code == codes.Canceled ||
 		target == context.DeadlineExceeded && e.Code == codes.DeadlineExceeded
+}
+
+// NotAppended returns the messages that an error reports as not appended, by the ids of their tasks: also those of an error of
+// [Client.Close] that joins several.
+func NotAppended(err error) map[string][]*pb.NewMessage {
+	found := map[string][]*pb.NewMessage{}
+	var collect func(error)
+	collect = func(err error) {
+		if failure, ok := err.(*Error); ok && len(failure.NotAppended) > 0 {
+			found[failure.task] = append(found[failure.task], failure.NotAppended...)
+			return
+		}
+		switch outer := err.(type) {
+		case interface{ Unwrap() error }:
+			collect(outer.Unwrap())
+		case interface{ Unwrap() []error }:
+			for _, inner := range outer.Unwrap() {
+				collect(inner)
+			}
+		}
+	}
+	collect(err)
+	return found
 }
 
 // Unwrap gives the error of gRPC, or of the hook.

@@ -142,7 +142,7 @@ func (a *appender) fail(err *Error) {
 		return
 	}
 	failure := *err
-	failure.NotAppended = a.take()
+	a.take(&failure)
 	a.failure, a.last = &failure, &failure
 	a.failures++
 }
@@ -183,7 +183,7 @@ func (a *appender) giveUp(err error) error {
 	}
 	failure := newError(asError(err).Code, err, "the client was closed before all messages were acknowledged")
 	// Others may wait for the same messages.
-	failure.NotAppended = a.take()
+	a.take(failure)
 	a.last = failure
 	a.failures++
 	a.stop()

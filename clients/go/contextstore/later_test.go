@@ -159,11 +159,14 @@ func TestCloseReportsWhatItCouldNotSave(t *testing.T) {
 	if err := task.Flush(t.Context()); err != nil {
 		t.Fatal(err)
 	}
+	other := must(client.StartTask(t.Context(), nil))(t)
 	s.kill()
 	handOver(t, task, 100, 200)
-	left := notAppended(t, client.Close())
-	if len(left) != 100 {
-		t.Errorf("%d are reported", len(left))
+	handOver(t, other, 0, 10)
+	reported := contextstore.NotAppended(fmt.Errorf("outer: %w", client.Close()))
+	left := reported[task.UUID]
+	if len(left) != 100 || len(reported[other.UUID]) != 10 || len(reported) != 2 {
+		t.Errorf("%d are reported of the first of %d tasks", len(left), len(reported))
 	}
 	s.start()
 	again := must(s.connect("unix").StartTask(t.Context(), nil))(t)

@@ -102,8 +102,8 @@ func (p *pipeline) finish() {
 	p.notify()
 }
 
-// take gives up what is not acknowledged, and returns it. The lock is held.
-func (p *pipeline) take() []*pb.NewMessage {
+// take gives up what is not acknowledged, and reports it in an error. The lock is held.
+func (p *pipeline) take(failure *Error) {
 	left := make([]*pb.NewMessage, len(p.waiting))
 	for at, request := range p.waiting {
 		left[at] = newMessageOf(request)
@@ -111,7 +111,7 @@ func (p *pipeline) take() []*pb.NewMessage {
 	p.settled += uint64(len(left))
 	p.waiting, p.bytes = nil, 0
 	p.notify()
-	return left
+	failure.NotAppended, failure.task = left, p.task.UUID
 }
 
 // progress is how many messages are settled.

@@ -283,3 +283,41 @@ func TestProgramsShareAServer(t *testing.T) {
 		})
 	}
 }
+
+// Nobody makes a call, and the connection breaks: the server must not take that for the end of its last client.
+func TestAClientOfASharedServerStaysConnected(t *testing.T) {
+	t.Parallel()
+	dir := shortDir(t)
+	share := func() *contextstore.Client {
+		client := must(contextstore.ConnectOrSpawn(t.Context(), dir, contextstore.WithBinary(binary(t)),
+			contextstore.WithServerArguments("--stop-when-idle", "2s")))(t)
+		t.Cleanup(func() { client.Close() })
+		return client
+	}
+	first := share()
+	pid := int(must(first.ServerInfo(t.Context()))(t).GetProcessId())
+	// From now on the server says that it is behind a proxy.
+	p := startProxy(t, &server{unix: "unix:" + filepath.Join(dir, "contextstore.sock")})
+	if err := os.WriteFile(filepath.Join(dir, "addresses"), []byte(p.address+"\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	second := share()
+	isConnected := func() bool {
+		p.mu.Lock()
+		defer p.mu.Unlock()
+		return len(p.conns) > 0
+	}
+	if !isConnected() {
+		t.Fatal("it is not connected through the proxy")
+	}
+	p.cut()
+	eventually(t, "it is connected again", isConnected)
+	first.Close()
+	idle := time.Now().Add(3 * time.Second)
+	eventually(t, "time has passed", func() bool { return time.Now().After(idle) || !isAlive(pid) })
+	if info := must(second.ServerInfo(t.Context()))(t); int(info.GetProcessId()) != pid {
+		t.Errorf("%v", info)
+	}
+	second.Close()
+	eventually(t, "the server ends", func() bool { return !isAlive(pid) })
+}

@@ -219,6 +219,7 @@ func TestTheReadmeNamesEveryMethod(t *testing.T) {
 	for _, kind := range []reflect.Type{
 		reflect.TypeFor[*contextstore.Client](), reflect.TypeFor[*contextstore.Task](),
 		reflect.TypeFor[contextstore.Outputs](), reflect.TypeFor[*contextstore.Compaction](),
+		reflect.TypeFor[*contextstore.Server](), reflect.TypeFor[*contextstore.Tools](),
 	} {
 		for at := range kind.NumMethod() {
 			name := kind.Method(at).Name
