@@ -231,7 +231,7 @@ func TestNothingThatWasHandedOverVanishes(t *testing.T) {
 	if err != nil {
 		seed = rand.Uint64()
 	}
-	rounds := 4
+	rounds := 3
 	if os.Getenv("CONTEXTSTORE_TEST_LONG") == "1" {
 		rounds = 100
 	}

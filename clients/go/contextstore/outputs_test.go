@@ -4,6 +4,7 @@ package contextstore_test
 
 import (
 	"bytes"
+	"context"
 	"errors"
 	"fmt"
 	"io"
@@ -11,7 +12,9 @@ import (
 	"sync/atomic"
 	"testing"
 	"testing/iotest"
+	"time"
 
+	"google.golang.org/grpc"
 	"google.golang.org/grpc/codes"
 	"google.golang.org/protobuf/proto"
 	"google.golang.org/protobuf/types/known/durationpb"
@@ -204,4 +207,30 @@ type once struct{ then func() }
 func (o *once) Read([]byte) (int, error) {
 	o.then()
 	return 0, io.EOF
+}
+
+// silent takes an output and never answers.
+type silent struct {
+	pb.UnimplementedToolOutputsServer
+}
+
+func (silent) PutToolOutput(stream grpc.ClientStreamingServer[pb.PutToolOutputRequest, pb.PutToolOutputResponse]) error {
+	<-stream.Context().Done()
+	return nil
+}
+
+func TestAServerThatTakesNothingIsNotWaitedForForever(t *testing.T) {
+	t.Parallel()
+	client := serve(t, func(server *grpc.Server) { pb.RegisterToolOutputsServer(server, silent{}) },
+		contextstore.WithTimeout(100*time.Millisecond))
+	_, err := client.Task("t").Outputs().Put(t.Context(), nil, strings.NewReader("small"))
+	if !errors.Is(err, context.DeadlineExceeded) || !strings.Contains(err.Error(), "took nothing for 100ms") {
+		t.Errorf("%v", err)
+	}
+	ctx, cancel := context.WithTimeout(t.Context(), 100*time.Millisecond)
+	defer cancel()
+	_, err = client.Task("t").Outputs().Put(ctx, nil, bytes.NewReader(make([]byte, 5<<20)))
+	if !errors.Is(err, context.DeadlineExceeded) {
+		t.Errorf("%v", err)
+	}
 }

@@ -159,6 +159,18 @@ func TestTheTokenOfADirectoryGoesToItsServerOnly(t *testing.T) {
 	if err := ask("tcp:" + listener.Addr().String()); err == nil || !strings.Contains(err.Error(), "its server listens at "+s.unix+" and "+s.tcp) {
 		t.Errorf("%v", err)
 	}
+	// It is starting: that may be over soon.
+	written := filepath.Join(s.dataDir, "addresses")
+	addresses := must(os.ReadFile(written))(t)
+	if err := os.Remove(written); err != nil {
+		t.Fatal(err)
+	}
+	if err := ask(s.tcp); err == nil || errors.Is(err, contextstore.ErrNoServer) || !strings.Contains(err.Error(), "may be starting") {
+		t.Errorf("%v", err)
+	}
+	if err := os.WriteFile(written, addresses, 0o600); err != nil {
+		t.Fatal(err)
+	}
 	// It has ended, and its addresses are left.
 	s.kill()
 	if err := ask(s.tcp); !errors.Is(err, contextstore.ErrNoServer) || !strings.Contains(err.Error(), "it has no running server") {

@@ -76,7 +76,10 @@ func (t *token) isForHolder() error {
 	if !locked {
 		failure = newError(codes.Unavailable, nil,
 			"the token of %s is not sent: it has no running server; `contextstore serve --data-dir %s` starts one", t.dataDir, t.dataDir)
-	} else if listed := writtenAddresses(t.dataDir); !slices.ContainsFunc(listed, t.address.isSame) {
+	} else if listed := writtenAddresses(t.dataDir); len(listed) == 0 {
+		return newError(codes.Unavailable, nil,
+			"the token of %s is not sent: its server has not said yet where it listens; it may be starting or stopping", t.dataDir)
+	} else if !slices.ContainsFunc(listed, t.address.isSame) {
 		failure = newError(codes.Unavailable, nil,
 			"the token of %s is not sent to %s: its server listens at %s", t.dataDir, t.address.text, strings.Join(listed, " and "))
 	}

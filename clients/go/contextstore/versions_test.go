@@ -22,14 +22,14 @@ import (
 )
 
 // serve runs a server of the protocol that is not contextstore.
-func serve(t *testing.T, register func(*grpc.Server)) *contextstore.Client {
+func serve(t *testing.T, register func(*grpc.Server), options ...contextstore.Option) *contextstore.Client {
 	t.Helper()
 	path := filepath.Join(t.TempDir(), "s")
 	listener := must(net.Listen("unix", path))(t)
 	server := grpc.NewServer()
 	register(server)
 	go server.Serve(listener)
-	client := must(contextstore.Connect("unix:" + path))(t)
+	client := must(contextstore.Connect("unix:"+path, options...))(t)
 	t.Cleanup(func() {
 		client.Close()
 		server.Stop()
