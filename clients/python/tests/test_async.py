@@ -156,15 +156,15 @@ def test_the_environment_names_the_server(shared_server: Server, monkeypatch: py
     asyncio.run(story())
 
 
-def test_who_is_cancelled_while_a_stream_is_closed_is_cancelled(run: Callable[[Story], None]) -> None:
+def test_who_is_cancelled_while_messages_are_sent_is_cancelled(run: Callable[[Story], None]) -> None:
     async def story(client: AsyncClient) -> None:
         task = await client.start_task()
         await task.append(USER, wait=False)
-        assert task._appender is not None and task._appender._stream is not None
-        closing = asyncio.create_task(task._appender.close())
+        flushing = asyncio.create_task(task.flush())
         await asyncio.sleep(0)
-        closing.cancel()
+        flushing.cancel()
         with pytest.raises(asyncio.CancelledError):
-            await closing
+            await flushing
+        assert await task.current().to_list() == [USER]
 
     run(story)

@@ -59,7 +59,10 @@ def test_what_failed_is_told_at_the_next_call(client: Client, shared_server: Ser
     with pytest.raises(errors.InvalidField) as refused:
         list(task.current())
     assert refused.value.index == 1
-    assert [json.loads(each).get("content") for each in refused.value.not_appended] == [None, "message 2"]
+    assert [json.loads(str(each.message)).get("content") for each in refused.value.not_appended] == [
+        None,
+        "message 2",
+    ]
     # Told once; what comes later is as if nothing had been.
     assert task.current().to_list() == [said(1)]
     assert task.append(said(3)).seq == 2
@@ -78,7 +81,7 @@ def test_the_next_call_may_be_another_append(client: Client) -> None:
             sent.append({"role": "wizard", "content": str(len(sent))})
             task.append(sent[-1], wait=False)
     assert refused.value.index == 0
-    assert [json.loads(each) for each in refused.value.not_appended] == sent
+    assert [json.loads(str(each.message)) for each in refused.value.not_appended] == sent
     # Told once, there too.
     assert task.flush() is None and task.append(said(1)).seq == 1
 
@@ -132,7 +135,7 @@ def test_typed_messages(client: Client) -> None:
     assert messages[2]["tool_calls"][0]["function"]["name"] == "ls"
     with pytest.raises(errors.InvalidField) as refused:
         list(task.append_many([USER, Message(role="wizard")]))
-    assert refused.value.index == 1 and json.loads(refused.value.not_appended[0]) == {"role": "wizard"}
+    assert refused.value.index == 1 and refused.value.not_appended[0].message == Message(role="wizard")
 
 
 def test_the_same_for_asyncio(shared_server: Server, transport: str) -> None:
@@ -182,6 +185,10 @@ def test_an_error_is_told_once() -> None:
         scripted.may_fail.set()
         with pytest.raises(errors.TaskNotFound) as gone:
             task.flush()
-        assert gone.value.index == 2 and gone.value.not_appended == ["{}"] * 3
+        assert gone.value.index == 2 and [each.output_ref for each in gone.value.not_appended] == [
+            "3",
+            "4",
+            "5",
+        ]
         scripted.failures = []
         assert task.flush() is None

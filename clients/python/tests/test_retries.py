@@ -451,16 +451,3 @@ def test_a_closed_client_ends_its_pipelines() -> None:
             client.close()
             with pytest.raises(errors.Cancelled):
                 list(acks)
-
-
-def test_an_error_of_the_callers_own_ends_the_pipeline() -> None:
-    def messages() -> Iterator[str]:
-        yield "{}"
-        raise KeyError("mine")
-
-    with serve() as (_, address), Client(address) as client:
-        task = client.start_task()
-        with pytest.raises(KeyError, match="mine"):
-            list(task.append_many(messages()))
-        with pytest.raises(TypeError, match=r"^messages\[0\]: message: "):
-            list(task.append_many([None]))  # type: ignore[list-item]

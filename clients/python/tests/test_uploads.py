@@ -298,7 +298,7 @@ def test_searching_and_listing() -> None:
             lines = [line.line_number for line in found]
             assert (lines, found.matches, found.limited) == ([0, 1, 2], 2, False)
             assert [output.ref.id for output in task.output.list()] == ["out-0", "out-1", "out-2"]
-            with pytest.raises(errors.NotSupported):
+            with pytest.raises(errors.UnsupportedByServer):
                 task.output.trim()
             text = task.output.read("out-1", limit=2).text()
         expected = [[0, 1, 2], 2, ["out-0", "out-1", "out-2"], text, text.splitlines()]

@@ -15,6 +15,7 @@ from ._address import TlsConfig
 from ._hooks import Ending, HookErrors, HookFailure
 from ._opening import Opening
 from ._outputs import StoredOutput
+from ._unsaved import UnsavedWarning
 from ._upload import AsyncOutputContent, OutputContent
 from .async_client import AsyncClient
 from .async_outputs import AsyncGrep, AsyncOutputs
@@ -34,7 +35,6 @@ from .errors import (
     NothingToSummarize,
     NothingToUndo,
     NotInView,
-    NotSupported,
     OutputNotFound,
     Overloaded,
     ProviderFailed,
@@ -48,6 +48,7 @@ from .errors import (
     Unauthenticated,
     Unavailable,
     Unreachable,
+    UnsupportedByServer,
     ViewRewritten,
     WrongStatus,
 )
@@ -158,7 +159,6 @@ __all__ = [
     "NewMessage",
     "NotFound",
     "NotInView",
-    "NotSupported",
     "NothingToInherit",
     "NothingToSummarize",
     "NothingToUndo",
@@ -204,6 +204,8 @@ __all__ = [
     "Unavailable",
     "Undone",
     "Unreachable",
+    "UnsavedWarning",
+    "UnsupportedByServer",
     "ViewRewritten",
     "WindowConfig",
     "WrongStatus",

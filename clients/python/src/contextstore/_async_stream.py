@@ -1,17 +1,21 @@
-"""Appending without waiting, on an event loop: a stream of AppendMessages, and what opens another when one breaks."""
+"""Appending in the background, on an event loop: one sender per task, whose stream all callers of the task share.
+
+Callers put messages into the backlog and wait there; what happens to a caller does not happen to the sender.
+"""
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator
-from typing import TYPE_CHECKING
+import time
+from collections.abc import AsyncIterator, Coroutine, Iterable
+from typing import TYPE_CHECKING, Any
 
 import grpc
 
+from . import _unsaved
 from ._calls import append_alone
-from ._pipeline import Ack, Pipeline, Tally, together
-from ._stream import checked, ended_early, no_answer
-from .errors import Cancelled, ContextStoreError
+from ._pipeline import LINGER, Backlog, Batch, client_closed, ended_early, no_answer, sender_failed
+from .errors import ContextStoreError, Unavailable
 from .types import Appended
 from .v1 import context_store_pb2 as pb
 
@@ -28,113 +32,309 @@ def lost_status(error: ContextStoreError) -> bool:
     return error.code is grpc.StatusCode.INTERNAL and not error.reason and error.__cause__ is not None
 
 
-class AsyncAppendStream:
-    """A stream that is open. `close` must be called."""
+class _Stream:
+    """A stream of AppendMessages, for as long as it is the one that the sender uses."""
 
-    def __init__(self, client: AsyncClient, pipeline: Pipeline) -> None:
-        self._client = client
-        self._alone = pipeline.alone
-        self._tally = Tally()
-        self._requests: asyncio.Queue[pb.AppendMessageRequest | None] = asyncio.Queue()
-        self._answers: asyncio.Queue[Ack | Exception] = asyncio.Queue()
-        for request in pipeline:
-            self._requests.put_nowait(request)
-        self._call = client.stub.AppendMessages(self._feed(), timeout=client.stream_timeout)
-        self._collector = asyncio.create_task(self._collect())
+    def __init__(self) -> None:
+        self.open = True
+        self.call: Any = None
+        self.more = asyncio.Event()
+        """There is something to send, or nothing more will be."""
+        self.idle = False
+        """Whether nothing was sent for so long that it ends."""
+        self.watched = False
+        """Whether somebody looks whether it is idle."""
 
-    def send(self, request: pb.AppendMessageRequest) -> None:
-        """Hands on a message; does not wait."""
-        self._requests.put_nowait(request)
-
-    def finish(self) -> None:
-        """Nothing more will be sent."""
-        self._requests.put_nowait(None)
-
-    async def answer(self, timeout: float | None) -> Ack | ContextStoreError | None:
-        """The next answer, or why there is none. Without a timeout: None if none is here yet."""
-        if timeout is None and self._answers.empty():
-            return None
-        try:
-            if self._answers.empty():
-                answer = checked(await asyncio.wait_for(self._answers.get(), timeout))
-            else:
-                answer = checked(self._answers.get_nowait())
-        except asyncio.TimeoutError:
-            return no_answer(timeout or 0.0)
-        return await self._client._failed(answer) if isinstance(answer, grpc.RpcError) else answer
-
-    async def close(self) -> None:
-        """Ends the stream and its task."""
-        self._call.cancel()
-        self._collector.cancel()
-        # Its cancellation is none of ours: that of the caller is not lost.
-        await asyncio.gather(self._collector, return_exceptions=True)
-
-    async def _feed(self) -> AsyncIterator[pb.AppendMessagesRequest]:
-        held = None
-        while (one := held or await self._requests.get()) is not None:
-            request, held = together(one, self._requests, self._alone)
-            self._tally.sent(request)
-            yield request
-
-    async def _collect(self) -> None:
-        try:
-            async for response in self._call:
-                for ack in self._tally.acks(response):
-                    self._answers.put_nowait(ack)
-            self._answers.put_nowait(ended_early())
-        except asyncio.CancelledError:
-            # The client was closed; or this stream was, and nobody asks.
-            self._answers.put_nowait(Cancelled("the call was cancelled", code=grpc.StatusCode.CANCELLED))
-            raise
-        except Exception as error:
-            self._answers.put_nowait(error)
+    def end(self) -> None:
+        """Nothing is sent or taken any more."""
+        self.open = False
+        self.more.set()
+        if self.call is not None:
+            self.call.cancel()
 
 
 class AsyncAppender:
-    """Appends without waiting for each, in order; a stream that breaks is followed by another. `close` must be called."""
+    """The background appends of one task. A task of the event loop sends them, for as long as there are any."""
 
-    def __init__(self, client: AsyncClient, timeout: float) -> None:
-        self._client = client
-        self._pipeline = Pipeline(timeout)
-        self._stream: AsyncAppendStream | None = None
+    def __init__(self, client: AsyncClient, task_uuid: str) -> None:
+        self.client = client
+        self.task_uuid = task_uuid
+        self._backlog = Backlog(client.timeout)
+        self._sender: asyncio.Task[None] | None = None
+        self._stream: _Stream | None = None
+        self._changes: set[asyncio.Future[None]] = set()
+        """Callers that wait for something to happen."""
+        _unsaved.know(self)
 
-    def send(self, request: pb.AppendMessageRequest) -> AsyncIterator[Appended]:
-        """Sends a message; the acknowledgements that are here. Waits if too many are not."""
-        if self._stream is None:
-            self._stream = AsyncAppendStream(self._client, self._pipeline)
-        self._pipeline.add(request)
-        self._stream.send(request)
-        return self._acks(self._stream)
+    # For callers
 
-    def finish(self) -> AsyncIterator[Appended]:
-        """Waits for all acknowledgements that are missing. Nothing can be sent after it."""
-        self._pipeline.finish()
+    async def append(self, request: pb.AppendMessageRequest) -> None:
+        """Hands a message over. Waits, then, if too many are not acknowledged; raises what earlier ones failed with."""
+        self._backlog.refuse_after_loss(request)
+        self._add(request, None)
+        if not self._backlog.full:
+            return
+        waiter = self._backlog.waiter()
+        try:
+            while self._backlog.full and waiter.error is None:
+                await self._wait(self.client.timeout)
+            if waiter.error is not None:
+                self._backlog.finish(waiter)
+        finally:
+            self._backlog.leave(waiter)
+
+    async def flush(self, limit: float | None = None) -> Appended | None:
+        """Waits until everything that was handed over is acknowledged, or given up: that is raised.
+
+        With a limit, in seconds, what is not acknowledged by then is given up.
+        """
+        end = None if limit is None else time.monotonic() + limit
+        waiter = self._backlog.waiter()
+        try:
+            while not self._backlog.reached(waiter):
+                left = None if end is None else end - time.monotonic()
+                if left is not None and left <= 0:
+                    self._end_stream()
+                    self._backlog.drop_late(limit or 0.0)
+                    self._notify()
+                    break
+                await self._wait(self.client.timeout, left)
+            return self._backlog.finish(waiter)
+        finally:
+            self._backlog.leave(waiter)
+
+    async def send(
+        self, request: pb.AppendMessageRequest, batch: Batch, timeout: float
+    ) -> AsyncIterator[Appended]:
+        """Hands over a message of a batch; yields the acknowledgements that are here, and waits for some if too many are
+        missing."""
+        self._add(request, batch)
+        while True:
+            while self._backlog.full and not batch.acks and batch.error is None:
+                await self._wait(timeout, batch=batch)
+            acks = batch.take()
+            for ack in acks:
+                yield ack
+            if not acks:
+                return
+
+    async def finish(self, batch: Batch, timeout: float) -> AsyncIterator[Appended]:
+        """Yields the acknowledgements that are missing."""
+        while True:
+            while batch.pending and not batch.acks and batch.error is None:
+                await self._wait(timeout, batch=batch)
+            acks = batch.take()
+            for ack in acks:
+                yield ack
+            if not acks:
+                return
+
+    def abandon(self, batch: Batch) -> None:
+        """Nobody iterates any more: the messages go on as if they had been appended without waiting."""
+        self._backlog.abandon(batch)
+        if self._backlog.unsaved:
+            _unsaved.add(self)
+
+    @property
+    def unsaved(self) -> int:
+        """How many messages are not saved, as far as is known, without anybody having been told."""
+        return self._backlog.unsaved
+
+    async def stop(self) -> None:
+        """Ends the stream and the sender; nothing more is sent."""
+        self._end_stream()
+        if self._sender is not None:
+            self._sender.cancel()
+            await asyncio.wait({self._sender})
+
+    def forget(self) -> None:
+        """In a forked child: the messages and their sender are those of the parent."""
+        self._backlog = Backlog(self.client.timeout)
+        self._sender = self._stream = None
+
+    def _add(self, request: pb.AppendMessageRequest, batch: Batch | None) -> None:
+        if self.client._closed:
+            raise client_closed()
+        self._backlog.add(request, batch)
+        _unsaved.add(self)
+        if self._sender is None:
+            self._sender = _background(self._send(), "contextstore-appends")
         if self._stream is not None:
-            self._stream.finish()
-        return self._acks(self._stream)
+            self._stream.more.set()
 
-    async def close(self) -> None:
-        """Ends the stream, if there is one."""
+    async def _wait(self, timeout: float, longest: float | None = None, batch: Batch | None = None) -> None:
+        """Waits for something to happen; gives messages up if the server has not answered for so long."""
+        left = self._backlog.patience(timeout)
+        if left is not None and left <= 0:
+            self._end_stream()
+            self._backlog.drop(no_answer(timeout), batch)
+            self._notify()
+            return
+        # What is not sent yet may be sent meanwhile, and then its time runs.
+        left = timeout if left is None else left
+        change = asyncio.get_running_loop().create_future()
+        self._changes.add(change)
+        try:
+            await asyncio.wait({change}, timeout=min(left, LINGER if longest is None else longest, LINGER))
+        finally:
+            self._changes.discard(change)
+
+    def _notify(self) -> None:
+        for change in self._changes:
+            if not change.done():
+                change.set_result(None)
+
+    def _end_stream(self) -> None:
         if self._stream is not None:
-            await self._stream.close()
+            self._stream.end()
 
-    async def _acks(self, stream: AsyncAppendStream | None) -> AsyncIterator[Appended]:
-        pipeline = self._pipeline
-        while stream and not pipeline.done and (answer := await stream.answer(pipeline.wait)) is not None:
-            if not isinstance(answer, ContextStoreError):
-                yield pipeline.acknowledge(answer)
+    # The sender
+
+    async def _send(self) -> None:
+        try:
+            await self._send_all()
+        except asyncio.CancelledError:
+            if not self.client._closed:
+                # The event loop is ending, and asyncio.run cancels every task: so long it goes on.
+                await self._send_the_rest()
+        except BaseException as broken:
+            self._backlog.drop(sender_failed(broken, self.client._closed))
+        finally:
+            self._end_stream()
+            self._sender = self._stream = None
+            if not self._backlog.unsaved:
+                _unsaved.drop(self)
+            self._notify()
+
+    async def _send_all(self) -> None:
+        while self._backlog.pending:
+            stream = self._stream = _Stream()
+            error = await self._follow(stream)
+            stream.end()
+            if error is None:
+                self._backlog.restart()
                 continue
-            if lost_status(answer) and (oldest := pipeline.oldest) is not None:
-                # What the stream ended with, this one is answered with.
-                try:
-                    response = await self._client._run(append_alone(oldest), None)
-                except ContextStoreError as error:
-                    raise pipeline.ended(error) from error.__cause__
-                yield pipeline.acknowledge(response)
+            if lost_status(error) and await self._send_oldest():
+                continue
+            pause = self._backlog.pause_after(error)
+            self._notify()
+            if pause:
+                await asyncio.sleep(pause)
+
+    async def _send_oldest(self) -> bool:
+        """What the stream ended with, its oldest message is answered with; returns whether there was one."""
+        self._backlog.restart()
+        if (oldest := self._backlog.oldest) is None:
+            return False
+        try:
+            response = await self.client._run(append_alone(oldest), None)
+        except ContextStoreError as final:
+            if self._backlog.oldest is oldest:
+                self._backlog.give_up(final)
+        else:
+            if self._backlog.oldest is oldest:
+                self._backlog.acknowledge_alone(response)
+        self._notify()
+        return True
+
+    async def _send_the_rest(self) -> None:
+        self._end_stream()
+        self._backlog.restart()
+        limit = self.client.flush_timeout
+        end = time.monotonic() + limit
+        sending = _background(self._send_all(), "contextstore-appends")
+        try:
+            while self._backlog.pending and (left := end - time.monotonic()) > 0 and not sending.done():
+                await self._wait(self.client.timeout, left)
+        finally:
+            sending.cancel()
+        if self._backlog.pending:
+            self._end_stream()
+            self._backlog.drop_late(limit)
+
+    async def _follow(self, stream: _Stream) -> ContextStoreError | None:
+        """Sends and takes answers until the stream ends; returns why, if that was not what this side wanted."""
+        # In a task of its own: a call that was cancelled looks like the cancellation of who waits for it.
+        taking = _background(self._take(stream), "contextstore-acks")
+        try:
+            await asyncio.wait({taking})
+        finally:
+            taking.cancel()
+        if taking.cancelled():
+            return self._cut_off() if stream.open else None
+        error = taking.exception()
+        if isinstance(error, grpc.RpcError):
+            return await self.client._failed(error, method="AppendMessages") if stream.open else None
+        if error is None:
+            return ended_early() if stream.open and self._backlog.sent else None
+        if isinstance(error, ContextStoreError):
+            return error
+        raise error
+
+    async def _take(self, stream: _Stream) -> None:
+        stream.call = self.client.stub.AppendMessages(self._feed(stream), timeout=self.client.stream_timeout)
+        async for response in stream.call:
+            if not stream.open:
+                return
+            self.client._reached = True
+            self._backlog.acknowledge(response)
+            self._notify()
+            if not self._backlog.pending and not stream.watched:
+                self._watch(stream)
+
+    def _watch(self, stream: _Stream) -> None:
+        stream.watched = True
+        asyncio.get_running_loop().call_later(LINGER, self._rest, stream, self._backlog.count)
+
+    def _rest(self, stream: _Stream, count: int) -> None:
+        """Ends a stream on which nothing was sent for a while."""
+        stream.watched = False
+        if not stream.open or self._backlog.pending:
+            return
+        if self._backlog.count != count:
+            return self._watch(stream)
+        stream.idle = True
+        stream.more.set()
+
+    def _cut_off(self) -> ContextStoreError:
+        """The call was cancelled on this side, and not by the sender."""
+        if self.client._closed:
+            return client_closed()
+        return Unavailable("the stream was cancelled", code=grpc.StatusCode.UNAVAILABLE)
+
+    async def _feed(self, stream: _Stream) -> AsyncIterator[pb.AppendMessagesRequest]:
+        """Yields requests as there are messages; ends if there are none for a while."""
+        while stream.open:
+            if self._backlog.to_send:
+                yield self._backlog.take()
+            elif stream.idle:
+                return
             else:
-                await asyncio.sleep(pipeline.pause_after(answer))
-            await stream.close()
-            stream = self._stream = AsyncAppendStream(self._client, pipeline)
-            if pipeline.finished:
-                stream.finish()
+                stream.more.clear()
+                await stream.more.wait()
+
+
+async def flush_all(
+    appenders: Iterable[AsyncAppender],
+) -> list[tuple[Any, ContextStoreError]]:
+    """Waits until all is saved, as long as their client allows; returns what is not."""
+
+    async def flush(appender: AsyncAppender) -> tuple[Any, ContextStoreError] | None:
+        try:
+            await appender.flush(appender.client.flush_timeout)
+        except ContextStoreError as error:
+            return appender, error
+        finally:
+            if not appender.unsaved:
+                _unsaved.drop(appender)
+        return None
+
+    return [lost for lost in await asyncio.gather(*map(flush, appenders)) if lost is not None]
+
+
+def _background(work: Coroutine[Any, Any, None], name: str) -> asyncio.Task[None]:
+    """A task that belongs to no caller. If its event loop is dropped, there is no need to say so: what it had to send is
+    reported as not saved."""
+    task = asyncio.get_running_loop().create_task(work, name=name)
+    task._log_destroy_pending = False  # type: ignore[attr-defined]
+    return task

@@ -9,6 +9,7 @@ from datetime import timedelta
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar, cast
 
+from . import _unsaved
 from ._async_stream import AsyncAppender
 from ._base import TaskBase, ended_by
 from ._calls import Call
@@ -17,7 +18,6 @@ from ._cursors import Cursor
 from ._hooks import Ending, HookFailure, Hooks, report
 from .errors import ContextStoreError
 from .types import Appended, TaskConfig, TaskInfo
-from .v1 import context_store_pb2 as pb
 
 if TYPE_CHECKING:
     from typing_extensions import Self
@@ -39,7 +39,7 @@ class AsyncTaskLife(TaskBase):
     ) -> None:
         super().__init__(info, lease_generation, lease_ttl)
         self._hooks: Hooks[AsyncTask] = Hooks()
-        self._appender: AsyncAppender | None = None
+        self._appender = AsyncAppender(client, info.uuid)
         self.client = client
         """The client it belongs to."""
         self._keep_lease()
@@ -66,36 +66,16 @@ class AsyncTaskLife(TaskBase):
             async for item in items:
                 yield item
 
-    async def _append_later(self, request: pb.AppendMessageRequest) -> None:
-        self._appender = self._appender or AsyncAppender(self.client, self.client.timeout)
-        try:
-            async for _ in self._appender.send(request):
-                pass
-        except BaseException:
-            await self._drop_appender()
-            raise
-
-    async def _drop_appender(self) -> None:
-        appender, self._appender = self._appender, None
-        if appender is not None:
-            await appender.close()
-
     async def flush(self) -> Appended | None:
-        """Waits until everything that was appended with `wait=False` is on disk; answers the last of it, if it was not
-        acknowledged before.
+        """Waits until everything that was appended with `wait=False` is on disk; answers the last of it, if no call has
+        waited for it before.
 
-        Every other call of the task does this first. What failed is raised here: `index` of the error counts from
-        the first message behind the last flush, and `not_appended` has that message and those behind it.
+        Every other call of the task does this first. What failed is raised by the first call that waits, and here:
+        `not_appended` of the error has the messages that are not on disk, to be appended again as they are. `index` counts from
+        the first message behind the last flush. A call that is interrupted while it waits takes nothing back: the messages
+        are sent all the same.
         """
-        if self._appender is None:
-            return None
-        last = None
-        try:
-            async for ack in self._appender.finish():
-                last = ack
-        finally:
-            await self._drop_appender()
-        return last
+        return await self._appender.flush()
 
     # Its life
 
@@ -185,9 +165,11 @@ class AsyncTaskLife(TaskBase):
             await self.complete()
             return
         # What went wrong in the block is what the caller has to hear.
+        try:
+            await self.flush()
+        except ContextStoreError as lost:
+            _unsaved.warn(self._appender, len(lost.not_appended), lost)
         with contextlib.suppress(ContextStoreError):
-            if isinstance(error, ContextStoreError):
-                await self._drop_appender()
             if (message := ended_by(error)) is None:
                 await self.pause()
             else:

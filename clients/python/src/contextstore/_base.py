@@ -31,6 +31,7 @@ class ClientBase(ABC):
         timeout: float = 30.0,
         stream_timeout: float = 300.0,
         llm_timeout: float = 3600.0,
+        flush_timeout: float = 10.0,
         instance_id: str | None = None,
         renew_leases: bool = True,
     ) -> None:
@@ -40,16 +41,19 @@ class ClientBase(ABC):
 
         `timeout` is for a call with its repetitions, in seconds, unless the call has one of its own. `stream_timeout`
         is for one stretch of a stream, which is then taken up again where it was; `llm_timeout` for a call that may wait
-        for a model (`chat`, `compress`). `instance_id` names this client to leases: one that is the same after a
+        for a model (`chat`, `compress`); `flush_timeout` is for what was appended without waiting, when the client is closed
+        or the program ends. `instance_id` names this client to leases: one that is the same after a
         restart of the agent gets its tasks back at once. Without one it is random. `renew_leases`: whether the leases
         of its tasks are kept alive in the background, for as long as their objects live.
         """
         self._address = _address.parse(address, _address.token_of(token, token_file), tls)
         self._calls = ClientCalls(instance_id)
         self._reached = False
+        self._closed = False
         self.timeout = timeout
         self.stream_timeout = stream_timeout
         self.llm_timeout = llm_timeout
+        self.flush_timeout = flush_timeout
         self._renew_leases = renew_leases
         self._connect()
 

@@ -84,6 +84,20 @@ def appended(response: pb.AppendMessageResponse | pb.AppendMessagesResponse) -> 
     )
 
 
+def new_message(
+    message: NewMessage | ChatMessage, pinned: bool, output_ref: str, request_id: str | None
+) -> NewMessage:
+    """A message, which may know itself how it is to be appended: one of `not_appended` does."""
+    if not isinstance(message, NewMessage):
+        return NewMessage(message, pinned, output_ref, request_id)
+    return NewMessage(
+        message.message,
+        pinned or message.pinned,
+        output_ref or message.output_ref,
+        message.request_id if request_id is None else request_id,
+    )
+
+
 def append_alone(sent: pb.AppendMessageRequest) -> Call[pb.AppendMessageResponse]:
     """A message of append_many as a call of its own, under the same request id."""
     return Call("AppendMessage", sent, lambda response: response)

@@ -1,22 +1,24 @@
-"""What is under way in append_many: messages that were sent and not acknowledged. No I/O.
+"""The messages of a task that are appended in the background: what waits, what was sent, and who is told what. No I/O.
 
 They are kept until they are acknowledged, so that a new stream can send them again, in order, under the same
-request ids.
+request ids. Callers hand messages over and wait for them; what sends them is not theirs, so that a caller that is
+cancelled or interrupted takes nothing away from another.
 """
 
 from __future__ import annotations
 
+import copy
+import time
 from collections import deque
-from collections.abc import Iterator
-from typing import Protocol, Union
+from dataclasses import dataclass
+from typing import Union
 
 import grpc
-from google.protobuf import json_format
 
 from ._calls import appended
-from ._retry import StreamAttempts
-from .errors import ContextStoreError, Internal
-from .types import Appended
+from ._retry import StreamAttempts, passes
+from .errors import Cancelled, ContextStoreError, DeadlineExceeded, Internal
+from .types import Appended, NewMessage
 from .v1 import context_store_pb2 as pb
 
 # The server remembers the last 1 024 request ids; half of that leaves room for other calls on the same task.
@@ -26,140 +28,374 @@ _MOST_BYTES = 8 << 20
 _TOGETHER_MESSAGES = 64
 _TOGETHER_BYTES = 256 << 10
 
+LINGER = 0.5
+"""Seconds that a stream stays open with nothing to send."""
+
 Ack = Union[pb.AppendMessagesResponse, pb.AppendMessageResponse]
 """What acknowledges one message."""
 
 
-class Waiting(Protocol):
-    """Messages that wait to be sent, in a queue of either kind; None is the end of them."""
-
-    def empty(self) -> bool: ...
-    def get_nowait(self) -> pb.AppendMessageRequest | None: ...
-    def put_nowait(self, item: None, /) -> None: ...
-
-
-def together(
-    first: pb.AppendMessageRequest, waiting: Waiting, alone: bool
-) -> tuple[pb.AppendMessagesRequest, pb.AppendMessageRequest | None]:
-    """A message and what waits behind it as one request, and the one that did not fit in any more."""
-    # The first is in the same fields as one that is sent alone.
-    request = pb.AppendMessagesRequest.FromString(first.SerializeToString())
-    size = first.ByteSize()
-    while not alone and len(request.more) < _TOGETHER_MESSAGES and not waiting.empty():
-        one = waiting.get_nowait()
-        if one is None:
-            waiting.put_nowait(None)
-            break
-        size += one.ByteSize()
-        if size > _TOGETHER_BYTES:
-            return request, one
-        # All are of one task, under one lease.
-        more = request.more.add(pinned=one.pinned, output_ref=one.output_ref, request_id=one.request_id)
-        if one.HasField("message"):
-            more.message.CopyFrom(one.message)
-        else:
-            more.message_json = one.message_json
-    return request, None
+def ended_early() -> ContextStoreError:
+    """The server ended the stream as if all were well, but has not answered everything."""
+    return Internal(
+        "the server closed the stream before it acknowledged everything", code=grpc.StatusCode.INTERNAL
+    )
 
 
-class Tally:
-    """How many messages went with each request of a stream, so that no message is taken for acknowledged that the
-    server has not seen: one that does not know `more` would answer the first alone."""
+def no_answer(timeout: float) -> ContextStoreError:
+    """The server took a message and said nothing."""
+    return DeadlineExceeded(
+        f"no acknowledgement within {timeout:g} s", code=grpc.StatusCode.DEADLINE_EXCEEDED
+    )
+
+
+def client_closed() -> ContextStoreError:
+    """A message was handed over, or still on its way, when the client was closed."""
+    return Cancelled("the client is closed", code=grpc.StatusCode.CANCELLED)
+
+
+def sender_failed(broken: BaseException, closed: bool) -> ContextStoreError:
+    """What sends in the background cannot go on; grpcio makes no calls on a channel that is closed."""
+    error = (
+        client_closed()
+        if closed
+        else Internal(f"the sender failed: {broken!r}", code=grpc.StatusCode.INTERNAL)
+    )
+    error.__cause__ = broken
+    return error
+
+
+def again(request: pb.AppendMessageRequest) -> NewMessage:
+    """A message as it can be appended again: its request id has the server recognise it."""
+    message = request.message if request.HasField("message") else request.message_json
+    return NewMessage(message, request.pinned, request.output_ref, request.request_id)
+
+
+class Batch:
+    """Messages whose acknowledgements and errors are for one caller: those of one append_many, or all that are
+    appended without waiting."""
 
     def __init__(self) -> None:
-        self._sizes: deque[int] = deque()
-        self._short = False
+        self.acks: deque[Ack] = deque()
+        """The acknowledgements that the caller has not taken."""
+        self.acknowledged = 0
+        """How many messages were acknowledged."""
+        self.pending = 0
+        """How many messages are neither acknowledged nor given up."""
+        self.error: ContextStoreError | None = None
+        """Why the messages behind the acknowledged ones were given up, until it is raised."""
 
-    def sent(self, request: pb.AppendMessagesRequest) -> None:
-        """A request that is being sent."""
-        self._sizes.append(1 + len(request.more))
-
-    def acks(self, response: pb.AppendMessagesResponse) -> Iterator[Ack]:
-        """What a response says, message by message. If it leaves some out, only an error may follow."""
-        if self._short or not self._sizes:
-            raise Internal(
-                "the server has not acknowledged all messages of a request", code=grpc.StatusCode.INTERNAL
-            )
-        self._short = 1 + len(response.more) < self._sizes.popleft()
-        yield response
-        yield from response.more
+    def take(self) -> list[Appended]:
+        """Returns the acknowledgements that have arrived; raises the error once there are none."""
+        if not self.acks and self.error is not None:
+            error, self.error = self.error, None
+            raise error
+        acks = [appended(ack) for ack in self.acks]
+        self.acks.clear()
+        return acks
 
 
-class Pipeline:
-    """Messages that were sent and not acknowledged, in order."""
+@dataclass(eq=False)
+class Waiter:
+    """A caller that waits for every message before `target`."""
+
+    target: int
+    error: ContextStoreError | None = None
+
+
+@dataclass(eq=False)
+class _Handed:
+    """A message that was handed over."""
+
+    request: pb.AppendMessageRequest
+    size: int
+    number: int
+    batch: Batch
+
+
+class Backlog:
+    """The messages of one task that were handed over and are not settled: neither acknowledged nor given up.
+
+    Messages are numbered as they are handed over. Its owner makes sure that one thread at a time is in it.
+    """
 
     def __init__(self, timeout: float) -> None:
-        self._timeout = timeout
-        self._attempts = StreamAttempts(timeout)
-        self._sent: deque[tuple[pb.AppendMessageRequest, int]] = deque()
-        self._bytes = 0
-        self._acknowledged = 0
-        self._finished = False
+        self.timeout = timeout
         self.alone = False
         """Whether each message is to be sent in a request of its own."""
+        self._attempts = StreamAttempts(timeout)
+        self._waiting: deque[_Handed] = deque()
+        self._sent: deque[_Handed] = deque()
+        self._requests: deque[int] = deque()
+        """How many messages went with each request whose response has not arrived."""
+        self._short = False
+        """Whether a response left messages out, so that only an error may follow."""
+        self._numbers = 0
+        self._bytes = 0
+        self._later = Batch()
+        self._last: Ack | None = None
+        self._waiters: list[Waiter] = []
+        self._lost: ContextStoreError | None = None
+        self._failing: ContextStoreError | None = None
+        self._moved = 0.0
 
-    def __iter__(self) -> Iterator[pb.AppendMessageRequest]:
-        return (request for request, _ in self._sent)
+    # What callers do
+
+    def add(self, request: pb.AppendMessageRequest, batch: Batch | None = None) -> None:
+        """Takes a message over; without a batch, nobody waits for its acknowledgement."""
+        batch = batch or self._later
+        handed = _Handed(request, request.ByteSize(), self._numbers, batch)
+        # An interruption between these lines leaves counters that are still right enough.
+        self._numbers += 1
+        self._bytes += handed.size
+        batch.pending += 1
+        self._waiting.append(handed)
 
     @property
-    def done(self) -> bool:
-        """Whether everything was sent and acknowledged."""
-        return self._finished and not self._sent
+    def pending(self) -> bool:
+        """Whether there are messages that are not settled."""
+        return bool(self._waiting or self._sent)
 
     @property
-    def wait(self) -> float | None:
-        """How long to wait for an acknowledgement before more is done; None: not at all."""
-        full = len(self._sent) >= _MOST_MESSAGES or self._bytes >= _MOST_BYTES
-        return self._timeout if full or (self._finished and self._sent) else None
-
-    def add(self, request: pb.AppendMessageRequest) -> None:
-        """A message that is being sent."""
-        size = request.ByteSize()
-        self._sent.append((request, size))
-        self._bytes += size
-
-    def finish(self) -> None:
-        """There are no more messages."""
-        self._finished = True
+    def count(self) -> int:
+        """How many messages were handed over so far."""
+        return self._numbers
 
     @property
-    def finished(self) -> bool:
-        """Whether there are no more messages."""
-        return self._finished
+    def full(self) -> bool:
+        """Whether callers have to wait before they hand over more."""
+        return len(self._waiting) + len(self._sent) >= _MOST_MESSAGES or self._bytes >= _MOST_BYTES
+
+    @property
+    def unsaved(self) -> int:
+        """How many messages are not saved, as far as is known, without anybody having been told."""
+        lost = len(self._lost.not_appended) if self._lost is not None else 0
+        return len(self._waiting) + len(self._sent) + lost
+
+    def waiter(self) -> Waiter:
+        """A caller begins to wait for everything that was handed over; it has to `leave`."""
+        waiter = Waiter(self._numbers)
+        self._waiters.append(waiter)
+        return waiter
+
+    def reached(self, waiter: Waiter) -> bool:
+        """Whether there is nothing to wait for any more."""
+        return waiter.error is not None or self._oldest() >= waiter.target
+
+    def finish(self, waiter: Waiter) -> Appended | None:
+        """Returns the last acknowledgement since a caller waited last; raises what was lost and not reported."""
+        error = waiter.error or self._lost
+        if error is not None:
+            if error is self._lost:
+                self._lost = None
+            waiter.error = None
+            raise error
+        last, self._last = self._last, None
+        if not self._later.pending:
+            self._later.acknowledged = 0
+        return None if last is None else appended(last)
+
+    def refuse_after_loss(self, request: pb.AppendMessageRequest) -> None:
+        """Raises what was lost and not reported; the message that comes behind it is not appended either."""
+        if (error := self._lost) is not None:
+            error.not_appended.append(again(request))
+            self._lost = None
+            raise error
+
+    def leave(self, waiter: Waiter) -> None:
+        """A caller waits no more. If it was cancelled before it could raise its error, another one will."""
+        self._waiters.remove(waiter)
+        if waiter.error is not None:
+            self._lose(waiter.error, None)
+
+    def abandon(self, batch: Batch) -> None:
+        """Nobody takes the acknowledgements of a batch any more: its messages are as if nobody had waited for them."""
+        for handed in (*self._sent, *self._waiting):
+            if handed.batch is batch:
+                handed.batch = self._later
+                self._later.pending += 1
+        batch.pending = 0
+        if batch.error is not None:
+            self._lose(batch.error, None)
+            batch.error = None
+
+    def patience(self, timeout: float) -> float | None:
+        """Seconds until a caller stops waiting for an acknowledgement; None while there is none to wait for, as the
+        messages are not sent yet."""
+        return self._moved + timeout - time.monotonic() if self._sent else None
+
+    # What the sender does
+
+    @property
+    def to_send(self) -> bool:
+        """Whether there are messages that are not sent."""
+        return bool(self._waiting)
+
+    @property
+    def sent(self) -> bool:
+        """Whether there are messages that were sent and not acknowledged."""
+        return bool(self._sent)
 
     @property
     def oldest(self) -> pb.AppendMessageRequest | None:
-        """The first one that is not acknowledged."""
-        return self._sent[0][0] if self._sent else None
+        """The first message that is not settled."""
+        first = self._sent or self._waiting
+        return first[0].request if first else None
 
-    def acknowledge(self, response: Ack) -> Appended:
-        """The oldest one is on disk: acknowledgements come in the order of the messages."""
-        _, size = self._sent.popleft()
-        self._bytes -= size
-        self._acknowledged += 1
-        self._attempts.progressed()
-        return appended(response)
+    def take(self) -> pb.AppendMessagesRequest:
+        """Returns the first message that waits, and what fits behind it into the same request: they count as sent."""
+        first = self._send_first()
+        # The first is in the same fields as one that is sent alone.
+        request = pb.AppendMessagesRequest.FromString(first.request.SerializeToString())
+        size = first.size
+        while self._waiting and not self.alone and len(request.more) < _TOGETHER_MESSAGES:
+            one = self._waiting[0].request
+            size += self._waiting[0].size
+            # All are under one lease.
+            if size > _TOGETHER_BYTES or one.lease_generation != request.lease_generation:
+                break
+            self._send_first()
+            more = request.more.add(pinned=one.pinned, output_ref=one.output_ref, request_id=one.request_id)
+            if one.HasField("message"):
+                more.message.CopyFrom(one.message)
+            else:
+                more.message_json = one.message_json
+        self._requests.append(1 + len(request.more))
+        return request
+
+    def acknowledge(self, response: pb.AppendMessagesResponse) -> None:
+        """A response has arrived: acknowledgements come in the order of the messages.
+
+        No message is taken for acknowledged that the server has not seen: one that does not know `more` would answer
+        the first alone.
+        """
+        if self._short or not self._requests:
+            raise Internal(
+                "the server has not acknowledged all messages of a request", code=grpc.StatusCode.INTERNAL
+            )
+        acks: list[Ack] = [response, *response.more]
+        expected = self._requests.popleft()
+        self._short = len(acks) < expected
+        for ack in acks[:expected]:
+            self._settle(self._sent, ack)
+
+    def acknowledge_alone(self, response: pb.AppendMessageResponse) -> None:
+        """The first message that waits was appended by a call of its own."""
+        self._settle(self._waiting, response)
+
+    def restart(self) -> None:
+        """What was sent and not acknowledged is to be sent again, on a new stream."""
+        self._waiting.extendleft(reversed(self._sent))
+        self._sent.clear()
+        self._requests.clear()
+        self._short = False
 
     def pause_after(self, error: ContextStoreError) -> float:
-        """Seconds to wait before all that is not acknowledged is sent on a new stream; or raises the error."""
+        """Returns how many seconds to wait before the next stream; gives messages up if the error does not pass."""
+        idle = not self._sent
+        self.restart()
+        if not self.pending:
+            return 0.0
         if error.code is grpc.StatusCode.INVALID_ARGUMENT and not self.alone:
             # All messages of a request were refused for one of them. Alone, those before it are appended, and the
             # error is about itself.
             self.alone = True
             return 0.0
         try:
-            return self._attempts.pause_after(error, idle=not self._sent)
+            pause = self._attempts.pause_after(error, idle=idle)
         except ContextStoreError as final:
-            raise self.ended(final) from final.__cause__
+            self.give_up(final)
+            return 0.0
+        self._failing = error
+        return pause
 
-    def ended(self, error: ContextStoreError) -> ContextStoreError:
-        """An error that nothing is appended after, and what that is about."""
-        error.index = self._acknowledged
-        error.not_appended = [_json(request) for request in self]
-        return error
+    def give_up(self, error: ContextStoreError) -> None:
+        """The first message was refused: with it go those behind it that the same caller has handed over. An error
+        that would meet every message ends all of them."""
+        self.restart()
+        about_one = bool(error.reason) and not passes(error)
+        self.drop(error, self._waiting[0].batch if about_one and self._waiting else None)
+
+    def drop(self, error: ContextStoreError, batch: Batch | None = None) -> None:
+        """Gives up the messages of one batch, or all; no stream may be under way."""
+        self.restart()
+        self.alone = False
+        self._attempts, self._failing = StreamAttempts(self.timeout), None
+        lost: dict[Batch, list[_Handed]] = {}
+        kept: deque[_Handed] = deque()
+        for handed in self._waiting:
+            if batch is None or handed.batch is batch:
+                lost.setdefault(handed.batch, []).append(handed)
+                self._bytes -= handed.size
+            else:
+                kept.append(handed)
+        self._waiting = kept
+        for owner, messages in lost.items():
+            told = _copy(error)
+            told.index = owner.acknowledged
+            told.not_appended = [again(handed.request) for handed in messages]
+            owner.pending -= len(messages)
+            if owner is self._later:
+                owner.acknowledged, self._last = 0, None
+                self._lose(told, messages[0].number)
+            else:
+                owner.error = told
+
+    def drop_late(self, limit: float) -> None:
+        """Gives up everything, as the time that there was for it is over."""
+        self.drop(self._failing or no_answer(limit))
+
+    # Its own
+
+    def _oldest(self) -> int:
+        first = self._sent or self._waiting
+        return first[0].number if first else self._numbers
+
+    def _send_first(self) -> _Handed:
+        if not self._sent:
+            self._moved = time.monotonic()
+        handed = self._waiting.popleft()
+        self._sent.append(handed)
+        return handed
+
+    def _settle(self, of: deque[_Handed], ack: Ack) -> None:
+        handed = of.popleft()
+        self._bytes -= handed.size
+        self._moved = time.monotonic()
+        self._attempts.progressed()
+        self._failing = None
+        batch = handed.batch
+        batch.pending -= 1
+        batch.acknowledged += 1
+        if batch is self._later:
+            self._last = ack
+        else:
+            batch.acks.append(ack)
+        if not self.pending:
+            self.alone = False
+
+    def _lose(self, error: ContextStoreError, number: int | None) -> None:
+        """Reports lost messages, the first of them with that number: to every caller that waits for it, or else to the next."""
+        heard = [waiter for waiter in self._waiters if number is not None and waiter.target > number]
+        for waiter in heard:
+            if waiter.error is None:
+                waiter.error = _copy(error)
+            else:
+                waiter.error.not_appended += error.not_appended
+        if heard:
+            return
+        if self._lost is None:
+            self._lost = error
+        else:
+            known = {message.request_id for message in self._lost.not_appended}
+            self._lost.not_appended += [
+                message for message in error.not_appended if message.request_id not in known
+            ]
 
 
-def _json(request: pb.AppendMessageRequest) -> str:
-    if request.HasField("message"):
-        return json_format.MessageToJson(request.message, preserving_proto_field_name=True, indent=None)
-    return request.message_json
+def _copy(error: ContextStoreError) -> ContextStoreError:
+    """The same error for another caller: a raised exception belongs to one."""
+    copied = copy.copy(error)
+    copied.not_appended = list(error.not_appended)
+    copied.__cause__ = error.__cause__
+    return copied

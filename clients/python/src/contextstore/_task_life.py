@@ -9,6 +9,7 @@ from datetime import timedelta
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar, cast
 
+from . import _unsaved
 from ._base import TaskBase, ended_by
 from ._calls import Call
 from ._chat import Streamed
@@ -17,7 +18,6 @@ from ._hooks import Ending, HookFailure, Hooks, report
 from ._stream import Appender
 from .errors import ContextStoreError
 from .types import Appended, TaskConfig, TaskInfo
-from .v1 import context_store_pb2 as pb
 
 if TYPE_CHECKING:
     from typing_extensions import Self
@@ -44,7 +44,7 @@ class TaskLife(TaskBase):
     ) -> None:
         super().__init__(info, lease_generation, lease_ttl)
         self._hooks: Hooks[Task] = Hooks()
-        self._appender: Appender | None = None
+        self._appender = Appender(client, info.uuid)
         self.client = client
         """The client it belongs to."""
         self._keep_lease()
@@ -67,36 +67,16 @@ class TaskLife(TaskBase):
         self.flush()
         yield from self.client._stream(streamed, timeout)
 
-    def _append_later(self, request: pb.AppendMessageRequest) -> None:
-        self._appender = self._appender or Appender(self.client, self.client.timeout)
-        try:
-            for _ in self._appender.send(request):
-                pass
-        except BaseException:
-            self._drop_appender()
-            raise
-
-    def _drop_appender(self) -> None:
-        appender, self._appender = self._appender, None
-        if appender is not None:
-            appender.close()
-
     def flush(self) -> Appended | None:
-        """Waits until everything that was appended with `wait=False` is on disk; answers the last of it, if it was not
-        acknowledged before.
+        """Waits until everything that was appended with `wait=False` is on disk; answers the last of it, if no call has
+        waited for it before.
 
-        Every other call of the task does this first. What failed is raised here: `index` of the error counts from
-        the first message behind the last flush, and `not_appended` has that message and those behind it.
+        Every other call of the task does this first. What failed is raised by the first call that waits, and here:
+        `not_appended` of the error has the messages that are not on disk, to be appended again as they are. `index` counts from
+        the first message behind the last flush. A call that is interrupted while it waits takes nothing back: the messages
+        are sent all the same.
         """
-        if self._appender is None:
-            return None
-        last = None
-        try:
-            for ack in self._appender.finish():
-                last = ack
-        finally:
-            self._drop_appender()
-        return last
+        return self._appender.flush()
 
     # Its life
 
@@ -182,9 +162,11 @@ class TaskLife(TaskBase):
             self.complete()
             return
         # What went wrong in the block is what the caller has to hear.
+        try:
+            self.flush()
+        except ContextStoreError as lost:
+            _unsaved.warn(self._appender, len(lost.not_appended), lost)
         with contextlib.suppress(ContextStoreError):
-            if isinstance(error, ContextStoreError):
-                self._drop_appender()
             if (message := ended_by(error)) is None:
                 self.pause()
             else:

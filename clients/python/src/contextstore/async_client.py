@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Any, TypeVar, cast
 
 import grpc
 
-from . import _outputs
-from ._async_stream import lost_status
+from . import _outputs, _unsaved
+from ._async_stream import AsyncAppender, flush_all, lost_status
 from ._base import ClientBase
 from ._calls import Call
 from ._channel import (
@@ -32,7 +32,7 @@ from ._retry import Attempts, StreamAttempts
 from ._upload import Upload
 from ._values import as_uuid
 from .async_task import AsyncTask
-from .errors import ContextStoreError, Unavailable, from_rpc_error
+from .errors import ContextStoreError, Unavailable, UnsupportedByServer, from_rpc_error
 from .types import (
     GarbageCollected,
     InheritanceContext,
@@ -53,6 +53,9 @@ if TYPE_CHECKING:
     from .v1.tool_outputs_pb2_grpc import ToolOutputsAsyncStub
 
 T = TypeVar("T")
+
+_LOOK = 5.0
+"""Seconds in which a server that lacks a method is asked for its version."""
 
 
 class AsyncClient(ClientBase):
@@ -93,12 +96,28 @@ class AsyncClient(ClientBase):
         error: BaseException | None,
         traceback: TracebackType | None,
     ) -> None:
-        await self.close()
+        await self._close(may_raise=error is None)
 
     async def close(self) -> None:
-        """Closes the connection; calls that are under way are cancelled. Leases stay until they expire."""
-        await self._renewer.close()
-        await self._channel.close()
+        """Closes the connection; calls that are under way are cancelled. Leases stay until they expire.
+
+        What was appended with `wait=False` is saved first, for as long as `flush_timeout` allows; what is not is raised, with
+        its messages in `not_appended`.
+        """
+        await self._close(may_raise=True)
+
+    async def _close(self, may_raise: bool) -> None:
+        self._closed = True
+        appenders = [each for each in _unsaved.of(self) if isinstance(each, AsyncAppender)]
+        lost: list[Any] = []
+        try:
+            lost = await flush_all(appenders)
+        finally:
+            for appender in appenders:
+                await appender.stop()
+            await self._renewer.close()
+            await self._channel.close()
+        _unsaved.report(lost, may_raise=may_raise)
 
     async def wait_until_ready(self, timeout: float = 30.0) -> None:
         """Waits until the server is there and has recovered what a crash left; raises Unavailable otherwise."""
@@ -276,7 +295,9 @@ class AsyncClient(ClientBase):
     def _method(self, name: str) -> Any:
         return getattr(self.stub, name, None) or getattr(self.outputs_stub, name)
 
-    async def _failed(self, raised: grpc.RpcError, *, waiting: bool = False) -> ContextStoreError:
+    async def _failed(
+        self, raised: grpc.RpcError, *, waiting: bool = False, method: str = ""
+    ) -> ContextStoreError:
         """What a call failed with; in plain words, if the server could not be reached."""
         error = from_rpc_error(raised)
         if is_lost(error):
@@ -286,7 +307,16 @@ class AsyncClient(ClientBase):
             )
             return self._explained(error, problem, waiting)
         self._heard(error)
+        if isinstance(error, UnsupportedByServer):
+            return error.explain(method, await self._server_version())
         return error
+
+    async def _server_version(self) -> str:
+        """The version of the server, if that can be learnt at once."""
+        try:
+            return (await self.stub.GetServerInfo(pb.GetServerInfoRequest(), timeout=_LOOK)).version
+        except grpc.RpcError:
+            return ""
 
     async def _run(self, call: Call[T], timeout: float | None) -> T:
         attempts = Attempts(self.timeout if timeout is None else timeout)
@@ -298,7 +328,7 @@ class AsyncClient(ClientBase):
                 self._reached = True
                 return call.answer(response)
             except grpc.RpcError as raised:
-                error = await self._failed(raised)
+                error = await self._failed(raised, method=call.method)
             if call.none_if(error, attempts.failures > 0):
                 return cast(T, None)
             await asyncio.sleep(attempts.pause_after(error, repeatable=call.repeatable))
@@ -315,7 +345,7 @@ class AsyncClient(ClientBase):
                 return response
             except grpc.RpcError as raised:
                 upload.check()
-                error = await self._failed(raised)
+                error = await self._failed(raised, method="PutToolOutput")
                 if lost_status(error) and upload.ask_again():
                     error = Unavailable(error.message, code=grpc.StatusCode.UNAVAILABLE)
             await asyncio.sleep(attempts.pause_after(error, repeatable=upload.repeatable))
@@ -336,7 +366,7 @@ class AsyncClient(ClientBase):
                         return
                 return
             except grpc.RpcError as raised:
-                error = cursor.refine(await self._failed(raised))
+                error = cursor.refine(await self._failed(raised, method=cursor.method))
             finally:
                 call.cancel()
             await asyncio.sleep(attempts.pause_after(error, idle=cursor.follows))
@@ -354,7 +384,7 @@ class AsyncClient(ClientBase):
                         yield item
                 return
             except grpc.RpcError as raised:
-                error = await self._failed(raised)
+                error = await self._failed(raised, method=streamed.method)
             finally:
                 call.cancel()
             if arrived and streamed.repeats and not failed:

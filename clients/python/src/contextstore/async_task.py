@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import AsyncGenerator, AsyncIterable, Callable, Iterable, Mapping
-from typing import Any, Literal, TypeAlias, overload
+from typing import Any, Literal, TypeAlias, cast, overload
 
 from . import _chat, _compress, _cursors
-from ._async_stream import AsyncAppender
 from ._async_task_records import AsyncTaskRecords
+from ._calls import new_message
+from ._pipeline import Batch, again
 from .async_outputs import AsyncOutputs
 from .compaction import AsyncCompaction
+from .errors import ContextStoreError
 from .streams import AsyncCurrent, AsyncRequestBody
 from .toolcall import AsyncToolCall
 from .types import (
@@ -32,6 +35,7 @@ from .types import (
     Undone,
     WindowConfig,
 )
+from .v1 import context_store_pb2 as pb
 
 Messages: TypeAlias = Iterable[NewMessage | ChatMessage] | AsyncIterable[NewMessage | ChatMessage]
 
@@ -75,7 +79,7 @@ class AsyncTask(AsyncTaskRecords):
     @overload
     async def append(
         self,
-        message: ChatMessage,
+        message: NewMessage | ChatMessage,
         *,
         wait: Literal[True] = True,
         pinned: bool = False,
@@ -87,7 +91,7 @@ class AsyncTask(AsyncTaskRecords):
     @overload
     async def append(
         self,
-        message: ChatMessage,
+        message: NewMessage | ChatMessage,
         *,
         wait: bool,
         pinned: bool = False,
@@ -98,7 +102,7 @@ class AsyncTask(AsyncTaskRecords):
 
     async def append(
         self,
-        message: ChatMessage,
+        message: NewMessage | ChatMessage,
         *,
         wait: bool = True,
         pinned: bool = False,
@@ -106,19 +110,26 @@ class AsyncTask(AsyncTaskRecords):
         request_id: str | None = None,
         timeout: float | None = None,
     ) -> Appended | None:
-        """Appends an OpenAI chat message: a mapping, its JSON, or an object of the provider's own package.
+        """Appends an OpenAI chat message: a mapping, its JSON, an object of the provider's own package, or a NewMessage.
 
-        It is on disk when this returns. With `wait=False` it is only sent: it is on disk when the next call that waits
-        returns (a read, a turn, a change of status, `flush`), which raises what went wrong. Messages keep their order.
+        It is on disk when this returns. With `wait=False` it is handed to the background, which goes on whatever happens
+        to the caller: it is on disk when the next call that waits returns (a read, a turn, a change of status, `flush`),
+        or when the client is closed or the program ends. What went wrong is raised there; `not_appended` of the error has
+        the messages, to be appended again as they are. Messages keep their order.
 
         `output_ref` names the full output of a tool, if the message holds a cut view of it. `request_id` names the
         call, for an agent that repeats it after a restart of its own; without one the client makes one.
         """
-        new = NewMessage(message, pinned, output_ref, request_id)
-        if wait:
-            return await self._run(self._calls.append(new), timeout)
-        await self._append_later(self._calls.append_in_stream(new))
-        return None
+        new = new_message(message, pinned, output_ref, request_id)
+        if not wait:
+            await self._appender.append(self._calls.append_in_stream(new))
+            return None
+        call = self._calls.append(new)
+        try:
+            return await self._run(call, timeout)
+        except ContextStoreError as error:
+            error.not_appended.append(again(cast(pb.AppendMessageRequest, call.request)))
+            raise
 
     async def append_many(
         self, messages: Messages, *, timeout: float | None = None
@@ -126,22 +137,34 @@ class AsyncTask(AsyncTaskRecords):
         """Appends messages without waiting for each, and yields an acknowledgement for each, in order.
 
         Nothing happens until the answer is iterated over: `async for ack in task.append_many(messages)`. The first
-        message that is refused ends it with its error, whose `index` says which it is; nothing behind it was appended.
-        `timeout` is how long to wait for an acknowledgement. A broken connection is taken up again. At most 512
-        messages, or 8 MiB, wait for their acknowledgements.
+        message that is refused ends it with its error, whose `index` says which it is; nothing behind it was appended, and
+        `not_appended` has what was handed over. If the messages cannot be iterated over to their end, or one of them cannot
+        be sent, those before are appended and acknowledged before that is raised. `timeout` is how long to wait for an
+        acknowledgement. A broken connection is taken up again. At most 512 messages, or 8 MiB, wait for their
+        acknowledgements. If the caller stops before the end, those that were taken are appended as with `wait=False`.
         """
         await self.flush()
-        appender = AsyncAppender(self.client, self.client.timeout if timeout is None else timeout)
-        index = 0
+        patience = self.client.timeout if timeout is None else timeout
+        batch, index, failure = Batch(), 0, None
         try:
-            async for message in _each(messages):
-                async for ack in appender.send(self._calls.append_in_stream(message, index)):
-                    yield ack
-                index += 1
-            async for ack in appender.finish():
+            async with contextlib.aclosing(_each(messages)) as source:
+                while failure is None:
+                    try:
+                        request = self._calls.append_in_stream(await anext(source), index)
+                    except StopAsyncIteration:
+                        break
+                    except Exception as error:
+                        failure = error
+                        continue
+                    async for ack in self._appender.send(request, batch, patience):
+                        yield ack
+                    index += 1
+            async for ack in self._appender.finish(batch, patience):
                 yield ack
         finally:
-            await appender.close()
+            self._appender.abandon(batch)
+        if failure is not None:
+            raise failure
 
     async def get_message(self, seq: int, *, timeout: float | None = None) -> StoredMessage:
         """One message as it stands in the log."""

@@ -11,7 +11,7 @@ from typing import Any, TypeVar, cast
 
 import grpc
 
-from . import _outputs
+from . import _outputs, _unsaved
 from ._base import ClientBase
 from ._calls import Call
 from ._channel import (
@@ -28,9 +28,10 @@ from ._cursors import Cursor
 from ._leases import Renewer
 from ._reach import is_lost, look
 from ._retry import Attempts, StreamAttempts
+from ._stream import Appender
 from ._upload import Upload
 from ._values import as_uuid
-from .errors import ContextStoreError, from_rpc_error
+from .errors import ContextStoreError, UnsupportedByServer, from_rpc_error
 from .task import Task
 from .types import (
     GarbageCollected,
@@ -49,6 +50,9 @@ from .v1.tool_outputs_pb2_grpc import ToolOutputsStub
 
 T = TypeVar("T")
 
+_LOOK = 5.0
+"""Seconds in which a server that lacks a method is asked for its version."""
+
 
 class Client(ClientBase):
     """A connection to a contextstore server, for threads. AsyncClient is the same for asyncio.
@@ -56,7 +60,7 @@ class Client(ClientBase):
         with Client("unix:contexts/contextstore.sock") as client, client.task({"task_id": "7"}) as task:
             task.append({"role": "user", "content": "Hello"})
 
-    A client can be shared by threads; one Task is for one thread at a time.
+    A client and its tasks can be shared by threads.
 
     Calls that could not be carried out for now (the server is being restarted, or overloaded) are repeated, for as
     long as `timeout` allows. That is safe: every changing call has a request id, which the server recognises. A client that
@@ -90,12 +94,28 @@ class Client(ClientBase):
         error: BaseException | None,
         traceback: TracebackType | None,
     ) -> None:
-        self.close()
+        self._close(may_raise=error is None)
 
     def close(self) -> None:
-        """Closes the connection; calls that are under way are cancelled. Leases stay until they expire."""
-        self._renewer.close()
-        self._channel.close()
+        """Closes the connection; calls that are under way are cancelled. Leases stay until they expire.
+
+        What was appended with `wait=False` is saved first, for as long as `flush_timeout` allows; what is not is raised, with
+        its messages in `not_appended`.
+        """
+        self._close(may_raise=True)
+
+    def _close(self, may_raise: bool) -> None:
+        self._closed = True
+        appenders = [each for each in _unsaved.of(self) if isinstance(each, Appender)]
+        lost: list[Any] = []
+        try:
+            lost = _unsaved.flush(appenders)
+        finally:
+            self._renewer.close()
+            self._channel.close()
+            for appender in appenders:
+                appender.stop(timeout=1.0)
+        _unsaved.report(lost, may_raise=may_raise)
 
     def wait_until_ready(self, timeout: float = 30.0) -> None:
         """Waits until the server is there and has recovered what a crash left; raises Unavailable otherwise."""
@@ -265,13 +285,22 @@ class Client(ClientBase):
     def _method(self, name: str) -> Any:
         return getattr(self.stub, name, None) or getattr(self.outputs_stub, name)
 
-    def _failed(self, raised: grpc.RpcError, *, waiting: bool = False) -> ContextStoreError:
+    def _failed(self, raised: grpc.RpcError, *, waiting: bool = False, method: str = "") -> ContextStoreError:
         """What a call failed with; in plain words, if the server could not be reached."""
         error = from_rpc_error(raised)
         if is_lost(error):
             return self._explained(error, look(self._address), waiting)
         self._heard(error)
+        if isinstance(error, UnsupportedByServer):
+            return error.explain(method, self._server_version())
         return error
+
+    def _server_version(self) -> str:
+        """The version of the server, if that can be learnt at once."""
+        try:
+            return (self.stub.GetServerInfo(pb.GetServerInfoRequest(), timeout=_LOOK)).version
+        except grpc.RpcError:
+            return ""
 
     def _run(self, call: Call[T], timeout: float | None) -> T:
         attempts = Attempts(self.timeout if timeout is None else timeout)
@@ -283,7 +312,7 @@ class Client(ClientBase):
                 self._reached = True
                 return call.answer(response)
             except grpc.RpcError as raised:
-                error = self._failed(raised)
+                error = self._failed(raised, method=call.method)
             if call.none_if(error, attempts.failures > 0):
                 return cast(T, None)
             self._pause(attempts.pause_after(error, repeatable=call.repeatable))
@@ -307,7 +336,7 @@ class Client(ClientBase):
                 return response
             except grpc.RpcError as raised:
                 upload.check()
-                error = self._failed(raised)
+                error = self._failed(raised, method="PutToolOutput")
             self._pause(attempts.pause_after(error, repeatable=upload.repeatable))
 
     def _read(self, cursor: Cursor[T]) -> Generator[T, None, None]:
@@ -325,7 +354,7 @@ class Client(ClientBase):
                         return
                 return
             except grpc.RpcError as raised:
-                error = cursor.refine(self._failed(raised))
+                error = cursor.refine(self._failed(raised, method=cursor.method))
             finally:
                 call.cancel()
             self._pause(attempts.pause_after(error, idle=cursor.follows))
@@ -342,7 +371,7 @@ class Client(ClientBase):
                     yield from streamed.take(response)
                 return
             except grpc.RpcError as raised:
-                error = self._failed(raised)
+                error = self._failed(raised, method=streamed.method)
             finally:
                 call.cancel()
             if arrived and streamed.repeats and not failed:

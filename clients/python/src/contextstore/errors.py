@@ -6,11 +6,15 @@ The class follows from the reason that the server names, and without one from th
 from __future__ import annotations
 
 from collections.abc import Mapping
+from typing import TYPE_CHECKING
 
 import grpc
 
 from . import _details
 from ._token import NoToken
+
+if TYPE_CHECKING:
+    from .types import NewMessage
 
 _PREFIX = "ERROR_REASON_"
 
@@ -58,8 +62,9 @@ class ContextStoreError(Exception):
         self.index: int | None = None
         """Which message was refused, from 0, where many were given (`append_many`): those before it are appended, it and
         those behind it are not."""
-        self.not_appended: list[str] = []
-        """With it: that message and those behind it that were already sent, as JSON."""
+        self.not_appended: list[NewMessage] = []
+        """The messages that were handed over and are not known to be on disk, in order, those of the call that raises this
+        among them. Append them again as they are, by `append` or `append_many`: each will be there exactly once."""
         self.tries = 1
         """How often the call was made."""
 
@@ -262,8 +267,20 @@ class PermissionDenied(ContextStoreError):
     """The caller is not allowed to do this."""
 
 
-class NotSupported(ContextStoreError):
-    """The server does not know the call: it is older than this client."""
+class UnsupportedByServer(ContextStoreError):
+    """The server does not have the method: it is older than this client. Everything else works on."""
+
+    method = ""
+    """The method, such as `ForkTask`; empty if it is not known."""
+    server_version = ""
+    """The version of the server; empty if it is not known."""
+
+    def explain(self, method: str, version: str) -> UnsupportedByServer:
+        """Names the method, and the server that does not have it."""
+        self.method, self.server_version = method, version
+        server = f"the server (version {version})" if version else "the server"
+        self.message = f"{server} does not have the method {method}: upgrade the server"
+        return self
 
 
 class DataLoss(ContextStoreError):
@@ -342,7 +359,7 @@ BY_CODE: dict[grpc.StatusCode, type[ContextStoreError]] = {
     grpc.StatusCode.PERMISSION_DENIED: PermissionDenied,
     grpc.StatusCode.DATA_LOSS: DataLoss,
     grpc.StatusCode.INTERNAL: Internal,
-    grpc.StatusCode.UNIMPLEMENTED: NotSupported,
+    grpc.StatusCode.UNIMPLEMENTED: UnsupportedByServer,
 }
 """The class of an error whose reason is not known."""
 
@@ -359,9 +376,8 @@ def from_rpc_error(error: grpc.RpcError) -> ContextStoreError:
     packed = trailing.get("grpc-status-details-bin", b"")
     details = _details.parse(packed if isinstance(packed, bytes) else packed.encode())
     kind = BY_REASON.get(short_reason(details.reason)) or BY_CODE.get(code, ContextStoreError)
-    words = "the server does not know this call: it is older than this client"
     failure = kind(
-        error.details() or (words if kind is NotSupported else code.name),
+        error.details() or code.name,
         code=code,
         reason=details.reason,
         fields=details.fields,

@@ -113,9 +113,11 @@ class Spawned:
 
     def stop(self) -> None:
         """Stops it in order, and removes its data if no directory was given. Can be called again."""
-        if self._client is not None:
-            self._client.close()
-        self._finalizer()
+        try:
+            if self._client is not None:
+                self._client.close()
+        finally:
+            self._finalizer()
 
     def __enter__(self) -> Client:
         return self.client
@@ -126,7 +128,11 @@ class Spawned:
         error: BaseException | None,
         traceback: TracebackType | None,
     ) -> None:
-        self.stop()
+        try:
+            if self._client is not None:
+                self._client.__exit__(kind, error, traceback)
+        finally:
+            self.stop()
 
     async def __aenter__(self) -> AsyncClient:
         self._async_client = AsyncClient(self.address, **self._options)
@@ -138,9 +144,11 @@ class Spawned:
         error: BaseException | None,
         traceback: TracebackType | None,
     ) -> None:
-        if self._async_client is not None:
-            await self._async_client.close()
-        self.stop()
+        try:
+            if self._async_client is not None:
+                await self._async_client.__aexit__(kind, error, traceback)
+        finally:
+            self.stop()
 
     def _start(self, program: Path, arguments: Sequence[str], env: Mapping[str, str] | None) -> None:
         # What the environment says to other servers is not meant for this one.

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Generator, Iterable, Mapping
-from typing import Any, Literal, overload
+from typing import Any, Literal, cast, overload
 
 from . import _chat, _compress, _cursors
-from ._stream import Appender
+from ._calls import new_message
+from ._pipeline import Batch, again
 from ._task_records import TaskRecords
 from .compaction import Compaction
+from .errors import ContextStoreError
 from .outputs import Outputs
 from .streams import Current, RequestBody
 from .toolcall import ToolCall
@@ -32,6 +34,7 @@ from .types import (
     Undone,
     WindowConfig,
 )
+from .v1 import context_store_pb2 as pb
 
 
 class Task(TaskRecords):
@@ -65,7 +68,7 @@ class Task(TaskRecords):
     @overload
     def append(
         self,
-        message: ChatMessage,
+        message: NewMessage | ChatMessage,
         *,
         wait: Literal[True] = True,
         pinned: bool = False,
@@ -77,7 +80,7 @@ class Task(TaskRecords):
     @overload
     def append(
         self,
-        message: ChatMessage,
+        message: NewMessage | ChatMessage,
         *,
         wait: bool,
         pinned: bool = False,
@@ -88,7 +91,7 @@ class Task(TaskRecords):
 
     def append(
         self,
-        message: ChatMessage,
+        message: NewMessage | ChatMessage,
         *,
         wait: bool = True,
         pinned: bool = False,
@@ -96,38 +99,59 @@ class Task(TaskRecords):
         request_id: str | None = None,
         timeout: float | None = None,
     ) -> Appended | None:
-        """Appends an OpenAI chat message: a mapping, its JSON, or an object of the provider's own package.
+        """Appends an OpenAI chat message: a mapping, its JSON, an object of the provider's own package, or a NewMessage.
 
-        It is on disk when this returns. With `wait=False` it is only sent: it is on disk when the next call that waits
-        returns (a read, a turn, a change of status, `flush`), which raises what went wrong. Messages keep their order.
+        It is on disk when this returns. With `wait=False` it is handed to the background, which goes on whatever happens
+        to the caller: it is on disk when the next call that waits returns (a read, a turn, a change of status, `flush`),
+        or when the client is closed or the program ends. What went wrong is raised there; `not_appended` of the error has
+        the messages, to be appended again as they are. Messages keep their order.
 
         `output_ref` names the full output of a tool, if the message holds a cut view of it. `request_id` names the
         call, for an agent that repeats it after a restart of its own; without one the client makes one.
         """
-        new = NewMessage(message, pinned, output_ref, request_id)
-        if wait:
-            return self._run(self._calls.append(new), timeout)
-        self._append_later(self._calls.append_in_stream(new))
-        return None
+        new = new_message(message, pinned, output_ref, request_id)
+        if not wait:
+            self._appender.append(self._calls.append_in_stream(new))
+            return None
+        call = self._calls.append(new)
+        try:
+            return self._run(call, timeout)
+        except ContextStoreError as error:
+            error.not_appended.append(again(cast(pb.AppendMessageRequest, call.request)))
+            raise
 
     def append_many(
         self, messages: Iterable[NewMessage | ChatMessage], *, timeout: float | None = None
     ) -> Generator[Appended, None, None]:
         """Appends messages without waiting for each, and yields an acknowledgement for each, in order.
 
-        Nothing happens until the answer is iterated over: `for ack in task.append_many(messages)`. The first message
-        that is refused ends it with its error, whose `index` says which it is; nothing behind it was appended.
-        `timeout` is how long to wait for an acknowledgement. A broken connection is taken up again. At most 512
-        messages, or 8 MiB, wait for their acknowledgements.
+        Nothing happens until the answer is iterated over: `for ack in task.append_many(messages)`. The first
+        message that is refused ends it with its error, whose `index` says which it is; nothing behind it was appended, and
+        `not_appended` has what was handed over. If the messages cannot be iterated over to their end, or one of them cannot
+        be sent, those before are appended and acknowledged before that is raised. `timeout` is how long to wait for an
+        acknowledgement. A broken connection is taken up again. At most 512 messages, or 8 MiB, wait for their
+        acknowledgements. If the caller stops before the end, those that were taken are appended as with `wait=False`.
         """
         self.flush()
-        appender = Appender(self.client, self.client.timeout if timeout is None else timeout)
+        patience = self.client.timeout if timeout is None else timeout
+        batch, index, failure = Batch(), 0, None
+        source = iter(messages)
         try:
-            for index, message in enumerate(messages):
-                yield from appender.send(self._calls.append_in_stream(message, index))
-            yield from appender.finish()
+            while failure is None:
+                try:
+                    request = self._calls.append_in_stream(next(source), index)
+                except StopIteration:
+                    break
+                except Exception as error:
+                    failure = error
+                    continue
+                yield from self._appender.send(request, batch, patience)
+                index += 1
+            yield from self._appender.finish(batch, patience)
         finally:
-            appender.close()
+            self._appender.abandon(batch)
+        if failure is not None:
+            raise failure
 
     def get_message(self, seq: int, *, timeout: float | None = None) -> StoredMessage:
         """One message as it stands in the log."""
