@@ -8,11 +8,12 @@ import fcntl
 import socket
 from collections.abc import Iterator
 from pathlib import Path
-from typing import cast
+from typing import Any, cast
 
 import pytest
+from serving import Server
 
-from contextstore import AsyncClient, Client, Unavailable, _address
+from contextstore import AsyncClient, Client, Unauthenticated, Unavailable, _address
 from contextstore._token import DataDirToken, FixedToken, NoToken
 from contextstore.v1 import context_store_pb2 as pb
 
@@ -25,6 +26,7 @@ pytestmark = pytest.mark.quick
         ("unix:/run/c.sock", "unix:/run/c.sock"),
         ("unix:///run/c.sock", "unix:/run/c.sock"),
         ("unix:contexts/c.sock", "unix:contexts/c.sock"),
+        ("unix:a%41#b?c d,\u00fc.sock", "unix:a%2541%23b%3Fc%20d%2C%C3%BC.sock"),
         ("tcp:127.0.0.1:4711", "dns:///127.0.0.1:4711"),
         ("tcp://localhost:4711", "dns:///localhost:4711"),
         ("tcp:[::1]:4711", "dns:///[::1]:4711"),
@@ -49,6 +51,9 @@ def test_an_address_is_read(address: str, target: str) -> None:
         "tcp:h:65536",
         "h:1",
         "/run/c",
+        "unix-abstract:c",
+        "unix:\0c",
+        "unix:\ud800",
     ],
 )
 def test_a_bad_address_is_refused(address: str) -> None:
@@ -63,7 +68,7 @@ def test_a_socket_path_that_cannot_be_is_refused() -> None:
 
 
 def test_a_token_is_for_this_machine() -> None:
-    secret = FixedToken("secret")
+    secret = FixedToken("token", "secret")
     assert _address.parse("tcp:127.0.0.2:1", secret).token == secret
     assert _address.parse("tcp:[::1]:1", secret).token == secret
     assert _address.parse("unix:/s", secret).token is None
@@ -73,19 +78,21 @@ def test_a_token_is_for_this_machine() -> None:
     assert _address.parse("tls:example.org:1", secret).token == secret
     with pytest.raises(ValueError, match="^tls: "):
         _address.parse("tcp:127.0.0.1:1", None, _address.TlsConfig())
-    for token in ("", "two words", "line\n", "ü"):
-        with pytest.raises(ValueError, match="^token: "):
-            FixedToken(token)
+    for token in ("", "\n", "two words", " padded", "line\n\n", "line\r\n", "tab\t", "ü"):
+        with pytest.raises(ValueError, match="^token: a token is one word"):
+            FixedToken("token", token)
 
 
 def from_env(env: dict[str, str]) -> tuple[str, str | None]:
     address, token = _address.from_env(env)
+    token = _address.parse(address, token).token
     return address, None if token is None else token.get()
 
 
 @contextlib.contextmanager
-def running(data_dir: Path) -> Iterator[None]:
-    """Holds the lock of a data directory, as its server does."""
+def running(data_dir: Path, *addresses: str) -> Iterator[None]:
+    """Holds the lock of a data directory, and says where it listens, as its server does."""
+    (data_dir / "addresses").write_text("".join(f"{address}\n" for address in addresses))
     with (data_dir / "LOCK").open("w") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
         yield
@@ -100,7 +107,7 @@ def test_the_environment(tmp_path: Path) -> None:
     given = {"CONTEXTSTORE_TOKEN": "given"}
     assert from_env(data_dir) == (f"unix:{tmp_path}/contextstore.sock", None)
     assert from_env(tcp) == ("tcp:127.0.0.1:1", None)
-    with running(tmp_path):
+    with running(tmp_path, "tcp:127.0.0.1:1"):
         assert from_env({**tcp, **data_dir}) == ("tcp:127.0.0.1:1", "from-data-dir")
     assert from_env({**tcp, **data_dir, **file}) == ("tcp:127.0.0.1:1", "from-file")
     assert from_env({**tcp, **data_dir, **file, **given}) == ("tcp:127.0.0.1:1", "given")
@@ -109,17 +116,68 @@ def test_the_environment(tmp_path: Path) -> None:
         from_env({**tcp, "CONTEXTSTORE_TOKEN_FILE": str(tmp_path / "none")})
 
 
+# feature: token-only-to-holder
 def test_a_token_goes_to_a_running_server_only(tmp_path: Path) -> None:
     (tmp_path / "token").write_text("first\n")
-    token = DataDirToken(tmp_path)
+    token = DataDirToken(tmp_path).sent_to("tcp:127.0.0.1:1")
     with pytest.raises(NoToken, match="it has no running server"):
         token.get()
     with running(tmp_path):
+        with pytest.raises(NoToken, match="does not listen at tcp:127.0.0.1:1, nor anywhere else yet"):
+            token.get()
+    with running(tmp_path, "unix:/s", "tcp:127.0.0.1:1"):
         assert token.get() == "first"
         (tmp_path / "token").write_text("second\n")
         assert token.get() == "second"
     with pytest.raises(NoToken, match="it has no running server"):
         token.get()
+
+
+def test_nobody_on_a_port_where_the_server_does_not_listen_gets_the_token(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A port that the server had before, and that somebody else took; also on another address of this machine."""
+    (tmp_path / "token").write_text("secret\n")
+    monkeypatch.setenv("CONTEXTSTORE_DATA_DIR", str(tmp_path))
+    for address in ("tcp:127.0.0.1:1", "tcp:localhost:1", "tcp:[::1]:2"):
+        monkeypatch.setenv("CONTEXTSTORE_ADDRESS", address)
+        with running(tmp_path, "unix:/s", "tcp:127.0.0.1:2"), Client.from_env(timeout=0.2) as client:
+            with pytest.raises(
+                Unavailable, match="its server does not listen at tcp:.*, but at unix:/s, tcp"
+            ):
+                client.server_info()
+    # The server knows this name by one address only, so it is called at that one.
+    assert _address.parse("tcp:localhost:2", DataDirToken(tmp_path)).target == "dns:///127.0.0.1:2"
+
+
+def test_a_token_of_a_data_directory_is_not_for_other_machines(tmp_path: Path) -> None:
+    (tmp_path / "token").write_text("secret\n")
+    env = {"CONTEXTSTORE_ADDRESS": "tls:store.example.org:1", "CONTEXTSTORE_DATA_DIR": str(tmp_path)}
+    with running(tmp_path, "tcp:127.0.0.1:1"):
+        assert from_env(env) == ("tls:store.example.org:1", None)
+        assert from_env({"CONTEXTSTORE_ADDRESS": "tcp:127.0.0.1:1"}) == ("tcp:127.0.0.1:1", None)
+
+
+# feature: token-file
+def test_a_token_may_end_with_a_newline(shared_server: Server, tmp_path: Path) -> None:
+    file = tmp_path / "token"
+    file.write_text(f"{shared_server.token}\n")
+    for option in ({"token": file.read_text()}, {"token_file": file}, {"token_file": str(file)}):
+        with Client(shared_server.tcp, **cast(Any, option)) as client:
+            assert client.server_info().process_id
+    # It is read for every call: a server that starts makes a new one.
+    with Client(shared_server.tcp, token_file=file) as client:
+        file.write_text("of-another-server")
+        with pytest.raises(Unauthenticated):
+            client.server_info()
+        file.write_text(shared_server.token)
+        assert client.server_info().process_id
+    for words in ("two words", " padded", "two\nlines\n", "return\r\n", ""):
+        file.write_bytes(words.encode())
+        with pytest.raises(ValueError, match="^token_file: cannot read the token in .*a token is one word"):
+            Client(shared_server.tcp, token_file=file)
+    with pytest.raises(ValueError, match="^token_file: cannot read the token in .*No such file"):
+        Client(shared_server.tcp, token_file=tmp_path / "none")
 
 
 def test_nobody_on_the_port_of_a_dead_server_gets_the_token(tmp_path: Path) -> None:
@@ -159,8 +217,7 @@ def test_a_data_directory_says_where_its_server_is(tmp_path: Path) -> None:
     usual = (f"unix:{tmp_path}/contextstore.sock", None)
     (tmp_path / "addresses").write_text("")
     assert from_env(data_dir) == usual
-    (tmp_path / "addresses").write_text("tcp:127.0.0.1:1\ntcp:127.0.0.1:2\n")
-    with running(tmp_path):
+    with running(tmp_path, "tcp:127.0.0.1:1", "tcp:127.0.0.1:2"):
         assert from_env(data_dir) == ("tcp:127.0.0.1:1", "from-data-dir")
     (tmp_path / "addresses").write_text("tcp:127.0.0.1:1\nunix:/run/c.sock\nunix:/run/d.sock\n")
     assert from_env(data_dir) == ("unix:/run/c.sock", None)

@@ -1,6 +1,7 @@
 """Client of contextstore, the sidecar that keeps an LLM agent's whole context on disk.
 
-`Client` for threads, `AsyncClient` for asyncio; `spawn` for a private server; `contextstore.tools` for tools that the
+`Client` for threads, `AsyncClient` for asyncio; `spawn` for a private server, `connect_or_spawn` for
+a shared one; `contextstore.tools` for tools that the
 model can call; `contextstore.errors` for what can fail; `contextstore.v1` for the protocol itself.
 
     import contextstore
@@ -26,6 +27,7 @@ from .errors import (
     CompactionNotFound,
     ContextStoreError,
     DeadlineExceeded,
+    ForkUnsafe,
     HookFailed,
     InvalidField,
     LeaseHeld,
@@ -53,6 +55,7 @@ from .errors import (
     WrongStatus,
 )
 from .outputs import Grep, Outputs
+from .sharing import async_connect_or_spawn, connect_or_spawn
 from .spawning import Spawned, SpawnFailed, find_binary, spawn
 from .streams import (
     AsyncByteStream,
@@ -143,6 +146,7 @@ __all__ = [
     "DeadlineExceeded",
     "Ending",
     "Event",
+    "ForkUnsafe",
     "GarbageCollected",
     "Grep",
     "GrepLine",
@@ -209,6 +213,8 @@ __all__ = [
     "ViewRewritten",
     "WindowConfig",
     "WrongStatus",
+    "async_connect_or_spawn",
+    "connect_or_spawn",
     "find_binary",
     "spawn",
     "tools",

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import contextlib
 import ipaddress
 import os
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
+from urllib.parse import quote
 
 from ._token import DataDirToken, FixedToken, Token, TokenFile
 
@@ -50,14 +50,14 @@ class Address:
 
 def parse(address: str, token: Token | None, tls: TlsConfig | None = None) -> Address:
     """Reads `unix:PATH`, `tcp:HOST:PORT` or `tls:HOST:PORT`; an IPv6 host stands in brackets."""
+    if not isinstance(address, str):
+        raise TypeError(
+            f"address: must be a str (unix:PATH, tcp:HOST:PORT or tls:HOST:PORT), not {type(address).__name__}"
+        )
     kind, _, rest = address.partition(":")
-    rest = rest.removeprefix("//")
     if kind == "unix" and rest:
-        if len(os.fsencode(rest)) > LONGEST_SOCKET:
-            raise ValueError(
-                f"address: the path of a Unix socket has at most {LONGEST_SOCKET} bytes: {address!r}"
-            )
-        return Address(f"unix:{rest}", shown=address, path=rest)
+        return _unix(address, rest)
+    rest = rest.removeprefix("//")
     host, _, port = rest.rpartition(":")
     bare = host.removeprefix("[").removesuffix("]")
     bracketed = host.startswith("[") and host.endswith("]")
@@ -79,7 +79,34 @@ def parse(address: str, token: Token | None, tls: TlsConfig | None = None) -> Ad
             f"address: a token is sent in the clear, so only to this machine (127.0.0.1) or over TLS "
             f"(tls:HOST:PORT): {address!r}"
         )
-    return Address(f"dns:///{host}:{port}", token, address, host=bare, port=int(port), tls=tls)
+    if isinstance(token, DataDirToken):
+        # As its server writes it. Somebody else may listen on the same port of another address of this machine.
+        bare = "127.0.0.1" if bare == "localhost" else str(ipaddress.ip_address(bare))
+        host = f"[{bare}]" if bracketed else bare
+        token = token.sent_to(f"tcp:{host}:{int(port)}")
+    target = f"dns:///{quote(host, safe='[]:')}:{port}"
+    return Address(target, token, address, host=bare, port=int(port), tls=tls)
+
+
+def _unix(address: str, path: str) -> Address:
+    if "\0" in path:
+        raise ValueError(f"address: the path of a Unix socket has no zero bytes: {address!r}")
+    try:
+        length = len(os.fsencode(path))
+    except UnicodeEncodeError as error:
+        raise ValueError(f"address: no path of a file: {error}") from None
+    if length > LONGEST_SOCKET:
+        raise ValueError(
+            f"address: the path of a Unix socket has at most {LONGEST_SOCKET} bytes: {address!r}"
+        )
+    return Address(unix_target(path), shown=address, path=path)
+
+
+def unix_target(path: str) -> str:
+    """The path of a Unix socket in the words of grpcio, which reads it as a URI: as all of it is escaped, it is taken as it is."""
+    slashes = len(path) - len(path.lstrip("/"))
+    # Two would begin the name of a host.
+    return "unix:" + quote(os.fsencode("/" * min(slashes, 1) + path[slashes:]), safe="/")
 
 
 def tls_from_env(env: Mapping[str, str]) -> TlsConfig | None:
@@ -93,7 +120,7 @@ def token_of(token: str | Token | None, token_file: str | Path | None) -> Token 
     if token is not None and token_file is not None:
         raise ValueError("token_file: cannot be used with token")
     if token is not None:
-        return token if isinstance(token, Token) else FixedToken(token)
+        return token if isinstance(token, Token) else FixedToken("token", token)
     return None if token_file is None else TokenFile("token_file", token_file)
 
 
@@ -106,26 +133,27 @@ def from_env(env: Mapping[str, str]) -> tuple[str, Token | None]:
         address = _of_data_dir(Path(data_dir))
     token = env.get("CONTEXTSTORE_TOKEN")
     if token or address.startswith("unix:"):
-        return address, FixedToken(token) if token else None
+        return address, FixedToken("CONTEXTSTORE_TOKEN", token) if token else None
     if file := env.get("CONTEXTSTORE_TOKEN_FILE"):
         return address, TokenFile("CONTEXTSTORE_TOKEN_FILE", file)
-    if data_dir:
-        return address, DataDirToken(data_dir)
-    return address, None
+    # That of a server on this machine, so never for one over TLS.
+    return address, DataDirToken(data_dir) if data_dir and address.startswith("tcp:") else None
 
 
 def _of_data_dir(data_dir: Path) -> str:
     """Where the server of a data directory is: at its usual socket, also if it is not there yet, unless a server that
     does not listen there has written down where it does."""
     usual = Path(data_dir, "contextstore.sock")
-    if not usual.exists():
-        with contextlib.suppress(OSError, ValueError):
-            lines = Path(data_dir, "addresses").read_text("utf-8").splitlines()
-            for kind in ("unix:", "tcp:"):
-                for line in lines:
-                    if line.startswith(kind):
-                        return line
-    return f"unix:{usual}"
+    return f"unix:{usual}" if usual.exists() else (addresses_of(data_dir) or [f"unix:{usual}"])[0]
+
+
+def addresses_of(data_dir: Path) -> list[str]:
+    """Where a server has written down that it listens, sockets first; none if it has not."""
+    try:
+        lines = Path(data_dir, "addresses").read_text("utf-8", "surrogateescape").split("\n")
+    except OSError:
+        return []
+    return [line for kind in ("unix:", "tcp:") for line in lines if line.startswith(kind)]
 
 
 def _is_loopback(host: str) -> bool:

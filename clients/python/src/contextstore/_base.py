@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import os
-from abc import ABC, abstractmethod
+from abc import abstractmethod
 from datetime import timedelta
 from pathlib import Path
 from typing import Any, TypeVar
 
-from . import _address, _reach
+from . import _address, _fork, _reach
 from ._address import TlsConfig
 from ._calls import ClientCalls, TaskCalls
+from ._fields import seconds
+from ._fork import Forkable
 from ._hooks import HookErrors, HookFailure
 from .errors import ContextStoreError
 from .types import TaskInfo
@@ -18,7 +20,7 @@ from .types import TaskInfo
 C = TypeVar("C", bound="ClientBase")
 
 
-class ClientBase(ABC):
+class ClientBase(Forkable):
     """An address and how to behave there."""
 
     def __init__(
@@ -41,25 +43,34 @@ class ClientBase(ABC):
 
         `timeout` is for a call with its repetitions, in seconds, unless the call has one of its own. `stream_timeout`
         is for one stretch of a stream, which is then taken up again where it was; `llm_timeout` for a call that may wait
-        for a model (`chat`, `compress`); `flush_timeout` is for what was appended without waiting, when the client is closed
-        or the program ends. `instance_id` names this client to leases: one that is the same after a
-        restart of the agent gets its tasks back at once. Without one it is random. `renew_leases`: whether the leases
+        for a model (`chat`, `compress`). `instance_id` names this client to leases: one that is the same after a
+        restart of the agent gets its tasks back at once. Without one it is random, and another one in each process that is
+        forked. `renew_leases`: whether the leases
         of its tasks are kept alive in the background, for as long as their objects live.
         """
         self._address = _address.parse(address, _address.token_of(token, token_file), tls)
+        self._instance_id = instance_id
         self._calls = ClientCalls(instance_id)
         self._reached = False
-        self._closed = False
-        self.timeout = timeout
-        self.stream_timeout = stream_timeout
-        self.llm_timeout = llm_timeout
-        self.flush_timeout = flush_timeout
+        self.timeout = seconds("timeout", timeout)
+        self.stream_timeout = seconds("stream_timeout", stream_timeout)
+        self.llm_timeout = seconds("llm_timeout", llm_timeout)
         self._renew_leases = renew_leases
         self._connect()
+        _fork.register(self)
 
     @abstractmethod
     def _connect(self) -> None:
-        """Makes the channel and the stub. Does not wait: the connection is made by the first call."""
+        """Makes the stubs. Does not wait: the connection is made by the first call."""
+
+    @abstractmethod
+    def _start_renewing(self) -> None:
+        """Makes what keeps leases alive."""
+
+    def _after_fork_in_child(self) -> None:
+        # To leases, the child is another client; its connection makes itself anew.
+        self._calls = ClientCalls(self._instance_id)
+        self._start_renewing()
 
     @classmethod
     def from_env(cls: type[C], **options: Any) -> C:
@@ -108,7 +119,7 @@ def ended_by(error: BaseException) -> str | None:
     return f"{type(error).__name__}: {error}" if str(error) else type(error).__name__
 
 
-class TaskBase:
+class TaskBase(Forkable):
     """A task and this client's lease of it."""
 
     def __init__(self, info: TaskInfo, lease_generation: int, lease_ttl: timedelta | None) -> None:
@@ -131,6 +142,13 @@ class TaskBase:
         the task ends all the same. `stop`: HookFailed is raised, and the task goes on."""
         self.hook_failures: list[HookFailure] = []
         """The hooks that raised when the task was last completed or stopped."""
+        self._appender: Any = None
+        _fork.register(self)
+
+    def _after_fork_in_child(self) -> None:
+        # What is on its way is the parent's to send.
+        _fork.leave(self._appender)
+        self._appender = None
 
     def __repr__(self) -> str:
         return f"<{type(self).__name__} {self.uuid} {self.info.status}, lease {self.lease_generation}>"
@@ -156,8 +174,8 @@ class TaskBase:
 
     @property
     def _is_ours(self) -> bool:
-        """Whether this object works on it, so that it can end it."""
-        return self.lease_generation != 0 and self.info.status == "running"
+        """Whether this object works on it, in this process, so that it can end it."""
+        return self.lease_generation != 0 and self.info.status == "running" and self._calls.is_own
 
     def _gone(self) -> None:
         """It was removed."""

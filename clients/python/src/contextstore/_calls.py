@@ -14,6 +14,7 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta, timezone
 from typing import Any, Generic, TypeVar, cast
 
+import grpc
 from google.protobuf.message import Message
 
 from ._values import (
@@ -27,7 +28,7 @@ from ._values import (
     task_key,
     tools_json,
 )
-from .errors import ContextStoreError, PlanNotFound, SummaryNotFound, TaskNotFound
+from .errors import ContextStoreError, ForkUnsafe, PlanNotFound, SummaryNotFound, TaskNotFound
 from .types import (
     Appended,
     ChatMessage,
@@ -242,6 +243,12 @@ class TaskCalls:
     def __init__(self, task_uuid: str, lease_generation: int) -> None:
         self.task_uuid = task_uuid
         self.lease_generation = lease_generation
+        self._process = os.getpid()
+
+    @property
+    def is_own(self) -> bool:
+        """Whether the lease is this process's own: a forked child has it from its parent, which goes on with it."""
+        return not self.lease_generation or self._process == os.getpid()
 
     def append(self, new: NewMessage) -> Call[Appended]:
         return Call("AppendMessage", self._append(new, new.request_id), appended)
@@ -405,13 +412,23 @@ class TaskCalls:
 
     def renew_lease(self) -> Call[timedelta]:
         """Changes nothing on disk, so it may be repeated like a read."""
+        self._require_own()
         request = pb.RenewLeaseRequest(task_uuid=self.task_uuid, lease_generation=self.lease_generation)
         return Call("RenewLease", request, lambda response: response.lease_ttl.ToTimedelta(), reads=True)
 
     def mutation(self, request_id: str | None = None) -> dict[str, Any]:
         """What every change carries."""
+        self._require_own()
         return {
             "task_uuid": self.task_uuid,
             "request_id": _request_id(request_id),
             "lease_generation": self.lease_generation,
         }
+
+    def _require_own(self) -> None:
+        if not self.is_own:
+            raise ForkUnsafe(
+                f"the task {self.task_uuid} belongs to process {self._process}, which forked this one and goes on with it: "
+                "here it can be read, and changed only if this process opens it, such as by client.task(key)",
+                code=grpc.StatusCode.FAILED_PRECONDITION,
+            )

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shlex
 import socket
 
 import grpc
@@ -70,8 +71,12 @@ def explain(
 def _hint(address: Address) -> str:
     if address.path:
         folder = os.path.dirname(address.path) or "."
-        return f"`contextstore serve --data-dir {folder}` starts one, contextstore.spawn() a private one; "
-    return "Is the address right, and the server running? "
+        return (
+            f"`contextstore serve --data-dir {shlex.quote(folder)}` starts one, contextstore.connect_or_spawn({folder!r}) "
+            "uses or starts one, contextstore.spawn() starts a private one; "
+        )
+    serve = f"`contextstore serve --listen {address.shown}` starts one; " if address.tls is None else ""
+    return f"Is the address right, and the server running? {serve}"
 
 
 def _seen_from(path: str) -> str:

@@ -29,10 +29,13 @@ class Token(ABC):
 class FixedToken(Token):
     """A token that never changes."""
 
-    def __init__(self, text: str) -> None:
-        if problem := _problem_of(text):
-            raise ValueError(f"token: {problem}")
-        self._text = text
+    def __init__(self, name: str, text: str) -> None:
+        if not isinstance(text, str):
+            raise TypeError(f"{name}: must be a str, not {type(text).__name__}")
+        try:
+            self._text = _checked(text)
+        except ValueError as error:
+            raise ValueError(f"{name}: {error}") from None
 
     def get(self) -> str:
         """The token."""
@@ -43,11 +46,13 @@ class TokenFile(Token):
     """A file that holds the token, and must do so from the start."""
 
     def __init__(self, name: str, path: str | Path) -> None:
+        if not isinstance(path, (str, os.PathLike)):
+            raise TypeError(f"{name}: must be a path, not {type(path).__name__}")
         self._name, self._path = name, Path(path)
         try:
             _read(self._path)
         except (OSError, ValueError) as error:
-            raise ValueError(f"{name}: cannot read the token in {path}: {error}") from error
+            raise ValueError(f"{name}: cannot read the token in {path}: {error}") from None
 
     def get(self) -> str:
         """What the file holds now."""
@@ -59,39 +64,53 @@ class TokenFile(Token):
 
 
 class DataDirToken(Token):
-    """The token of a server on this machine. It is sent only while a server holds the lock of its data directory: when that
-    is dead, somebody else may listen on its port."""
+    """The token of a server on this machine. It is sent only while a server holds the lock of its data directory, and only to
+    an address that this server has written down there: somebody else may listen on the port of one that has ended."""
 
-    def __init__(self, data_dir: str | Path) -> None:
-        self._data_dir = Path(data_dir)
+    def __init__(self, data_dir: str | Path, address: str = "") -> None:
+        self._data_dir, self._address = Path(data_dir), address
+
+    def sent_to(self, address: str) -> DataDirToken:
+        """The same token, for one address."""
+        return DataDirToken(self._data_dir, address)
 
     def get(self) -> str:
         """The token of the server that runs now."""
         try:
-            if not _is_locked(self._data_dir / "LOCK"):
+            if not is_locked(self._data_dir):
                 raise ValueError("it has no running server")
+            if self._address not in (noted := self._noted()):
+                where = f"but at {', '.join(noted)}" if noted else "nor anywhere else yet"
+                raise ValueError(f"its server does not listen at {self._address}, {where}")
             return _read(self._data_dir / "token")
         except (OSError, ValueError) as error:
             message = f"the token of {self._data_dir} is not sent: {error}"
             raise NoToken(grpc.StatusCode.UNAVAILABLE, message) from error
 
+    def _noted(self) -> list[str]:
+        try:
+            lines = (self._data_dir / "addresses").read_text("utf-8", "replace").split("\n")
+        except FileNotFoundError:
+            return []
+        return [line for line in lines if line]
+
 
 def _read(path: Path) -> str:
-    token = path.read_text("ascii").strip()
-    if problem := _problem_of(token):
-        raise ValueError(problem)
-    return token
+    return _checked(path.read_bytes().decode("ascii"))
 
 
-def _problem_of(token: str) -> str | None:
+def _checked(text: str) -> str:
+    """The token in a text that may end with a newline, as files do."""
+    token = text.removesuffix("\n")
     if token and all("!" <= c <= "~" for c in token):
-        return None
-    return "it is not one word of visible ASCII characters; a line end at its end counts too"
+        return token
+    raise ValueError("a token is one word of visible ASCII characters, and at most a newline behind it")
 
 
-def _is_locked(path: Path) -> bool:
+def is_locked(data_dir: Path) -> bool:
+    """Whether a server holds a data directory."""
     try:
-        lock = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+        lock = os.open(data_dir / "LOCK", os.O_RDONLY | os.O_CLOEXEC)
     except FileNotFoundError:
         return False
     try:

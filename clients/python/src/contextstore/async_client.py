@@ -14,15 +14,7 @@ from . import _outputs, _unsaved
 from ._async_stream import AsyncAppender, flush_all, lost_status
 from ._base import ClientBase
 from ._calls import Call
-from ._channel import (
-    HEALTH_CHECK,
-    HEALTH_CHECK_REQUEST,
-    WithToken,
-    credentials,
-    not_yet,
-    options,
-    require_serving,
-)
+from ._channel import HEALTH_CHECK, HEALTH_CHECK_REQUEST, AsyncConnection, not_yet, require_serving
 from ._chat import Streamed
 from ._cursors import Cursor
 from ._leases import AsyncRenewer
@@ -65,7 +57,7 @@ class AsyncClient(ClientBase):
             async with client.task({"task_id": "7"}) as task:
                 await task.append({"role": "user", "content": "Hello"})
 
-    It is made within the event loop that it is used in. What iterates is closed at once, not some time later, by
+    It belongs to the event loop of its first call. What iterates is closed at once, not some time later, by
     `async with contextlib.aclosing(task.watch()) as events`.
     """
 
@@ -75,17 +67,15 @@ class AsyncClient(ClientBase):
     """The same of the service for outputs of tools."""
 
     def _connect(self) -> None:
-        target, tls = self._address.target, self._address.tls
-        if tls is None:
-            self._channel = grpc.aio.insecure_channel(target, options=options(self._address))
-        else:
-            self._channel = grpc.aio.secure_channel(target, credentials(tls), options=options(self._address))
-        token = self._address.token
-        channel = cast(grpc.aio.Channel, self._channel if token is None else WithToken(self._channel, token))
+        self._connection = AsyncConnection(self._address)
+        channel = cast("grpc.aio.Channel", self._connection)
         self.stub = ContextStoreStub(channel)
         self.outputs_stub = ToolOutputsStub(channel)
+        self._health = self._connection.without_token(HEALTH_CHECK)
+        self._start_renewing()
+
+    def _start_renewing(self) -> None:
         self._renewer = AsyncRenewer(self)
-        self._health: grpc.aio.UnaryUnaryMultiCallable[bytes, bytes] = self._channel.unary_unary(HEALTH_CHECK)
 
     async def __aenter__(self) -> AsyncClient:
         return self
@@ -99,25 +89,9 @@ class AsyncClient(ClientBase):
         await self._close(may_raise=error is None)
 
     async def close(self) -> None:
-        """Closes the connection; calls that are under way are cancelled. Leases stay until they expire.
-
-        What was appended with `wait=False` is saved first, for as long as `flush_timeout` allows; what is not is raised, with
-        its messages in `not_appended`.
-        """
-        await self._close(may_raise=True)
-
-    async def _close(self, may_raise: bool) -> None:
-        self._closed = True
-        appenders = [each for each in _unsaved.of(self) if isinstance(each, AsyncAppender)]
-        lost: list[Any] = []
-        try:
-            lost = await flush_all(appenders)
-        finally:
-            for appender in appenders:
-                await appender.stop()
-            await self._renewer.close()
-            await self._channel.close()
-        _unsaved.report(lost, may_raise=may_raise)
+        """Closes the connection; calls that are under way are cancelled. Leases stay until they expire."""
+        await self._renewer.close()
+        await self._connection.close()
 
     async def wait_until_ready(self, timeout: float = 30.0) -> None:
         """Waits until the server is there and has recovered what a crash left; raises Unavailable otherwise."""

@@ -14,15 +14,7 @@ import grpc
 from . import _outputs, _unsaved
 from ._base import ClientBase
 from ._calls import Call
-from ._channel import (
-    HEALTH_CHECK,
-    HEALTH_CHECK_REQUEST,
-    WithToken,
-    credentials,
-    not_yet,
-    options,
-    require_serving,
-)
+from ._channel import HEALTH_CHECK, HEALTH_CHECK_REQUEST, Connection, not_yet, require_serving
 from ._chat import Streamed
 from ._cursors import Cursor
 from ._leases import Renewer
@@ -73,17 +65,15 @@ class Client(ClientBase):
     """The same of the service for outputs of tools."""
 
     def _connect(self) -> None:
-        target, tls = self._address.target, self._address.tls
-        if tls is None:
-            self._channel = grpc.insecure_channel(target, options=options(self._address))
-        else:
-            self._channel = grpc.secure_channel(target, credentials(tls), options=options(self._address))
-        token = self._address.token
-        channel = cast(grpc.Channel, self._channel if token is None else WithToken(self._channel, token))
+        self._connection = Connection(self._address)
+        channel = cast("grpc.Channel", self._connection)
         self.stub = ContextStoreStub(channel)
         self.outputs_stub = ToolOutputsStub(channel)
+        self._health = self._connection.without_token(HEALTH_CHECK)
+        self._start_renewing()
+
+    def _start_renewing(self) -> None:
         self._renewer = Renewer(self)
-        self._health: grpc.UnaryUnaryMultiCallable[bytes, bytes] = self._channel.unary_unary(HEALTH_CHECK)
 
     def __enter__(self) -> Client:
         return self
@@ -97,25 +87,9 @@ class Client(ClientBase):
         self._close(may_raise=error is None)
 
     def close(self) -> None:
-        """Closes the connection; calls that are under way are cancelled. Leases stay until they expire.
-
-        What was appended with `wait=False` is saved first, for as long as `flush_timeout` allows; what is not is raised, with
-        its messages in `not_appended`.
-        """
-        self._close(may_raise=True)
-
-    def _close(self, may_raise: bool) -> None:
-        self._closed = True
-        appenders = [each for each in _unsaved.of(self) if isinstance(each, Appender)]
-        lost: list[Any] = []
-        try:
-            lost = _unsaved.flush(appenders)
-        finally:
-            self._renewer.close()
-            self._channel.close()
-            for appender in appenders:
-                appender.stop(timeout=1.0)
-        _unsaved.report(lost, may_raise=may_raise)
+        """Closes the connection; calls that are under way are cancelled. Leases stay until they expire."""
+        self._renewer.close()
+        self._connection.close()
 
     def wait_until_ready(self, timeout: float = 30.0) -> None:
         """Waits until the server is there and has recovered what a crash left; raises Unavailable otherwise."""

@@ -202,6 +202,11 @@ class HookFailed(Aborted):
     """A hook raised (see `__cause__`), and `hook_errors` of its task is `stop`: the call was not made."""
 
 
+class ForkUnsafe(FailedPrecondition):
+    """Something of the process that forked this one cannot be used here: a task that is the parent's, or a connection that was
+    in use when it forked."""
+
+
 class Stalled(Aborted):
     """A stream was read too slowly, so the server closed it."""
 

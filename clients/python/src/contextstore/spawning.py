@@ -1,4 +1,4 @@
-"""A private server for scripts and tests: started, found ready, and stopped with the program."""
+"""A private server for scripts and tests: started, found ready, and stopped with the program that started it."""
 
 from __future__ import annotations
 
@@ -12,19 +12,22 @@ import weakref
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from types import TracebackType
-from typing import Any
+from typing import Any, TypeVar
 
 import grpc
 
 from ._address import LONGEST_SOCKET
+from ._base import ClientBase
+from ._calls import ClientCalls
+from ._fork import Forkable, register
 from .async_client import AsyncClient
 from .client import Client
 from .errors import ContextStoreError, Unavailable
 
+C = TypeVar("C", bound=ClientBase)
+
 BINARY_VARIABLE = "CONTEXTSTORE_BINARY"
 _PACKAGE = "contextstore_bin"
-_WATCHER = 'read _; kill -TERM "$1" 2>/dev/null'
-
 
 # Who holds the leases in a directory of a private server: always the one program whose server it is. Under a name of its own,
 # each start would have to wait for the leases of the one before.
@@ -57,14 +60,21 @@ def find_binary() -> Path:
     )
 
 
-class Spawned:
+def environment(env: Mapping[str, str] | None) -> dict[str, str]:
+    """The environment of a server that this program starts: what its own says is meant for other servers."""
+    given = {name: value for name, value in os.environ.items() if not name.startswith("CONTEXTSTORE_")}
+    return {**given, **(env or {})}
+
+
+class Spawned(Forkable):
     """A server that belongs to this program. Made by `spawn`.
 
         with contextstore.spawn() as client: ...
         async with contextstore.spawn() as client: ...
 
     Entering gives a client (an AsyncClient for `async with`); leaving stops the server. It also ends when this program
-    ends, whatever ends it.
+    ends, whatever ends it. It belongs to the process that started it: in a process that was forked from that one,
+    `client` works, and `stop` and the end of the process leave the server alone.
     """
 
     def __init__(
@@ -78,7 +88,8 @@ class Spawned:
     ) -> None:
         program = find_binary() if binary is None else Path(binary)
         self._own = Path(tempfile.mkdtemp(prefix="contextstore-"))
-        self._options: dict[str, Any] = {"instance_id": _INSTANCE, **options}
+        self._parent = os.getpid()
+        self._options = options
         self._client: Client | None = None
         self._async_client: AsyncClient | None = None
         self.data_dir = Path(data_dir).absolute() if data_dir is not None else self._own / "data"
@@ -91,9 +102,10 @@ class Spawned:
         self.log = self._own / "server.log"
         """What it says."""
         self._finalizer: weakref.finalize[..., Spawned] = weakref.finalize(
-            self, shutil.rmtree, self._own, ignore_errors=True
+            self, _stop, None, self._own, self._parent
         )
         self._start(program, arguments, env)
+        register(self)
         self._wait(timeout)
 
     def __repr__(self) -> str:
@@ -108,8 +120,19 @@ class Spawned:
     def client(self) -> Client:
         """A client of it, closed with it."""
         if self._client is None:
-            self._client = Client(self.address, **self._options)
+            self._client = self._named(Client(self.address, **self._options))
         return self._client
+
+    def _named(self, client: C) -> C:
+        # Only in this process: a client in a forked child has a name of its own.
+        if self._options.get("instance_id") is None and self._parent == os.getpid():
+            client._calls = ClientCalls(_INSTANCE)
+        return client
+
+    def _after_fork_in_child(self) -> None:
+        # The server ends when nobody holds the other end of its input any more.
+        if self._process.stdin is not None:
+            self._process.stdin.close()
 
     def stop(self) -> None:
         """Stops it in order, and removes its data if no directory was given. Can be called again."""
@@ -135,7 +158,7 @@ class Spawned:
             self.stop()
 
     async def __aenter__(self) -> AsyncClient:
-        self._async_client = AsyncClient(self.address, **self._options)
+        self._async_client = self._named(AsyncClient(self.address, **self._options))
         return self._async_client
 
     async def __aexit__(
@@ -151,27 +174,31 @@ class Spawned:
             self.stop()
 
     def _start(self, program: Path, arguments: Sequence[str], env: Mapping[str, str] | None) -> None:
-        # What the environment says to other servers is not meant for this one.
-        given = {name: value for name, value in os.environ.items() if not name.startswith("CONTEXTSTORE_")}
-        command: list[str | os.PathLike[str]] = [program, "serve", "--data-dir", self.data_dir]
+        command: list[str | os.PathLike[str]] = [
+            program,
+            "serve",
+            "--stop-with-stdin",
+            "--data-dir",
+            self.data_dir,
+        ]
         command += ["--listen", self.address, *arguments]
         with open(self.log, "wb") as log:
             try:
-                # In a session of its own: Ctrl-C is for this program, which may still have something to write.
+                # Its input ends when this process ends, whatever ends it. In a session of its own: Ctrl-C is for this
+                # program, which may still have something to write.
                 self._process = subprocess.Popen(
                     command,
-                    stdin=subprocess.DEVNULL,
+                    stdin=subprocess.PIPE,
                     stdout=log,
                     stderr=log,
-                    env={**given, **(env or {})},
+                    env=environment(env),
                     start_new_session=True,
                 )
             except OSError as error:
                 self._finalizer()
                 raise SpawnFailed(f"{program} cannot be run: {error.strerror}") from error
-        watcher = _watch(self._process.pid)
         self._finalizer.detach()
-        self._finalizer = weakref.finalize(self, _stop, self._process, watcher, self._own)
+        self._finalizer = weakref.finalize(self, _stop, self._process, self._own, self._parent)
 
     def _wait(self, timeout: float) -> None:
         end = time.monotonic() + timeout
@@ -196,33 +223,20 @@ class Spawned:
                     ) from error
 
 
-def _watch(server: int) -> subprocess.Popen[bytes] | None:
-    """A process that ends the server when this program ends, also when it is killed: its input ends then."""
-    shell = shutil.which("sh")
-    if shell is None:
-        return None
-    return subprocess.Popen(
-        [shell, "-c", _WATCHER, "sh", str(server)],
-        stdin=subprocess.PIPE,
-        stdout=subprocess.DEVNULL,
-        stderr=subprocess.DEVNULL,
-        start_new_session=True,
-    )
-
-
-def _stop(process: subprocess.Popen[bytes], watcher: subprocess.Popen[bytes] | None, own: Path) -> None:
-    if process.poll() is None:
-        process.terminate()
-        try:
-            process.wait(timeout=15)
-        except subprocess.TimeoutExpired:
-            process.kill()
-            process.wait()
-    if watcher is not None:
-        watcher.kill()
-        if watcher.stdin is not None:
-            watcher.stdin.close()
-        watcher.wait()
+def _stop(process: subprocess.Popen[bytes] | None, own: Path, parent: int) -> None:
+    """Stops the server and removes its files, in the process that started it."""
+    if os.getpid() != parent:
+        return
+    if process is not None:
+        if process.poll() is None:
+            process.terminate()
+            try:
+                process.wait(timeout=15)
+            except subprocess.TimeoutExpired:
+                process.kill()
+                process.wait()
+        if process.stdin is not None:
+            process.stdin.close()
     shutil.rmtree(own, ignore_errors=True)
 
 

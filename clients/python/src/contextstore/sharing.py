@@ -1,0 +1,210 @@
+"""The server of a data directory that several programs share: used if it runs, started if it does not."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import os
+import shutil
+import subprocess
+import tempfile
+import threading
+import time
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import grpc
+
+from ._address import LONGEST_SOCKET, addresses_of, parse
+from ._reach import look
+from ._token import DataDirToken, Token, is_locked
+from .async_client import AsyncClient
+from .client import Client
+from .errors import Unavailable
+from .spawning import SpawnFailed, environment, find_binary
+
+_IDLE = "30s"
+"""How long a server goes on that no client is connected to."""
+_STARTS = 3
+"""A server that ends at once is started this often: another one may just have been ending in the same directory."""
+_PAUSE = 0.02
+
+
+class _Shared:
+    """The server of a data directory, as one call of `connect_or_spawn` looks for it."""
+
+    def __init__(
+        self,
+        data_dir: str | os.PathLike[str],
+        binary: str | os.PathLike[str] | None,
+        arguments: Sequence[str],
+        env: Mapping[str, str] | None,
+        timeout: float,
+    ) -> None:
+        if not isinstance(data_dir, (str, os.PathLike)):
+            raise TypeError(f"data_dir: must be a path, not {type(data_dir).__name__}")
+        if "\0" in os.fspath(data_dir):
+            raise ValueError(f"data_dir: a path has no zero bytes: {data_dir!r}")
+        self._data_dir = Path(data_dir).absolute()
+        self._binary, self._arguments, self._env = binary, arguments, env
+        self._end = time.monotonic() + timeout
+        self._process: subprocess.Popen[bytes] | None = None
+        self._starts = 0
+
+    def reach(self) -> dict[str, Any]:
+        """Waits until a server of the directory answers, starting one if need be; where it is, as options of a client."""
+        while True:
+            for address in self._candidates():
+                token = DataDirToken(self._data_dir) if address.startswith("tcp:") else None
+                if self._answers(address, token):
+                    return {"address": address, "token": token}
+            self._start_if_there_is_none()
+            if time.monotonic() > self._end:
+                raise self._failed("no server of it answers")
+            time.sleep(_PAUSE)
+
+    def remaining(self) -> float:
+        """Seconds until it is given up."""
+        return max(0.0, self._end - time.monotonic())
+
+    def _candidates(self) -> list[str]:
+        usual = self._data_dir / "contextstore.sock"
+        noted = addresses_of(self._data_dir)
+        return [*([f"unix:{usual}"] if _fits(usual) else []), *noted]
+
+    def _answers(self, address: str, token: Token | None) -> bool:
+        try:
+            if look(parse(address, token)) is not None:
+                return False
+            with Client(address, token=token, timeout=5.0) as probe:
+                probe.wait_until_ready(timeout=1.0)
+                probe.server_info()
+        except (Unavailable, ValueError):
+            return False
+        return True
+
+    def _start_if_there_is_none(self) -> None:
+        if self._process is not None and self._process.poll() is None:
+            return
+        try:
+            # By a server that is starting, or stopping.
+            if is_locked(self._data_dir):
+                return
+            if self._process is not None and self._starts == _STARTS:
+                raise self._failed(f"its server ended at once (exit code {self._process.returncode})")
+            self._starts += 1
+            self._process = self._start()
+        except OSError as error:
+            raise SpawnFailed(f"data_dir: {self._data_dir} cannot be used: {error.strerror}") from error
+
+    def _start(self) -> subprocess.Popen[bytes]:
+        program = find_binary() if self._binary is None else Path(self._binary)
+        self._data_dir.mkdir(mode=0o700, parents=True, exist_ok=True)
+        log = os.open(self._log, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_APPEND | os.O_CLOEXEC, 0o600)
+        os.fchmod(log, 0o600)
+        socket, folder = self._data_dir / "contextstore.sock", None
+        if not _fits(socket):
+            folder = tempfile.mkdtemp(prefix="contextstore-")
+            socket = Path(folder, "contextstore.sock")
+        command: list[str | os.PathLike[str]] = [program, "serve", "--data-dir", self._data_dir]
+        command += ["--listen", f"unix:{socket}", *self._arguments]
+        if not any(argument.startswith("--stop-when-idle") for argument in self._arguments):
+            command += ["--stop-when-idle", _IDLE]
+        try:
+            process = subprocess.Popen(
+                command,
+                stdin=subprocess.DEVNULL,
+                stdout=log,
+                stderr=log,
+                env=environment(self._env),
+                start_new_session=True,
+            )
+        except OSError as error:
+            raise SpawnFailed(f"{program} cannot be run: {error.strerror}") from error
+        finally:
+            os.close(log)
+        threading.Thread(
+            target=_reap, args=(process, folder), name="contextstore-server", daemon=True
+        ).start()
+        return process
+
+    @property
+    def _log(self) -> Path:
+        return self._data_dir / "server.log"
+
+    def _failed(self, problem: str) -> SpawnFailed:
+        words = ""
+        with contextlib.suppress(OSError):
+            words = self._log.read_text("utf-8", "replace").strip()[-2000:]
+        return SpawnFailed(
+            f"data_dir: {self._data_dir} cannot be used: {problem}; the end of {self._log}: {words or 'it is empty'}",
+            code=grpc.StatusCode.UNAVAILABLE,
+        )
+
+
+def _fits(socket: Path) -> bool:
+    return len(os.fsencode(socket)) <= LONGEST_SOCKET
+
+
+def _reap(process: subprocess.Popen[bytes], folder: str | None) -> None:
+    process.wait()
+    if folder is not None:
+        shutil.rmtree(folder, ignore_errors=True)
+
+
+def connect_or_spawn(
+    data_dir: str | os.PathLike[str],
+    *,
+    binary: str | os.PathLike[str] | None = None,
+    arguments: Sequence[str] = (),
+    env: Mapping[str, str] | None = None,
+    start_timeout: float = 30.0,
+    **options: Any,
+) -> Client:
+    """Connects to the server of a data directory, or starts one, for all programs that use the directory.
+
+        with contextstore.connect_or_spawn("contexts") as client, client.task("7") as task:
+            task.append({"role": "user", "content": "Hello"})
+
+    The server goes on when this client is closed, and when this program ends; it stops by itself half a minute after the last
+    client has gone. What it says is in `server.log` of the directory. `binary`, `arguments` and `env` are as for
+    `spawn`, and only matter if a server is started; `options` are those of the client. SpawnFailed if no server answers within
+    `start_timeout` seconds.
+    """
+    shared = _Shared(data_dir, binary, arguments, env, start_timeout)
+    while True:
+        client = Client(**shared.reach(), **options)
+        try:
+            client.wait_until_ready(shared.remaining())
+            return client
+        except BaseException as error:
+            client.close()
+            # It may have stopped just now.
+            if not isinstance(error, Unavailable) or not shared.remaining():
+                raise
+
+
+async def async_connect_or_spawn(
+    data_dir: str | os.PathLike[str],
+    *,
+    binary: str | os.PathLike[str] | None = None,
+    arguments: Sequence[str] = (),
+    env: Mapping[str, str] | None = None,
+    start_timeout: float = 30.0,
+    **options: Any,
+) -> AsyncClient:
+    """The same as `connect_or_spawn`, for asyncio.
+
+    async with await contextstore.async_connect_or_spawn("contexts") as client: ...
+    """
+    shared = _Shared(data_dir, binary, arguments, env, start_timeout)
+    while True:
+        client = AsyncClient(**await asyncio.to_thread(shared.reach), **options)
+        try:
+            await client.wait_until_ready(shared.remaining())
+            return client
+        except BaseException as error:
+            await client.close()
+            if not isinstance(error, Unavailable) or not shared.remaining():
+                raise
