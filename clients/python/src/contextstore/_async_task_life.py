@@ -165,12 +165,14 @@ class AsyncTaskLife(TaskBase):
             await self.complete()
             return
         # What went wrong in the block is what the caller has to hear.
-        try:
-            await self.flush()
-        except ContextStoreError as lost:
-            _unsaved.warn(self._appender, len(lost.not_appended), lost)
-        with contextlib.suppress(ContextStoreError):
-            if (message := ended_by(error)) is None:
-                await self.pause()
-            else:
-                await self.fail(message)
+        for step in (self.flush, lambda: self._stop(error)):
+            try:
+                await step()
+            except ContextStoreError as lesser:
+                _unsaved.warn_if_lost(self._appender, lesser)
+
+    async def _stop(self, error: BaseException) -> None:
+        if (message := ended_by(error)) is None:
+            await self.pause()
+        else:
+            await self.fail(message)

@@ -27,6 +27,7 @@ from ._values import (
     part,
     task_key,
     tools_json,
+    well_formed,
 )
 from .errors import ContextStoreError, ForkUnsafe, PlanNotFound, SummaryNotFound, TaskNotFound
 from .types import (
@@ -100,7 +101,7 @@ def new_message(
 
 
 def append_alone(sent: pb.AppendMessageRequest) -> Call[pb.AppendMessageResponse]:
-    """A message of append_many as a call of its own, under the same request id."""
+    """A message by a call of its own."""
     return Call("AppendMessage", sent, lambda response: response)
 
 
@@ -114,8 +115,8 @@ def _task(response: Any) -> TaskInfo:
     return task
 
 
-def _optional_json(value: Any) -> str:
-    return "" if value is None else dump(value)
+def _optional_json(value: Any, name: str) -> str:
+    return "" if value is None else dump(value, name)
 
 
 def _request_id(given: str | None) -> str:
@@ -152,7 +153,7 @@ class ClientCalls:
             request_id=new_request_id(),
             lease_generation=lease_generation,
             inherit=inherit,
-            system_message=system_message,
+            system_message=well_formed(system_message),
         )
         return Call("StartTask", request, lambda response: response)
 
@@ -250,13 +251,14 @@ class TaskCalls:
         """Whether the lease is this process's own: a forked child has it from its parent, which goes on with it."""
         return not self.lease_generation or self._process == os.getpid()
 
-    def append(self, new: NewMessage) -> Call[Appended]:
-        return Call("AppendMessage", self._append(new, new.request_id), appended)
+    def append(self, new: NewMessage) -> pb.AppendMessageRequest:
+        """One message, for a call of its own."""
+        return self._append(new, new.request_id)
 
     def append_in_stream(
         self, new: NewMessage | ChatMessage, index: int | None = None
     ) -> pb.AppendMessageRequest:
-        """One message of append_many; it always has a request id, as a broken stream is taken up again."""
+        """One message for the background; it always has a request id, as a broken stream is taken up again."""
         new = new if isinstance(new, NewMessage) else NewMessage(new)
         try:
             return self._append(new, new.request_id or None)
@@ -313,11 +315,11 @@ class TaskCalls:
     ) -> Call[ToolCallRecorded]:
         request = pb.RecordToolCallRequest(
             tool_name=tool_name,
-            arguments_json=_optional_json(arguments),
-            result_json=_optional_json(result),
+            arguments_json=_optional_json(arguments, "arguments"),
+            result_json=_optional_json(result, "result"),
             output_ref=output_ref,
             status="success" if error is None else "error",
-            error=error or "",
+            error=well_formed(error or ""),
             duration_ms=duration_ms,
             message_seq=message_seq,
             **self.mutation(request_id),
@@ -326,7 +328,7 @@ class TaskCalls:
 
     def append_plan(self, content: Any, plan_type: str, request_id: str | None) -> Call[PlanAppended]:
         request = pb.AppendPlanRequest(
-            plan_type=plan_type, plan_content_json=dump(content), **self.mutation(request_id)
+            plan_type=plan_type, plan_content_json=dump(content, "content"), **self.mutation(request_id)
         )
         return Call("AppendPlan", request, lambda response: response)
 
@@ -392,12 +394,14 @@ class TaskCalls:
 
     def complete(self, final_summary: str) -> Call[TaskInfo]:
         """Without a summary the server makes one, for which it may ask a model."""
-        request = pb.CompleteTaskRequest(final_summary=final_summary, **self.mutation())
+        request = pb.CompleteTaskRequest(final_summary=well_formed(final_summary), **self.mutation())
         return Call("CompleteTask", request, _task, least=0.0 if final_summary else _SUMMARISING)
 
     def fail(self, error_message: str, final_summary: str) -> Call[TaskInfo]:
         request = pb.FailTaskRequest(
-            error_message=error_message, final_summary=final_summary, **self.mutation()
+            error_message=well_formed(error_message),
+            final_summary=well_formed(final_summary),
+            **self.mutation(),
         )
         return Call("FailTask", request, _task)
 

@@ -18,13 +18,12 @@ import grpc
 from ._address import Address, TlsConfig, unix_target
 from ._fork import Forkable, leave, register, require_safe
 from ._token import NoToken, Token
-from .errors import ContextStoreError, DeadlineExceeded, Unavailable
-
-MAX_MESSAGE_BYTES = 32 << 20
+from .errors import ContextStoreError, DeadlineExceeded, TooLarge, Unavailable
 
 _OPTIONS: list[tuple[str, str | int]] = [
-    ("grpc.max_send_message_length", MAX_MESSAGE_BYTES),
-    ("grpc.max_receive_message_length", MAX_MESSAGE_BYTES),
+    # The server's limit counts, and its own error says more.
+    ("grpc.max_send_message_length", -1),
+    ("grpc.max_receive_message_length", -1),
     # A sidecar that was restarted is back within moments; the defaults would wait for up to two minutes.
     ("grpc.initial_reconnect_backoff_ms", 50),
     ("grpc.min_reconnect_backoff_ms", 1000),
@@ -61,6 +60,21 @@ def _pem(name: str, given: str | Path | bytes | None) -> bytes | None:
         return Path(given).read_bytes()
     except OSError as error:
         raise ValueError(f"tls.{name}: cannot read {given}: {error.strerror}") from error
+
+
+TAKEN_BYTES = 16 << 20
+"""The size of a request above which the server is asked first how much it takes: its limit, unless it is configured."""
+
+
+def require_taken(size: int, limit: int) -> None:
+    """Raises TooLarge for a request that the server would refuse, in its own words."""
+    if size > limit:
+        raise TooLarge(
+            f"the request has {size} bytes; at most {limit} are allowed (limits.message_bytes)",
+            code=grpc.StatusCode.INVALID_ARGUMENT,
+            reason="TOO_LARGE",
+            metadata={"size": str(size), "limit": str(limit)},
+        )
 
 
 HEALTH_CHECK = "/grpc.health.v1.Health/Check"

@@ -88,7 +88,7 @@ def request(
 
 
 def _params(params: Mapping[str, Any] | None) -> str:
-    return "" if params is None else dump(dict(params))
+    return "" if params is None else dump(dict(params), "params")
 
 
 def _each(messages: NewMessages) -> Iterable[NewMessage | ChatMessage]:

@@ -11,7 +11,7 @@ import grpc
 
 from ._calls import Call, TaskCalls, nothing
 from ._chat import Streamed
-from ._values import built
+from ._values import built, well_formed
 from .errors import CompactionNotFound, ContextStoreError, Internal
 from .types import (
     CompressionConfig,
@@ -97,8 +97,8 @@ def commit(
     """Puts the agent's summary in the place of what it was told."""
     request = pb.CommitCompactionRequest(
         token=token,
-        summary=summary,
-        retain=retain,
+        summary=well_formed(summary),
+        retain=well_formed(retain),
         keep_seqs=keep_seqs,
         model=model,
         **calls.mutation(request_id),

@@ -12,7 +12,7 @@ from typing import Any
 from ._calls import Call, TaskCalls
 from ._chat import Streamed
 from ._cursors import Cursor
-from ._values import dump, masked
+from ._values import dump, masked, well_formed
 from .types import GarbageCollected, OutputInfo, OutputRef, Pressure, Record, Trimmed
 from .v1 import tool_outputs_pb2 as pb
 
@@ -85,9 +85,9 @@ def header(
 ) -> pb.PutToolOutputHeader:
     """What goes ahead of an output."""
     recorded = pb.OutputRecord(
-        arguments_json="" if arguments is None else dump(arguments),
+        arguments_json="" if arguments is None else dump(arguments, "arguments"),
         status="success" if error is None else "error",
-        error=error or "",
+        error=well_formed(error or ""),
         duration_ms=duration_ms,
     )
     return pb.PutToolOutputHeader(

@@ -49,9 +49,11 @@ def no_answer(timeout: float) -> ContextStoreError:
     )
 
 
-def client_closed() -> ContextStoreError:
-    """A message was handed over, or still on its way, when the client was closed."""
-    return Cancelled("the client is closed", code=grpc.StatusCode.CANCELLED)
+def client_closed(*requests: pb.AppendMessageRequest) -> ContextStoreError:
+    """Messages were handed over, or still on their way, when the client was closed."""
+    error = Cancelled("the client is closed", code=grpc.StatusCode.CANCELLED)
+    error.not_appended = [again(request) for request in requests]
+    return error
 
 
 def sender_failed(broken: BaseException, closed: bool) -> ContextStoreError:
@@ -69,6 +71,15 @@ def again(request: pb.AppendMessageRequest) -> NewMessage:
     """A message as it can be appended again: its request id has the server recognise it."""
     message = request.message if request.HasField("message") else request.message_json
     return NewMessage(message, request.pinned, request.output_ref, request.request_id)
+
+
+def at_index(failure: Exception, index: int) -> Exception:
+    """Says for which of many messages something failed before it was sent."""
+    if isinstance(failure, ContextStoreError):
+        failure.index = index
+    elif hasattr(failure, "add_note"):  # Since Python 3.11.
+        failure.add_note(f"messages[{index}] of append_many: those before it are appended")
+    return failure
 
 
 class Batch:

@@ -148,7 +148,7 @@ class Appender:
 
     def _add(self, request: pb.AppendMessageRequest, batch: Batch | None) -> None:
         if self.client._closed:
-            raise client_closed()
+            raise client_closed(request)
         self._backlog.add(request, batch)
         _unsaved.add(self)
         if self._thread is None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 import inspect
 from collections.abc import Callable, Generator, Mapping
 from datetime import timedelta
@@ -162,12 +161,14 @@ class TaskLife(TaskBase):
             self.complete()
             return
         # What went wrong in the block is what the caller has to hear.
-        try:
-            self.flush()
-        except ContextStoreError as lost:
-            _unsaved.warn(self._appender, len(lost.not_appended), lost)
-        with contextlib.suppress(ContextStoreError):
-            if (message := ended_by(error)) is None:
-                self.pause()
-            else:
-                self.fail(message)
+        for step in (self.flush, lambda: self._stop(error)):
+            try:
+                step()
+            except ContextStoreError as lesser:
+                _unsaved.warn_if_lost(self._appender, lesser)
+
+    def _stop(self, error: BaseException) -> None:
+        if (message := ended_by(error)) is None:
+            self.pause()
+        else:
+            self.fail(message)

@@ -54,6 +54,12 @@ def warn(appender: Either, count: int, why: object) -> None:
     warnings.warn(UnsavedWarning(message), stacklevel=2)
 
 
+def warn_if_lost(appender: Either, error: ContextStoreError) -> None:
+    """Reports the messages of an error that is not raised, as another one is."""
+    if error.not_appended:
+        warn(appender, len(error.not_appended), error)
+
+
 def report(lost: list[tuple[Either, ContextStoreError]], *, may_raise: bool) -> None:
     """Raises the first error, which has the messages of its task; warns of what else was lost."""
     first = lost.pop(0) if lost and may_raise else None

@@ -9,6 +9,7 @@ from collections.abc import AsyncIterable, AsyncIterator, Iterable, Iterator, Ma
 from copy import deepcopy
 from typing import IO, TypeAlias, Union, cast
 
+from ._values import well_formed
 from .v1 import tool_outputs_pb2 as pb
 
 _PIECE = 256 << 10
@@ -41,6 +42,8 @@ class Upload:
         self._async_lock: asyncio.Lock | None = None
         self._async_source: AsyncIterator[bytes] | None = None
         self._asked = 0
+        self._try = 0
+        """The newest try: one that was given up may still be at it, in a thread of its own."""
         self.error: BaseException | None = None
         """What the caller's own iterator or file raised."""
 
@@ -66,12 +69,15 @@ class Upload:
 
     def requests(self) -> Iterator[pb.PutToolOutputRequest]:
         """The header and the pieces, from the start."""
+        self._try += 1
         yield self._first()
         if self.small:
             return
         try:
-            for piece in self._again() if self._once else self._pieces():
+            for piece in self._again(self._try) if self._once else self._anew(self._try):
                 yield pb.PutToolOutputRequest(data=piece)
+        except _TakenOver:
+            yield self._refused()
         except Exception as error:
             self.error = error
             yield self._refused()
@@ -83,11 +89,14 @@ class Upload:
                 yield request
                 await self._listen(number)
             return
+        self._try += 1
         yield self._first()
         await self._listen(0)
         try:
-            async for piece in self._async_again(self._content):
+            async for piece in self._async_again(self._content, self._try):
                 yield pb.PutToolOutputRequest(data=piece)
+        except _TakenOver:
+            yield self._refused()
         except Exception as error:
             self.error = error
             yield self._refused()
@@ -108,37 +117,55 @@ class Upload:
         if it had come to its end."""
         return pb.PutToolOutputRequest(header=self._header)
 
-    def _again(self) -> Iterator[bytes]:
-        """What was read before, then the rest. A try that was given up may still be at it, hence the lock."""
+    def _anew(self, mine: int) -> Iterator[bytes]:
+        """What is read from the start; a file has one place at which it is read."""
+        source = self._pieces()
+        while True:
+            with self._lock:
+                self._check(mine)
+                piece = next(source, None)
+            if piece is None:
+                return
+            yield piece
+
+    def _again(self, mine: int) -> Iterator[bytes]:
+        """What was read before, then the rest."""
         at = 0
         while True:
             with self._lock:
+                self._check(mine)
                 if at == len(self._log):
                     self._source = self._source or self._pieces()
                     piece = next(self._source, None)
                     if piece is None:
                         return
-                    self._log.append(piece)
+                    self._log.append(piece, needed=self._try != mine)
                 else:
                     piece = self._log[at]
             yield piece
             at += 1
 
-    async def _async_again(self, content: AsyncIterable[bytes | str]) -> AsyncIterator[bytes]:
+    async def _async_again(self, content: AsyncIterable[bytes | str], mine: int) -> AsyncIterator[bytes]:
         self._async_lock = self._async_lock or asyncio.Lock()
         at = 0
         while True:
             async with self._async_lock:
+                self._check(mine)
                 if at == len(self._log):
                     self._async_source = self._async_source or _gathered(content)
                     piece = await anext(self._async_source, None)
                     if piece is None:
                         return
-                    self._log.append(piece)
+                    self._log.append(piece, needed=self._try != mine)
                 else:
                     piece = self._log[at]
             yield piece
             at += 1
+
+    def _check(self, mine: int) -> None:
+        """Ends a try that was given up: it reads no more once the next one has begun."""
+        if self._try != mine:
+            raise _TakenOver
 
     def _pieces(self) -> Iterator[bytes]:
         gather = _Gather()
@@ -159,8 +186,14 @@ class Upload:
                 opened.seek(self._start)
             while part := opened.read(_PIECE):
                 yield part
+            if part is None:
+                raise BlockingIOError("content: the file does not block, and has no more bytes now")
         else:
             yield from cast("Iterable[bytes | str]", content)
+
+
+class _TakenOver(Exception):
+    """Another try reads the content now."""
 
 
 class _Log:
@@ -177,10 +210,11 @@ class _Log:
     def __getitem__(self, at: int) -> bytes:
         return self._pieces[at]
 
-    def append(self, piece: bytes) -> None:
+    def append(self, piece: bytes, *, needed: bool) -> None:
+        """Keeps a piece; one that another try has still to send is kept in any case."""
         self._pieces.append(piece)
         self._bytes += len(piece)
-        if self._bytes > _KEPT:
+        if self._bytes > _KEPT and not needed:
             self.forgot = True
             self._pieces[-1] = b""
             if len(self._pieces) > 1 and self._pieces[0]:
@@ -196,7 +230,7 @@ class _Gather:
 
     def take(self, part: bytes | str) -> Iterator[bytes]:
         """The pieces that are full."""
-        data = part.encode("utf-8", "replace") if isinstance(part, str) else bytes(part)
+        data = well_formed(part).encode() if isinstance(part, str) else bytes(part)
         self._waiting.append(data)
         self._size += len(data)
         if self._size >= _PIECE:
@@ -224,7 +258,7 @@ async def _gathered(parts: AsyncIterable[bytes | str]) -> AsyncIterator[bytes]:
 def _whole(content: AsyncOutputContent) -> bytes | None:
     """The content, if it is here already."""
     if isinstance(content, str):
-        return content.encode("utf-8", "replace")
+        return well_formed(content).encode()
     if isinstance(content, (bytes, bytearray, memoryview)):
         return bytes(content)
     if isinstance(content, Mapping) or not (

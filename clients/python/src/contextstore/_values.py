@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 import os
 import time
 import uuid
@@ -37,21 +38,57 @@ def new_task_uuid() -> str:
 _ENCODER = json.JSONEncoder(ensure_ascii=False, allow_nan=False, separators=(",", ":"))
 
 
-def dump(value: Any) -> str:
-    """JSON as short as it can be; NaN and infinities have none."""
-    return _ENCODER.encode(value)
+def dump(value: Any, name: str = "value") -> str:
+    """JSON as short as it can be. What has no form in JSON, as NaN, is refused with its place in the value."""
+    try:
+        return well_formed(_ENCODER.encode(value))
+    except (TypeError, ValueError) as problem:
+        kind = TypeError if isinstance(problem, TypeError) else ValueError
+        raise kind(_culprit(value, name, ()) or f"{name}: {problem}") from None
+
+
+def _culprit(value: Any, path: str, around: tuple[int, ...]) -> str | None:
+    """Finds the first part of a value that has no form in JSON; says what is wrong with it."""
+    if isinstance(value, float) and not math.isfinite(value):
+        return f"{path} must be a finite number, not {value!r}: JSON has no NaN and no infinities"
+    if value is None or isinstance(value, (str, int, float)):
+        return None
+    if id(value) in around:
+        return f"{path} contains itself"
+    parts: Iterable[tuple[str, Any]]
+    if isinstance(value, dict):
+        for key in value:
+            if not (key is None or isinstance(key, (str, int, float))):
+                return f"{path} has a key of the type {type(key).__name__}: the keys of JSON are text"
+        parts = ((f"{path}.{key}", part) for key, part in value.items())
+    elif isinstance(value, (list, tuple)):
+        parts = ((f"{path}[{index}]", part) for index, part in enumerate(value))
+    else:
+        return f"{path}: {type(value).__name__} has no form in JSON"
+    found = (_culprit(part, where, (*around, id(value))) for where, part in parts)
+    return next((problem for problem in found if problem), None)
+
+
+def well_formed(text: str) -> str:
+    """The text with U+FFFD for each lone surrogate, which UTF-8 cannot hold; the two halves of a pair become one."""
+    try:
+        if not text.isascii():
+            text.encode()
+    except UnicodeEncodeError:
+        return text.encode("utf-16-le", "surrogatepass").decode("utf-16-le", "replace")
+    return text
 
 
 def message_body(message: ChatMessage) -> dict[str, Any]:
     """A chat message as it is sent: the field of a request, and its value."""
     if isinstance(message, str):
-        return {"message_json": message}
+        return {"message_json": well_formed(message)}
     if isinstance(message, Mapping):
-        return {"message_json": dump(message if isinstance(message, dict) else dict(message))}
+        return {"message_json": dump(message if isinstance(message, dict) else dict(message), "message")}
     if isinstance(message, message_pb2.Message):
         return {"message": message}
     if hasattr(message, "model_dump"):
-        return {"message_json": dump(message.model_dump(mode="json", exclude_none=True))}
+        return {"message_json": dump(message.model_dump(mode="json", exclude_none=True), "message")}
     raise TypeError(
         f"message: an OpenAI chat message as a mapping, as JSON or as a Message, not {type(message).__name__}"
     )
@@ -84,7 +121,7 @@ def part(kind: type[M], given: M | Mapping[str, Any] | None) -> M | None:
 
 def tools_json(tools: Tools | None) -> str:
     """Tools as they are sent."""
-    return "" if tools is None else dump(list(tools))
+    return "" if tools is None else dump(list(tools), "tools")
 
 
 def masked(told: Iterable[message_pb2.Masked]) -> Mapping[str, int]:

@@ -9,12 +9,23 @@ from types import TracebackType
 from typing import TYPE_CHECKING, Any, TypeVar, cast
 
 import grpc
+from google.protobuf.message import Message
 
 from . import _outputs, _unsaved
 from ._async_stream import AsyncAppender, flush_all, lost_status
 from ._base import ClientBase
 from ._calls import Call
-from ._channel import HEALTH_CHECK, HEALTH_CHECK_REQUEST, AsyncConnection, not_yet, require_serving
+from ._channel import (
+    HEALTH_CHECK,
+    HEALTH_CHECK_REQUEST,
+    TAKEN_BYTES,
+    WithToken,
+    credentials,
+    not_yet,
+    options,
+    require_serving,
+    require_taken,
+)
 from ._chat import Streamed
 from ._cursors import Cursor
 from ._leases import AsyncRenewer
@@ -292,7 +303,13 @@ class AsyncClient(ClientBase):
         except grpc.RpcError:
             return ""
 
+    async def _check_size(self, request: Message) -> None:
+        """Refuses what is larger than the server takes before it is sent."""
+        if (size := request.ByteSize()) > TAKEN_BYTES:
+            require_taken(size, (await self.server_info()).limits.message_bytes)
+
     async def _run(self, call: Call[T], timeout: float | None) -> T:
+        await self._check_size(call.request)
         attempts = Attempts(self.timeout if timeout is None else timeout)
         method = self._method(call.method)
         while True:
@@ -346,6 +363,7 @@ class AsyncClient(ClientBase):
             await asyncio.sleep(attempts.pause_after(error, idle=cursor.follows))
 
     async def _stream(self, streamed: Streamed[T], timeout: float | None) -> AsyncGenerator[T, None]:
+        await self._check_size(streamed.request)
         attempts, failed = Attempts(self.timeout), False
         method = self._method(streamed.method)
         while True:

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import AsyncGenerator, AsyncIterable, Callable, Iterable, Mapping
-from typing import Any, Literal, TypeAlias, cast, overload
+from typing import Any, Literal, TypeAlias, overload
 
 from . import _chat, _compress, _cursors
 from ._async_task_records import AsyncTaskRecords
-from ._calls import new_message
-from ._pipeline import Batch, again
+from ._calls import append_alone, appended, new_message
+from ._pipeline import Batch, again, at_index
 from .async_outputs import AsyncOutputs
 from .compaction import AsyncCompaction
 from .errors import ContextStoreError
@@ -35,7 +35,6 @@ from .types import (
     Undone,
     WindowConfig,
 )
-from .v1 import context_store_pb2 as pb
 
 Messages: TypeAlias = Iterable[NewMessage | ChatMessage] | AsyncIterable[NewMessage | ChatMessage]
 
@@ -121,15 +120,17 @@ class AsyncTask(AsyncTaskRecords):
         call, for an agent that repeats it after a restart of its own; without one the client makes one.
         """
         new = new_message(message, pinned, output_ref, request_id)
-        if not wait:
-            await self._appender.append(self._calls.append_in_stream(new))
-            return None
-        call = self._calls.append(new)
+        request = self._calls.append(new) if wait else self._calls.append_in_stream(new)
         try:
-            return await self._run(call, timeout)
+            if wait:
+                response = await self._run(append_alone(request), timeout)
+                return appended(response)
+            await self.client._check_size(request)
         except ContextStoreError as error:
-            error.not_appended.append(again(cast(pb.AppendMessageRequest, call.request)))
+            error.not_appended.append(again(request))
             raise
+        await self._appender.append(request)
+        return None
 
     async def append_many(
         self, messages: Messages, *, timeout: float | None = None
@@ -151,6 +152,7 @@ class AsyncTask(AsyncTaskRecords):
                 while failure is None:
                     try:
                         request = self._calls.append_in_stream(await anext(source), index)
+                        await self.client._check_size(request)
                     except StopAsyncIteration:
                         break
                     except Exception as error:
@@ -164,7 +166,7 @@ class AsyncTask(AsyncTaskRecords):
         finally:
             self._appender.abandon(batch)
         if failure is not None:
-            raise failure
+            raise at_index(failure, index)
 
     async def get_message(self, seq: int, *, timeout: float | None = None) -> StoredMessage:
         """One message as it stands in the log."""

@@ -10,11 +10,22 @@ from types import TracebackType
 from typing import Any, TypeVar, cast
 
 import grpc
+from google.protobuf.message import Message
 
 from . import _outputs, _unsaved
 from ._base import ClientBase
 from ._calls import Call
-from ._channel import HEALTH_CHECK, HEALTH_CHECK_REQUEST, Connection, not_yet, require_serving
+from ._channel import (
+    HEALTH_CHECK,
+    HEALTH_CHECK_REQUEST,
+    TAKEN_BYTES,
+    WithToken,
+    credentials,
+    not_yet,
+    options,
+    require_serving,
+    require_taken,
+)
 from ._chat import Streamed
 from ._cursors import Cursor
 from ._leases import Renewer
@@ -276,7 +287,13 @@ class Client(ClientBase):
         except grpc.RpcError:
             return ""
 
+    def _check_size(self, request: Message) -> None:
+        """Refuses what is larger than the server takes before it is sent."""
+        if (size := request.ByteSize()) > TAKEN_BYTES:
+            require_taken(size, (self.server_info()).limits.message_bytes)
+
     def _run(self, call: Call[T], timeout: float | None) -> T:
+        self._check_size(call.request)
         attempts = Attempts(self.timeout if timeout is None else timeout)
         method = self._method(call.method)
         while True:
@@ -334,6 +351,7 @@ class Client(ClientBase):
             self._pause(attempts.pause_after(error, idle=cursor.follows))
 
     def _stream(self, streamed: Streamed[T], timeout: float | None) -> Generator[T, None, None]:
+        self._check_size(streamed.request)
         attempts, failed = Attempts(self.timeout), False
         method = self._method(streamed.method)
         while True:

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Generator, Iterable, Mapping
-from typing import Any, Literal, cast, overload
+from typing import Any, Literal, overload
 
 from . import _chat, _compress, _cursors
-from ._calls import new_message
-from ._pipeline import Batch, again
+from ._calls import append_alone, appended, new_message
+from ._pipeline import Batch, again, at_index
 from ._task_records import TaskRecords
 from .compaction import Compaction
 from .errors import ContextStoreError
@@ -34,7 +34,6 @@ from .types import (
     Undone,
     WindowConfig,
 )
-from .v1 import context_store_pb2 as pb
 
 
 class Task(TaskRecords):
@@ -110,15 +109,17 @@ class Task(TaskRecords):
         call, for an agent that repeats it after a restart of its own; without one the client makes one.
         """
         new = new_message(message, pinned, output_ref, request_id)
-        if not wait:
-            self._appender.append(self._calls.append_in_stream(new))
-            return None
-        call = self._calls.append(new)
+        request = self._calls.append(new) if wait else self._calls.append_in_stream(new)
         try:
-            return self._run(call, timeout)
+            if wait:
+                response = self._run(append_alone(request), timeout)
+                return appended(response)
+            self.client._check_size(request)
         except ContextStoreError as error:
-            error.not_appended.append(again(cast(pb.AppendMessageRequest, call.request)))
+            error.not_appended.append(again(request))
             raise
+        self._appender.append(request)
+        return None
 
     def append_many(
         self, messages: Iterable[NewMessage | ChatMessage], *, timeout: float | None = None
@@ -140,6 +141,7 @@ class Task(TaskRecords):
             while failure is None:
                 try:
                     request = self._calls.append_in_stream(next(source), index)
+                    self.client._check_size(request)
                 except StopIteration:
                     break
                 except Exception as error:
@@ -151,7 +153,7 @@ class Task(TaskRecords):
         finally:
             self._appender.abandon(batch)
         if failure is not None:
-            raise failure
+            raise at_index(failure, index)
 
     def get_message(self, seq: int, *, timeout: float | None = None) -> StoredMessage:
         """One message as it stands in the log."""

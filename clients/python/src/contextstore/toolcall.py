@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import contextlib
+import logging
 import time
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
+from . import _unsaved
 from ._base import ended_by
 from ._outputs import StoredOutput
 from ._upload import AsyncOutputContent, OutputContent
@@ -20,6 +22,8 @@ if TYPE_CHECKING:
 
 C = TypeVar("C")
 
+_log = logging.getLogger("contextstore")
+
 
 class ToolCallBase(Generic[C]):
     """What a call of a tool is, apart from how it is recorded."""
@@ -27,6 +31,8 @@ class ToolCallBase(Generic[C]):
     def __init__(
         self, name: str, arguments: Any, call_id: str, message_seq: int | None, suppress: bool
     ) -> None:
+        if arguments is not None:
+            dump(arguments, "arguments")
         self.name = name
         """The tool."""
         self.arguments = arguments
@@ -65,9 +71,29 @@ class ToolCallBase(Generic[C]):
         """Whether an error of the block is told to the model, and not raised."""
         return self._suppress and isinstance(error, Exception)
 
-    def _lesser(self, error: BaseException | None) -> tuple[type[ContextStoreError], ...]:
-        """Errors that give way to that of the block, which is what the caller has to hear; if it is raised."""
-        return (ContextStoreError,) if error is not None and not self._is_told(error) else ()
+    def _without_result(self, error: BaseException | None, problem: Exception) -> bool:
+        """Decides what becomes of a call that could not be recorded; returns whether to record it without what came of it.
+
+        What cannot be sent is an error of the tool. What the server says is raised, unless the error of the block is:
+        that is what the caller has to hear.
+        """
+        if isinstance(problem, ContextStoreError):
+            if not self._lesser(error):
+                raise problem
+            _log.error("the call of the tool %r could not be recorded: %s", self.name, problem)
+            _unsaved.warn_if_lost(self._appender(), problem)
+            return False
+        if error is None:
+            self.error = ended_by(problem)
+        self.result = self.output = None
+        return True
+
+    def _lesser(self, error: BaseException | None) -> tuple[type[Exception], ...]:
+        """Errors that the error of the block goes before, if it is raised."""
+        return (Exception,) if error is not None and not self._is_told(error) else ()
+
+    def _appender(self) -> Any:
+        raise NotImplementedError
 
     def _put(self) -> dict[str, Any]:
         return {
@@ -93,7 +119,7 @@ class ToolCallBase(Generic[C]):
         if self.error is not None and self.result is None:
             content = f"Error: {self.error}"
         else:
-            content = self.result if isinstance(self.result, str) else dump(self.result)
+            content = self.result if isinstance(self.result, str) else dump(self.result, "result")
         return {"role": "tool", "tool_call_id": self.call_id, "content": content}
 
 
@@ -131,15 +157,29 @@ class ToolCall(ToolCallBase[OutputContent]):
         traceback: TracebackType | None,
     ) -> bool:
         self._end(error)
-        with contextlib.suppress(*self._lesser(error)):
-            if self.output is not None:
-                self.stored = self._task.output.put(self.output, **self._put())
-                self.seq = self.stored.seq
-            else:
-                self._task.record_tool_call(self.name, **self._record())
-                if self.call_id:
-                    self.seq = self._task.append(self._message()).seq
+        try:
+            self._save()
+        except Exception as problem:
+            if self._without_result(error, problem):
+                with contextlib.suppress(*self._lesser(error)):
+                    self._save()
+            if error is None and not self._suppress:
+                raise
         return self._is_told(error)
+
+    def _appender(self) -> Any:
+        return self._task._appender
+
+    def _save(self) -> None:
+        if self.output is not None:
+            self.stored = self._task.output.put(self.output, **self._put())
+            self.seq = self.stored.seq
+            return
+        # Before anything is recorded: what cannot be sent is refused here.
+        message = self._message() if self.call_id else None
+        self._task.record_tool_call(self.name, **self._record())
+        if message is not None:
+            self.seq = (self._task.append(message)).seq
 
 
 class AsyncToolCall(ToolCallBase[AsyncOutputContent]):
@@ -172,12 +212,26 @@ class AsyncToolCall(ToolCallBase[AsyncOutputContent]):
         traceback: TracebackType | None,
     ) -> bool:
         self._end(error)
-        with contextlib.suppress(*self._lesser(error)):
-            if self.output is not None:
-                self.stored = await self._task.output.put(self.output, **self._put())
-                self.seq = self.stored.seq
-            else:
-                await self._task.record_tool_call(self.name, **self._record())
-                if self.call_id:
-                    self.seq = (await self._task.append(self._message())).seq
+        try:
+            await self._save()
+        except Exception as problem:
+            if self._without_result(error, problem):
+                with contextlib.suppress(*self._lesser(error)):
+                    await self._save()
+            if error is None and not self._suppress:
+                raise
         return self._is_told(error)
+
+    def _appender(self) -> Any:
+        return self._task._appender
+
+    async def _save(self) -> None:
+        if self.output is not None:
+            self.stored = await self._task.output.put(self.output, **self._put())
+            self.seq = self.stored.seq
+            return
+        # Before anything is recorded: what cannot be sent is refused here.
+        message = self._message() if self.call_id else None
+        await self._task.record_tool_call(self.name, **self._record())
+        if message is not None:
+            self.seq = (await self._task.append(message)).seq

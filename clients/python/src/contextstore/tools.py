@@ -131,6 +131,8 @@ def dispatch(task: Task, call: Any) -> Record | None:
     asked = _Asked.of(call)
     if asked is None:
         return None
+    # Not for the model: what was appended before and is not saved.
+    task.flush()
     try:
         if asked.name == READ:
             ref, offset, limit = asked.read_arguments()
@@ -155,6 +157,7 @@ async def async_dispatch(task: AsyncTask, call: Any) -> Record | None:
     asked = _Asked.of(call)
     if asked is None:
         return None
+    await task.flush()
     try:
         if asked.name == READ:
             ref, offset, limit = asked.read_arguments()
