@@ -24,7 +24,7 @@ for wanted in 3.10 3.11 3.12 3.13 3.14 3.15; do
   venv=$venvs/python-$wanted
   pip=("$venv/bin/python" -m pip install --quiet --disable-pip-version-check)
   "$python" -m venv --clear "$venv"
-  "${pip[@]}" --requirement requirements/high.txt pytest pytest-xdist hatchling
+  "${pip[@]}" --requirement requirements/high.txt pytest pytest-xdist hatchling gunicorn
   "${pip[@]}" --no-deps --no-build-isolation .
   "$venv/bin/pytest" --quiet -p no:cacheprovider -m quick -n 4 --dist worksteal
 done
