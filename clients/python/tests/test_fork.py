@@ -84,15 +84,19 @@ def test_a_child_that_ends_leaves_the_server_and_the_directory_of_its_parent() -
 def test_a_child_that_lives_on_does_not_keep_the_server_of_a_killed_parent() -> None:
     pids = tell(
         """
-        server = contextstore.spawn()
+        # A connection that the child has too does not make it wait for long.
+        server = contextstore.spawn(env={"CONTEXTSTORE_SERVER__DRAIN": "1s"})
         server.client.server_info()
+        read, write = os.pipe()
         pid = os.fork()
         if pid == 0:
+            os.write(write, b"x")
             # Not the output of the parent, whose end is waited for.
             os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
             os.dup2(1, 2)
             signal.alarm(300)
             signal.pause()
+        os.read(read, 1)
         print(json.dumps([server.pid, pid]), flush=True)
         os.kill(os.getpid(), signal.SIGKILL)
         """,

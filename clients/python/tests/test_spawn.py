@@ -40,6 +40,7 @@ def gone(pid: int) -> bool:
     return not alive(pid)
 
 
+# feature: spawn
 @pytest.mark.quick
 def test_a_private_server() -> None:
     server = spawn(timeout=40)
@@ -92,6 +93,7 @@ with contextstore.spawn(sys.argv[1]) as client, client.task("hello") as task:
     assert [run.stdout.split() for run in runs] == [[b"1", b"False"], [b"2", b"True"], [b"3", b"True"]]
 
 
+# feature: spawn-dies-with-parent
 @pytest.mark.parametrize("end", ["SIGKILL", "SIGTERM", "os._exit", "exit", "thread"])
 def test_it_ends_with_its_program(end: str) -> None:
     code = """
@@ -119,6 +121,27 @@ elif sys.argv[1] == "os._exit":
     assert gone(int(done.stdout)), done
 
 
+def test_a_program_that_is_killed_at_once_leaves_no_server(tmp_path: Path) -> None:
+    """Between the start of the server and whatever would come next there."""
+    code = """
+import os, signal, subprocess, sys, contextstore
+
+class Killed(subprocess.Popen):
+    def __init__(self, *arguments, **options):
+        super().__init__(*arguments, **options)
+        os.write(1, str(self.pid).encode())
+        os.kill(os.getpid(), signal.SIGKILL)
+
+subprocess.Popen = Killed
+contextstore.spawn(sys.argv[1])
+"""
+    env = {**os.environ, "PYTHONPATH": ":".join(sys.path)}
+    command = [sys.executable, "-c", code, str(tmp_path / "data")]
+    done = subprocess.run(command, env=env, stdout=subprocess.PIPE, timeout=5 * DEADLINE)
+    assert gone(int(done.stdout)), done
+
+
+# feature: spawn-ctrl-c
 def test_ctrl_c_leaves_time_to_put_things_aside(tmp_path: Path) -> None:
     code = """
 import os, signal, sys, contextstore

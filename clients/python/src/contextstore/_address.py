@@ -109,6 +109,14 @@ def unix_target(path: str) -> str:
     return "unix:" + quote(os.fsencode("/" * min(slashes, 1) + path[slashes:]), safe="/")
 
 
+def can_be_listened_on(path: Path) -> bool:
+    """Whether a server can be told to listen on a Unix socket of this name: it is short enough, and text."""
+    try:
+        return len(str(path).encode()) <= LONGEST_SOCKET
+    except UnicodeEncodeError:
+        return False
+
+
 def tls_from_env(env: Mapping[str, str]) -> TlsConfig | None:
     """The certificates that the environment names; None if it names none."""
     ca, certificate, key = (env.get(f"CONTEXTSTORE_{name}_FILE") for name in ("CA", "CERT", "KEY"))

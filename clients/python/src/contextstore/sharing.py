@@ -16,7 +16,7 @@ from typing import Any
 
 import grpc
 
-from ._address import LONGEST_SOCKET, addresses_of, parse
+from ._address import addresses_of, can_be_listened_on, parse
 from ._reach import look
 from ._token import DataDirToken, Token, is_locked
 from .async_client import AsyncClient
@@ -50,6 +50,7 @@ class _Shared:
         self._binary, self._arguments, self._env = binary, arguments, env
         self._end = time.monotonic() + timeout
         self._process: subprocess.Popen[bytes] | None = None
+        self._log = self._data_dir / "server.log"
         self._starts = 0
 
     def reach(self) -> dict[str, Any]:
@@ -58,6 +59,7 @@ class _Shared:
             for address in self._candidates():
                 token = DataDirToken(self._data_dir) if address.startswith("tcp:") else None
                 if self._answers(address, token):
+                    self._keep_log()
                     return {"address": address, "token": token}
             self._start_if_there_is_none()
             if time.monotonic() > self._end:
@@ -71,7 +73,7 @@ class _Shared:
     def _candidates(self) -> list[str]:
         usual = self._data_dir / "contextstore.sock"
         noted = addresses_of(self._data_dir)
-        return [*([f"unix:{usual}"] if _fits(usual) else []), *noted]
+        return [*([f"unix:{usual}"] if can_be_listened_on(usual) else []), *noted]
 
     def _answers(self, address: str, token: Token | None) -> bool:
         try:
@@ -91,8 +93,10 @@ class _Shared:
             # By a server that is starting, or stopping.
             if is_locked(self._data_dir):
                 return
-            if self._process is not None and self._starts == _STARTS:
-                raise self._failed(f"its server ended at once (exit code {self._process.returncode})")
+            if self._process is not None:
+                if self._starts == _STARTS:
+                    raise self._failed(f"its server ended at once (exit code {self._process.returncode})")
+                self._log.unlink(missing_ok=True)
             self._starts += 1
             self._process = self._start()
         except OSError as error:
@@ -101,10 +105,11 @@ class _Shared:
     def _start(self) -> subprocess.Popen[bytes]:
         program = find_binary() if self._binary is None else Path(self._binary)
         self._data_dir.mkdir(mode=0o700, parents=True, exist_ok=True)
-        log = os.open(self._log, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_APPEND | os.O_CLOEXEC, 0o600)
-        os.fchmod(log, 0o600)
+        # Under a name of its own until the server answers: one that ends as another was faster leaves the log of that one alone.
+        log, name = tempfile.mkstemp(prefix=".server.log-", dir=self._data_dir)
+        self._log = Path(name)
         socket, folder = self._data_dir / "contextstore.sock", None
-        if not _fits(socket):
+        if not can_be_listened_on(socket):
             folder = tempfile.mkdtemp(prefix="contextstore-")
             socket = Path(folder, "contextstore.sock")
         command: list[str | os.PathLike[str]] = [program, "serve", "--data-dir", self._data_dir]
@@ -121,6 +126,7 @@ class _Shared:
                 start_new_session=True,
             )
         except OSError as error:
+            self._log.unlink(missing_ok=True)
             raise SpawnFailed(f"{program} cannot be run: {error.strerror}") from error
         finally:
             os.close(log)
@@ -129,22 +135,22 @@ class _Shared:
         ).start()
         return process
 
-    @property
-    def _log(self) -> Path:
-        return self._data_dir / "server.log"
+    def _keep_log(self) -> None:
+        if self._process is not None and self._process.poll() is None:
+            self._log = self._log.rename(self._data_dir / "server.log")
+        elif self._process is not None:
+            self._log.unlink(missing_ok=True)
 
     def _failed(self, problem: str) -> SpawnFailed:
         words = ""
         with contextlib.suppress(OSError):
             words = self._log.read_text("utf-8", "replace").strip()[-2000:]
+        if self._process is not None:
+            self._keep_log()
         return SpawnFailed(
-            f"data_dir: {self._data_dir} cannot be used: {problem}; the end of {self._log}: {words or 'it is empty'}",
+            f"data_dir: {self._data_dir} cannot be used: {problem}; the end of its log: {words or 'it is empty'}",
             code=grpc.StatusCode.UNAVAILABLE,
         )
-
-
-def _fits(socket: Path) -> bool:
-    return len(os.fsencode(socket)) <= LONGEST_SOCKET
 
 
 def _reap(process: subprocess.Popen[bytes], folder: str | None) -> None:

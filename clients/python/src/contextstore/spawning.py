@@ -16,7 +16,7 @@ from typing import Any, TypeVar
 
 import grpc
 
-from ._address import LONGEST_SOCKET
+from ._address import can_be_listened_on
 from ._base import ClientBase
 from ._calls import ClientCalls
 from ._fork import Forkable, register
@@ -95,7 +95,7 @@ class Spawned(Forkable):
         self.data_dir = Path(data_dir).absolute() if data_dir is not None else self._own / "data"
         """Where it keeps everything; removed when it stops, if none was given."""
         socket = self.data_dir / "contextstore.sock"
-        if len(os.fsencode(socket)) > LONGEST_SOCKET:
+        if not can_be_listened_on(socket):
             socket = self._own / "contextstore.sock"
         self.address = f"unix:{socket}"
         """Where it is, for other clients."""
