@@ -22,7 +22,6 @@ from contextstore import (
     Unavailable,
     async_connect_or_spawn,
     connect_or_spawn,
-    sharing,
     spawn,
 )
 
