@@ -248,6 +248,7 @@ class AsyncAppender:
                 await self._wait(self.client.timeout, left)
         finally:
             sending.cancel()
+            await asyncio.wait({sending})
         if self._backlog.pending:
             self._end_stream()
             self._backlog.drop_late(limit)
@@ -260,6 +261,7 @@ class AsyncAppender:
             await asyncio.wait({taking})
         finally:
             taking.cancel()
+            await asyncio.wait({taking})
         if taking.cancelled():
             return self._cut_off() if stream.open else None
         error = taking.exception()
