@@ -54,6 +54,8 @@ def parse(address: str, token: Token | None, tls: TlsConfig | None = None) -> Ad
         raise TypeError(
             f"address: must be a str (unix:PATH, tcp:HOST:PORT or tls:HOST:PORT), not {type(address).__name__}"
         )
+    if tls is not None and not isinstance(tls, TlsConfig):
+        raise TypeError(f"tls: must be a TlsConfig, not {type(tls).__name__}")
     kind, _, rest = address.partition(":")
     if kind == "unix" and rest:
         return _unix(address, rest)

@@ -17,6 +17,7 @@ from typing import Any, Generic, TypeVar, cast
 import grpc
 from google.protobuf.message import Message
 
+from ._fields import moment, named
 from ._values import (
     Key,
     dump,
@@ -127,7 +128,7 @@ class ClientCalls:
     """Calls that are not about one running task, for one client: its instance id is in them."""
 
     def __init__(self, instance_id: str | None) -> None:
-        self.holder = task_pb2.Holder(
+        self.holder = named(task_pb2.Holder)(
             instance_id=new_request_id() if instance_id is None else instance_id,
             process_id=os.getpid(),
             hostname=socket.gethostname(),
@@ -144,7 +145,7 @@ class ClientCalls:
         system_message: str,
     ) -> Call[pb.StartTaskResponse]:
         """The id is made here, so that a repeated call cannot make a second task."""
-        request = pb.StartTaskRequest(
+        request = named(pb.StartTaskRequest)(
             task_uuid=new_task_uuid() if task_uuid is None else task_uuid,
             key=task_key(key),
             user=user,
@@ -161,7 +162,7 @@ class ClientCalls:
         self, task_uuid: str, at_seq: int, new_uuid: str | None, request_id: str | None
     ) -> Call[pb.ForkTaskResponse]:
         """The id is made here, so that a repeated call cannot make a second task."""
-        request = pb.ForkTaskRequest(
+        request = named(pb.ForkTaskRequest)(
             task_uuid=task_uuid,
             at_seq=at_seq,
             new_task_uuid=new_task_uuid() if new_uuid is None else new_uuid,
@@ -171,15 +172,17 @@ class ClientCalls:
         return Call("ForkTask", request, lambda response: response)
 
     def previous_contexts(self, key: Key, user: str, limit: int) -> Call[list[PreviousContext]]:
-        request = pb.FindPreviousContextsRequest(key=task_key(key), user=user, limit=limit)
+        request = named(pb.FindPreviousContextsRequest)(key=task_key(key), user=user, limit=limit)
         return Call("FindPreviousContexts", request, lambda response: list(response.contexts), reads=True)
 
     def inheritance_context(self, task_uuid: str, max_summary_tokens: int) -> Call[InheritanceContext]:
-        request = pb.GetInheritanceContextRequest(task_uuid=task_uuid, max_summary_tokens=max_summary_tokens)
+        request = named(pb.GetInheritanceContextRequest)(
+            task_uuid=task_uuid, max_summary_tokens=max_summary_tokens
+        )
         return Call("GetInheritanceContext", request, lambda response: response, reads=True)
 
     def resume_task(self, task_uuid: str, lease_generation: int) -> Call[pb.ResumeTaskResponse]:
-        request = pb.ResumeTaskRequest(
+        request = named(pb.ResumeTaskRequest)(
             task_uuid=task_uuid,
             holder=self.holder,
             request_id=new_request_id(),
@@ -188,7 +191,9 @@ class ClientCalls:
         return Call("ResumeTask", request, lambda response: response)
 
     def get_task(self, task_uuid: str) -> Call[TaskState]:
-        return Call("GetTask", pb.GetTaskRequest(task_uuid=task_uuid), lambda response: response, reads=True)
+        return Call(
+            "GetTask", named(pb.GetTaskRequest)(task_uuid=task_uuid), lambda response: response, reads=True
+        )
 
     def server_info(self) -> Call[ServerInfo]:
         return Call("GetServerInfo", pb.GetServerInfoRequest(), lambda response: response, reads=True)
@@ -205,7 +210,7 @@ class ClientCalls:
     ) -> Call[pb.ListTasksResponse]:
         """The first page."""
         wanted = task_key(key) or TaskKey()
-        task_filter = pb.TaskFilter(
+        task_filter = named(pb.TaskFilter)(
             statuses=[statuses] if isinstance(statuses, str) else statuses,
             task_source=wanted.task_source,
             owner=wanted.owner,
@@ -215,10 +220,10 @@ class ClientCalls:
             user=user,
         )
         if created_from is not None:
-            task_filter.created_from.FromDatetime(created_from)
+            task_filter.created_from.FromDatetime(moment("created_from", created_from))
         if created_before is not None:
-            task_filter.created_before.FromDatetime(created_before)
-        return self._page(pb.ListTasksRequest(filter=task_filter, order=order, page_size=page_size))
+            task_filter.created_before.FromDatetime(moment("created_before", created_before))
+        return self._page(named(pb.ListTasksRequest)(filter=task_filter, order=order, page_size=page_size))
 
     def is_of(self, found: TaskInfo, key: Key, user: str) -> bool:
         """Whether a task that was listed has just this key and user: an empty part of a filter matches everything."""
@@ -268,7 +273,7 @@ class TaskCalls:
             raise type(error)(f"messages[{index}]: {error}") from error
 
     def _append(self, new: NewMessage, request_id: str | None) -> pb.AppendMessageRequest:
-        return pb.AppendMessageRequest(
+        return named(pb.AppendMessageRequest)(
             **message_body(new.message),
             pinned=new.pinned,
             output_ref=new.output_ref,
@@ -276,15 +281,15 @@ class TaskCalls:
         )
 
     def get(self) -> Call[TaskState]:
-        request = pb.GetTaskRequest(task_uuid=self.task_uuid)
+        request = named(pb.GetTaskRequest)(task_uuid=self.task_uuid)
         return Call("GetTask", request, lambda response: response, reads=True)
 
     def context_usage(self, tools: Tools | None) -> Call[ContextUsage]:
-        request = pb.GetContextUsageRequest(task_uuid=self.task_uuid, tools_json=tools_json(tools))
+        request = named(pb.GetContextUsageRequest)(task_uuid=self.task_uuid, tools_json=tools_json(tools))
         return Call("GetContextUsage", request, lambda response: response, reads=True)
 
     def get_message(self, seq: int) -> Call[StoredMessage]:
-        request = pb.GetMessageRequest(task_uuid=self.task_uuid, seq=seq)
+        request = named(pb.GetMessageRequest)(task_uuid=self.task_uuid, seq=seq)
         return Call(
             "GetMessage",
             request,
@@ -293,13 +298,13 @@ class TaskCalls:
         )
 
     def pin(self, seq: int) -> Call[None]:
-        return Call("PinMessage", pb.PinMessageRequest(seq=seq, **self.mutation()), nothing)
+        return Call("PinMessage", named(pb.PinMessageRequest)(seq=seq, **self.mutation()), nothing)
 
     def unpin(self, seq: int) -> Call[None]:
-        return Call("UnpinMessage", pb.UnpinMessageRequest(seq=seq, **self.mutation()), nothing)
+        return Call("UnpinMessage", named(pb.UnpinMessageRequest)(seq=seq, **self.mutation()), nothing)
 
     def rewind(self, seq: int) -> Call[Rewound]:
-        request = pb.RewindTaskRequest(seq=seq, **self.mutation())
+        request = named(pb.RewindTaskRequest)(seq=seq, **self.mutation())
         return Call("RewindTask", request, lambda response: response)
 
     def record_tool_call(
@@ -313,7 +318,7 @@ class TaskCalls:
         message_seq: int | None,
         request_id: str | None,
     ) -> Call[ToolCallRecorded]:
-        request = pb.RecordToolCallRequest(
+        request = named(pb.RecordToolCallRequest)(
             tool_name=tool_name,
             arguments_json=_optional_json(arguments, "arguments"),
             result_json=_optional_json(result, "result"),
@@ -327,7 +332,7 @@ class TaskCalls:
         return Call("RecordToolCall", request, lambda response: response)
 
     def append_plan(self, content: Any, plan_type: str, request_id: str | None) -> Call[PlanAppended]:
-        request = pb.AppendPlanRequest(
+        request = named(pb.AppendPlanRequest)(
             plan_type=plan_type, plan_content_json=dump(content, "content"), **self.mutation(request_id)
         )
         return Call("AppendPlan", request, lambda response: response)
@@ -335,7 +340,7 @@ class TaskCalls:
     def latest_plan(self) -> Call[Plan | None]:
         return Call(
             "GetLatestPlan",
-            pb.GetLatestPlanRequest(task_uuid=self.task_uuid),
+            named(pb.GetLatestPlanRequest)(task_uuid=self.task_uuid),
             lambda response: Plan(
                 response.id,
                 response.plan_type,
@@ -349,7 +354,7 @@ class TaskCalls:
     def latest_summary(self) -> Call[Summary | None]:
         return Call(
             "GetLatestSummary",
-            pb.GetLatestSummaryRequest(task_uuid=self.task_uuid),
+            named(pb.GetLatestSummaryRequest)(task_uuid=self.task_uuid),
             lambda response: response.summary,
             reads=True,
             none_if=lambda error, repeated: isinstance(error, SummaryNotFound),
@@ -363,7 +368,7 @@ class TaskCalls:
         cache_read_tokens: int,
         tools_tokens: int,
     ) -> Call[Pressure]:
-        request = pb.RecordUsageRequest(
+        request = named(pb.RecordUsageRequest)(
             input_tokens=input_tokens,
             output_tokens=output_tokens,
             cache_creation_tokens=cache_creation_tokens,
@@ -376,7 +381,7 @@ class TaskCalls:
     def update_statistics(
         self, llm_calls: int, tool_calls: int, tokens: int, compressions: int
     ) -> Call[TaskStatistics]:
-        request = pb.UpdateStatisticsRequest(
+        request = named(pb.UpdateStatisticsRequest)(
             llm_calls=llm_calls,
             tool_calls=tool_calls,
             tokens=tokens,
@@ -386,19 +391,19 @@ class TaskCalls:
         return Call("UpdateStatistics", request, lambda response: response.statistics)
 
     def update(self, config: TaskConfig | Mapping[str, Any]) -> Call[TaskInfo]:
-        request = pb.UpdateTaskRequest(config=part(TaskConfig, config), **self.mutation())
+        request = named(pb.UpdateTaskRequest)(config=part(TaskConfig, config), **self.mutation())
         return Call("UpdateTask", request, _task)
 
     def pause(self) -> Call[TaskInfo]:
-        return Call("PauseTask", pb.PauseTaskRequest(**self.mutation()), _task)
+        return Call("PauseTask", named(pb.PauseTaskRequest)(**self.mutation()), _task)
 
     def complete(self, final_summary: str) -> Call[TaskInfo]:
         """Without a summary the server makes one, for which it may ask a model."""
-        request = pb.CompleteTaskRequest(final_summary=well_formed(final_summary), **self.mutation())
+        request = named(pb.CompleteTaskRequest)(final_summary=well_formed(final_summary), **self.mutation())
         return Call("CompleteTask", request, _task, least=0.0 if final_summary else _SUMMARISING)
 
     def fail(self, error_message: str, final_summary: str) -> Call[TaskInfo]:
-        request = pb.FailTaskRequest(
+        request = named(pb.FailTaskRequest)(
             error_message=well_formed(error_message),
             final_summary=well_formed(final_summary),
             **self.mutation(),
@@ -409,7 +414,7 @@ class TaskCalls:
         """A removed task remembers no request ids: that it is gone is the answer to a repeated call."""
         return Call(
             "DeleteTask",
-            pb.DeleteTaskRequest(**self.mutation()),
+            named(pb.DeleteTaskRequest)(**self.mutation()),
             nothing,
             none_if=lambda error, repeated: repeated and isinstance(error, TaskNotFound),
         )
@@ -417,7 +422,9 @@ class TaskCalls:
     def renew_lease(self) -> Call[timedelta]:
         """Changes nothing on disk, so it may be repeated like a read."""
         self._require_own()
-        request = pb.RenewLeaseRequest(task_uuid=self.task_uuid, lease_generation=self.lease_generation)
+        request = named(pb.RenewLeaseRequest)(
+            task_uuid=self.task_uuid, lease_generation=self.lease_generation
+        )
         return Call("RenewLease", request, lambda response: response.lease_ttl.ToTimedelta(), reads=True)
 
     def mutation(self, request_id: str | None = None) -> dict[str, Any]:

@@ -16,6 +16,7 @@ from typing import Any
 import grpc
 
 from ._address import Address, TlsConfig, unix_target
+from ._fields import seconds
 from ._fork import Forkable, leave, register, require_safe
 from ._token import NoToken, Token
 from .errors import ContextStoreError, DeadlineExceeded, TooLarge, Unavailable
@@ -262,6 +263,8 @@ class Method:
                     return _FailedCall(error)
                 raise
             kwargs["metadata"] = (*(kwargs.get("metadata") or ()), authorization)
+        if (timeout := kwargs.get("timeout")) is not None:
+            seconds("timeout", timeout)
         channel = self._connection.begin()
         made_of, made = self._made
         if made_of is not channel:

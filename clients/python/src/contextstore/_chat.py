@@ -13,6 +13,7 @@ from typing import Any, Generic, TypeVar, cast
 from google.protobuf.message import Message
 
 from ._calls import TaskCalls
+from ._fields import mapping, named
 from ._values import dump, message_body, new_request_id, tools_json
 from .types import (
     ChatDone,
@@ -54,7 +55,7 @@ def chat(
     request_id: str | None,
 ) -> Streamed[ChatEvent]:
     """A turn of a model. It always has a request id, so that a second one is the same turn."""
-    request = pb.ChatRequest(
+    request = named(pb.ChatRequest)(
         task_uuid=calls.task_uuid,
         messages=[_new(message) for message in _each(messages)],
         provider=provider,
@@ -76,7 +77,7 @@ def request(
     max_bytes: int,
 ) -> Streamed[bytes]:
     """The body of a request to a provider."""
-    wanted = pb.StreamRequestRequest(
+    wanted = named(pb.StreamRequestRequest)(
         task_uuid=calls.task_uuid,
         provider=provider,
         model=model,
@@ -88,19 +89,21 @@ def request(
 
 
 def _params(params: Mapping[str, Any] | None) -> str:
-    return "" if params is None else dump(dict(params), "params")
+    return "" if params is None else dump(mapping("params", params), "params")
 
 
 def _each(messages: NewMessages) -> Iterable[NewMessage | ChatMessage]:
     one = isinstance(messages, (NewMessage, Mapping, str, message_pb2.Message))
     if one or hasattr(messages, "model_dump"):
         return [cast("NewMessage | ChatMessage", messages)]
+    if not isinstance(messages, Iterable):
+        raise TypeError(f"messages: must be a chat message or several, not {type(messages).__name__}")
     return cast("Iterable[NewMessage | ChatMessage]", messages)
 
 
 def _new(message: NewMessage | ChatMessage) -> pb.NewMessage:
     new = message if isinstance(message, NewMessage) else NewMessage(message)
-    return pb.NewMessage(
+    return named(pb.NewMessage)(
         **message_body(new.message),
         pinned=new.pinned,
         output_ref=new.output_ref,

@@ -11,6 +11,7 @@ import grpc
 
 from ._calls import Call, TaskCalls, nothing
 from ._chat import Streamed
+from ._fields import named
 from ._values import built, well_formed
 from .errors import CompactionNotFound, ContextStoreError, Internal
 from .types import (
@@ -95,7 +96,7 @@ def commit(
     request_id: str | None,
 ) -> Call[CompressResult]:
     """Puts the agent's summary in the place of what it was told."""
-    request = pb.CommitCompactionRequest(
+    request = named(pb.CommitCompactionRequest)(
         token=token,
         summary=well_formed(summary),
         retain=well_formed(retain),
@@ -108,7 +109,7 @@ def commit(
 
 def abort(calls: TaskCalls, token: str) -> Call[None]:
     """Gives a token back; one that is gone is given back already."""
-    request = pb.AbortCompactionRequest(
+    request = named(pb.AbortCompactionRequest)(
         task_uuid=calls.task_uuid, token=token, lease_generation=calls.lease_generation
     )
     return Call(
@@ -122,7 +123,7 @@ def abort(calls: TaskCalls, token: str) -> Call[None]:
 
 def undo(calls: TaskCalls, request_id: str | None) -> Call[Undone]:
     """Takes the newest compaction in force back."""
-    request = pb.UndoCompactionRequest(**calls.mutation(request_id))
+    request = named(pb.UndoCompactionRequest)(**calls.mutation(request_id))
     return Call("UndoCompaction", request, lambda response: response)
 
 

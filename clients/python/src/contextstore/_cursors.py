@@ -12,6 +12,7 @@ from typing import Any, Generic, TypeVar
 
 from google.protobuf.message import Message
 
+from ._fields import named
 from .errors import ContextStoreError, StaleView, ViewRewritten
 from .types import Event, Record
 from .v1 import context_store_pb2 as pb
@@ -50,7 +51,7 @@ class CurrentCursor(Cursor[bytes]):
     method = "StreamCurrent"
 
     def __init__(self, task_uuid: str, chunk_bytes: int, as_of_seq: int) -> None:
-        self._request = pb.StreamCurrentRequest(
+        self._request = named(pb.StreamCurrentRequest)(
             task_uuid=task_uuid, chunk_bytes=chunk_bytes, as_of_seq=as_of_seq
         )
         self._total: int | None = None
@@ -113,7 +114,7 @@ class HistoryCursor(Cursor[Record]):
         follow: bool,
         kinds: Iterable[str],
     ) -> None:
-        self._request = pb.StreamMessagesRequest(
+        self._request = named(pb.StreamMessagesRequest)(
             task_uuid=task_uuid,
             from_seq=from_seq,
             to_seq=to_seq,
@@ -181,13 +182,15 @@ class NumberedCursor(Cursor[Record]):
 
 def tool_calls(task_uuid: str, from_seq: int, to_seq: int, limit: int) -> NumberedCursor:
     """Lines of tools.jsonl."""
-    request = pb.StreamToolCallsRequest(task_uuid=task_uuid, from_seq=from_seq, to_seq=to_seq, limit=limit)
+    request = named(pb.StreamToolCallsRequest)(
+        task_uuid=task_uuid, from_seq=from_seq, to_seq=to_seq, limit=limit
+    )
     return NumberedCursor("StreamToolCalls", request, "seq")
 
 
 def plans(task_uuid: str, from_id: int, to_id: int, limit: int) -> NumberedCursor:
     """Lines of planning.jsonl."""
-    request = pb.StreamPlansRequest(task_uuid=task_uuid, from_id=from_id, to_id=to_id, limit=limit)
+    request = named(pb.StreamPlansRequest)(task_uuid=task_uuid, from_id=from_id, to_id=to_id, limit=limit)
     return NumberedCursor("StreamPlans", request, "id")
 
 
@@ -197,7 +200,7 @@ class SummaryCursor(Cursor[Record]):
     method = "StreamSummaries"
 
     def __init__(self, task_uuid: str, limit: int) -> None:
-        self._request = pb.StreamSummariesRequest(task_uuid=task_uuid, limit=limit)
+        self._request = named(pb.StreamSummariesRequest)(task_uuid=task_uuid, limit=limit)
         self._read = 0
         self._skip = 0
 
@@ -221,7 +224,7 @@ class WatchCursor(Cursor[Event]):
     follows = True
 
     def __init__(self, task_uuid: str, resume_token: str) -> None:
-        self._request = pb.WatchTaskRequest(task_uuid=task_uuid, resume_token=resume_token)
+        self._request = named(pb.WatchTaskRequest)(task_uuid=task_uuid, resume_token=resume_token)
 
     def request(self) -> pb.WatchTaskRequest:
         return self._request

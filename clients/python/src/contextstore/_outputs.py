@@ -12,6 +12,7 @@ from typing import Any
 from ._calls import Call, TaskCalls
 from ._chat import Streamed
 from ._cursors import Cursor
+from ._fields import duration, named
 from ._values import dump, masked, well_formed
 from .types import GarbageCollected, OutputInfo, OutputRef, Pressure, Record, Trimmed
 from .v1 import tool_outputs_pb2 as pb
@@ -84,13 +85,13 @@ def header(
     request_id: str | None,
 ) -> pb.PutToolOutputHeader:
     """What goes ahead of an output."""
-    recorded = pb.OutputRecord(
+    recorded = named(pb.OutputRecord)(
         arguments_json="" if arguments is None else dump(arguments, "arguments"),
         status="success" if error is None else "error",
         error=well_formed(error or ""),
         duration_ms=duration_ms,
     )
-    return pb.PutToolOutputHeader(
+    return named(pb.PutToolOutputHeader)(
         tool_name=tool_name,
         tool_call_id=tool_call_id,
         media_type=media_type,
@@ -112,7 +113,7 @@ class OutputCursor(Cursor[bytes]):
     def __init__(
         self, task_uuid: str, ref: str, offset: int, limit: int, raw: bool, max_line_length: int
     ) -> None:
-        self._request = pb.ReadToolOutputRequest(
+        self._request = named(pb.ReadToolOutputRequest)(
             task_uuid=task_uuid,
             ref_id=ref,
             offset=offset,
@@ -162,7 +163,7 @@ def grep(
     max_line_length: int,
 ) -> Streamed[pb.GrepToolOutputResponse]:
     """Looks for lines."""
-    request = pb.GrepToolOutputRequest(
+    request = named(pb.GrepToolOutputRequest)(
         task_uuid=calls.task_uuid,
         ref_id=ref,
         pattern=pattern,
@@ -178,25 +179,27 @@ def grep(
 
 def stat(calls: TaskCalls, ref: str) -> Call[OutputInfo]:
     """What is known of an output."""
-    request = pb.StatToolOutputRequest(task_uuid=calls.task_uuid, ref_id=ref)
+    request = named(pb.StatToolOutputRequest)(task_uuid=calls.task_uuid, ref_id=ref)
     return Call("StatToolOutput", request, lambda response: response.output, reads=True)
 
 
 def page(calls: TaskCalls, page_size: int, token: str) -> Call[pb.ListToolOutputsResponse]:
     """Some of the outputs of a task."""
-    request = pb.ListToolOutputsRequest(task_uuid=calls.task_uuid, page_size=page_size, page_token=token)
+    request = named(pb.ListToolOutputsRequest)(
+        task_uuid=calls.task_uuid, page_size=page_size, page_token=token
+    )
     return Call("ListToolOutputs", request, lambda response: response, reads=True)
 
 
 def trim(calls: TaskCalls, budget_tokens: int | None, request_id: str | None) -> Call[Trimmed]:
     """Makes old outputs in the view placeholders."""
-    request = pb.TrimToolOutputsRequest(budget_tokens=budget_tokens, **calls.mutation(request_id))
+    request = named(pb.TrimToolOutputsRequest)(budget_tokens=budget_tokens, **calls.mutation(request_id))
     return Call("TrimToolOutputs", request, lambda response: response)
 
 
 def collect_garbage(task_uuid: str, dry_run: bool, min_age: timedelta | None) -> Call[GarbageCollected]:
     """Removes outputs that nobody names; may be repeated."""
-    request = pb.CollectGarbageRequest(task_uuid=task_uuid, dry_run=dry_run)
+    request = named(pb.CollectGarbageRequest)(task_uuid=task_uuid, dry_run=dry_run)
     if min_age is not None:
-        request.min_age.FromTimedelta(min_age)
+        request.min_age.FromTimedelta(duration("min_age", min_age))
     return Call("CollectGarbage", request, lambda response: response, reads=True, least=300.0)

@@ -7,6 +7,7 @@ import time
 
 import grpc
 
+from ._fields import seconds
 from .errors import ContextStoreError, LeaseHeld, Stalled, Unreachable
 
 _FIRST_PAUSE = 0.05
@@ -27,7 +28,7 @@ class Attempts:
     """The tries of one call. `timeout` is for all of them together."""
 
     def __init__(self, timeout: float) -> None:
-        self._end = time.monotonic() + timeout
+        self._end = time.monotonic() + seconds("timeout", timeout)
         self.failures = 0
 
     def remaining(self) -> float:

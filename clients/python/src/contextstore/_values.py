@@ -13,6 +13,7 @@ from typing import Any, TypeAlias, TypeVar, Union
 
 from google.protobuf.message import Message
 
+from ._fields import items
 from .types import ChatMessage, TaskKey, Tools
 from .v1 import message_pb2
 
@@ -72,7 +73,7 @@ def _culprit(value: Any, path: str, around: tuple[int, ...]) -> str | None:
 def well_formed(text: str) -> str:
     """The text with U+FFFD for each lone surrogate, which UTF-8 cannot hold; the two halves of a pair become one."""
     try:
-        if not text.isascii():
+        if isinstance(text, str) and not text.isascii():
             text.encode()
     except UnicodeEncodeError:
         return text.encode("utf-16-le", "surrogatepass").decode("utf-16-le", "replace")
@@ -121,7 +122,7 @@ def part(kind: type[M], given: M | Mapping[str, Any] | None) -> M | None:
 
 def tools_json(tools: Tools | None) -> str:
     """Tools as they are sent."""
-    return "" if tools is None else dump(list(tools), "tools")
+    return "" if tools is None else dump(items("tools", tools), "tools")
 
 
 def masked(told: Iterable[message_pb2.Masked]) -> Mapping[str, int]:
@@ -140,8 +141,10 @@ def as_uuid(text: str) -> str | None:
 def task_key(key: Key | None) -> TaskKey | None:
     if isinstance(key, str):
         return TaskKey(task_id=key)
-    if not isinstance(key, Mapping):
+    if key is None or isinstance(key, TaskKey):
         return key
+    if not isinstance(key, Mapping):
+        raise TypeError(f"key: must be a str, a mapping or a TaskKey, not {type(key).__name__}")
     parts: Mapping[str, object] = key
     names = TaskKey.DESCRIPTOR.fields_by_name
     for name, value in parts.items():
@@ -150,3 +153,11 @@ def task_key(key: Key | None) -> TaskKey | None:
         if not isinstance(value, str):
             raise TypeError(f"key[{name!r}] must be a str, not {type(value).__name__}")
     return TaskKey(**key)
+
+
+def require_key(key: Key) -> None:
+    """Refuses what is no key: without one, a task could not be found again."""
+    if task_key(key) is None:
+        raise TypeError(
+            "key: must be a str, a mapping or a TaskKey, not None; start_task() makes a task without a key"
+        )

@@ -33,7 +33,7 @@ from ._opening import opening
 from ._reach import is_lost, look
 from ._retry import Attempts, StreamAttempts
 from ._upload import Upload
-from ._values import as_uuid
+from ._values import as_uuid, require_key
 from .async_task import AsyncTask
 from .errors import ContextStoreError, Unavailable, UnsupportedByServer, from_rpc_error
 from .types import (
@@ -218,6 +218,7 @@ class AsyncClient(ClientBase):
 
         A string that is a UUID is the task with that id, to be looked at: without a lease, whatever its status.
         """
+        require_key(key)
         if isinstance(key, str) and as_uuid(key):
             state = await self.get_task(key, timeout=timeout)
             return AsyncTask(self, state.task, 0, None)

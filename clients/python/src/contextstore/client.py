@@ -33,7 +33,7 @@ from ._reach import is_lost, look
 from ._retry import Attempts, StreamAttempts
 from ._stream import Appender
 from ._upload import Upload
-from ._values import as_uuid
+from ._values import as_uuid, require_key
 from .errors import ContextStoreError, UnsupportedByServer, from_rpc_error
 from .task import Task
 from .types import (
@@ -210,6 +210,7 @@ class Client(ClientBase):
 
         A string that is a UUID is the task with that id, to be looked at: without a lease, whatever its status.
         """
+        require_key(key)
         if isinstance(key, str) and as_uuid(key):
             return Task(self, self.get_task(key, timeout=timeout).task, 0, None)
         for found in self.list_tasks(

@@ -17,12 +17,13 @@ from typing import Any
 import grpc
 
 from ._address import addresses_of, can_be_listened_on, parse
+from ._fields import items, path, seconds
 from ._reach import look
 from ._token import DataDirToken, Token, is_locked
 from .async_client import AsyncClient
 from .client import Client
 from .errors import Unavailable
-from .spawning import SpawnFailed, environment, find_binary
+from .spawning import SpawnFailed, environment, program_of
 
 _IDLE = "30s"
 """How long a server goes on that no client is connected to."""
@@ -42,13 +43,10 @@ class _Shared:
         env: Mapping[str, str] | None,
         timeout: float,
     ) -> None:
-        if not isinstance(data_dir, (str, os.PathLike)):
-            raise TypeError(f"data_dir: must be a path, not {type(data_dir).__name__}")
-        if "\0" in os.fspath(data_dir):
-            raise ValueError(f"data_dir: a path has no zero bytes: {data_dir!r}")
+        path("data_dir", data_dir)
         self._data_dir = Path(data_dir).absolute()
-        self._binary, self._arguments, self._env = binary, arguments, env
-        self._end = time.monotonic() + timeout
+        self._binary, self._arguments, self._env = binary, items("arguments", arguments), environment(env)
+        self._end = time.monotonic() + seconds("start_timeout", timeout)
         self._process: subprocess.Popen[bytes] | None = None
         self._log = self._data_dir / "server.log"
         self._starts = 0
@@ -103,7 +101,7 @@ class _Shared:
             raise SpawnFailed(f"data_dir: {self._data_dir} cannot be used: {error.strerror}") from error
 
     def _start(self) -> subprocess.Popen[bytes]:
-        program = find_binary() if self._binary is None else Path(self._binary)
+        program = program_of(self._binary)
         self._data_dir.mkdir(mode=0o700, parents=True, exist_ok=True)
         # Under a name of its own until the server answers: one that ends as another was faster leaves the log of that one alone.
         log, name = tempfile.mkstemp(prefix=".server.log-", dir=self._data_dir)
@@ -122,7 +120,7 @@ class _Shared:
                 stdin=subprocess.DEVNULL,
                 stdout=log,
                 stderr=log,
-                env=environment(self._env),
+                env=self._env,
                 start_new_session=True,
             )
         except OSError as error:

@@ -19,6 +19,7 @@ import grpc
 from ._address import can_be_listened_on
 from ._base import ClientBase
 from ._calls import ClientCalls
+from ._fields import items, mapping, path, seconds
 from ._fork import Forkable, register
 from .async_client import AsyncClient
 from .client import Client
@@ -60,10 +61,18 @@ def find_binary() -> Path:
     )
 
 
+def program_of(binary: str | os.PathLike[str] | None) -> Path:
+    """The server's binary, which the caller may name."""
+    if binary is None:
+        return find_binary()
+    path("binary", binary)
+    return Path(binary)
+
+
 def environment(env: Mapping[str, str] | None) -> dict[str, str]:
     """The environment of a server that this program starts: what its own says is meant for other servers."""
     given = {name: value for name, value in os.environ.items() if not name.startswith("CONTEXTSTORE_")}
-    return {**given, **(env or {})}
+    return {**given, **mapping("env", env or {})}
 
 
 class Spawned(Forkable):
@@ -86,11 +95,13 @@ class Spawned(Forkable):
         timeout: float,
         options: dict[str, Any],
     ) -> None:
-        program = find_binary() if binary is None else Path(binary)
+        if data_dir is not None:
+            path("data_dir", data_dir)
+        program, arguments, env = program_of(binary), items("arguments", arguments), environment(env)
+        seconds("start_timeout", timeout)
         self._own = Path(tempfile.mkdtemp(prefix="contextstore-"))
         self._parent = os.getpid()
         self._options = options
-        self._client: Client | None = None
         self._async_client: AsyncClient | None = None
         self.data_dir = Path(data_dir).absolute() if data_dir is not None else self._own / "data"
         """Where it keeps everything; removed when it stops, if none was given."""
@@ -104,6 +115,9 @@ class Spawned(Forkable):
         self._finalizer: weakref.finalize[..., Spawned] = weakref.finalize(
             self, _stop, None, self._own, self._parent
         )
+        # It connects with its first call; an option that it refuses is told before anything is started.
+        self.client = self._named(Client(self.address, **options))
+        """A client of it, closed with it."""
         self._start(program, arguments, env)
         register(self)
         self._wait(timeout)
@@ -115,13 +129,6 @@ class Spawned(Forkable):
     def pid(self) -> int:
         """Its process id."""
         return self._process.pid
-
-    @property
-    def client(self) -> Client:
-        """A client of it, closed with it."""
-        if self._client is None:
-            self._client = self._named(Client(self.address, **self._options))
-        return self._client
 
     def _named(self, client: C) -> C:
         # Only in this process: a client in a forked child has a name of its own.
@@ -137,8 +144,7 @@ class Spawned(Forkable):
     def stop(self) -> None:
         """Stops it in order, and removes its data if no directory was given. Can be called again."""
         try:
-            if self._client is not None:
-                self._client.close()
+            self.client.close()
         finally:
             self._finalizer()
 
@@ -152,8 +158,7 @@ class Spawned(Forkable):
         traceback: TracebackType | None,
     ) -> None:
         try:
-            if self._client is not None:
-                self._client.__exit__(kind, error, traceback)
+            self.client.__exit__(kind, error, traceback)
         finally:
             self.stop()
 
@@ -173,7 +178,7 @@ class Spawned(Forkable):
         finally:
             self.stop()
 
-    def _start(self, program: Path, arguments: Sequence[str], env: Mapping[str, str] | None) -> None:
+    def _start(self, program: Path, arguments: Sequence[str], env: dict[str, str]) -> None:
         command: list[str | os.PathLike[str]] = [
             program,
             "serve",
@@ -191,7 +196,7 @@ class Spawned(Forkable):
                     stdin=subprocess.PIPE,
                     stdout=log,
                     stderr=log,
-                    env=environment(env),
+                    env=env,
                     start_new_session=True,
                 )
             except OSError as error:
