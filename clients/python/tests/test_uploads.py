@@ -5,6 +5,8 @@ from __future__ import annotations
 import asyncio
 import io
 import json
+import os
+import threading
 from collections.abc import AsyncIterator, Callable, Iterator
 from concurrent import futures
 from contextlib import contextmanager
@@ -213,6 +215,49 @@ def test_what_is_too_large_to_be_kept_is_sent_once() -> None:
             task.output.put(pieces(HUGE))
 
 
+class Slow(io.BytesIO):
+    """A file whose third piece is not there until another try has begun."""
+
+    def __init__(self, data: bytes) -> None:
+        super().__init__(data)
+        self.reads = 0
+        self.begun = threading.Event()
+
+    def read(self, size: int | None = -1, /) -> bytes:
+        self.reads += 1
+        if self.reads == 3:
+            self.begun.wait(0.3)
+        return super().read(size)
+
+    def seek(self, offset: int, whence: int = 0, /) -> int:
+        if self.reads >= 2:
+            self.begun.set()
+        return super().seek(offset, whence)
+
+
+# feature: outputs-retry
+def test_a_try_that_was_given_up_reads_no_more() -> None:
+    with serve() as (outputs, address), Client(address) as client:
+        for content in (Slow(HUGE), iter(Slow(HUGE[:7_000_000]).readlines()), Slow(LARGE)):
+            outputs.failures, outputs.headers = [UNAVAILABLE], []
+            whole = content.getvalue() if isinstance(content, Slow) else HUGE[:7_000_000]
+            client.start_task().output.put(content)
+            assert outputs.content == whole and len(outputs.headers) == 2
+
+
+# feature: outputs-input-breaks
+def test_a_file_that_has_nothing_now_has_not_ended() -> None:
+    reading, writing = os.pipe()
+    os.set_blocking(reading, False)
+    with serve() as (outputs, address), Client(address) as client:
+        with open(reading, "rb", buffering=0) as file, open(writing, "wb", buffering=0) as other:
+            other.write(b"the first half")
+            with pytest.raises(BlockingIOError, match="does not block"):
+                client.start_task().output.put(file)
+        assert outputs.content == b""
+
+
+# feature: outputs-input-breaks
 def test_an_error_of_the_callers_own(tmp_path: Path) -> None:
     def broken() -> Iterator[bytes]:
         yield LARGE

@@ -57,7 +57,7 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 
-_LOOK = 5.0
+_LOOK = 1.0
 """Seconds in which a server that lacks a method is asked for its version."""
 
 

@@ -53,7 +53,7 @@ from .v1.tool_outputs_pb2_grpc import ToolOutputsStub
 
 T = TypeVar("T")
 
-_LOOK = 5.0
+_LOOK = 1.0
 """Seconds in which a server that lacks a method is asked for its version."""
 
 
