@@ -96,6 +96,7 @@ def test_a_task_is_found_by_its_key(client: Client, shared_server: Server) -> No
     assert not second.resumed and second.uuid != first.uuid and second.inherited_from == first.uuid
 
 
+# feature: tool-wrapper
 @pytest.mark.quick
 def test_calls_of_tools_are_timed_and_recorded(client: Client) -> None:
     task = client.start_task()

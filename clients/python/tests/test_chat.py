@@ -79,6 +79,7 @@ def last_of(task: Task) -> dict[str, Any]:
     return list(task.messages(kinds=["message"]))[-1]
 
 
+# feature: chat
 @pytest.mark.parametrize("provider", PROVIDERS)
 def test_a_turn(task: Task, fake: FakeLlm, provider: str) -> None:
     fake.script(text="It rains in 東京.", cached_tokens=3)
@@ -201,6 +202,7 @@ async def _all(events: Any) -> list[ChatEvent]:
     return [event async for event in events]
 
 
+# feature: request-body
 @pytest.mark.parametrize("provider", PROVIDERS[:4])
 def test_the_body_of_a_request(task: Task, fake: FakeLlm, provider: str) -> None:
     task.update({"compression": {"auto": False}})

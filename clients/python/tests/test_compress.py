@@ -37,6 +37,8 @@ def view(task: Task) -> list[dict[str, Any]]:
     return list(task.current_messages())
 
 
+# feature: compress
+# feature: undo
 @pytest.mark.quick
 def test_a_context_is_compressed_and_taken_back(client: Client) -> None:
     task = started(client)
@@ -111,6 +113,7 @@ def test_a_repeated_call_compresses_once(client: Client) -> None:
     assert (repeated.summary_id, repeated.tokens_after) == (first.summary_id, first.tokens_after)
 
 
+# feature: agent-compaction
 @pytest.mark.quick
 def test_an_agent_summarises_by_itself(client: Client) -> None:
     task = started(client)

@@ -11,6 +11,7 @@ from serving import Server
 from contextstore import AsyncClient, AsyncTask, Client, Ending, Task, errors
 
 
+# feature: hooks
 @pytest.mark.quick
 def test_hooks_run_in_order_before_the_status_changes(client: Client) -> None:
     task = client.start_task()

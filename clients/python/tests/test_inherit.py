@@ -16,6 +16,7 @@ def contents(task: Task) -> list[str]:
     return [message["content"] for message in task.current_messages()]
 
 
+# feature: fork
 @pytest.mark.quick
 def test_a_task_is_forked(client: Client) -> None:
     task = client.start_task(system_message=SYSTEM)
@@ -33,6 +34,7 @@ def test_a_task_is_forked(client: Client) -> None:
         client.fork_task("018f6b2e-5c1a-7d3e-9a41-0c5d2e8b7f10")
 
 
+# feature: inheritance
 @pytest.mark.quick
 def test_a_task_takes_over_from_an_earlier_one(client: Client, transport: str) -> None:
     key = {"task_source": "github", "owner": "octo", "repo": transport, "task_type": "issue", "task_id": "7"}

@@ -28,6 +28,8 @@ def task(client: Client) -> Task:
     return client.start_task()
 
 
+# feature: outputs-put
+# feature: outputs-read-grep
 @pytest.mark.quick
 def test_a_large_output_is_kept_whole_and_shown_in_part(task: Task) -> None:
     task.append(CALL)
@@ -108,6 +110,7 @@ def test_outputs_in_every_form(task: Task, tmp_path: Path) -> None:
     assert task.output.read(empty.ref).text() == ""
 
 
+# feature: outputs-input-breaks
 def test_what_breaks_off_leaves_nothing(task: Task) -> None:
     def broken() -> Iterator[bytes]:
         yield b"x" * 3_000_000
@@ -178,6 +181,7 @@ def test_secrets_are_masked(task: Task) -> None:
     assert task.append_plan([secret]).masked[0].count == 1
 
 
+# feature: tool-dispatcher
 @pytest.mark.quick
 def test_the_model_reads_and_searches(task: Task) -> None:
     ref = task.output.put(LOG, tool_name="make").ref

@@ -20,6 +20,7 @@ def said(number: int) -> dict[str, str]:
     return {"role": "user", "content": f"message {number}"}
 
 
+# feature: append-later
 @pytest.mark.quick
 def test_everything_else_comes_behind_it(client: Client) -> None:
     task = client.start_task(config={"compression": {"auto": False}})

@@ -22,6 +22,12 @@ CALL = {
 RESULT = {"role": "tool", "content": "a.txt", "tool_call_id": "c1"}
 
 
+# feature: append
+# feature: append-many
+# feature: stream-current
+# feature: stream-history
+# feature: pins
+# feature: rewind
 @pytest.mark.quick
 def test_a_conversation(client: Client) -> None:
     task = client.start_task(
@@ -66,6 +72,9 @@ def test_a_conversation(client: Client) -> None:
         task.get()
 
 
+# feature: plans
+# feature: tool-calls
+# feature: usage
 def test_tools_plans_and_numbers(client: Client) -> None:
     task = client.start_task()
     assert task.latest_plan() is None and task.latest_summary() is None
@@ -219,6 +228,7 @@ def test_tasks_are_listed_page_by_page(client: Client, transport: str) -> None:
     assert listed(created_before=datetime.now(timezone.utc) + timedelta(hours=1)) == everything
 
 
+# feature: watch
 @pytest.mark.quick
 def test_followers_see_what_happens(client: Client, shared_server: Server) -> None:
     task = client.start_task()
