@@ -11,7 +11,7 @@ model can call; `contextstore.errors` for what can fail; `contextstore.v1` for t
         print(task.current().to_list())
 """
 
-from . import tools
+from . import _frames, tools
 from ._address import TlsConfig
 from ._hooks import Ending, HookErrors, HookFailure
 from ._opening import Opening
@@ -111,6 +111,11 @@ from .types import (
     Undone,
     WindowConfig,
 )
+
+_frames.show(Client, Task, Outputs, Grep, Compaction, ToolCall, Spawned)
+_frames.show(AsyncClient, AsyncTask, AsyncOutputs, AsyncGrep, AsyncCompaction, AsyncToolCall, Opening)
+_frames.show(Current, OutputStream, ByteStream, RequestBody)
+_frames.show(AsyncCurrent, AsyncOutputStream, AsyncByteStream, AsyncRequestBody)
 
 __all__ = [
     "Appended",

@@ -101,7 +101,7 @@ class ClientBase(Forkable):
     @property
     def instance_id(self) -> str:
         """What leases know this client by."""
-        return self._calls.holder.instance_id
+        return str(self._calls.holder.instance_id)
 
     def _heard(self, error: ContextStoreError) -> None:
         """An error that shows that the server is there, if it does."""

@@ -98,7 +98,7 @@ def _each(messages: NewMessages) -> Iterable[NewMessage | ChatMessage]:
         return [cast("NewMessage | ChatMessage", messages)]
     if not isinstance(messages, Iterable):
         raise TypeError(f"messages: must be a chat message or several, not {type(messages).__name__}")
-    return cast("Iterable[NewMessage | ChatMessage]", messages)
+    return messages
 
 
 def _new(message: NewMessage | ChatMessage) -> pb.NewMessage:

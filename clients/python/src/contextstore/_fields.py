@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-import functools
 from collections.abc import Callable, Iterable, Mapping
 from datetime import datetime, timedelta
-from typing import Any, ParamSpec, TypeVar
+from typing import Any, ParamSpec, TypeVar, cast
 
 from google.protobuf.descriptor import FieldDescriptor
 from google.protobuf.message import Message
@@ -79,22 +78,32 @@ def items(name: str, value: Iterable[Any]) -> list[Any]:
     return list(value)
 
 
-@functools.cache
+_MADE: dict[Any, Callable[..., Any]] = {}
+
+
 def named(kind: Callable[P, M]) -> Callable[P, M]:
     """A kind of message as a function that makes one. What does not fit is told by its field; protobuf tells the value alone."""
 
-    def make(*args: P.args, **kwargs: P.kwargs) -> M:
+    if (made := _MADE.get(kind)) is None:
+        made = _MADE[kind] = _maker(kind)
+    return cast("Callable[P, M]", made)
+
+
+def _maker(kind: Any) -> Callable[..., Any]:
+    fields = kind.DESCRIPTOR.fields_by_name
+
+    def make(**kwargs: Any) -> Any:
         for name, value in kwargs.items():
             # Protobuf takes None for what is left out, also where nothing can be.
-            if value is None and not kind.DESCRIPTOR.fields_by_name[name].has_presence:  # type: ignore[attr-defined]
+            if value is None and not fields[name].has_presence:
                 raise _refused(kind, name, value, TypeError())
         try:
-            return kind(*args, **kwargs)
+            return kind(**kwargs)
         except (TypeError, ValueError):
             for name, value in kwargs.items():
                 try:
                     # The field alone.
-                    kind(**{name: value})  # type: ignore[call-arg]
+                    kind(**{name: value})
                 except (TypeError, ValueError) as problem:
                     raise _refused(kind, name, value, problem) from None
             raise
@@ -115,7 +124,7 @@ def _refused(kind: Any, name: str, value: Any, problem: Exception) -> Exception:
     )
 
 
-def _wanted(field: FieldDescriptor) -> str:
+def _wanted(field: Any) -> str:
     if field.cpp_type in _INTEGERS:
         low, high = _INTEGERS[field.cpp_type]
         one = f"an int from {low} to {high}"

@@ -7,6 +7,8 @@ from collections.abc import Awaitable, Callable, Coroutine, Generator
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, ParamSpec
 
+from ._frames import shown
+
 if TYPE_CHECKING:
     from .async_task import AsyncTask
 
@@ -44,8 +46,9 @@ class Opening(Awaitable["AsyncTask"]):
 def opening(method: Callable[P, Coroutine[Any, Any, AsyncTask]]) -> Callable[P, Opening]:
     """A coroutine function of a task whose answer can also be entered."""
 
-    @functools.wraps(method)
-    def called(*args: P.args, **kwargs: P.kwargs) -> Opening:
-        return Opening(method(*args, **kwargs))
+    made = shown(method)
 
-    return called
+    def called(*args: P.args, **kwargs: P.kwargs) -> Opening:
+        return Opening(made(*args, **kwargs))
+
+    return functools.update_wrapper(called, method)

@@ -18,8 +18,9 @@ import grpc
 
 from ._address import addresses_of, can_be_listened_on, parse
 from ._fields import items, path, seconds
+from ._frames import shown
 from ._reach import look
-from ._token import DataDirToken, Token, is_locked
+from ._token import DataDirToken, is_locked
 from .async_client import AsyncClient
 from .client import Client
 from .errors import Unavailable
@@ -56,9 +57,10 @@ class _Shared:
         while True:
             for address in self._candidates():
                 token = DataDirToken(self._data_dir) if address.startswith("tcp:") else None
-                if self._answers(address, token):
+                options = {"address": address, "token": token}
+                if self._answers(options):
                     self._keep_log()
-                    return {"address": address, "token": token}
+                    return options
             self._start_if_there_is_none()
             if time.monotonic() > self._end:
                 raise self._failed("no server of it answers")
@@ -73,11 +75,11 @@ class _Shared:
         noted = addresses_of(self._data_dir)
         return [*([f"unix:{usual}"] if can_be_listened_on(usual) else []), *noted]
 
-    def _answers(self, address: str, token: Token | None) -> bool:
+    def _answers(self, options: dict[str, Any]) -> bool:
         try:
-            if look(parse(address, token)) is not None:
+            if look(parse(**options)) is not None:
                 return False
-            with Client(address, token=token, timeout=5.0) as probe:
+            with Client(**options, timeout=5.0) as probe:
                 probe.wait_until_ready(timeout=1.0)
                 probe.server_info()
         except (Unavailable, ValueError):
@@ -157,6 +159,7 @@ def _reap(process: subprocess.Popen[bytes], folder: str | None) -> None:
         shutil.rmtree(folder, ignore_errors=True)
 
 
+@shown
 def connect_or_spawn(
     data_dir: str | os.PathLike[str],
     *,
@@ -189,6 +192,7 @@ def connect_or_spawn(
                 raise
 
 
+@shown
 async def async_connect_or_spawn(
     data_dir: str | os.PathLike[str],
     *,

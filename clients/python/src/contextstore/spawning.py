@@ -21,6 +21,7 @@ from ._base import ClientBase
 from ._calls import ClientCalls
 from ._fields import items, mapping, path, seconds
 from ._fork import Forkable, register
+from ._frames import shown
 from .async_client import AsyncClient
 from .client import Client
 from .errors import ContextStoreError, Unavailable
@@ -245,6 +246,7 @@ def _stop(process: subprocess.Popen[bytes] | None, own: Path, parent: int) -> No
     shutil.rmtree(own, ignore_errors=True)
 
 
+@shown
 def spawn(
     data_dir: str | os.PathLike[str] | None = None,
     *,

@@ -19,6 +19,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from ._frames import shown
 from .errors import ContextStoreError
 from .types import GrepLine, Record
 
@@ -121,6 +122,7 @@ ANTHROPIC: list[Record] = [
 """For Anthropic's Messages API."""
 
 
+@shown
 def dispatch(task: Task, call: Any) -> Record | None:
     """Carries out a call of one of these tools; None if it is of another.
 
@@ -152,6 +154,7 @@ def dispatch(task: Task, call: Any) -> Record | None:
         return asked.refuse(error)
 
 
+@shown
 async def async_dispatch(task: AsyncTask, call: Any) -> Record | None:
     """The same for an AsyncTask."""
     asked = _Asked.of(call)
