@@ -70,6 +70,7 @@ def wait_until_listed(client: Client, key: dict[str, str], status: str) -> None:
         time.sleep(0.02)
 
 
+# feature: tasks-by-key
 def test_a_task_is_found_by_its_key(client: Client, shared_server: Server) -> None:
     key = new_key()
     first = client.task(key, user="ada", system_message="Be brief.")

@@ -53,6 +53,7 @@ def threads() -> int:
     return sum(thread.name == "contextstore-leases" for thread in threading.enumerate())
 
 
+# feature: leases-renewed
 def test_a_lease_is_renewed_until_the_task_is_put_aside() -> None:
     lender = Lender()  # type: ignore[abstract]
     with serve(scripted=lender) as (_, address), Client(address) as client:
@@ -78,6 +79,7 @@ def test_a_server_that_is_away_for_a_moment_does_not_matter() -> None:
         assert task.lease_lost is None
 
 
+# feature: lease-lost
 def test_a_lease_that_is_gone_is_told(caplog: pytest.LogCaptureFixture) -> None:
     stale = (grpc.StatusCode.ABORTED, status(error_info("ERROR_REASON_STALE_LEASE", {})))
     lender = Lender()  # type: ignore[abstract]

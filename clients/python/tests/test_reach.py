@@ -44,12 +44,14 @@ def said_by_both(address: str) -> str:
     return str(raised.value)
 
 
+# feature: no-server-advice
 def test_no_socket(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     said = said_by_both(f"unix:{tmp_path}/contextstore.sock")
     assert said.startswith(
         f"there is no server at unix:{tmp_path}/contextstore.sock: there is no such socket. "
     )
     assert f"contextstore serve --data-dir {tmp_path}" in said and "grpc" not in said
+    assert f"contextstore.connect_or_spawn('{tmp_path}')" in said
     monkeypatch.chdir(tmp_path)
     assert f"(seen from {tmp_path})" in said_by_both("unix:contextstore.sock")
     assert f"there is no directory {tmp_path}/contexts" in said_by_both("unix:contexts/contextstore.sock")
@@ -89,6 +91,7 @@ def test_a_socket_of_somebody_else(tmp_path: Path) -> None:
 def test_no_port_and_no_host() -> None:
     said = said_by_both(f"tcp:127.0.0.1:{free_port()}")
     assert "nothing listens on that port" in said and "Is the address right" in said
+    assert "`contextstore serve --listen tcp:127.0.0.1:" in said
     assert "the name of the host is not known" in said_by_both("tcp:contextstore.invalid:1")
 
 
