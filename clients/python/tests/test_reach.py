@@ -18,7 +18,7 @@ import pytest
 from serving import DEADLINE, free_port
 from test_retries import Scripted, serve
 
-from contextstore import AsyncClient, Client, TlsConfig, Unavailable, Unreachable
+from contextstore import AsyncClient, Client, Task, TlsConfig, Unavailable, Unreachable
 from contextstore.v1 import context_store_pb2 as pb
 from contextstore.v1.context_store_pb2_grpc import ContextStoreServicer, add_ContextStoreServicer_to_server
 
@@ -99,7 +99,7 @@ def test_every_kind_of_call_says_so(tmp_path: Path) -> None:
     with serve() as (_, address), Client(address) as there:
         task = there.start_task()
     with Client(f"unix:{tmp_path}/none.sock") as client:
-        task.client = client
+        task = Task(client, task.info, task.lease_generation, None)
         for call in (
             lambda: task.get(),
             lambda: list(task.current()),
