@@ -27,7 +27,6 @@ from contextstore import (
 
 USER = {"role": "user", "content": "Hello"}
 SOON = ("--stop-when-idle", "1s")
-pytestmark = pytest.mark.quick
 
 
 @pytest.fixture(autouse=True)
@@ -68,6 +67,7 @@ def alive(pid: int) -> bool:
 
 
 # feature: connect-or-spawn
+@pytest.mark.quick
 def test_the_first_one_starts_it_and_it_goes_with_the_last_one(folder: Path) -> None:
     first = connect_or_spawn(folder, arguments=SOON, timeout=20)
     assert first.timeout == 20
@@ -162,6 +162,7 @@ with contextstore.connect_or_spawn(sys.argv[1], arguments=("--stop-when-idle", "
 
 
 # feature: address-any-name
+@pytest.mark.quick
 @pytest.mark.parametrize(
     "name", ["a%41b", "a#b", "a?b", "a,b", "a b", "ü🦀", "%", "a:b;c&d=e", "-x", b"\xff\xfe", "l" * 120]
 )

@@ -46,7 +46,8 @@ def _trim(error: BaseException) -> None:
         # There, the frame that raises cannot be left out.
         cast(TracebackType, error.__traceback__).tb_next = None
     if isinstance(error.__cause__, grpc.RpcError):
-        error.__cause__.__traceback__ = None
+        # It stays the context, which is not printed.
+        error.__context__, error.__cause__ = error.__cause__, None
 
 
 def shown(method: Callable[P, T]) -> Callable[P, T]:
