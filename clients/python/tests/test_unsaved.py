@@ -293,11 +293,11 @@ def test_what_was_not_appended_is_appended_again_as_it_is(client: Client, shared
     assert all(isinstance(each, NewMessage) and each.request_id for each in refusal.not_appended)
     # One by one or many at once, and more than once: each is there once.
     _, *again = refusal.not_appended
-    for message in again[:10]:
-        assert task.append(message).seq > 100
+    for lost in again[:10]:
+        assert task.append(lost).seq > 100
     assert len(list(task.append_many(again))) == 299
-    for message in again:
-        task.append(message, wait=False)
+    for lost in again:
+        task.append(lost, wait=False)
     records = list(task.messages(kinds=["message"]))
     assert [record["content"] for record in records] == [str(n) for n in range(400) if n != 100]
     refs = [record.get("output_ref", "") for record in records]

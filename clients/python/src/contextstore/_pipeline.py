@@ -77,8 +77,8 @@ def at_index(failure: Exception, index: int) -> Exception:
     """Says for which of many messages something failed before it was sent."""
     if isinstance(failure, ContextStoreError):
         failure.index = index
-    elif hasattr(failure, "add_note"):  # Since Python 3.11.
-        failure.add_note(f"messages[{index}] of append_many: those before it are appended")
+    elif (add_note := getattr(failure, "add_note", None)) is not None:  # Since Python 3.11.
+        add_note(f"messages[{index}] of append_many: those before it are appended")
     return failure
 
 

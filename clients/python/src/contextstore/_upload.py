@@ -184,10 +184,11 @@ class Upload:
             opened = cast("IO[bytes] | IO[str]", content)
             if self._start is not None:
                 opened.seek(self._start)
-            while part := opened.read(_PIECE):
+            while (part := cast("bytes | str | None", opened.read(_PIECE))) is not None:
+                if not part:
+                    return
                 yield part
-            if part is None:
-                raise BlockingIOError("content: the file does not block, and has no more bytes now")
+            raise BlockingIOError("content: the file does not block, and has no more bytes now")
         else:
             yield from cast("Iterable[bytes | str]", content)
 
