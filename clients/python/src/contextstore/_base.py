@@ -80,7 +80,7 @@ class ClientBase(Forkable):
         `CONTEXTSTORE_DATA_DIR` (`contexts`, if nothing says otherwise): at its `contextstore.sock`, or else where its
         `addresses` say, at the first socket or without one at the first port. Over TCP the token is
         `CONTEXTSTORE_TOKEN`, or that in the file `CONTEXTSTORE_TOKEN_FILE`, or that in the data directory, which is sent
-        only while a server holds the directory. Over TLS, `CONTEXTSTORE_CA_FILE` is whom to trust, and
+        only while a server holds the directory, and only to an address that it has written down there. Over TLS, `CONTEXTSTORE_CA_FILE` is whom to trust, and
         `CONTEXTSTORE_CERT_FILE` and `CONTEXTSTORE_KEY_FILE` are the client's own. `options` are those of the constructor.
         """
         address, token = _address.from_env(os.environ)
