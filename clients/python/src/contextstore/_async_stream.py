@@ -7,12 +7,13 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import AsyncIterator, Coroutine, Iterable
+from collections.abc import AsyncIterator, Iterable
 from typing import TYPE_CHECKING, Any
 
 import grpc
 
 from . import _unsaved
+from ._background import background
 from ._calls import append_alone
 from ._pipeline import LINGER, Backlog, Batch, client_closed, ended_early, no_answer, sender_failed
 from .errors import ContextStoreError, Unavailable
@@ -158,7 +159,7 @@ class AsyncAppender:
         self._backlog.add(request, batch)
         _unsaved.add(self)
         if self._sender is None:
-            self._sender = _background(self._send(), "contextstore-appends")
+            self._sender = background(self._send(), "contextstore-appends")
         if self._stream is not None:
             self._stream.more.set()
 
@@ -242,13 +243,11 @@ class AsyncAppender:
         self._backlog.restart()
         limit = self.client.flush_timeout
         end = time.monotonic() + limit
-        sending = _background(self._send_all(), "contextstore-appends")
-        try:
-            while self._backlog.pending and (left := end - time.monotonic()) > 0 and not sending.done():
-                await self._wait(self.client.timeout, left)
-        finally:
-            sending.cancel()
-            await asyncio.wait({sending})
+        sending = background(self._send_all(), "contextstore-appends")
+        while self._backlog.pending and (left := end - time.monotonic()) > 0 and not sending.done():
+            await self._wait(self.client.timeout, left)
+        sending.cancel()
+        await asyncio.wait({sending})
         if self._backlog.pending:
             self._end_stream()
             self._backlog.drop_late(limit)
@@ -256,12 +255,13 @@ class AsyncAppender:
     async def _follow(self, stream: _Stream) -> ContextStoreError | None:
         """Sends and takes answers until the stream ends; returns why, if that was not what this side wanted."""
         # In a task of its own: a call that was cancelled looks like the cancellation of who waits for it.
-        taking = _background(self._take(stream), "contextstore-acks")
+        taking = background(self._take(stream), "contextstore-acks")
         try:
             await asyncio.wait({taking})
-        finally:
+        except asyncio.CancelledError:
             taking.cancel()
             await asyncio.wait({taking})
+            raise
         if taking.cancelled():
             return self._cut_off() if stream.open else None
         error = taking.exception()
@@ -332,11 +332,3 @@ async def flush_all(
         return None
 
     return [lost for lost in await asyncio.gather(*map(flush, appenders)) if lost is not None]
-
-
-def _background(work: Coroutine[Any, Any, None], name: str) -> asyncio.Task[None]:
-    """A task that belongs to no caller. If its event loop is dropped, there is no need to say so: what it had to send is
-    reported as not saved."""
-    task = asyncio.get_running_loop().create_task(work, name=name)
-    task._log_destroy_pending = False  # type: ignore[attr-defined]
-    return task

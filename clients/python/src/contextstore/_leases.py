@@ -12,6 +12,7 @@ import time
 import weakref
 from typing import TYPE_CHECKING, Generic, TypeVar
 
+from ._background import background
 from ._base import TaskBase
 from ._retry import passes
 from .errors import ContextStoreError, DeadlineExceeded, NotFound, WrongStatus
@@ -152,7 +153,7 @@ class AsyncRenewer:
         self._book.add(task, time.monotonic())
         self._changed.set()
         if self._running is None:
-            self._running = asyncio.get_running_loop().create_task(self._renew(), name="contextstore-leases")
+            self._running = background(self._renew(), "contextstore-leases")
 
     async def close(self) -> None:
         """Renews nothing any more."""
@@ -162,13 +163,11 @@ class AsyncRenewer:
             await asyncio.gather(self._running, return_exceptions=True)
 
     async def _renew(self) -> None:
-        # Before Python 3.12, wait_for loses a cancellation that comes with what it waits for.
         while not self._closed and (wait := self._book.wait(time.monotonic())) is not None:
             self._changed.clear()
-            try:
-                await asyncio.wait_for(self._changed.wait(), wait)
-            except asyncio.TimeoutError:
-                pass
+            timer = asyncio.get_running_loop().call_later(wait, self._changed.set)
+            await self._changed.wait()
+            timer.cancel()
             tasks = self._book.take_due(time.monotonic())
             while tasks:
                 await self._renew_one(tasks.pop())
