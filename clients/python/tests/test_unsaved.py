@@ -200,7 +200,11 @@ def test_a_program_saves_before_it_ends(shared_server: Server, form: str) -> Non
 @pytest.mark.quick
 @pytest.mark.parametrize(
     "form",
-    [SYNC, ASYNC + "asyncio.run(main())", ASYNC + "asyncio.new_event_loop().run_until_complete(main())"],
+    [
+        SYNC,
+        ASYNC + "asyncio.run(main())",
+        ASYNC + "loop = asyncio.new_event_loop()\nloop.run_until_complete(main())\nloop.close()",
+    ],
 )
 def test_a_program_that_cannot_save_says_how_much(server: Server, form: str) -> None:
     ending = program(form, server.unix, "7", "0.1")

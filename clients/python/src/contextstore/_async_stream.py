@@ -6,6 +6,7 @@ Callers put messages into the backlog and wait there; what happens to a caller d
 from __future__ import annotations
 
 import asyncio
+import inspect
 import time
 from collections.abc import AsyncIterator, Iterable
 from typing import TYPE_CHECKING, Any
@@ -62,6 +63,7 @@ class AsyncAppender:
         self.task_uuid = task_uuid
         self._backlog = Backlog(client.timeout)
         self._sender: asyncio.Task[None] | None = None
+        self._taking: asyncio.Task[None] | None = None
         self._stream: _Stream | None = None
         self._changes: set[asyncio.Future[None]] = set()
         """Callers that wait for something to happen."""
@@ -147,6 +149,13 @@ class AsyncAppender:
         if self._sender is not None:
             self._sender.cancel()
             await asyncio.wait({self._sender})
+
+    def discard(self) -> None:
+        """The event loop is gone: what it had not begun is not begun any more."""
+        for task in (self._sender, self._taking):
+            work = None if task is None else task.get_coro()
+            if inspect.iscoroutine(work) and inspect.getcoroutinestate(work) == inspect.CORO_CREATED:
+                work.close()
 
     def forget(self) -> None:
         """In a forked child: the messages and their sender are those of the parent."""
@@ -255,7 +264,7 @@ class AsyncAppender:
     async def _follow(self, stream: _Stream) -> ContextStoreError | None:
         """Sends and takes answers until the stream ends; returns why, if that was not what this side wanted."""
         # In a task of its own: a call that was cancelled looks like the cancellation of who waits for it.
-        taking = background(self._take(stream), "contextstore-acks")
+        taking = self._taking = background(self._take(stream), "contextstore-acks")
         try:
             await asyncio.wait({taking})
         except asyncio.CancelledError:

@@ -96,6 +96,7 @@ def _at_exit() -> None:
     for appender in unsaved:
         if not isinstance(appender, Appender) and (count := appender.unsaved):
             # Its event loop is gone.
+            appender.discard()
             drop(appender)
             warn(appender, count, "the event loop has ended, and the client was not closed in it")
 
