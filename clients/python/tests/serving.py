@@ -35,6 +35,14 @@ def eventually(condition: Callable[[], bool]) -> None:
         time.sleep(0.01)
 
 
+def alive(pid: int) -> bool:
+    """Whether a process runs; one that has ended may still wait for its parent."""
+    try:
+        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] != "Z"
+    except (FileNotFoundError, ProcessLookupError):
+        return False
+
+
 def free_port() -> int:
     """A port that nobody listens on now; a server that is started again must get the same.
 

@@ -14,7 +14,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from serving import BINARY, DEADLINE, eventually
+from serving import BINARY, DEADLINE, alive, eventually
 
 from contextstore import (
     Client,
@@ -57,13 +57,6 @@ def servers(folder: Path) -> list[int]:
         if b"--stop-when-idle" in command and any(word.startswith(os.fsencode(folder)) for word in command):
             found.append(int(process.name))
     return found
-
-
-def alive(pid: int) -> bool:
-    try:
-        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] != "Z"
-    except FileNotFoundError:
-        return False
 
 
 # feature: connect-or-spawn

@@ -11,7 +11,7 @@ from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
-from serving import BINARY, DEADLINE
+from serving import BINARY, DEADLINE, alive
 
 from contextstore import Client, SpawnFailed, find_binary, spawn
 
@@ -23,14 +23,6 @@ def binary(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("CONTEXTSTORE_BINARY", str(BINARY))
     # It is for other servers.
     monkeypatch.setenv("CONTEXTSTORE_LIMITS__MESSAGE_BYTES", "1")
-
-
-def alive(pid: int) -> bool:
-    try:
-        state = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0]
-    except FileNotFoundError:
-        return False
-    return state != "Z"
 
 
 def gone(pid: int) -> bool:
