@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import json
 import os
 import signal
@@ -42,7 +43,8 @@ def folder(tmp_path: Path) -> Iterator[Path]:
     yield tmp_path / "data"
     pids = servers(tmp_path)
     for pid in pids:
-        os.kill(pid, signal.SIGTERM)
+        with contextlib.suppress(ProcessLookupError):
+            os.kill(pid, signal.SIGTERM)
     eventually(lambda: not any(alive(pid) for pid in pids))
 
 

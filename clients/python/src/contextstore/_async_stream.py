@@ -16,6 +16,7 @@ import grpc
 from . import _unsaved
 from ._background import background
 from ._calls import append_alone
+from ._fork import leave
 from ._pipeline import LINGER, Backlog, Batch, client_closed, ended_early, no_answer, sender_failed
 from .errors import ContextStoreError, Unavailable
 from .types import Appended
@@ -160,6 +161,7 @@ class AsyncAppender:
     def forget(self) -> None:
         """In a forked child: the messages and their sender are those of the parent."""
         self._backlog = Backlog(self.client.timeout)
+        leave((self._sender, self._stream))
         self._sender = self._stream = None
 
     def _add(self, request: pb.AppendMessageRequest, batch: Batch | None) -> None:

@@ -43,18 +43,21 @@ class ClientBase(Forkable):
 
         `timeout` is for a call with its repetitions, in seconds, unless the call has one of its own. `stream_timeout`
         is for one stretch of a stream, which is then taken up again where it was; `llm_timeout` for a call that may wait
-        for a model (`chat`, `compress`). `instance_id` names this client to leases: one that is the same after a
-        restart of the agent gets its tasks back at once. Without one it is random, and another one in each process that is
-        forked. `renew_leases`: whether the leases
+        for a model (`chat`, `compress`); `flush_timeout` is for what was appended without waiting, when the client is closed
+        or the program ends. `instance_id` names this client to leases: one that is the same after a restart of the agent
+        gets its tasks back at once. Without one it is random, and another one in each process that is forked.
+        `renew_leases`: whether the leases
         of its tasks are kept alive in the background, for as long as their objects live.
         """
         self._address = _address.parse(address, _address.token_of(token, token_file), tls)
         self._instance_id = instance_id
         self._calls = ClientCalls(instance_id)
         self._reached = False
+        self._closed = False
         self.timeout = seconds("timeout", timeout)
         self.stream_timeout = seconds("stream_timeout", stream_timeout)
         self.llm_timeout = seconds("llm_timeout", llm_timeout)
+        self.flush_timeout = seconds("flush_timeout", flush_timeout)
         self._renew_leases = renew_leases
         self._connect()
         _fork.register(self)
@@ -119,7 +122,7 @@ def ended_by(error: BaseException) -> str | None:
     return f"{type(error).__name__}: {error}" if str(error) else type(error).__name__
 
 
-class TaskBase(Forkable):
+class TaskBase:
     """A task and this client's lease of it."""
 
     def __init__(self, info: TaskInfo, lease_generation: int, lease_ttl: timedelta | None) -> None:
@@ -142,13 +145,6 @@ class TaskBase(Forkable):
         the task ends all the same. `stop`: HookFailed is raised, and the task goes on."""
         self.hook_failures: list[HookFailure] = []
         """The hooks that raised when the task was last completed or stopped."""
-        self._appender: Any = None
-        _fork.register(self)
-
-    def _after_fork_in_child(self) -> None:
-        # What is on its way is the parent's to send.
-        _fork.leave(self._appender)
-        self._appender = None
 
     def __repr__(self) -> str:
         return f"<{type(self).__name__} {self.uuid} {self.info.status}, lease {self.lease_generation}>"

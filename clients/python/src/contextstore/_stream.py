@@ -14,6 +14,7 @@ import grpc
 
 from . import _unsaved
 from ._calls import append_alone
+from ._fork import leave
 from ._pipeline import LINGER, Backlog, Batch, client_closed, ended_early, no_answer, sender_failed
 from .errors import ContextStoreError
 from .types import Appended
@@ -144,6 +145,7 @@ class Appender:
         """In a forked child: the messages and their thread are those of the parent."""
         self._make_locks()
         self._backlog = Backlog(self.client.timeout)
+        leave(self._stream)
         self._thread = self._stream = None
 
     def _add(self, request: pb.AppendMessageRequest, batch: Batch | None) -> None:

@@ -19,10 +19,8 @@ from ._channel import (
     HEALTH_CHECK,
     HEALTH_CHECK_REQUEST,
     TAKEN_BYTES,
-    WithToken,
-    credentials,
+    AsyncConnection,
     not_yet,
-    options,
     require_serving,
     require_taken,
 )
@@ -100,9 +98,25 @@ class AsyncClient(ClientBase):
         await self._close(may_raise=error is None)
 
     async def close(self) -> None:
-        """Closes the connection; calls that are under way are cancelled. Leases stay until they expire."""
-        await self._renewer.close()
-        await self._connection.close()
+        """Closes the connection; calls that are under way are cancelled. Leases stay until they expire.
+
+        What was appended with `wait=False` is saved first, for as long as `flush_timeout` allows; what is not is raised, with
+        its messages in `not_appended`.
+        """
+        await self._close(may_raise=True)
+
+    async def _close(self, may_raise: bool) -> None:
+        self._closed = True
+        appenders = [each for each in _unsaved.of(self) if isinstance(each, AsyncAppender)]
+        lost: list[Any] = []
+        try:
+            lost = await flush_all(appenders)
+        finally:
+            for appender in appenders:
+                await appender.stop()
+            await self._renewer.close()
+            await self._connection.close()
+        _unsaved.report(lost, may_raise=may_raise)
 
     async def wait_until_ready(self, timeout: float = 30.0) -> None:
         """Waits until the server is there and has recovered what a crash left; raises Unavailable otherwise."""

@@ -19,10 +19,8 @@ from ._channel import (
     HEALTH_CHECK,
     HEALTH_CHECK_REQUEST,
     TAKEN_BYTES,
-    WithToken,
-    credentials,
+    Connection,
     not_yet,
-    options,
     require_serving,
     require_taken,
 )
@@ -98,9 +96,25 @@ class Client(ClientBase):
         self._close(may_raise=error is None)
 
     def close(self) -> None:
-        """Closes the connection; calls that are under way are cancelled. Leases stay until they expire."""
-        self._renewer.close()
-        self._connection.close()
+        """Closes the connection; calls that are under way are cancelled. Leases stay until they expire.
+
+        What was appended with `wait=False` is saved first, for as long as `flush_timeout` allows; what is not is raised, with
+        its messages in `not_appended`.
+        """
+        self._close(may_raise=True)
+
+    def _close(self, may_raise: bool) -> None:
+        self._closed = True
+        appenders = [each for each in _unsaved.of(self) if isinstance(each, Appender)]
+        lost: list[Any] = []
+        try:
+            lost = _unsaved.flush(appenders)
+        finally:
+            self._renewer.close()
+            self._connection.close()
+            for appender in appenders:
+                appender.stop(timeout=1.0)
+        _unsaved.report(lost, may_raise=may_raise)
 
     def wait_until_ready(self, timeout: float = 30.0) -> None:
         """Waits until the server is there and has recovered what a crash left; raises Unavailable otherwise."""
