@@ -17,7 +17,7 @@ use tokio::time::{sleep, timeout};
 use tonic::transport::server::Connected;
 
 use super::until;
-use crate::config::Listen;
+use crate::config::{Listen, MAX_SOCKET_PATH};
 use crate::grpc::{Connection, Peer, Via};
 use crate::infra::metrics::{self, Counted};
 use crate::infra::net;
@@ -58,7 +58,12 @@ impl Socket {
     /// Where it listens, with the port it was given.
     pub(super) fn address(&self) -> io::Result<Listen> {
         match self {
-            Self::Unix(_, path) => Ok(Listen::Unix(path.clone())),
+            Self::Unix(_, path) => {
+                // Clients read it in directories of their own. A path that is too long for them is better than none.
+                let absolute = std::path::absolute(path)?;
+                let fits = absolute.as_os_str().len() <= MAX_SOCKET_PATH;
+                Ok(Listen::Unix(if fits { absolute } else { path.clone() }))
+            }
             Self::Tcp(listener) => listener.local_addr().map(Listen::Tcp),
         }
     }

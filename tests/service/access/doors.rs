@@ -2,9 +2,10 @@
 
 use std::fs;
 use std::os::unix::net::UnixListener;
+use std::process::{Command, Stdio};
 
 use test_support::refusal::cannot_start;
-use test_support::server::TestServer;
+use test_support::server::{DEADLINE, TestServer, eventually};
 use test_support::wire::api;
 
 #[test]
@@ -30,6 +31,26 @@ fn a_socket_path_that_is_too_long_is_told_with_the_limit() {
     // Also when it follows from the data directory.
     let said = cannot_start(&long, &[]);
     assert!(said.contains("too long") && said.contains("107"), "{said}");
+}
+
+#[tokio::test]
+async fn the_addresses_of_a_relative_data_directory_are_absolute() {
+    let dir = tempfile::tempdir().unwrap();
+    let addresses = dir.path().join("data/addresses");
+    let mut server = Command::new(test_support::program("contextstore"))
+        .args(["serve", "--data-dir", "data", "--listen", "unix:data/s"])
+        .env_clear()
+        .current_dir(dir.path())
+        .stderr(Stdio::null())
+        .spawn()
+        .unwrap();
+    let noted = eventually(DEADLINE, || async {
+        fs::read_to_string(&addresses).ok().filter(|text| !text.is_empty())
+    })
+    .await;
+    server.kill().unwrap();
+    server.wait().unwrap();
+    assert_eq!(noted, format!("unix:{}\n", dir.path().join("data/s").display()));
 }
 
 #[tokio::test(flavor = "multi_thread")]
