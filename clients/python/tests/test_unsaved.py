@@ -326,11 +326,19 @@ def test_a_call_that_fails_says_what_it_has_not_appended(server: Server) -> None
 @pytest.mark.quick
 def test_one_callers_message_does_not_take_anothers_with_it(client: Client, shared_server: Server) -> None:
     task = client.start_task(config=QUIET)
-    acks = task.append_many([{"role": "wizard"}, said(1)])
+    taken = threading.Event()
+
+    def refused() -> Iterator[dict[str, str]]:
+        yield {"role": "wizard"}
+        yield said(1)
+        taken.set()
+
     with shared_server.frozen():
-        many = threading.Thread(target=lambda: pytest.raises(errors.InvalidField, list, acks))
+        many = threading.Thread(
+            target=lambda: pytest.raises(errors.InvalidField, list, task.append_many(refused()))
+        )
         many.start()
-        eventually(lambda: task._appender.unsaved == 2)
+        assert taken.wait(DEADLINE)
         for number in range(10):
             task.append(said(number), wait=False)
     many.join()
