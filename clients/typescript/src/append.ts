@@ -2,7 +2,8 @@
 
 import { create } from "@bufbuild/protobuf";
 import type { Attempt, Caller, CallOptions } from "./calls.js";
-import { ContextStoreError } from "./errors.js";
+import { checkFields } from "./check.js";
+import { ContextStoreError, toError, withNotAppended } from "./errors.js";
 import {
   type AppendMessagesRequest,
   AppendMessagesRequestSchema,
@@ -29,28 +30,90 @@ export interface AppendInput {
 export const WINDOW_MESSAGES = 512;
 export const WINDOW_CHARS = 16 << 20;
 
-type Source = AsyncIterable<MessageInput | AppendInput> | Iterable<MessageInput | AppendInput>;
+/** A message as it is sent: it does not change when the caller changes the object that was handed over. */
+export class EncodedMessage {
+  readonly json: string;
+  readonly pinned: boolean;
+  readonly outputRef: string;
+  readonly requestId: string;
+  readonly #isText: boolean;
+
+  private constructor({ message, pinned, outputRef, requestId }: AppendInput, name: string) {
+    this.json = messageJson(message, name);
+    this.#isText = typeof message === "string";
+    this.pinned = pinned ?? false;
+    this.outputRef = outputRef ?? "";
+    this.requestId = requestId || newRequestId();
+  }
+
+  /** Encodes what was handed over. An error calls it by `name`. */
+  static of(item: MessageInput | AppendInput | EncodedMessage, name = "message"): EncodedMessage {
+    if (item instanceof EncodedMessage) {
+      return item;
+    }
+    return new EncodedMessage(asInput(item, name), name);
+  }
+
+  /** What was handed over, with its request id: appended again, it is stored once. */
+  get input(): AppendInput {
+    const { json, pinned, outputRef, requestId } = this;
+    const message = this.#isText ? json : (JSON.parse(json) as MessageInput);
+    return { message, pinned, ...(outputRef !== "" && { outputRef }), requestId };
+  }
+
+  request(target: { readonly taskUuid: string; readonly leaseGeneration: bigint }): AppendMessagesRequest {
+    const { json: value, pinned, outputRef, requestId } = this;
+    return create(AppendMessagesRequestSchema, {
+      ...target,
+      body: { case: "messageJson", value },
+      pinned,
+      outputRef,
+      requestId,
+    });
+  }
+}
+
+/** What messages are taken from. */
+export type Source<T> = AsyncIterable<T> | Iterable<T>;
+
+type Item = MessageInput | AppendInput | EncodedMessage;
+
+/** What a run of appendMany needs of its client. */
+export interface PipelineWire {
+  readonly caller: Caller;
+  /** Throws if the server does not take a message of so many bytes. */
+  readonly checkSize: (bytes: number, method: string) => Promise<void>;
+}
 
 /** One run of appendMany. Keeps what is not acknowledged yet, to send it again if the connection breaks. */
 export class Pipeline {
-  readonly #source: AsyncIterator<MessageInput | AppendInput> | Iterator<MessageInput | AppendInput>;
+  readonly #source: AsyncIterator<Item> | Iterator<Item>;
   readonly #target: { readonly taskUuid: string; readonly leaseGeneration: bigint };
-  readonly #waiting: AppendMessagesRequest[] = [];
+  readonly #wire: PipelineWire;
+  readonly #waiting: EncodedMessage[] = [];
   #waitingChars = 0;
+  #taken = 0;
   #pulling: Promise<void> | undefined;
   #wake: (() => void) | undefined;
   #ended = false;
   #failure: { readonly thrown: unknown } | undefined;
 
-  constructor(source: Source, target: { taskUuid: string; leaseGeneration: bigint }) {
+  constructor(
+    wire: PipelineWire,
+    source: Source<Item>,
+    target: { taskUuid: string; leaseGeneration: bigint },
+  ) {
+    this.#wire = wire;
     this.#source =
       Symbol.asyncIterator in source ? source[Symbol.asyncIterator]() : source[Symbol.iterator]();
     this.#target = target;
   }
 
-  /** Sends all, and yields the acknowledgements in order. */
+  /**
+   * Sends all, and yields the acknowledgements in order. What the source throws, or what cannot be encoded, is thrown when
+   * everything before it is acknowledged.
+   */
   async *run(
-    caller: Caller,
     options: CallOptions,
     open: (
       requests: AsyncIterable<AppendMessagesRequest>,
@@ -59,7 +122,12 @@ export class Pipeline {
   ): AsyncGenerator<AppendMessagesResponse, void, undefined> {
     const isDue = () => this.#waiting.length > 0;
     try {
-      yield* caller.resuming(options, () => this.#attempt(caller, options, open, isDue));
+      yield* this.#wire.caller.resuming(options, () => this.#attempt(options, open, isDue));
+    } catch (thrown) {
+      throw withNotAppended(
+        toError(thrown),
+        this.#waiting.map(({ input }) => input),
+      );
     } finally {
       this.#ended = true;
       this.#wake?.();
@@ -71,17 +139,17 @@ export class Pipeline {
   }
 
   async *#attempt(
-    caller: Caller,
     options: CallOptions,
-    open: Parameters<Pipeline["run"]>[2],
+    open: Parameters<Pipeline["run"]>[1],
     isDue: () => boolean,
   ): AsyncGenerator<AppendMessagesResponse, void, undefined> {
     const position = { sent: 0 };
+    const { caller } = this.#wire;
     const stream = caller.stream(options, (attempt) => open(this.#requests(position, attempt), attempt), {
       isDue,
     });
     for await (const acknowledged of stream) {
-      this.#waitingChars -= size(this.#waiting.shift());
+      this.#waitingChars -= this.#waiting.shift()?.json.length ?? 0;
       position.sent -= 1;
       this.#wake?.();
       yield acknowledged;
@@ -101,7 +169,7 @@ export class Pipeline {
       const next = this.#waiting[position.sent];
       if (next) {
         position.sent += 1;
-        yield next;
+        yield next.request(this.#target);
       } else if (this.#ended) {
         return;
       } else if (this.#waiting.length >= WINDOW_MESSAGES || this.#waitingChars >= WINDOW_CHARS) {
@@ -122,9 +190,11 @@ export class Pipeline {
       if (item.done) {
         this.#ended = true;
       } else if (!this.#ended) {
-        const request = this.#request(item.value);
-        this.#waiting.push(request);
-        this.#waitingChars += size(request);
+        const message = EncodedMessage.of(item.value, `messages[${this.#taken}]`);
+        this.#taken += 1;
+        await this.#checkSize(message);
+        this.#waiting.push(message);
+        this.#waitingChars += message.json.length;
       }
     } catch (thrown) {
       // What was sent before is acknowledged first; then the caller gets its own error back.
@@ -135,6 +205,14 @@ export class Pipeline {
     }
   }
 
+  async #checkSize(message: EncodedMessage): Promise<void> {
+    try {
+      await this.#wire.checkSize(Buffer.byteLength(message.json), "AppendMessages");
+    } catch (thrown) {
+      throw withNotAppended(toError(thrown), [message.input]);
+    }
+  }
+
   /** Tells the source that nothing more is wanted, without waiting: it may be in the middle of something long. */
   #letGo(): void {
     const result = this.#source.return?.();
@@ -142,24 +220,20 @@ export class Pipeline {
       result.catch(() => undefined);
     }
   }
+}
 
-  #request(item: MessageInput | AppendInput): AppendMessagesRequest {
-    const input: AppendInput = isAppendInput(item) ? item : { message: item };
-    return create(AppendMessagesRequestSchema, {
-      ...this.#target,
-      body: { case: "messageJson", value: messageJson(input.message) },
-      pinned: input.pinned ?? false,
-      outputRef: input.outputRef ?? "",
-      requestId: input.requestId || newRequestId(),
-    });
+/** With the fields of an AppendInput, also if it is a message alone. */
+export function asInput(item: MessageInput | AppendInput, name = "message"): AppendInput {
+  if (!isAppendInput(item)) {
+    return { message: item };
   }
+  checkFields(name, item, { message: "any", pinned: "flag", outputRef: "text", requestId: "text" });
+  return item;
 }
 
 /** Whether it is more than a message. */
-export function isAppendInput(item: MessageInput | AppendInput): item is AppendInput {
-  return typeof item === "object" && "message" in item && !("role" in item);
-}
-
-function size(request: AppendMessagesRequest | undefined): number {
-  return request?.body.case === "messageJson" ? request.body.value.length : 0;
+function isAppendInput(item: MessageInput | AppendInput): item is AppendInput {
+  return (
+    typeof item === "object" && (item as object | null) !== null && "message" in item && !("role" in item)
+  );
 }

@@ -2,6 +2,7 @@
 
 import { setMaxListeners } from "node:events";
 import { setTimeout as delay } from "node:timers/promises";
+import type { Fields } from "./check.js";
 import { CancelledError, type ContextStoreError, DeadlineError, NotFoundError, toError } from "./errors.js";
 
 /** What every call takes. */
@@ -17,6 +18,13 @@ export interface MutationOptions extends CallOptions {
   /** Names the call. Default: a new one. Give the same one again to repeat a call whose outcome is not known. */
   readonly requestId?: string;
 }
+
+/** Their fields, of which those of other options are made. */
+export const CALL_FIELDS = { signal: "any", timeoutMs: "any" } as const satisfies Fields<CallOptions>;
+export const MUTATION_FIELDS = {
+  ...CALL_FIELDS,
+  requestId: "text",
+} as const satisfies Fields<MutationOptions>;
 
 /** What an attempt hands to the transport. */
 export interface Attempt {
@@ -300,7 +308,8 @@ async function watched<T>(
 /** The longest time a timer takes. */
 const MAX_TIMER_MS = 2 ** 31 - 1;
 
-function checkedTimeout(name: string, ms: number, least = 1): number {
+/** A time in milliseconds, Infinity if no timer is that long. Throws a RangeError, which names it, if it is none. */
+export function checkedTimeout(name: string, ms: number, least = 1): number {
   if (!(ms >= least)) {
     throw new RangeError(`${name} is ${ms}; it must be at least ${least}`);
   }

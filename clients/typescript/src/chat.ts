@@ -1,11 +1,12 @@
 // What a task has to do with models: a turn of one, and the body of a request to one.
 
-import { type AppendInput, isAppendInput } from "./append.js";
+import { type AppendInput, asInput } from "./append.js";
 import type { Attempt, CallOptions, MutationOptions } from "./calls.js";
 import type { TaskCore } from "./core.js";
 import type { ChatResponse, ChatToolCall, ChatUsage } from "./gen/contextstore/v1/context_store_pb.js";
 import type { Pressure } from "./gen/contextstore/v1/message_pb.js";
 import { newRequestId } from "./ids.js";
+import { toJson } from "./json.js";
 import { type ChatMessage, type Count, type MessageInput, messageJson, toCount } from "./values.js";
 
 /** What a request to a provider carries beside the context. */
@@ -13,9 +14,9 @@ interface RequestFields {
   /** The model. Default: the task's. */
   readonly model?: string;
   /** Fields of the body, in the provider's own words. */
-  readonly params?: Readonly<Record<string, unknown>>;
+  readonly params?: object;
   /** Tools, in the form of OpenAI's chat completions, whoever is asked. */
-  readonly tools?: readonly Readonly<Record<string, unknown>>[];
+  readonly tools?: readonly object[];
 }
 
 /** How a model is asked. */
@@ -30,17 +31,24 @@ export interface RequestOptions extends RequestFields, CallOptions {
   readonly maxBytes?: Count;
 }
 
-/** A call of a tool in an answer. */
+/** A call of a tool, as a model makes it. */
 export interface FunctionCall {
   readonly id: string;
-  readonly type: string;
   readonly function: { readonly name: string; readonly arguments: string };
 }
 
-/** The assistant message of an answer. */
+/** A call of a tool in an answer. */
+export interface AssistantToolCall extends FunctionCall {
+  id: string;
+  type: "function";
+  function: { name: string; arguments: string };
+}
+
+/** The assistant message of an answer. It fits what the OpenAI SDK takes. */
 export interface AssistantMessage extends ChatMessage {
-  readonly content?: string | null;
-  readonly tool_calls?: readonly FunctionCall[];
+  role: "assistant";
+  content?: string | null;
+  tool_calls?: AssistantToolCall[];
 }
 
 /** Something that a model said, or that became of it. */
@@ -86,7 +94,7 @@ export async function* chat(
   const request = {
     ...core.target,
     ...fields(options),
-    messages: Array.from(messages, newMessage),
+    messages: Array.from(messages, (message, at) => newMessage(message, `messages[${at}]`)),
     provider: options.provider ?? "",
     requestId: options.requestId || newRequestId(),
   };
@@ -121,23 +129,18 @@ export async function* requestChunks(
 
 /** Tools as they are sent. */
 export function toolsJson(tools: RequestFields["tools"]): string {
-  return tools === undefined ? "" : JSON.stringify(tools);
+  return tools === undefined ? "" : toJson("tools", tools);
 }
 
 function fields({ model = "", params, tools }: RequestFields) {
-  const paramsJson = params === undefined ? "" : JSON.stringify(params);
+  const paramsJson = params === undefined ? "" : toJson("params", params);
   return { model, paramsJson, toolsJson: toolsJson(tools) };
 }
 
-function newMessage(given: MessageInput | AppendInput) {
-  const {
-    message,
-    pinned = false,
-    outputRef = "",
-    requestId = "",
-  } = isAppendInput(given) ? given : { message: given };
+function newMessage(given: MessageInput | AppendInput, name: string) {
+  const { message, pinned = false, outputRef = "", requestId = "" } = asInput(given, name);
   return {
-    body: { case: "messageJson", value: messageJson(message) } as const,
+    body: { case: "messageJson", value: messageJson(message, name) } as const,
     pinned,
     outputRef,
     requestId,

@@ -4,10 +4,11 @@ import { hostname } from "node:os";
 import { create, type MessageInitShape } from "@bufbuild/protobuf";
 import { durationFromMs, durationMs } from "@bufbuild/protobuf/wkt";
 import { createClient, type Client as RpcClient } from "@connectrpc/connect";
-import { type ConnectOptions, optionsFromEnv } from "./address.js";
-import { Caller, type CallOptions, type MutationOptions, pause } from "./calls.js";
+import { type ConnectOptions, checkConnectOptions, optionsFromEnv } from "./address.js";
+import { Caller, type CallOptions, checkedTimeout, type MutationOptions, pause } from "./calls.js";
+import { checkFields } from "./check.js";
 import type { Wire } from "./core.js";
-import { type ContextStoreError, DeadlineError, UnavailableError } from "./errors.js";
+import { CancelledError, type ContextStoreError, DeadlineError, UnavailableError } from "./errors.js";
 import {
   ContextStore,
   type GetInheritanceContextResponse,
@@ -24,7 +25,7 @@ import {
 import { type CollectGarbageResponse, ToolOutputs } from "./gen/contextstore/v1/tool_outputs_pb.js";
 import { Health, HealthCheckResponse_ServingStatus } from "./gen/grpc/health/v1/health_pb.js";
 import { newInstanceId, newRequestId, newTaskUuid } from "./ids.js";
-import type { Outbox } from "./outbox.js";
+import { Pending } from "./outbox.js";
 import { forkTask, Task } from "./task.js";
 import { type Connection, openConnection } from "./transport.js";
 import { type ConfigInput, type Count, configInit, type ForkOptions, toCount } from "./values.js";
@@ -118,11 +119,14 @@ export class Client {
   readonly #connection: Connection;
   readonly #health: RpcClient<typeof Health>;
   readonly #caller: Caller;
-  readonly #pending = new Set<Outbox>();
+  readonly #pending = new Pending();
+  readonly #closeTimeoutMs: number;
 
   constructor(options: ConnectOptions) {
+    checkConnectOptions(options);
     this.address = options.address;
     this.#caller = new Caller(options.timeoutMs, options.retryForMs);
+    this.#closeTimeoutMs = checkedTimeout("closeTimeoutMs", options.closeTimeoutMs ?? CLOSE_MS, 0);
     this.#connection = openConnection(options);
     this.rpc = createClient(ContextStore, this.#connection.transport);
     this.outputsRpc = createClient(ToolOutputs, this.#connection.transport);
@@ -136,46 +140,48 @@ export class Client {
 
   get #wire(): Wire {
     const { rpc, outputsRpc: outputs, holder } = this;
-    return { rpc, outputs, caller: this.#caller, holder, pending: this.#pending };
+    const checkSize = (bytes: number, method: string) => this.#connection.facts.checkSize(bytes, method);
+    return { rpc, outputs, caller: this.#caller, holder, pending: this.#pending, checkSize };
   }
 
   /**
-   * Ends the connection, every call on it and the renewing of leases. Tasks stay as they are. What was appended with
-   * `wait: false` and is still under way may be lost: `await client.flush()` before, or `await using client`.
+   * Ends the connection, every call on it and the renewing of leases; tasks stay as they are. What was appended with
+   * `wait: false` is waited for, for `timeoutMs` (10 s, or as `connect` was given it); what is not appended then is thrown as a
+   * `PipelineError`, or several as an `AggregateError`. Nothing else is waited for.
    */
-  close(): void {
-    const lost = [...this.#pending].reduce((sum, outbox) => sum + outbox.size, 0);
-    if (lost > 0) {
-      const message = `the client was closed while ${lost} messages were not known to be appended; await client.flush() before`;
-      process.emitWarning(message, { type: "ContextStoreClosed", code: "CONTEXTSTORE_CLOSED" });
+  async close(options: { readonly timeoutMs?: number } = {}): Promise<void> {
+    checkFields("options", options, { timeoutMs: "any" });
+    const timeoutMs = checkedTimeout("timeoutMs", options.timeoutMs ?? this.#closeTimeoutMs, 0);
+    this.#pending.close();
+    const failures: unknown[] = [];
+    if (!this.#pending.isEmpty) {
+      const late = new AbortController();
+      const timer = Number.isFinite(timeoutMs) && setTimeout(() => late.abort(), timeoutMs);
+      failures.push(...(await this.#pending.settled(late.signal)).filter(isFailure));
+      clearTimeout(timer || undefined);
     }
     this.#caller.close();
     this.#connection.close();
+    // What was still under way has failed now.
+    failures.push(...(await this.#pending.settled()));
+    throwAll(failures);
   }
 
   /** Waits until all that was appended with `wait: false` to any task is on disk; throws what was refused. */
   async flush(options: Pick<CallOptions, "signal"> = {}): Promise<void> {
-    const failures: unknown[] = [];
-    for (const outbox of [...this.#pending]) {
-      await outbox.settled(options.signal).catch((thrown: unknown) => failures.push(thrown));
-    }
-    if (failures.length > 0) {
-      throw failures.length === 1 ? failures[0] : new AggregateError(failures, "messages were not appended");
-    }
+    throwAll(await this.#pending.settled(options.signal));
+  }
+
+  /** Closes in the background, as `close` does. What is not appended then is a warning of the process. */
+  [Symbol.dispose](): void {
+    this.close().catch((thrown: unknown) => {
+      process.emitWarning(String(thrown), { type: "ContextStoreUnsaved", code: "CONTEXTSTORE_UNSAVED" });
+    });
   }
 
   /** As `close`. */
-  [Symbol.dispose](): void {
-    this.close();
-  }
-
-  /** Waits for what is under way, then closes. */
   async [Symbol.asyncDispose](): Promise<void> {
-    try {
-      await this.flush();
-    } finally {
-      this.close();
-    }
+    await this.close();
   }
 
   /** Waits until the server says that it serves: it may still be starting, or mending what a crash left. */
@@ -332,6 +338,23 @@ export class Client {
       yield* page.tasks;
       pageToken = page.nextPageToken;
     } while (pageToken !== "");
+  }
+}
+
+/** How long closing waits for what is under way. */
+const CLOSE_MS = 10_000;
+
+/** Whether it is more than that the time was over. */
+function isFailure(thrown: unknown): boolean {
+  return !(thrown instanceof CancelledError);
+}
+
+function throwAll(failures: readonly unknown[]): void {
+  if (failures.length > 1) {
+    throw new AggregateError(failures, `messages were not appended: ${failures.map(String).join("; ")}`);
+  }
+  if (failures.length === 1) {
+    throw failures[0];
   }
 }
 

@@ -8,7 +8,7 @@ import type { Holder } from "./gen/contextstore/v1/task_pb.js";
 import type { ToolOutputs } from "./gen/contextstore/v1/tool_outputs_pb.js";
 import { newRequestId } from "./ids.js";
 import { Lease } from "./lease.js";
-import { Outbox } from "./outbox.js";
+import { Outbox, type Pending } from "./outbox.js";
 
 /** What a task needs of its client. */
 export interface Wire {
@@ -17,7 +17,9 @@ export interface Wire {
   readonly caller: Caller;
   readonly holder: Holder;
   /** Where messages wait that nobody waits for, while there are any. */
-  readonly pending: Set<Outbox>;
+  readonly pending: Pending;
+  /** Throws if the server does not take a message of so many bytes. */
+  readonly checkSize: (bytes: number, method: string) => Promise<void>;
 }
 
 /** What calls about one task carry. */

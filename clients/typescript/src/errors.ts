@@ -62,7 +62,10 @@ export interface ErrorDetails {
 export class ContextStoreError extends Error {
   /** The gRPC code. */
   readonly code: ErrorCode;
-  /** Why the server refused the call. Not set if the error does not come from the server. */
+  /**
+   * Why the server refused the call. Of the client itself come `NO_SERVER`, `NOT_REPEATABLE`, and `TOO_LARGE` for what is not
+   * even sent; not set if there is no reason to tell apart.
+   */
   readonly reason: Reason | undefined;
   /** The fields that were refused. */
   readonly fields: readonly FieldViolation[];
@@ -74,6 +77,11 @@ export class ContextStoreError extends Error {
   readonly method: string | undefined;
   /** Where the server was looked for, if a call was made. */
   readonly address: string | undefined;
+  /**
+   * After appending many messages: those that are not known to be appended, in order. They can be appended again as they are, with
+   * `append` or `appendMany`: they have their request ids, so each is stored once.
+   */
+  readonly notAppended: readonly AppendInput[] = [];
 
   constructor(message: string, details: ErrorDetails) {
     super(message, { cause: details.cause });
@@ -106,6 +114,16 @@ export class ExhaustedError extends ContextStoreError {}
 export class UnavailableError extends ContextStoreError {}
 /** A provider is not configured, refused the request, or failed: `reason` says which, `message` has its words. */
 export class ProviderError extends ContextStoreError {}
+/** The server is older than this client, and has no such method: `method` names it. A newer server is needed. */
+export class UnsupportedByServerError extends ContextStoreError {
+  /** The version of the server, if it could be learnt. */
+  readonly serverVersion: string | undefined;
+
+  constructor(message: string, details: ErrorDetails & { readonly serverVersion?: string | undefined }) {
+    super(message, details);
+    this.serverVersion = details.serverVersion;
+  }
+}
 /** The call took too long. Whether it happened is not known: repeat it with the same request id. */
 export class DeadlineError extends ContextStoreError {}
 /** The caller's AbortSignal ended the call. Whether it happened is not known. */
@@ -113,8 +131,8 @@ export class CancelledError extends ContextStoreError {}
 
 /**
  * A message that was appended with `wait: false` was refused, or its acknowledgement never came; the error itself is the
- * `cause`, and its code, reason and fields stand here too. Nothing behind the first such message was appended. What is in
- * `unacknowledged` can be appended again as it is: it carries its request ids, so nothing is appended twice.
+ * `cause`, and its code, reason and fields stand here too. `notAppended` begins with the first such message, and has
+ * all that were handed over behind it.
  *
  * @example
  * ```ts
@@ -122,17 +140,14 @@ export class CancelledError extends ContextStoreError {}
  *   await task.flush();
  * } catch (error) {
  *   if (!(error instanceof PipelineError && error.code === "UNAVAILABLE")) throw error;
- *   for await (const _ of task.appendMany(error.unacknowledged)); // the server is there again
+ *   for await (const _ of task.appendMany(error.notAppended)); // the server is there again
  * }
  * ```
  */
 export class PipelineError extends ContextStoreError {
-  /** What is not known to be appended, in order, with the message that failed first. */
-  readonly unacknowledged: readonly AppendInput[];
-
-  constructor(error: ContextStoreError, unacknowledged: readonly AppendInput[]) {
+  constructor(error: ContextStoreError, notAppended: readonly AppendInput[]) {
     const { code, reason, fields, metadata, method, address } = error;
-    super(`${unacknowledged.length} messages that were not waited for are not appended: ${error.message}`, {
+    super(`${notAppended.length} messages that were not waited for are not appended: ${error.message}`, {
       code,
       fields,
       metadata,
@@ -141,8 +156,16 @@ export class PipelineError extends ContextStoreError {
       ...(method !== undefined && { method }),
       ...(address !== undefined && { address }),
     });
-    this.unacknowledged = unacknowledged;
+    withNotAppended(this, notAppended);
   }
+}
+
+/** The error, with the messages that are not known to be appended. */
+export function withNotAppended<E extends ContextStoreError>(
+  error: E,
+  notAppended: readonly AppendInput[],
+): E {
+  return Object.assign(error, { notAppended });
 }
 
 type ErrorClass = new (message: string, details: ErrorDetails) => ContextStoreError;

@@ -3,7 +3,14 @@
 export type { ConnectOptions, TlsOptions } from "./address.js";
 export type { AppendInput } from "./append.js";
 export type { CallOptions, MutationOptions } from "./calls.js";
-export type { AssistantMessage, ChatEvent, ChatOptions, FunctionCall, RequestOptions } from "./chat.js";
+export type {
+  AssistantMessage,
+  AssistantToolCall,
+  ChatEvent,
+  ChatOptions,
+  FunctionCall,
+  RequestOptions,
+} from "./chat.js";
 export {
   Client,
   connect,
@@ -32,6 +39,7 @@ export {
   type Reason,
   StaleViewError,
   UnavailableError,
+  UnsupportedByServerError,
 } from "./errors.js";
 export type {
   AppendMessageResponse,
@@ -67,6 +75,7 @@ export {
 } from "./outputs.js";
 export type { HistoryOptions, Plan, RangeOptions, ViewOptions } from "./read.js";
 export type { JsonObject, LogRecord } from "./records.js";
+export { type ConnectOrSpawnOptions, connectOrSpawn } from "./shared.js";
 export { Server, type SpawnOptions, spawn } from "./spawn.js";
 export { ByteStream, View } from "./streams.js";
 export { Task } from "./task.js";

@@ -1,37 +1,98 @@
 // Messages that are appended without waiting for each: what waits, what failed, and the barrier that others wait at.
 
-import { type AppendInput, Pipeline, WINDOW_CHARS, WINDOW_MESSAGES } from "./append.js";
-import type { Caller } from "./calls.js";
+import { writeSync } from "node:fs";
+import { type EncodedMessage, Pipeline, type PipelineWire, WINDOW_CHARS, WINDOW_MESSAGES } from "./append.js";
 import { CancelledError, PipelineError, toError } from "./errors.js";
 import type { Lease } from "./lease.js";
-import { messageJson } from "./values.js";
 
-/** A message as it is sent. */
-type Queued = AppendInput & { readonly message: string };
-
-type Open = Parameters<Pipeline["run"]>[2];
+type Open = Parameters<Pipeline["run"]>[1];
 
 /** What an outbox needs of its client. */
-interface OutboxWire {
+interface OutboxWire extends PipelineWire {
   readonly rpc: { readonly appendMessages: Open };
-  readonly caller: Caller;
-  readonly pending: Set<Outbox>;
+  readonly pending: Pending;
+}
+
+/** The outboxes of one client that hold messages of which nobody knows yet whether they are appended. */
+export class Pending {
+  readonly #outboxes = new Set<Outbox>();
+  #isClosed = false;
+
+  /** From now on no message is taken. */
+  close(): void {
+    this.#isClosed = true;
+  }
+
+  add(outbox: Outbox): void {
+    this.#outboxes.add(outbox);
+    warnAtExit(outbox);
+  }
+
+  delete(outbox: Outbox): void {
+    this.#outboxes.delete(outbox);
+    unsaved.delete(outbox);
+  }
+
+  get isEmpty(): boolean {
+    return this.#outboxes.size === 0;
+  }
+
+  checkOpen(): void {
+    if (this.#isClosed) {
+      throw new CancelledError("the client is closed", { code: "CANCELLED" });
+    }
+  }
+
+  /** Waits until every message is acknowledged; returns what failed. */
+  async settled(signal?: AbortSignal): Promise<unknown[]> {
+    const outcomes = await Promise.allSettled([...this.#outboxes].map((outbox) => outbox.settled(signal)));
+    return outcomes.flatMap((outcome) => (outcome.status === "rejected" ? [outcome.reason as unknown] : []));
+  }
+}
+
+/** All outboxes of this process that hold something: at its exit nothing can be sent any more. */
+const unsaved = new Set<Outbox>();
+let isWatching = false;
+
+function warnAtExit(outbox: Outbox): void {
+  unsaved.add(outbox);
+  if (!isWatching) {
+    isWatching = true;
+    process.on("exit", () => {
+      const lost = [...unsaved].reduce((sum, { size }) => sum + size, 0);
+      if (lost > 0) {
+        // A warning of the process would come too late.
+        writeSync(
+          2,
+          `(node:${process.pid}) ContextStoreUnsaved: the program ended while ${lost} messages were not known to be ` +
+            "appended; await client.close() before\n",
+        );
+      }
+    });
+  }
 }
 
 /**
  * The messages of one task that nobody waits for. They are sent in order over a stream that is open while there are any.
- * The first failure ends it: nothing behind it is appended, and whoever uses the task next is told, once.
+ * The first failure ends it: nothing behind it is appended. Everybody who waits then gets the failure; if nobody does, the next
+ * one who does.
  */
 export class Outbox {
   readonly #wire: OutboxWire;
   readonly #target: () => { taskUuid: string; leaseGeneration: bigint };
   readonly #lease: Lease;
   /** What is not acknowledged, oldest first; of it the last `#unsent` are not handed to the stream yet. */
-  #waiting: Queued[] = [];
+  #waiting: EncodedMessage[] = [];
   #unsent = 0;
   #chars = 0;
+  /** How many were taken, and of how many the outcome is known. */
+  #taken = 0;
+  #known = 0;
   #running: Promise<void> | undefined;
+  /** How often it failed, how the last time, and whether nobody has got that yet. */
+  #failures = 0;
   #failure: PipelineError | undefined;
+  #isUnreported = false;
   #changed = deferred();
 
   constructor(wire: OutboxWire, target: () => { taskUuid: string; leaseGeneration: bigint }, lease: Lease) {
@@ -40,42 +101,82 @@ export class Outbox {
     this.#lease = lease;
   }
 
-  /** How many messages are not acknowledged, or were refused and nobody was told. */
+  /** How many messages are not acknowledged, or were refused and nobody has got the error. */
   get size(): number {
-    return this.#waiting.length + (this.#failure?.unacknowledged.length ?? 0);
+    return this.#waiting.length + (this.#isUnreported ? (this.#failure?.notAppended.length ?? 0) : 0);
   }
 
-  /** Takes a message, which has a request id. Waits only while too many wait already; throws what failed before. */
-  async push(input: AppendInput & { readonly requestId: string }, signal?: AbortSignal): Promise<void> {
-    this.#throwFailure();
-    const message = messageJson(input.message);
-    this.#waiting.push({ ...input, message });
+  /**
+   * Takes a message. Waits only while too many wait already; throws what failed before. A call that is cancelled before its
+   * message is on its way takes it back.
+   */
+  async push(message: EncodedMessage, signal?: AbortSignal): Promise<void> {
+    throwIfAborted(signal);
+    this.#wire.pending.checkOpen();
+    this.#throwUnreported();
+    this.#waiting.push(message);
     this.#unsent += 1;
-    this.#chars += message.length;
+    this.#taken += 1;
+    this.#chars += message.json.length;
     this.#wire.pending.add(this);
     this.#running ??= this.#run();
     this.#wake();
-    while (this.#waiting.length > WINDOW_MESSAGES || this.#chars > WINDOW_CHARS) {
-      await this.#change(signal);
-      this.#throwFailure();
+    try {
+      await this.#until(() => this.#waiting.length <= WINDOW_MESSAGES && this.#chars <= WINDOW_CHARS, signal);
+    } catch (thrown) {
+      if (!(thrown instanceof CancelledError) || this.#takeBack(message)) {
+        throw thrown;
+      }
     }
   }
 
-  /** Waits until everything is acknowledged; throws what failed, once. */
+  /** Waits until everything that was taken so far is acknowledged; throws what failed. */
   async settled(signal?: AbortSignal): Promise<void> {
-    while (this.#running) {
-      await this.#change(signal);
+    const taken = this.#taken;
+    if (this.#known < taken) {
+      await this.#until(() => this.#known >= taken, signal);
     }
-    this.#throwFailure();
+    this.#throwUnreported();
   }
 
-  #throwFailure(): void {
-    const failure = this.#failure;
-    if (failure) {
-      this.#failure = undefined;
-      this.#wire.pending.delete(this);
-      throw failure;
+  /** Waits until something is so; throws the failure that comes before, to everybody who waits. */
+  async #until(isSo: () => boolean, signal: AbortSignal | undefined): Promise<void> {
+    const before = this.#failures;
+    while (this.#failures === before && !isSo()) {
+      await this.#change(signal);
     }
+    if (this.#failures !== before && this.#failure) {
+      this.#report();
+      throw this.#failure;
+    }
+  }
+
+  #throwUnreported(): void {
+    if (this.#isUnreported && this.#failure) {
+      this.#report();
+      throw this.#failure;
+    }
+  }
+
+  #report(): void {
+    this.#isUnreported = false;
+    if (!this.#running) {
+      this.#wire.pending.delete(this);
+    }
+  }
+
+  /** Takes a message back that was not handed to the stream. */
+  #takeBack(message: EncodedMessage): boolean {
+    const at = this.#waiting.lastIndexOf(message);
+    if (at < this.#waiting.length - this.#unsent || at < 0) {
+      return false;
+    }
+    this.#waiting.splice(at, 1);
+    this.#unsent -= 1;
+    this.#chars -= message.json.length;
+    this.#known += 1;
+    this.#wake();
+    return true;
   }
 
   /** Sends until nothing waits any more. Never throws. */
@@ -83,29 +184,34 @@ export class Outbox {
     const open: Open = (requests, attempt) => this.#wire.rpc.appendMessages(requests, attempt);
     try {
       while (this.#waiting.length > 0) {
-        const pipeline = new Pipeline(this.#source(), this.#target());
-        const acknowledgements = pipeline.run(this.#wire.caller, {}, open);
+        const pipeline = new Pipeline(this.#wire, this.#source(), this.#target());
+        const acknowledgements = pipeline.run({}, open);
         while (!(await acknowledgements.next()).done) {
-          this.#chars -= this.#waiting.shift()?.message.length ?? 0;
+          this.#chars -= this.#waiting.shift()?.json.length ?? 0;
+          this.#known += 1;
           this.#lease.used();
           this.#wake();
         }
       }
     } catch (thrown) {
-      this.#failure = new PipelineError(toError(thrown), this.#waiting);
+      const lost = this.#waiting.map(({ input }) => input);
+      this.#failure = new PipelineError(toError(thrown), lost);
+      this.#failures += 1;
+      this.#isUnreported = true;
+      this.#known += lost.length;
       this.#waiting = [];
       this.#unsent = 0;
       this.#chars = 0;
     }
     this.#running = undefined;
-    if (!this.#failure) {
+    if (!this.#isUnreported) {
       this.#wire.pending.delete(this);
     }
     this.#wake();
   }
 
   /** What is to be sent; it ends when everything that was sent is acknowledged, and with it the stream. */
-  async *#source(): AsyncGenerator<AppendInput, void, undefined> {
+  async *#source(): AsyncGenerator<EncodedMessage, void, undefined> {
     while (this.#waiting.length > 0) {
       const next = this.#unsent > 0 ? this.#waiting.at(-this.#unsent) : undefined;
       if (next) {
@@ -139,9 +245,13 @@ export class Outbox {
       await Promise.race([this.#changed.promise, cancelled.promise]);
     }
     signal.removeEventListener("abort", cancel);
-    if (signal.aborted) {
-      throw new CancelledError("the call was cancelled", { code: "CANCELLED", cause: signal.reason });
-    }
+    throwIfAborted(signal);
+  }
+}
+
+function throwIfAborted(signal: AbortSignal | undefined): void {
+  if (signal?.aborted) {
+    throw new CancelledError("the call was cancelled", { code: "CANCELLED", cause: signal.reason });
   }
 }
 

@@ -14,6 +14,7 @@ import {
   type ToolOutputRef,
 } from "./gen/contextstore/v1/tool_outputs_pb.js";
 import { type GrepOptions, Matches } from "./grep.js";
+import { toJson } from "./json.js";
 import { ByteStream } from "./streams.js";
 import { type OutputContent, Upload } from "./upload.js";
 import { type Count, toCount } from "./values.js";
@@ -321,7 +322,7 @@ function headerFields(options: PutOptions) {
     ...(record !== undefined &&
       record !== false && {
         record: {
-          argumentsJson: given === undefined ? "" : JSON.stringify(given),
+          argumentsJson: given === undefined ? "" : toJson("record.arguments", given),
           status: error === undefined ? "success" : "error",
           error: error ?? "",
           ...(durationMs !== undefined && { durationMs: toCount("durationMs", durationMs) }),

@@ -1,15 +1,16 @@
 // A private server for scripts and tests: found, started, waited for, and stopped again.
 
 import { type ChildProcess, spawn as spawnProcess } from "node:child_process";
-import { accessSync, constants, existsSync, statSync } from "node:fs";
+import { rmSync } from "node:fs";
 import { mkdir, mkdtemp, rm } from "node:fs/promises";
 import type { Socket } from "node:net";
 import { tmpdir } from "node:os";
-import { delimiter, join } from "node:path";
+import { join } from "node:path";
 import type { ConnectOptions } from "./address.js";
+import { findBinary, serverEnvironment } from "./binary.js";
+import { checkFields, type Fields } from "./check.js";
 import { type Client, connect } from "./client.js";
-import { ContextStoreError, UnavailableError } from "./errors.js";
-import locate from "./locate.cjs";
+import { UnavailableError } from "./errors.js";
 
 /** How to start a server. */
 export interface SpawnOptions {
@@ -29,14 +30,15 @@ export interface SpawnOptions {
   readonly onLog?: (text: string) => void;
 }
 
-/** Variables that are for clients: the server would take some of them for keys of its configuration. */
-const CLIENT_VARIABLES = ["ADDRESS", "TOKEN", "TOKEN_FILE", "CA_FILE", "CERT_FILE", "KEY_FILE"];
-const NOT_FOR_SERVER = [
-  ...CLIENT_VARIABLES.map((name) => `CONTEXTSTORE_${name}`),
-  "CONTEXTSTORE_BINARY",
-  "CONTEXTSTORE_BIN",
-  "CONTEXTSTORE_FAKE_LLM",
-];
+const FIELDS = {
+  binary: "text",
+  dataDir: "text",
+  args: "texts",
+  env: "any",
+  client: "any",
+  timeoutMs: "number",
+  onLog: "function",
+} as const satisfies Fields<SpawnOptions>;
 /**
  * Who holds the leases in a directory of a private server: always the one program whose server it is. Under a name of its own,
  * each start would have to wait for the leases of the one before.
@@ -44,14 +46,13 @@ const NOT_FOR_SERVER = [
 const INSTANCE = "spawned";
 /** What is kept of the log. */
 const LOG_CHARS = 16 << 10;
-/** Waits for the end of its input, which is that of this process. */
-const WATCHER = 'read _; kill -TERM "$1" 2>/dev/null';
 /** How long a server may take to stop in order. */
 const STOP_MS = 15_000;
 
 /**
  * Starts a server of one's own, on a socket that nobody else finds, and waits until it serves. It ends with `stop`, at the end
- * of an `await using` block, or when this process exits.
+ * of an `await using` block, or with this process, however that ends; it does not keep the process alive. A Ctrl-C does not
+ * reach it: what the program appends on its way out is stored.
  *
  * @example
  * ```ts
@@ -61,6 +62,7 @@ const STOP_MS = 15_000;
  * ```
  */
 export async function spawn(options: SpawnOptions = {}): Promise<Server> {
+  checkFields("options", options, FIELDS);
   const binary = findBinary(options.binary);
   const folder = await mkdtemp(join(tmpdir(), "contextstore-"));
   try {
@@ -68,8 +70,17 @@ export async function spawn(options: SpawnOptions = {}): Promise<Server> {
     await mkdir(dataDir, { recursive: true, mode: 0o700 });
     // A socket of its own: paths of sockets are short, those of data directories may not be.
     const address = `unix:${join(folder, "s")}`;
-    const args = ["serve", "--data-dir", dataDir, "--listen", address, ...(options.args ?? [])];
-    const process = new Supervised(binary, args, environment(options.env), options.onLog);
+    const args = [
+      "serve",
+      "--data-dir",
+      dataDir,
+      "--listen",
+      address,
+      "--stop-with-stdin",
+      ...(options.args ?? []),
+    ];
+    const process = new Supervised(binary, args, serverEnvironment(options.env), options.onLog);
+    process.leaves(folder, options.dataDir === undefined);
     const client = connect({ instanceId: INSTANCE, ...options.client, address });
     const server = new Server(client, dataDir, folder, process);
     try {
@@ -126,10 +137,13 @@ export class Server {
     return this.#process.log;
   }
 
-  /** Closes the client, stops the server in order and removes what was temporary. May be called again. */
-  async stop(): Promise<void> {
+  /**
+   * Closes the client, stops the server in order and removes what was temporary. What was appended with `wait: false` is waited for, as
+   * by `client.close`. May be called again.
+   */
+  async stop(options: { readonly timeoutMs?: number } = {}): Promise<void> {
     try {
-      await this.client[Symbol.asyncDispose]();
+      await this.client.close(options);
     } finally {
       await this.#process.stop();
       await rm(this.#folder, { recursive: true, force: true });
@@ -142,14 +156,11 @@ export class Server {
   }
 }
 
-/** A child that does not outlive this process. */
+/** A child that does not outlive this process: its input is a pipe that ends with this process, however that ends. */
 class Supervised {
   log = "";
   readonly #child: ChildProcess;
   readonly #exited: Promise<string>;
-  readonly #kill = () => {
-    this.#child.kill("SIGKILL");
-  };
 
   constructor(
     binary: string,
@@ -157,42 +168,44 @@ class Supervised {
     env: NodeJS.ProcessEnv,
     onLog: ((text: string) => void) | undefined,
   ) {
-    this.#child = spawnProcess(binary, args, { env, stdio: ["ignore", "ignore", "pipe"] });
-    this.#child.stderr?.setEncoding("utf8").on("data", (text: string) => {
+    // A session of its own: a Ctrl-C is for this process, which may have something to append before it ends.
+    const child = spawnProcess(binary, args, { env, stdio: ["pipe", "ignore", "pipe"], detached: true });
+    this.#child = child;
+    child.stdin.on("error", () => undefined);
+    child.stderr.setEncoding("utf8").on("data", (text: string) => {
       this.log = (this.log + text).slice(-LOG_CHARS);
       onLog?.(text);
     });
+    for (const held of [child, child.stdin as Socket, child.stderr as Socket]) {
+      held.unref();
+    }
     this.#exited = new Promise((resolve) => {
-      this.#child.once("error", (error) => {
+      child.once("error", (error) => {
         resolve(`${binary} cannot be started: ${error.message}`);
       });
-      this.#child.once("exit", (code, signal) => {
+      child.once("exit", (code, signal) => {
         resolve(`${binary} ended with ${signal ?? `status ${code ?? "unknown"}`}`);
       });
     });
-    this.#outlived();
   }
 
-  /** Ends the child with this process, also if that is killed: then the input of the watcher ends. */
-  #outlived(): void {
-    process.once("exit", this.#kill);
-    const watcher = spawnProcess(
-      "/bin/sh",
-      ["-c", WATCHER, "contextstore-watcher", String(this.#child.pid)],
-      {
-        stdio: ["pipe", "ignore", "ignore"],
-      },
-    );
-    // Without it the server only outlives a process that is killed.
-    watcher.once("error", () => undefined);
-    watcher.stdin.on("error", () => undefined);
-    watcher.unref();
-    (watcher.stdin as Socket).unref();
+  /** Has a folder removed at the exit of this process. If the server keeps its data there, it has nothing to end in order. */
+  leaves(folder: string, isOfData: boolean): void {
+    const leave = () => {
+      if (isOfData) {
+        this.#kill();
+      }
+      rmSync(folder, { recursive: true, force: true });
+    };
+    process.once("exit", leave);
     void this.#exited.then(() => {
-      process.off("exit", this.#kill);
-      watcher.kill("SIGKILL");
+      process.off("exit", leave);
     });
   }
+
+  readonly #kill = () => {
+    this.#child.kill("SIGKILL");
+  };
 
   get pid(): number | undefined {
     return this.#child.pid;
@@ -216,59 +229,9 @@ class Supervised {
     if (this.#child.pid === undefined) {
       return;
     }
-    this.#child.kill("SIGTERM");
+    this.#child.stdin?.end();
     const timer = setTimeout(this.#kill, STOP_MS);
     await this.#exited;
     clearTimeout(timer);
   }
-}
-
-/** Where the binary is, or an error that names every place that was looked at. */
-export function findBinary(given: string | undefined, env: NodeJS.ProcessEnv = process.env): string {
-  if (given !== undefined) {
-    return checked(given, "the option `binary`");
-  }
-  if (env.CONTEXTSTORE_BINARY) {
-    return checked(env.CONTEXTSTORE_BINARY, "CONTEXTSTORE_BINARY");
-  }
-  const packaged = locate.packagedBinary();
-  if (packaged !== undefined && existsSync(packaged)) {
-    return packaged;
-  }
-  const folders = (env.PATH ?? "").split(delimiter).filter((folder) => folder !== "");
-  const found = folders.map((folder) => join(folder, "contextstore")).find(isExecutable);
-  if (found !== undefined) {
-    return found;
-  }
-  throw new ContextStoreError(
-    `there is no contextstore to start: CONTEXTSTORE_BINARY is not set, the package ${locate.platformPackage()} is ` +
-      `not installed, and none of the ${folders.length} folders of the PATH has one`,
-    { code: "NOT_FOUND" },
-  );
-}
-
-function checked(binary: string, origin: string): string {
-  if (!isExecutable(binary)) {
-    throw new ContextStoreError(`${origin} names ${binary}, which is no program that can be run`, {
-      code: "NOT_FOUND",
-    });
-  }
-  return binary;
-}
-
-function isExecutable(file: string): boolean {
-  try {
-    accessSync(file, constants.X_OK);
-    return statSync(file).isFile();
-  } catch {
-    return false;
-  }
-}
-
-function environment(given: SpawnOptions["env"]): NodeJS.ProcessEnv {
-  const merged = { ...process.env, ...given };
-  const kept = Object.entries(merged).filter(
-    ([name, value]) => value !== undefined && !NOT_FOR_SERVER.includes(name),
-  );
-  return Object.fromEntries(kept);
 }

@@ -14,6 +14,7 @@ import type {
 } from "./gen/contextstore/v1/context_store_pb.js";
 import type { Summary } from "./gen/contextstore/v1/message_pb.js";
 import type { TrimToolOutputsResponse } from "./gen/contextstore/v1/tool_outputs_pb.js";
+import { toJson } from "./json.js";
 import { Outputs } from "./outputs.js";
 import {
   type HistoryOptions,
@@ -196,7 +197,7 @@ export abstract class TaskRecords {
     options: MutationOptions & { planType?: string } = {},
   ): Promise<AppendPlanResponse> {
     const { core } = this;
-    const fields = { planType: options.planType ?? "", planContentJson: JSON.stringify(content) };
+    const fields = { planType: options.planType ?? "", planContentJson: toJson("plan", content) };
     return await core.change(options, (target, attempt) =>
       core.wire.rpc.appendPlan({ ...target, ...fields }, attempt),
     );

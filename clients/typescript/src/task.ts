@@ -1,9 +1,10 @@
 // One task: its life, its messages, its models, and how it is kept small. Reading and recording are in task-records.ts.
 
 import { durationMs } from "@bufbuild/protobuf/wkt";
-import { type AppendInput, Pipeline } from "./append.js";
-import type { Attempt, CallOptions, MutationOptions } from "./calls.js";
+import { type AppendInput, asInput, EncodedMessage, Pipeline } from "./append.js";
+import { type Attempt, type CallOptions, MUTATION_FIELDS, type MutationOptions } from "./calls.js";
 import { type ChatEvent, type ChatOptions, chat, type RequestOptions, requestChunks } from "./chat.js";
+import { checkFields, type Fields } from "./check.js";
 import {
   beginCompaction,
   type Compaction,
@@ -34,7 +35,6 @@ import {
   configInit,
   type ForkOptions,
   type MessageInput,
-  messageJson,
   toCount,
 } from "./values.js";
 
@@ -48,6 +48,13 @@ export interface Origin {
 
 /** How long a completion may take at least, for which the server asks a model. */
 const SUMMARIZING_MS = 300_000;
+
+const APPEND_FIELDS = {
+  ...MUTATION_FIELDS,
+  pinned: "flag",
+  outputRef: "text",
+  wait: "flag",
+} as const satisfies Fields<AppendOptions>;
 
 /** Reasons for which there is nothing of ours to put aside when a task is disposed of. */
 const NOT_OURS = ["LEASE_HELD", "STALE_LEASE", "WRONG_STATUS", "TASK_NOT_FOUND"];
@@ -230,7 +237,7 @@ export class Task extends TaskRecords {
   /**
    * Appends a message: an OpenAI chat message, or its JSON as text. It is on disk when this returns. With `wait: false` it
    * is on its way: the next read, turn or change waits for it, and throws a `PipelineError` if it was refused; so does
-   * `flush`.
+   * `flush`. What stands in `notAppended` of an error is taken as it is.
    *
    * @example
    * ```ts
@@ -239,25 +246,33 @@ export class Task extends TaskRecords {
    * await task.flush();
    * ```
    */
-  append(message: MessageInput, options: AppendOptions & { readonly wait: false }): Promise<undefined>;
   append(
-    message: MessageInput,
+    message: MessageInput | AppendInput,
+    options: AppendOptions & { readonly wait: false },
+  ): Promise<undefined>;
+  append(
+    message: MessageInput | AppendInput,
     options?: AppendOptions & { readonly wait?: true },
   ): Promise<AppendMessageResponse>;
-  append(message: MessageInput, options?: AppendOptions): Promise<AppendMessageResponse | undefined>;
+  append(
+    message: MessageInput | AppendInput,
+    options?: AppendOptions,
+  ): Promise<AppendMessageResponse | undefined>;
   async append(
-    message: MessageInput,
+    message: MessageInput | AppendInput,
     options: AppendOptions = {},
   ): Promise<AppendMessageResponse | undefined> {
     const { core } = this;
-    const { pinned = false, outputRef = "", signal } = options;
-    if (options.wait === false) {
-      const requestId = options.requestId || newRequestId();
-      await core.outbox.push({ message, pinned, outputRef, requestId }, signal);
+    checkFields("options", options, APPEND_FIELDS);
+    const { wait, signal, timeoutMs, ...given } = options;
+    const encoded = EncodedMessage.of({ ...given, ...asInput(message) });
+    if (wait === false) {
+      await core.outbox.push(encoded, signal);
       return undefined;
     }
-    const body = { case: "messageJson", value: messageJson(message) } as const;
-    return await core.change(options, (target, attempt) =>
+    const { pinned, outputRef, requestId } = encoded;
+    const body = { case: "messageJson", value: encoded.json } as const;
+    return await core.change({ ...options, requestId }, (target, attempt) =>
       core.wire.rpc.appendMessage({ ...target, body, pinned, outputRef }, attempt),
     );
   }
@@ -270,7 +285,9 @@ export class Task extends TaskRecords {
   /**
    * Appends messages without waiting for each, and yields an acknowledgement for each, in order. Nothing is
    * sent before the first is asked for, and at most 512 messages wait for theirs. A broken connection is taken up
-   * again. The first message that is refused ends it: what came before is appended, nothing behind it is.
+   * again. The first message that is refused ends it: what came before is appended, nothing behind it is, and
+   * `notAppended` of the error has what was taken from the source and is not appended. What the source throws, or a message
+   * that cannot be sent (its error names its index), is thrown when everything before it is acknowledged.
    */
   async *appendMany(
     messages: AsyncIterable<MessageInput | AppendInput> | Iterable<MessageInput | AppendInput>,
@@ -278,10 +295,10 @@ export class Task extends TaskRecords {
   ): AsyncGenerator<AppendMessagesResponse, void, undefined> {
     const { wire } = this.core;
     await this.core.settle(options);
-    const pipeline = new Pipeline(messages, this.core.target);
+    const pipeline = new Pipeline(wire, messages, this.core.target);
     const open = (requests: AsyncIterable<AppendMessagesRequest>, attempt: Attempt) =>
       wire.rpc.appendMessages(requests, attempt);
-    for await (const acknowledged of pipeline.run(wire.caller, options, open)) {
+    for await (const acknowledged of pipeline.run(options, open)) {
       this.lease.used();
       yield acknowledged;
     }

@@ -40,7 +40,8 @@ export function recorded<A extends readonly unknown[], R>(
   fn: (...args: A) => R | PromiseLike<R>,
 ): (...args: A) => Promise<R> {
   return async (...args) => {
-    const given: unknown = args.length > 1 ? args : args[0];
+    // For the record: what JSON has no word for must not fail a call that the tool itself could carry out.
+    const given: unknown = args.length > 0 ? JSON.parse(jsonOf(args.length > 1 ? args : args[0])) : undefined;
     const started = performance.now();
     const call = () => ({ toolName, arguments: given, durationMs: elapsed(started) });
     let result: R;

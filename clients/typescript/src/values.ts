@@ -8,6 +8,7 @@ import type {
   TaskConfigSchema,
   WindowConfigSchema,
 } from "./gen/contextstore/v1/task_pb.js";
+import { toJson } from "./json.js";
 
 /** A count or a number of a message: the protocol has 64 bits, so answers are bigints; both may be handed in. */
 export type Count = number | bigint;
@@ -27,12 +28,23 @@ export interface ChatMessage {
   readonly [field: string]: unknown;
 }
 
-/** A message to append: an object, or its JSON as text, which is kept as it is. */
-export type MessageInput = ChatMessage | string;
+/**
+ * A message to append: an object, also of a type of an SDK, or its JSON as text, which is kept as it is. The second form is
+ * for types without an index signature, as SDKs declare them.
+ */
+export type MessageInput = ChatMessage | { readonly role: string } | string;
 
-/** As JSON. */
-export function messageJson(message: MessageInput): string {
-  return typeof message === "string" ? message : JSON.stringify(message);
+/** As JSON. An error calls it by `name`. */
+export function messageJson(message: MessageInput, name = "message"): string {
+  if (typeof message === "string") {
+    return message;
+  }
+  if (typeof message !== "object" || (message as object | null) === null) {
+    throw new TypeError(
+      `${name} is ${message === null ? "null" : typeof message}; it must be an object or JSON`,
+    );
+  }
+  return toJson(name, message);
 }
 
 /** What goes with a message. */
@@ -184,7 +196,7 @@ export function configInit(config: ConfigInput): MessageInitShape<typeof TaskCon
       inheritance: { ...inheritanceRest, ...count("maxSummaryTokens", maxSummaryTokens) },
     }),
     ...(outputs && { outputs: outputsInit(outputs) }),
-    ...(extra && { extraJson: JSON.stringify(extra) }),
+    ...(extra && { extraJson: toJson("config.extra", extra) }),
   };
 }
 
@@ -202,8 +214,8 @@ function outputsInit(input: OutputsInput): MessageInitShape<typeof OutputsConfig
 export function toolCallInit(call: ToolCallInput) {
   return {
     toolName: call.toolName,
-    argumentsJson: call.arguments === undefined ? "" : JSON.stringify(call.arguments),
-    resultJson: call.result === undefined ? "" : JSON.stringify(call.result),
+    argumentsJson: call.arguments === undefined ? "" : toJson("arguments", call.arguments),
+    resultJson: call.result === undefined ? "" : toJson("result", call.result),
     outputRef: call.outputRef ?? "",
     status: call.error === undefined ? "success" : "error",
     error: call.error ?? "",

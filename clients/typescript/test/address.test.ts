@@ -8,6 +8,8 @@ import { test } from "node:test";
 import { isLocal, optionsFromEnv, parseAddress, TokenSource } from "../src/address.js";
 import { connect } from "../src/index.js";
 
+const LOCAL = parseAddress("tcp:127.0.0.1:1");
+
 test("an address is a Unix socket or a host and a port", () => {
   assert.deepEqual(parseAddress("unix:/run/a b.sock"), { kind: "unix", path: "/run/a b.sock" });
   assert.deepEqual(parseAddress("unix:///run/a.sock"), { kind: "unix", path: "/run/a.sock" });
@@ -34,11 +36,12 @@ test("a token never crosses the network in clear text", () => {
   assert.throws(() => connect({ address: "unix:/a", tls: true }), /tls is for TCP/);
 });
 
+// feature: token-file
 test("a token comes from the options or from a file, which is read each time", () => {
   const dir = mkdtempSync(join(tmpdir(), "contextstore-"));
   try {
     const file = join(dir, "token");
-    const source = new TokenSource({ tokenFile: file });
+    const source = new TokenSource({ tokenFile: file }, LOCAL);
     assert.throws(() => source.get(), {
       name: "AccessError",
       message: /^the token file .*token cannot be read \(ENOENT.*the server was not asked$/,
@@ -49,20 +52,28 @@ test("a token comes from the options or from a file, which is read each time", (
     assert.equal(source.get(), "second");
     writeFileSync(file, "\n");
     assert.throws(() => source.get(), /token is empty; the server was not asked/);
+    writeFileSync(file, "third\r\n");
+    assert.equal(source.get(), "third");
+    for (const spoilt of [" third", "third ", "third\n\n", "third\t\n"]) {
+      writeFileSync(file, spoilt);
+      assert.throws(() => source.get(), /only a newline at its end is removed/, JSON.stringify(spoilt));
+    }
   } finally {
     rmSync(dir, { recursive: true });
   }
-  const given = new TokenSource({ token: "given" });
+  const given = new TokenSource({ token: "given" }, LOCAL);
   assert.equal(given.get(), "given");
-  assert.throws(() => new TokenSource({ token: "two words" }), /visible ASCII/);
-  assert.throws(() => new TokenSource({ token: "a", tokenFile: "b" }), /only one of/);
+  assert.equal(new TokenSource({ token: "given\n" }, LOCAL).get(), "given");
+  assert.throws(() => new TokenSource({ token: "given \n" }, LOCAL), /visible ASCII/);
+  assert.throws(() => new TokenSource({ token: "two words" }, LOCAL), /visible ASCII/);
+  assert.throws(() => new TokenSource({ token: "a", tokenFile: "b" }, LOCAL), /only one of/);
 });
 
 test("the token of a data directory is sent only while a server runs there", async () => {
   const dir = mkdtempSync(join(tmpdir(), "contextstore-"));
   try {
     writeFileSync(join(dir, "token"), "first\n");
-    const source = new TokenSource({ dataDir: dir });
+    const source = new TokenSource({ dataDir: dir }, LOCAL);
     assert.throws(() => source.get(), { name: "UnavailableError", message: /it has no running server/ });
     // The process that is noted there has not locked it.
     writeFileSync(join(dir, "LOCK"), `${process.pid}\n`);
@@ -93,7 +104,12 @@ test("the environment gives the address and the token, and the data directory wh
     token: "t",
   });
   assert.deepEqual(options({ CONTEXTSTORE_ADDRESS: "" }), { address: "unix:contexts/contextstore.sock" });
-  assert.deepEqual(options(tcp), { address: "tcp:127.0.0.1:1", dataDir: "contexts" });
+  // Nobody has named a data directory, so no token is looked for in one.
+  assert.deepEqual(options(tcp), { address: "tcp:127.0.0.1:1" });
+  assert.deepEqual(options({ ...dir, CONTEXTSTORE_ADDRESS: "tls:store.test:1" }), {
+    address: "tls:store.test:1",
+    tls: {},
+  });
 });
 
 test("a data directory says where its server is, if that is not at the usual socket", () => {

@@ -22,19 +22,27 @@ after(async () => {
   rmSync(dir, { recursive: true });
 });
 
-test("a server that is not there is named, with what was called", async () => {
+// feature: no-server-advice
+test("a server that is not there is an error at once, with what was called and what to do", {
+  timeout: DEADLINE_MS,
+}, async () => {
   for (const address of [`unix:${dir}/none.sock`, "tcp:127.0.0.1:1"]) {
-    using client = connect({ address, retryForMs: 0 });
+    // Were it tried again, that would be for an hour.
+    using client = connect({ address, timeoutMs: 3_600_000, retryForMs: 3_600_000 });
     const error = await thrownBy(client.serverInfo());
     assert.ok(error instanceof UnavailableError);
-    const words = `GetServerInfo: the server at ${address} cannot be reached: `;
+    const words = `GetServerInfo: no server listens at ${address} (`;
     assert.ok(error.message.startsWith(words) && /ENOENT|ECONNREFUSED/.test(error.message), error.message);
-    assert.deepEqual([error.method, error.address], ["GetServerInfo", address]);
+    assert.match(
+      error.message,
+      /Start one with `contextstore serve --data-dir .*connectOrSpawn.*CONTEXTSTORE_DATA_DIR/,
+    );
+    assert.deepEqual([error.method, error.address, error.reason], ["GetServerInfo", address, "NO_SERVER"]);
     const late = await thrownBy(client.waitUntilReady({ timeoutMs: 100 }));
     assert.ok(late instanceof DeadlineError);
     assert.match(
       late.message,
-      /^the server at .* is not ready after 100 ms: Check: the server at .*(ENOENT|ECONNREFUSED)/,
+      /^the server at .* is not ready after 100 ms: Check: no server listens at .*(ENOENT|ECONNREFUSED)/,
     );
   }
 });
@@ -42,7 +50,7 @@ test("a server that is not there is named, with what was called", async () => {
 test("a stream that cannot be opened says the same", async () => {
   using client = connect({ address: `unix:${dir}/none.sock`, retryForMs: 0 });
   await assert.rejects(client.task("018f0000-0000-7000-8000-000000000000").current().text(), {
-    message: /^StreamCurrent: the server at unix:.*none\.sock cannot be reached/,
+    message: /^StreamCurrent: no server listens at unix:.*none\.sock \(ENOENT\)/,
     method: "StreamCurrent",
   });
 });

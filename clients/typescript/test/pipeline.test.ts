@@ -71,10 +71,10 @@ for (const transport of ["unix", "tcp"] as const) {
       const failure = await thrownBy(task.current().toArray());
       assert.ok(failure instanceof PipelineError, String(failure));
       assert.deepEqual([failure.code, failure.method], ["INVALID_ARGUMENT", "AppendMessages"]);
-      assert.equal(failure.unacknowledged.length, 2);
+      assert.equal(failure.notAppended.length, 2);
       assert.match(failure.message, /^2 messages that were not waited for are not appended: /);
       assert.deepEqual(numbers(await task.current().toArray()), [1]);
-      await collect(task.appendMany(failure.unacknowledged.slice(1)));
+      await collect(task.appendMany(failure.notAppended.slice(1)));
       assert.deepEqual(numbers(await task.current().toArray()), [1, 2]);
     });
 
@@ -88,7 +88,7 @@ for (const transport of ["unix", "tcp"] as const) {
       });
       assert.ok(failure instanceof PipelineError, String(failure));
       // The one that tells it is not sent any more.
-      const lost = failure.unacknowledged.map(({ message }) => JSON.parse(String(message)) as unknown);
+      const lost = failure.notAppended.map(({ message }) => message);
       assert.deepEqual(lost, sent.slice(0, -1));
       await task.flush();
       assert.equal((await task.append(message(1))).seq, 1n);
@@ -138,26 +138,51 @@ test("a broken connection is taken up again", async () => {
   await proxy.stop();
 });
 
-test("a client that is disposed of waits for them, and one that is closed says what it loses", async () => {
-  const options = server.options("unix");
-  let uuid: string;
-  {
-    await using client = connect(options);
-    const task = await client.startTask();
-    uuid = task.uuid;
-    for (const n of upTo(50)) {
+// feature: append-later-survives-close
+test("a client that is closed waits for them, however it is closed", async () => {
+  const closings: readonly ((client: Client) => unknown)[] = [
+    (client) => client.close(),
+    (client) => client[Symbol.asyncDispose](),
+    (client) => {
+      client[Symbol.dispose]();
+    },
+  ];
+  for (const close of closings) {
+    const client = connect(server.options("unix"));
+    const task = await client.startTask({ config: { compression: { auto: false } } });
+    for (const n of upTo(300)) {
       await task.append(message(n), { wait: false });
     }
+    await close(client);
+    const view = server.client("unix").task(task.uuid).current();
+    const stored = await eventually("all are stored", async () => {
+      const found = numbers(await view.toArray());
+      return found.length === 300 ? found : undefined;
+    });
+    assert.deepEqual(stored, upTo(300));
+    await assert.rejects(task.append(message(301), { wait: false }), /the client is closed/);
   }
-  assert.equal((await server.client("unix").task(uuid).current().toArray()).length, 50);
+});
 
-  const client = connect(options);
-  const task = await client.startTask();
+test("what a closing client cannot append in time is thrown, and can be appended again, once", async () => {
+  const proxy = await BadProxy.start(server.socket);
+  const client = connect({ address: proxy.address });
+  const task = await client.startTask({ config: { compression: { auto: false } } });
   await task.append(message(1), { wait: false });
-  const warned = new Promise<Error>((resolve) => process.once("warning", resolve));
-  client.close();
-  assert.match((await warned).message, /closed while 1 messages were not known to be appended/);
-  await assert.rejects(task.flush(), PipelineError);
+  await task.flush();
+  proxy.silence();
+  for (const n of upTo(40).slice(1)) {
+    await task.append(message(n), { wait: false, pinned: n % 10 === 0 });
+  }
+  const failure = await thrownBy(client.close({ timeoutMs: 50 }));
+  assert.ok(failure instanceof PipelineError, String(failure));
+  assert.equal(failure.notAppended.length, 39);
+  await client.close();
+  await proxy.stop();
+  const again = server.client("unix").task(task.uuid);
+  again.lease.take(task.lease.generation, 0);
+  await collect(again.appendMany(failure.notAppended));
+  assert.deepEqual(numbers(await again.current().toArray()), upTo(40));
 });
 
 test("client.flush throws what failed in any task", async () => {

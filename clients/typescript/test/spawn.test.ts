@@ -7,8 +7,8 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { test } from "node:test";
 import { promisify } from "node:util";
+import { findBinary } from "../src/binary.js";
 import { connect, spawn } from "../src/index.js";
-import { findBinary } from "../src/spawn.js";
 import { eventually } from "./support/eventually.js";
 import { BINARY } from "./support/server.js";
 

@@ -1,0 +1,183 @@
+// The server of a data directory, shared by all programs of this user: connected to, or started.
+
+import { type ChildProcess, spawn as spawnProcess } from "node:child_process";
+import { readFileSync } from "node:fs";
+import { chmod, type FileHandle, mkdir, mkdtemp, open, rm } from "node:fs/promises";
+import { tmpdir } from "node:os";
+import { join, resolve } from "node:path";
+import { addressIn, type ConnectOptions, parseAddress } from "./address.js";
+import { findBinary, serverEnvironment } from "./binary.js";
+import { pause } from "./calls.js";
+import { checkFields, checkKind, type Fields } from "./check.js";
+import { type Client, connect } from "./client.js";
+import { type ContextStoreError, DeadlineError, UnavailableError } from "./errors.js";
+
+/** How the server of a data directory is started if there is none, and how to connect to it. */
+export interface ConnectOrSpawnOptions {
+  /** The binary. Default: as for `spawn`. */
+  readonly binary?: string;
+  /** More flags of `contextstore serve`. */
+  readonly args?: readonly string[];
+  /** Variables on top of those of this process; `undefined` takes one away. */
+  readonly env?: Readonly<Record<string, string | undefined>>;
+  /** What `connect` takes for the client, beside the address and the token. */
+  readonly client?: Omit<ConnectOptions, "address" | "token" | "tokenFile" | "dataDir" | "tls">;
+  /** How long it may take until the server serves. Default: 30 s. */
+  readonly timeoutMs?: number;
+}
+
+const FIELDS = {
+  binary: "text",
+  args: "texts",
+  env: "any",
+  client: "any",
+  timeoutMs: "number",
+} as const satisfies Fields<ConnectOrSpawnOptions>;
+
+/** For how long nobody may be connected until the server stops. */
+const IDLE = "30s";
+/** The longest path of a socket, in bytes. */
+const MAX_SOCKET_BYTES = 107;
+/** How long one try to reach the server may take. */
+const TRY_MS = 2_000;
+/** What an error has of the log. */
+const LOG_CHARS = 4 << 10;
+
+/**
+ * A client of the server that holds a data directory; if there is none, one is started. It is shared: every program that calls this
+ * gets the same server, which ends by itself half a minute after the last client has gone. Closing the client does not stop it. It
+ * logs to `server.log` in the data directory, which each start begins anew.
+ *
+ * @example
+ * ```ts
+ * const client = await connectOrSpawn("contexts");
+ * const task = await client.task({ taskSource: "github", owner: "octo", repo: "hello", taskId: "7" });
+ * ```
+ */
+export async function connectOrSpawn(dataDir: string, options: ConnectOrSpawnOptions = {}): Promise<Client> {
+  checkKind("dataDir", dataDir, "text");
+  checkFields("options", options, FIELDS);
+  const folder = resolve(dataDir);
+  const deadline = performance.now() + (options.timeoutMs ?? 30_000);
+  let started: Started | undefined;
+  for (;;) {
+    const reached = await reach(folder, options, Math.min(TRY_MS, Math.max(1, deadline - performance.now())));
+    if ("client" in reached) {
+      return reached.client;
+    }
+    if (performance.now() >= deadline || started?.hasFailed) {
+      throw unreachable(folder, reached.error, started);
+    }
+    if (started === undefined || started.hasEnded) {
+      // Another process may have been quicker; then ours finds the directory in use, and ends.
+      started = await Started.start(folder, options);
+    }
+    await pause(25, undefined);
+  }
+}
+
+type Reached = { readonly client: Client } | { readonly error: ContextStoreError };
+
+/** Tries once to reach the server of a data directory. */
+async function reach(folder: string, options: ConnectOrSpawnOptions, timeoutMs: number): Promise<Reached> {
+  const address = addressIn(folder);
+  const access = parseAddress(address).kind === "tcp" ? { dataDir: folder } : {};
+  const client = connect({ ...options.client, address, ...access });
+  try {
+    await client.serverInfo({ timeoutMs });
+    await client.waitUntilReady({ timeoutMs });
+    return { client };
+  } catch (error) {
+    await client.close();
+    if (error instanceof UnavailableError || error instanceof DeadlineError) {
+      return { error };
+    }
+    throw error;
+  }
+}
+
+function unreachable(
+  folder: string,
+  cause: ContextStoreError,
+  started: Started | undefined,
+): UnavailableError {
+  const log = started === undefined ? "" : logOf(folder).slice(-LOG_CHARS).trim();
+  const how = started?.how === undefined ? cause.message : `${started.how} (log: ${logFile(folder)})`;
+  const message = `the server of ${folder} cannot be reached, nor one be started: ${how}\n${log}`.trim();
+  return new UnavailableError(message, { code: "UNAVAILABLE", cause });
+}
+
+function logFile(folder: string): string {
+  return join(folder, "server.log");
+}
+
+function logOf(folder: string): string {
+  try {
+    return readFileSync(logFile(folder), "utf8");
+  } catch {
+    return "";
+  }
+}
+
+/** A server that this process has started and that outlives it. */
+class Started {
+  /** How it ended, once it has. */
+  how: string | undefined;
+  readonly #folder: string;
+
+  private constructor(child: ChildProcess, binary: string, folder: string, socketFolder: string | undefined) {
+    this.#folder = folder;
+    const end = (how: string) => {
+      this.how ??= how;
+      if (socketFolder !== undefined) {
+        void rm(socketFolder, { recursive: true, force: true });
+      }
+    };
+    child.once("error", (error) => {
+      end(`${binary} cannot be started: ${error.message}`);
+    });
+    child.once("exit", (code, signal) => {
+      end(`${binary} ended with ${signal ?? `status ${code ?? "unknown"}`}`);
+    });
+    child.unref();
+  }
+
+  static async start(folder: string, options: ConnectOrSpawnOptions): Promise<Started> {
+    const binary = findBinary(options.binary);
+    await mkdir(folder, { recursive: true, mode: 0o700 });
+    const usual = join(folder, "contextstore.sock");
+    const isLong = Buffer.byteLength(usual) > MAX_SOCKET_BYTES;
+    const socketFolder = isLong ? await mkdtemp(join(tmpdir(), "contextstore-")) : undefined;
+    const socket = socketFolder === undefined ? usual : join(socketFolder, "s");
+    const args = ["serve", "--data-dir", folder, "--listen", `unix:${socket}`, "--stop-when-idle", IDLE];
+    const log = await openLog(folder);
+    try {
+      const child = spawnProcess(binary, [...args, ...(options.args ?? [])], {
+        env: serverEnvironment(options.env),
+        stdio: ["ignore", log.fd, log.fd],
+        detached: true,
+      });
+      return new Started(child, binary, folder, socketFolder);
+    } finally {
+      await log.close();
+    }
+  }
+
+  get hasEnded(): boolean {
+    return this.how !== undefined;
+  }
+
+  /** Whether it ended, and not because another server has the directory. */
+  get hasFailed(): boolean {
+    return this.hasEnded && !logOf(this.#folder).includes("is in use by");
+  }
+}
+
+async function openLog(folder: string): Promise<FileHandle> {
+  const file = logFile(folder);
+  // What several servers write stands behind each other.
+  const log = await open(file, "a", 0o600);
+  await chmod(file, 0o600);
+  await log.truncate();
+  return log;
+}
