@@ -306,7 +306,7 @@ async function watched<T>(
 }
 
 /** The longest time a timer takes. */
-const MAX_TIMER_MS = 2 ** 31 - 1;
+export const MAX_TIMER_MS = 2 ** 31 - 1;
 
 /** A time in milliseconds, Infinity if no timer is that long. Throws a RangeError, which names it, if it is none. */
 export function checkedTimeout(name: string, ms: number, least = 1): number {

@@ -5,7 +5,14 @@ import { create, type MessageInitShape } from "@bufbuild/protobuf";
 import { durationFromMs, durationMs } from "@bufbuild/protobuf/wkt";
 import { createClient, type Client as RpcClient } from "@connectrpc/connect";
 import { type ConnectOptions, checkConnectOptions, optionsFromEnv } from "./address.js";
-import { Caller, type CallOptions, checkedTimeout, type MutationOptions, pause } from "./calls.js";
+import {
+  Caller,
+  type CallOptions,
+  checkedTimeout,
+  MAX_TIMER_MS,
+  type MutationOptions,
+  pause,
+} from "./calls.js";
 import { checkFields } from "./check.js";
 import type { Wire } from "./core.js";
 import { CancelledError, type ContextStoreError, DeadlineError, UnavailableError } from "./errors.js";
@@ -156,9 +163,14 @@ export class Client {
     const failures: unknown[] = [];
     if (!this.#pending.isEmpty) {
       const late = new AbortController();
-      const timer = Number.isFinite(timeoutMs) && setTimeout(() => late.abort(), timeoutMs);
+      const timer = setTimeout(
+        () => {
+          late.abort();
+        },
+        Math.min(timeoutMs, MAX_TIMER_MS),
+      );
       failures.push(...(await this.#pending.settled(late.signal)).filter(isFailure));
-      clearTimeout(timer || undefined);
+      clearTimeout(timer);
     }
     this.#caller.close();
     this.#connection.close();

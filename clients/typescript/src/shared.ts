@@ -1,8 +1,9 @@
 // The server of a data directory, shared by all programs of this user: connected to, or started.
 
 import { type ChildProcess, spawn as spawnProcess } from "node:child_process";
+import { randomUUID } from "node:crypto";
 import { readFileSync } from "node:fs";
-import { chmod, type FileHandle, mkdir, mkdtemp, open, rm } from "node:fs/promises";
+import { mkdir, mkdtemp, open, rename, rm } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join, resolve } from "node:path";
 import { addressIn, type ConnectOptions, parseAddress } from "./address.js";
@@ -63,20 +64,25 @@ export async function connectOrSpawn(dataDir: string, options: ConnectOrSpawnOpt
   for (;;) {
     const reached = await reach(folder, options, Math.min(TRY_MS, Math.max(1, deadline - performance.now())));
     if ("client" in reached) {
+      await started?.nameLog(reached.processId);
       return reached.client;
     }
     if (performance.now() >= deadline || started?.hasFailed) {
+      await started?.nameLog();
       throw unreachable(folder, reached.error, started);
     }
+    // Another process may have been quicker; then ours finds the directory in use, and ends.
     if (started === undefined || started.hasEnded) {
-      // Another process may have been quicker; then ours finds the directory in use, and ends.
+      await started?.nameLog();
       started = await Started.start(folder, options);
     }
     await pause(25, undefined);
   }
 }
 
-type Reached = { readonly client: Client } | { readonly error: ContextStoreError };
+type Reached =
+  | { readonly client: Client; readonly processId: number }
+  | { readonly error: ContextStoreError };
 
 /** Tries once to reach the server of a data directory. */
 async function reach(folder: string, options: ConnectOrSpawnOptions, timeoutMs: number): Promise<Reached> {
@@ -84,9 +90,9 @@ async function reach(folder: string, options: ConnectOrSpawnOptions, timeoutMs: 
   const access = parseAddress(address).kind === "tcp" ? { dataDir: folder } : {};
   const client = connect({ ...options.client, address, ...access });
   try {
-    await client.serverInfo({ timeoutMs });
+    const { processId } = await client.serverInfo({ timeoutMs });
     await client.waitUntilReady({ timeoutMs });
-    return { client };
+    return { client, processId };
   } catch (error) {
     await client.close();
     if (error instanceof UnavailableError || error instanceof DeadlineError) {
@@ -101,34 +107,33 @@ function unreachable(
   cause: ContextStoreError,
   started: Started | undefined,
 ): UnavailableError {
-  const log = started === undefined ? "" : logOf(folder).slice(-LOG_CHARS).trim();
-  const how = started?.how === undefined ? cause.message : `${started.how} (log: ${logFile(folder)})`;
-  const message = `the server of ${folder} cannot be reached, nor one be started: ${how}\n${log}`.trim();
-  return new UnavailableError(message, { code: "UNAVAILABLE", cause });
-}
-
-function logFile(folder: string): string {
-  return join(folder, "server.log");
-}
-
-function logOf(folder: string): string {
-  try {
-    return readFileSync(logFile(folder), "utf8");
-  } catch {
-    return "";
-  }
+  const message = `the server of ${folder} cannot be reached, nor one be started: ${started?.how ?? cause.message}`;
+  const log = started?.log.slice(-LOG_CHARS).trim() ?? "";
+  return new UnavailableError(`${message}\n${log}`.trim(), { code: "UNAVAILABLE", cause });
 }
 
 /** A server that this process has started and that outlives it. */
 class Started {
   /** How it ended, once it has. */
   how: string | undefined;
+  /** What it has logged. */
+  log = "";
+  readonly #processId: number | undefined;
   readonly #folder: string;
+  readonly #logFile: string;
 
-  private constructor(child: ChildProcess, binary: string, folder: string, socketFolder: string | undefined) {
+  private constructor(
+    child: ChildProcess,
+    binary: string,
+    [folder, logFile]: readonly [string, string],
+    socketFolder: string | undefined,
+  ) {
+    this.#processId = child.pid;
     this.#folder = folder;
+    this.#logFile = logFile;
     const end = (how: string) => {
       this.how ??= how;
+      this.log = textOf(logFile);
       if (socketFolder !== undefined) {
         void rm(socketFolder, { recursive: true, force: true });
       }
@@ -150,14 +155,17 @@ class Started {
     const socketFolder = isLong ? await mkdtemp(join(tmpdir(), "contextstore-")) : undefined;
     const socket = socketFolder === undefined ? usual : join(socketFolder, "s");
     const args = ["serve", "--data-dir", folder, "--listen", `unix:${socket}`, "--stop-when-idle", IDLE];
-    const log = await openLog(folder);
+    // Under a name of its own until it serves: the log of a server that is there already is not touched, and a directory in which
+    // nothing else is can still become a data directory.
+    const logFile = join(folder, `.server.log.${randomUUID()}`);
+    const log = await open(logFile, "ax", 0o600);
     try {
       const child = spawnProcess(binary, [...args, ...(options.args ?? [])], {
         env: serverEnvironment(options.env),
         stdio: ["ignore", log.fd, log.fd],
         detached: true,
       });
-      return new Started(child, binary, folder, socketFolder);
+      return new Started(child, binary, [folder, logFile], socketFolder);
     } finally {
       await log.close();
     }
@@ -169,15 +177,23 @@ class Started {
 
   /** Whether it ended, and not because another server has the directory. */
   get hasFailed(): boolean {
-    return this.hasEnded && !logOf(this.#folder).includes("is in use by");
+    return this.hasEnded && !this.log.includes("is in use by");
+  }
+
+  /** Gives the log its name, if it is that of the server which is there; another one is removed. */
+  async nameLog(processId?: number): Promise<void> {
+    if (processId !== undefined && processId === this.#processId) {
+      await rename(this.#logFile, join(this.#folder, "server.log"));
+    } else {
+      await rm(this.#logFile, { force: true });
+    }
   }
 }
 
-async function openLog(folder: string): Promise<FileHandle> {
-  const file = logFile(folder);
-  // What several servers write stands behind each other.
-  const log = await open(file, "a", 0o600);
-  await chmod(file, 0o600);
-  await log.truncate();
-  return log;
+function textOf(file: string): string {
+  try {
+    return readFileSync(file, "utf8");
+  } catch {
+    return "";
+  }
 }

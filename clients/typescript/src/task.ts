@@ -264,7 +264,12 @@ export class Task extends TaskRecords {
   ): Promise<AppendMessageResponse | undefined> {
     const { core } = this;
     checkFields("options", options, APPEND_FIELDS);
-    const { wait, signal, timeoutMs, ...given } = options;
+    const { wait, signal, pinned: isPinned, outputRef: ref, requestId: id } = options;
+    const given = {
+      ...(isPinned && { pinned: true }),
+      ...(ref && { outputRef: ref }),
+      ...(id && { requestId: id }),
+    };
     const encoded = EncodedMessage.of({ ...given, ...asInput(message) });
     if (wait === false) {
       await core.outbox.push(encoded, signal);

@@ -37,7 +37,7 @@ export interface Connection {
 }
 
 /** Prepares a connection; the first call opens it. */
-export function openConnection(options: ConnectOptions): Connection {
+export function openConnection(options: ConnectOptions, maxSessionMemory = SESSION_MEMORY_MB): Connection {
   const address = parseAddress(options.address);
   const token = new TokenSource(options, address);
   const isSecure = address.kind === "tls" || (options.tls !== undefined && options.tls !== false);
@@ -50,7 +50,7 @@ export function openConnection(options: ConnectOptions): Connection {
   // A path is no authority: over a Unix socket the server is always `localhost`.
   const host = address.kind === "unix" ? "localhost" : `${bracketed(address.host)}:${address.port}`;
   const baseUrl = `${isSecure ? "https" : "http"}://${host}`;
-  const session = { settings: SETTINGS, maxSessionMemory: SESSION_MEMORY_MB };
+  const session = { settings: SETTINGS, maxSessionMemory };
   const sessionManager = new Http2SessionManager(
     baseUrl,
     {

@@ -120,7 +120,7 @@ async function* pieces(
 ): AsyncGenerator<Uint8Array, void, undefined> {
   let small: Uint8Array[] = [];
   let bytes = 0;
-  for await (const part of content) {
+  for await (const part of joined(content)) {
     const whole = typeof part === "string" ? Buffer.from(part) : part;
     if (!(whole instanceof Uint8Array)) {
       throw new TypeError(`an output yields text or bytes, not ${typeof part}`);
@@ -139,4 +139,23 @@ async function* pieces(
   if (bytes > 0) {
     yield Buffer.concat(small);
   }
+}
+
+/** The parts, but for a character that is cut in two: its first half goes to the text with the second. */
+async function* joined(
+  content: AsyncIterable<string | Uint8Array> | Iterable<string | Uint8Array>,
+): AsyncGenerator<string | Uint8Array, void, undefined> {
+  let half = "";
+  for await (const part of content) {
+    if (typeof part !== "string") {
+      yield half;
+      half = "";
+      yield part;
+      continue;
+    }
+    const text = half + part;
+    half = /[\ud800-\udbff]$/.exec(text)?.[0] ?? "";
+    yield half === "" ? text : text.slice(0, -1);
+  }
+  yield half;
 }

@@ -47,7 +47,7 @@ describe("through a connection that breaks", () => {
     task = await client.startTask({ config: { compression: { auto: false } } });
   });
   afterEach(async () => {
-    client.close();
+    await client.close();
     await proxy.stop();
   });
 
@@ -138,7 +138,7 @@ describe("through a connection that breaks", () => {
       proxy.cutAfter(at);
       assert.deepEqual(await collect(fresh.task(task.uuid).messages()), whole, `cut after ${at} bytes`);
     }
-    fresh.close();
+    await fresh.close();
     assert.ok(proxy.cuts > 3);
   });
 
@@ -221,9 +221,9 @@ const IDLE_MS = 1_000;
 test("a follower that has heard nothing for longer than a call is tried again goes on", async (t) => {
   const proxy = await BadProxy.start(server.socket);
   const client = connect({ address: proxy.address, retryForMs: IDLE_MS / 2 });
-  t.after(() => {
-    client.close();
-    return proxy.stop();
+  t.after(async () => {
+    await client.close();
+    await proxy.stop();
   });
   const task = await server.client("unix").startTask();
   const follower = client.task(task.uuid).messages({ follow: true, kinds: ["message"] });
@@ -241,9 +241,9 @@ test("a follower that has heard nothing for longer than a call is tried again go
 test("without retries the first failure is the caller's", async (t) => {
   const proxy = await BadProxy.start(server.socket);
   const client = connect({ address: proxy.address, retryForMs: 0 });
-  t.after(() => {
-    client.close();
-    return proxy.stop();
+  t.after(async () => {
+    await client.close();
+    await proxy.stop();
   });
   const task = await client.startTask();
   proxy.cutAfter(0);

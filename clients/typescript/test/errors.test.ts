@@ -90,6 +90,6 @@ test("what took too long is named", async () => {
   const error = await thrownBy(client.serverInfo({ timeoutMs: 100.5 }));
   assert.ok(error instanceof DeadlineError);
   assert.equal(error.message, `GetServerInfo: the server at ${proxy.address} did not answer in time`);
-  client.close();
+  await client.close();
   await proxy.stop();
 });

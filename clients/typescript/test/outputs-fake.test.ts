@@ -31,8 +31,8 @@ beforeEach(async () => {
   client = connect({ address: fake.address, timeoutMs: DEADLINE_MS });
   task = client.task(UUID);
 });
-afterEach(() => {
-  client.close();
+afterEach(async () => {
+  await client.close();
   fake.stop();
 });
 
@@ -337,7 +337,7 @@ test("a model is told what it got wrong", async () => {
     assert.match(told?.content ?? "", words);
     assert.equal(told?.is_error, true);
   }
-  client.close();
+  await client.close();
   await assert.rejects(
     dispatch(task, { type: "tool_use", id: "t1", name: "tool_output_cache", input: { ref_id: "out-1" } }),
     { name: "CancelledError" },
@@ -359,7 +359,7 @@ test("over TLS the token is sent, and only a server that is trusted is spoken to
     const trusted = connect({ ...options, tls: { ca: readFileSync(cert), serverName: "store.test" } });
     await trusted.task(UUID).output.put("x");
     assert.deepEqual(secure.tokens, ["Bearer secret"]);
-    trusted.close();
+    await trusted.close();
     const fromThere = fromEnv({
       CONTEXTSTORE_ADDRESS: secure.address.replace("tcp:", "tls:"),
       CONTEXTSTORE_CA_FILE: cert,
@@ -367,13 +367,13 @@ test("over TLS the token is sent, and only a server that is trusted is spoken to
     });
     await fromThere.task(UUID).output.put("x");
     assert.deepEqual(secure.tokens, ["Bearer secret", "Bearer other"]);
-    fromThere.close();
+    await fromThere.close();
     const stranger = connect({ ...options, tls: true });
     await assert.rejects(
       stranger.task(UUID).output.put("x"),
       /PutToolOutput: the server at tcp:.* cannot be reached: .*certificate/,
     );
-    stranger.close();
+    await stranger.close();
   } finally {
     secure.stop();
     rmSync(dir, { recursive: true });

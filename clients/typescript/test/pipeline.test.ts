@@ -134,7 +134,7 @@ test("a broken connection is taken up again", async () => {
   }
   assert.deepEqual(numbers(await task.current().toArray()), upTo(2000));
   assert.ok(proxy.cuts >= 3, `${proxy.cuts} cuts`);
-  client.close();
+  await client.close();
   await proxy.stop();
 });
 

@@ -21,7 +21,7 @@ describe("a server that comes and goes", { concurrency: true }, () => {
     t.after(() => server.stop());
     await ready;
     assert.equal((await client.serverInfo()).processId, server.processId);
-    client.close();
+    await client.close();
   });
 
   test("a server that is not there is said to be unavailable", async () => {
@@ -30,7 +30,7 @@ describe("a server that comes and goes", { concurrency: true }, () => {
       const client = connect({ address, token: "t", retryForMs: 50 });
       await assert.rejects(client.startTask(), UnavailableError, address);
       await assert.rejects(client.waitUntilReady({ timeoutMs: 100 }), { name: "DeadlineError" }, address);
-      client.close();
+      await client.close();
     }
     rmSync(dir, { recursive: true });
   });
@@ -64,7 +64,7 @@ describe("a server that comes and goes", { concurrency: true }, () => {
       (await collect(task.currentMessages())).map(({ content }) => content),
       Array.from({ length: 20 }, (_, at) => `${at + 1}`),
     );
-    client.close();
+    await client.close();
   });
 
   test("a lease outlives its time while the client is idle, and ends when it is let go", async (t) => {
@@ -83,7 +83,7 @@ describe("a server that comes and goes", { concurrency: true }, () => {
     task.lease.stop();
     const taken = await eventually("the lease has ended", () => take().catch(() => undefined));
     assert.ok(taken.lease.generation > task.lease.generation);
-    other.close();
+    await other.close();
   });
 
   test("a reader that stops early leaves nothing behind on the server", async (t) => {
@@ -98,7 +98,7 @@ describe("a server that comes and goes", { concurrency: true }, () => {
         break;
       }
     }
-    client.close();
+    await client.close();
   });
 
   test("a program that is done ends, although it did not close its client", async (t) => {

@@ -1,7 +1,8 @@
 // Servers that scripts and tests start for themselves.
 
 import assert from "node:assert/strict";
-import { execFile } from "node:child_process";
+import { execFile, spawn as spawnProcess } from "node:child_process";
+import { once } from "node:events";
 import { existsSync, mkdtempSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
@@ -9,7 +10,7 @@ import { test } from "node:test";
 import { promisify } from "node:util";
 import { findBinary } from "../src/binary.js";
 import { connect, spawn } from "../src/index.js";
-import { eventually } from "./support/eventually.js";
+import { DEADLINE_MS, eventually } from "./support/eventually.js";
 import { BINARY } from "./support/server.js";
 
 function isAlive(pid: number): boolean {
@@ -21,6 +22,7 @@ function isAlive(pid: number): boolean {
   }
 }
 
+// feature: spawn
 test("a private server serves, and is gone with all it kept when it is stopped", async () => {
   let server: Awaited<ReturnType<typeof spawn>>;
   {
@@ -80,6 +82,7 @@ test("the binary is that of the environment, of a package, of the path; else all
   );
 });
 
+// feature: spawn-dies-with-parent
 test("it does not outlive its process, however that ends", async () => {
   const index = new URL("../src/index.js", import.meta.url).href;
   const script = (end: string) => `
@@ -94,4 +97,53 @@ test("it does not outlive its process, however that ends", async () => {
     assert.ok(pid > 0, stdout);
     await eventually("the server is gone", () => !isAlive(pid));
   }
+});
+
+// feature: spawn-ctrl-c
+test("a Ctrl-C is for the program, which appends and pauses before its server ends", async () => {
+  const dataDir = mkdtempSync(join(tmpdir(), "contextstore-"));
+  const script = `
+    import { spawn } from ${JSON.stringify(new URL("../src/index.js", import.meta.url).href)};
+    const server = await spawn({ binary: ${JSON.stringify(BINARY)}, dataDir: ${JSON.stringify(dataDir)} });
+    const task = await server.client.startTask();
+    const alive = setInterval(() => undefined, 1_000);
+    process.once("SIGINT", async () => {
+      await task.append({ role: "user", content: "interrupted" });
+      await task.pause();
+      await server.stop();
+      clearInterval(alive);
+    });
+    console.log(task.uuid);`;
+  // A group of its own, as a shell gives a program: a Ctrl-C goes to all of the group.
+  const child = spawnProcess(process.execPath, ["--input-type=module", "--eval", script], {
+    detached: true,
+    stdio: ["ignore", "pipe", "inherit"],
+  });
+  const [line] = (await once(child.stdout, "data")) as [Buffer];
+  process.kill(-(child.pid ?? 0), "SIGINT");
+  assert.deepEqual(await once(child, "exit"), [0, null]);
+  try {
+    await using server = await spawn({ binary: BINARY, dataDir });
+    const task = server.client.task(line.toString().trim());
+    assert.equal((await task.get()).task?.status, "paused");
+    assert.deepEqual(
+      (await task.current().toArray()).map(({ content }) => content),
+      ["interrupted"],
+    );
+  } finally {
+    rmSync(dataDir, { recursive: true });
+  }
+});
+
+test("a program that is done ends, although it did not stop its server, and leaves no folder behind", async () => {
+  const script = `
+    import { spawn } from ${JSON.stringify(new URL("../src/index.js", import.meta.url).href)};
+    const server = await spawn({ binary: ${JSON.stringify(BINARY)} });
+    console.log(server.pid, server.dataDir);`;
+  const { stdout } = await promisify(execFile)(process.execPath, ["--input-type=module", "--eval", script], {
+    timeout: DEADLINE_MS,
+  });
+  const [pid, dataDir = ""] = stdout.trim().split(" ");
+  await eventually("the server is gone", () => !isAlive(Number(pid)));
+  assert.ok(!existsSync(dataDir));
 });

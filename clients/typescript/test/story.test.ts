@@ -212,7 +212,7 @@ for (const transport of ["unix", "tcp"] as const) {
       assert.ok(held instanceof LeaseError);
       assert.equal(held.reason, "LEASE_HELD");
       await assert.rejects(other.task(task.uuid).append(HELLO), { reason: "LEASE_HELD" });
-      other.close();
+      await other.close();
       const taken = await client.startTask({ uuid: task.uuid });
       assert.ok(!taken.isNew);
       assert.ok(taken.lease.generation > task.lease.generation);
@@ -298,10 +298,10 @@ test("over TCP nothing is open without the token but health", async () => {
   assert.ok(refused instanceof AccessError);
   assert.deepEqual([refused.code, refused.reason], ["UNAUTHENTICATED", "UNAUTHENTICATED"]);
   await assert.rejects(collect(without.task("018f0000-0000-7000-8000-000000000000").current()), AccessError);
-  without.close();
+  await without.close();
   const wrong = connect({ address, token: "wrong" });
   await assert.rejects(wrong.serverInfo(), AccessError);
-  wrong.close();
+  await wrong.close();
 });
 
 test("the environment is enough to connect", async () => {
@@ -312,7 +312,7 @@ test("the environment is enough to connect", async () => {
   ]) {
     const client = fromEnv(env);
     assert.equal((await client.serverInfo()).processId, server.processId);
-    client.close();
+    await client.close();
   }
 });
 
@@ -321,7 +321,7 @@ test("a closed client makes no calls", async () => {
   const task = await client.startTask();
   const follower = task.messages({ follow: true, fromSeq: 1 });
   const waiting = follower.next();
-  client.close();
+  await client.close();
   await assert.rejects(waiting, CancelledError);
   await assert.rejects(task.get(), { name: "CancelledError", message: "the client is closed" });
   await assert.rejects(client.waitUntilReady(), { name: "CancelledError", message: "the client is closed" });

@@ -99,7 +99,7 @@ export class TestServer {
   /** Stops it in order, and removes what it kept. */
   async stop(): Promise<void> {
     for (const client of this.#clients.values()) {
-      client.close();
+      await client.close();
     }
     await this.#end("SIGTERM");
     rmSync(this.dataDir, { recursive: true, force: true });
