@@ -96,4 +96,4 @@ while (said.tool_calls?.length) {
 }
 console.log();
 await task.complete(said.content ?? "");
-client.close();
+await client.close();

@@ -1,7 +1,14 @@
 // What a task has to do with models: a turn of one, and the body of a request to one.
 
 import { type AppendInput, asInput } from "./append.js";
-import type { Attempt, CallOptions, MutationOptions } from "./calls.js";
+import {
+  type Attempt,
+  CALL_FIELDS,
+  type CallOptions,
+  MUTATION_FIELDS,
+  type MutationOptions,
+} from "./calls.js";
+import { checkFields, type Fields } from "./check.js";
 import type { TaskCore } from "./core.js";
 import type { ChatResponse, ChatToolCall, ChatUsage } from "./gen/contextstore/v1/context_store_pb.js";
 import type { Pressure } from "./gen/contextstore/v1/message_pb.js";
@@ -30,6 +37,18 @@ export interface RequestOptions extends RequestFields, CallOptions {
   /** A larger body is refused with `REQUEST_TOO_LARGE`, before its first byte. */
   readonly maxBytes?: Count;
 }
+
+const REQUEST_FIELDS = { model: "text", params: "any", tools: "any" } as const;
+const CHAT_FIELDS = {
+  ...MUTATION_FIELDS,
+  ...REQUEST_FIELDS,
+  provider: "text",
+} as const satisfies Fields<ChatOptions>;
+const BODY_FIELDS = {
+  ...CALL_FIELDS,
+  ...REQUEST_FIELDS,
+  maxBytes: "any",
+} as const satisfies Fields<RequestOptions>;
 
 /** A call of a tool, as a model makes it. */
 export interface FunctionCall {
@@ -90,6 +109,7 @@ export async function* chat(
   messages: Iterable<MessageInput | AppendInput>,
   options: ChatOptions,
 ): AsyncGenerator<ChatEvent, void, undefined> {
+  checkFields("options", options, CHAT_FIELDS);
   await core.settle(options);
   const request = {
     ...core.target,
@@ -115,6 +135,7 @@ export async function* requestChunks(
   provider: string,
   options: RequestOptions,
 ): AsyncGenerator<Uint8Array, void, undefined> {
+  checkFields("options", options, BODY_FIELDS);
   const maxBytes = toCount("maxBytes", options.maxBytes);
   const request = { taskUuid: core.uuid, provider, ...fields(options), maxBytes };
   const { rpc, caller } = core.wire;

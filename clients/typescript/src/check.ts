@@ -37,8 +37,8 @@ export function checkNames(name: string, given: object, known: readonly string[]
   const unknown = Object.keys(given).find((field) => !known.includes(field));
   if (unknown !== undefined) {
     const meant = closest(unknown, known);
-    const hint = meant === undefined ? "" : `; did you mean ${meant}?`;
-    throw new TypeError(`${name} has no field ${unknown}${hint} Its fields are: ${known.join(", ")}`);
+    const hint = meant === undefined ? "" : ` (did you mean ${meant}?)`;
+    throw new TypeError(`${name} has no field ${unknown}${hint}; its fields are ${known.join(", ")}`);
   }
 }
 

@@ -6,14 +6,16 @@ import { durationFromMs, durationMs } from "@bufbuild/protobuf/wkt";
 import { createClient, type Client as RpcClient } from "@connectrpc/connect";
 import { type ConnectOptions, checkConnectOptions, optionsFromEnv } from "./address.js";
 import {
+  CALL_FIELDS,
   Caller,
   type CallOptions,
   checkedTimeout,
   MAX_TIMER_MS,
+  MUTATION_FIELDS,
   type MutationOptions,
   pause,
 } from "./calls.js";
-import { checkFields } from "./check.js";
+import { checkFields, checkKind, checkNames, type Fields } from "./check.js";
 import type { Wire } from "./core.js";
 import { CancelledError, type ContextStoreError, DeadlineError, UnavailableError } from "./errors.js";
 import {
@@ -21,7 +23,7 @@ import {
   type GetInheritanceContextResponse,
   type GetServerInfoResponse,
   type PreviousContext,
-  type TaskFilterSchema,
+  TaskFilterSchema,
 } from "./gen/contextstore/v1/context_store_pb.js";
 import {
   type Holder,
@@ -65,6 +67,32 @@ export interface ListOptions extends CallOptions {
   /** How many to ask for at once. */
   readonly pageSize?: number;
 }
+
+const TAKE_UP_FIELDS = {
+  ...MUTATION_FIELDS,
+  user: "text",
+  config: "any",
+  inherit: "text",
+  systemMessage: "text",
+} as const satisfies Fields<TakeUpOptions>;
+const START_FIELDS = {
+  ...TAKE_UP_FIELDS,
+  uuid: "text",
+  key: "any",
+  leaseGeneration: "any",
+} as const satisfies Fields<StartOptions>;
+const LIST_FIELDS = {
+  ...CALL_FIELDS,
+  filter: "any",
+  order: "text",
+  pageSize: "number",
+} as const satisfies Fields<ListOptions>;
+const GARBAGE_FIELDS = {
+  ...CALL_FIELDS,
+  taskUuid: "text",
+  dryRun: "flag",
+  minAgeMs: "number",
+} as const satisfies Fields<GarbageOptions>;
 
 /** What to start, beside its key. */
 export type TakeUpOptions = Omit<StartOptions, "uuid" | "key" | "leaseGeneration">;
@@ -245,6 +273,8 @@ export class Client {
   }
 
   async #start(options: StartOptions, resumed: boolean): Promise<Task> {
+    checkFields("options", options, START_FIELDS);
+    checkKey(options.key);
     const request = {
       taskUuid: options.uuid ?? newTaskUuid(),
       ...(options.key && { key: options.key }),
@@ -275,6 +305,8 @@ export class Client {
     user = "",
     options: CallOptions & { limit?: number } = {},
   ): Promise<readonly PreviousContext[]> {
+    checkKey(key);
+    checkFields("options", options, { ...CALL_FIELDS, limit: "number" });
     const request = { key, user, limit: options.limit ?? 0 };
     const found = await this.#caller.unary(options, (attempt) =>
       this.rpc.findPreviousContexts(request, attempt),
@@ -312,6 +344,8 @@ export class Client {
   }
 
   async #taskOf(key: TaskKey, options: TakeUpOptions): Promise<Task> {
+    checkKey(key);
+    checkFields("options", options, TAKE_UP_FIELDS);
     const { user = "", signal, timeoutMs } = options;
     const filter = { ...fieldsOf(key), user, statuses: ["running", "paused"] };
     const call = { ...(signal && { signal }), ...(timeoutMs !== undefined && { timeoutMs }) };
@@ -335,6 +369,7 @@ export class Client {
 
   /** Removes outputs of tools that no log names and that are not new. Can be repeated. */
   async collectGarbage(options: GarbageOptions = {}): Promise<CollectGarbageResponse> {
+    checkFields("options", options, GARBAGE_FIELDS);
     const { taskUuid = "", dryRun = false, minAgeMs } = options;
     const request = { taskUuid, dryRun, ...(minAgeMs !== undefined && { minAge: durationFromMs(minAgeMs) }) };
     return await this.#caller.unary(options, (attempt) => this.outputsRpc.collectGarbage(request, attempt));
@@ -342,7 +377,11 @@ export class Client {
 
   /** The tasks that match, page by page. */
   async *listTasks(options: ListOptions = {}): AsyncGenerator<TaskMessage, void, undefined> {
+    checkFields("options", options, LIST_FIELDS);
     const { filter, order = "", pageSize = 0 } = options;
+    if (filter) {
+      checkNames("options.filter", filter, ["$typeName", ...FILTER_NAMES]);
+    }
     let pageToken = "";
     do {
       const request = { ...(filter && { filter }), order, pageSize, pageToken };
@@ -371,6 +410,21 @@ function throwAll(failures: readonly unknown[]): void {
 }
 
 const KEY_FIELDS = ["taskSource", "owner", "repo", "taskType", "taskId"] as const;
+
+const FILTER_NAMES = TaskFilterSchema.fields.map(({ localName }) => localName);
+
+/** Throws a TypeError if a key has another field than those of a key, or one that is no text. */
+function checkKey(key: TaskKey | undefined): void {
+  if (key !== undefined) {
+    // Of a task that was read it has these two beside its own.
+    checkNames("key", key, [...KEY_FIELDS, "$typeName", "$unknown"]);
+    for (const field of KEY_FIELDS) {
+      if (key[field] !== undefined) {
+        checkKind(`key.${field}`, key[field], "text");
+      }
+    }
+  }
+}
 
 function fieldsOf(key: TaskKey | undefined) {
   const [taskSource = "", owner = "", repo = "", taskType = "", taskId = ""] = KEY_FIELDS.map(

@@ -1,7 +1,14 @@
 // Making the context of one task smaller, by the server and by the agent itself.
 
 import { timestampDate } from "@bufbuild/protobuf/wkt";
-import type { Attempt, CallOptions, MutationOptions } from "./calls.js";
+import {
+  type Attempt,
+  CALL_FIELDS,
+  type CallOptions,
+  MUTATION_FIELDS,
+  type MutationOptions,
+} from "./calls.js";
+import { checkFields, type Fields } from "./check.js";
 import type { TaskCore, TaskTarget, Wire } from "./core.js";
 import { ContextStoreError } from "./errors.js";
 import type {
@@ -17,6 +24,7 @@ import {
   type Count,
   compressionInit,
   type PruneInput,
+  pruneInit,
   toCount,
   type WindowInput,
   windowInit,
@@ -52,18 +60,39 @@ export interface CommitOptions extends MutationOptions {
   readonly model?: string;
 }
 
+const COMPACTION_FIELDS = {
+  ...CALL_FIELDS,
+  strategy: "text",
+  targetTokens: "any",
+  overrides: "any",
+} as const satisfies Fields<CompactionOptions & CallOptions>;
+const COMPRESS_FIELDS = {
+  ...COMPACTION_FIELDS,
+  ...MUTATION_FIELDS,
+  prune: "any",
+  window: "any",
+  onProgress: "function",
+} as const satisfies Fields<CompressOptions>;
+const COMMIT_FIELDS = {
+  ...MUTATION_FIELDS,
+  retain: "text",
+  keepSeqs: "any",
+  model: "text",
+} as const satisfies Fields<CommitOptions>;
+
 /** The server watches over its summariser; it may be asked again, as it knows the call by its request id. */
 const WATCH = { silenceMs: Number.POSITIVE_INFINITY, repeats: true };
 
 /** Compresses now; see `Task.compress`. */
 export async function compress(core: TaskCore, options: CompressOptions): Promise<CompressDone> {
+  checkFields("options", options, COMPRESS_FIELDS);
   await core.settle(options);
   const { wire } = core;
   const request = {
     ...core.target,
     ...fields(options),
-    ...(options.prune && { prune: options.prune }),
-    ...(options.window && { window: windowInit(options.window) }),
+    ...(options.prune && { prune: pruneInit(options.prune, "options.prune") }),
+    ...(options.window && { window: windowInit(options.window, "options.window") }),
     requestId: options.requestId || newRequestId(),
   };
   const open = (attempt: Attempt) => wire.rpc.compress(request, attempt);
@@ -87,6 +116,7 @@ export async function beginCompaction(
   core: TaskCore,
   options: CompactionOptions & CallOptions,
 ): Promise<Compaction> {
+  checkFields("options", options, COMPACTION_FIELDS);
   await core.settle(options);
   const { wire, target } = core;
   const request = { ...target, ...fields(options) };
@@ -174,6 +204,7 @@ export class Compaction {
    * ref that it has to name is refused with the reason `SUMMARY_REFUSED`: another one may be committed.
    */
   async commit(summary: string, options: CommitOptions = {}): Promise<CompressDone> {
+    checkFields("options", options, COMMIT_FIELDS);
     const request = {
       ...this.#target,
       token: this.token,
@@ -232,7 +263,7 @@ function fields({ strategy = "", targetTokens, overrides }: CompactionOptions) {
   return {
     strategy,
     ...(targetTokens !== undefined && { targetTokens: toCount("targetTokens", targetTokens) }),
-    ...(overrides && { overrides: compressionInit(overrides) }),
+    ...(overrides && { overrides: compressionInit(overrides, "options.overrides") }),
   };
 }
 

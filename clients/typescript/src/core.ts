@@ -2,7 +2,15 @@
 
 import { durationMs } from "@bufbuild/protobuf/wkt";
 import type { Client as RpcClient } from "@connectrpc/connect";
-import type { Attempt, Caller, CallOptions, MutationOptions } from "./calls.js";
+import {
+  type Attempt,
+  CALL_FIELDS,
+  type Caller,
+  type CallOptions,
+  MUTATION_FIELDS,
+  type MutationOptions,
+} from "./calls.js";
+import { checkNames } from "./check.js";
 import type { ContextStore } from "./gen/contextstore/v1/context_store_pb.js";
 import type { Holder } from "./gen/contextstore/v1/task_pb.js";
 import type { ToolOutputs } from "./gen/contextstore/v1/tool_outputs_pb.js";
@@ -65,18 +73,24 @@ export class TaskCore {
     await this.outbox.settled(signal);
   }
 
-  /** Makes a call that changes nothing. */
-  async read<T>(options: CallOptions, call: (attempt: Attempt) => Promise<T>): Promise<T> {
+  /** Makes a call that changes nothing. `more` names fields that its options have beside those of every call. */
+  async read<T>(
+    options: CallOptions,
+    call: (attempt: Attempt) => Promise<T>,
+    more: readonly string[] = [],
+  ): Promise<T> {
+    checkNames("options", options, [...Object.keys(CALL_FIELDS), ...more]);
     await this.settle(options);
     return await this.wire.caller.unary(options, call);
   }
 
-  /** Makes a change: every attempt under the same request id, so that it happens once. */
+  /** Makes a change: every attempt under the same request id, so that it happens once. `more` as for `read`. */
   async change<T>(
     options: MutationOptions,
     call: (target: Target, attempt: Attempt) => Promise<T>,
-    leastMs?: number,
+    { leastMs, more = [] }: { readonly leastMs?: number; readonly more?: readonly string[] } = {},
   ): Promise<T> {
+    checkNames("options", options, [...Object.keys(MUTATION_FIELDS), ...more]);
     await this.settle(options);
     const target = { ...this.target, requestId: options.requestId || newRequestId() };
     const answer = await this.wire.caller.unary(options, (attempt) => call(target, attempt), leastMs);

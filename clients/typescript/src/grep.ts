@@ -1,6 +1,7 @@
 // Searching the outputs of one task's tools.
 
-import type { CallOptions } from "./calls.js";
+import { CALL_FIELDS, type CallOptions } from "./calls.js";
+import { checkFields, type Fields } from "./check.js";
 import type { TaskCore } from "./core.js";
 import type { GrepLine } from "./gen/contextstore/v1/tool_outputs_pb.js";
 import { type Count, toCount } from "./values.js";
@@ -22,6 +23,17 @@ export interface GrepOptions extends CallOptions {
   /** Longest line, in characters. Default: 2000. */
   readonly maxLineLength?: number;
 }
+
+const FIELDS = {
+  ...CALL_FIELDS,
+  refId: "text",
+  ignoreCase: "flag",
+  fixed: "flag",
+  before: "number",
+  after: "number",
+  maxMatches: "any",
+  maxLineLength: "number",
+} as const satisfies Fields<GrepOptions>;
 
 /** What a search found in all. */
 export interface Found {
@@ -51,6 +63,7 @@ export class Matches implements AsyncIterable<GrepLine> {
 
   /** @internal */
   constructor(core: TaskCore, pattern: string | RegExp, options: GrepOptions) {
+    checkFields("options", options, FIELDS);
     this.#core = core;
     this.#options = options;
     this.#request = {

@@ -1,7 +1,8 @@
 // The outputs of one task's tools: kept whole on disk, shown to the model in part, read and searched by their refs.
 
 import { create, type MessageInitShape } from "@bufbuild/protobuf";
-import type { CallOptions, MutationOptions } from "./calls.js";
+import { CALL_FIELDS, type CallOptions, MUTATION_FIELDS, type MutationOptions } from "./calls.js";
+import { checkFields, checkKind, type Fields } from "./check.js";
 import type { TaskCore } from "./core.js";
 import { ContextStoreError, DeadlineError, toError, UnavailableError } from "./errors.js";
 import type { Masked, Pressure } from "./gen/contextstore/v1/message_pb.js";
@@ -50,6 +51,24 @@ export interface PutOptions extends MutationOptions {
   readonly asParts?: boolean;
 }
 
+const RECORD_FIELDS = {
+  arguments: "any",
+  error: "text",
+  durationMs: "any",
+} as const satisfies Fields<OutputRecordInput>;
+const PUT_FIELDS = {
+  ...MUTATION_FIELDS,
+  toolName: "text",
+  toolCallId: "text",
+  mediaType: "text",
+  append: "flag",
+  record: "any",
+  maxLineLength: "number",
+  maxMessageBytes: "any",
+  tailBytes: "any",
+  asParts: "flag",
+} as const satisfies Fields<PutOptions>;
+
 /** An output that is on disk. */
 export interface StoredOutput {
   /** Names it within its task: `out-…`. */
@@ -86,6 +105,14 @@ export interface ReadOptions extends CallOptions {
   readonly maxLineLength?: number;
 }
 
+const READ_FIELDS = {
+  ...CALL_FIELDS,
+  offset: "any",
+  limit: "any",
+  raw: "flag",
+  maxLineLength: "number",
+} as const satisfies Fields<ReadOptions>;
+
 /**
  * The outputs of a task's tools, as `task.output`.
  *
@@ -110,6 +137,7 @@ export class Outputs {
    * connection is taken up again if the content can be sent again; see `OutputContent`.
    */
   async put(content: OutputContent, options: PutOptions = {}): Promise<StoredOutput> {
+    checkFields("options", options, PUT_FIELDS);
     const core = this.#core;
     const upload = new Upload(content);
     const fields = headerFields(options);
@@ -117,20 +145,24 @@ export class Outputs {
     const source = new Source(upload, silenceMs);
     // A stream takes as long as what it comes from; only the server may not be silent.
     const call = upload.whole ? options : { ...options, timeoutMs: Number.POSITIVE_INFINITY };
-    const put = core.change(call, async (target, { signal, ...attempt }) => {
-      const watched = { ...attempt, signal: AbortSignal.any([signal, source.ended]) };
-      try {
-        return await core.wire.outputs.putToolOutput(source.requests({ ...target, ...fields }), watched);
-      } catch (thrown) {
-        if (source.late) {
-          throw source.late;
+    const put = core.change(
+      call,
+      async (target, { signal, ...attempt }) => {
+        const watched = { ...attempt, signal: AbortSignal.any([signal, source.ended]) };
+        try {
+          return await core.wire.outputs.putToolOutput(source.requests({ ...target, ...fields }), watched);
+        } catch (thrown) {
+          if (source.late) {
+            throw source.late;
+          }
+          // What broke behind the point of no return is not tried again.
+          throw upload.isRepeatable && !source.failure ? thrown : cannotRepeat(thrown);
+        } finally {
+          source.close();
         }
-        // What broke behind the point of no return is not tried again.
-        throw upload.isRepeatable && !source.failure ? thrown : cannotRepeat(thrown);
-      } finally {
-        source.stop();
-      }
-    });
+      },
+      { more: Object.keys(PUT_FIELDS) },
+    );
     const answer = await put.catch((thrown: unknown): never => {
       // What the content threw is the caller's own error.
       throw source.failure ? source.failure.thrown : thrown;
@@ -143,6 +175,7 @@ export class Outputs {
    * before it is read: `await task.output.read(ref, { limit: 100 }).text()`. A broken connection is taken up again.
    */
   read(refId: string, options: ReadOptions = {}): ByteStream {
+    checkFields("options", options, READ_FIELDS);
     const request = {
       taskUuid: this.#core.uuid,
       refId,
@@ -216,8 +249,10 @@ export class Outputs {
     let pageToken = "";
     do {
       const request = { taskUuid, pageSize: options.pageSize ?? 0, pageToken };
-      const page = await this.#core.read(options, (attempt) =>
-        wire.outputs.listToolOutputs(request, attempt),
+      const page = await this.#core.read(
+        options,
+        (attempt) => wire.outputs.listToolOutputs(request, attempt),
+        ["pageSize"],
       );
       yield* page.outputs;
       pageToken = page.nextPageToken;
@@ -241,6 +276,7 @@ class Source {
   readonly #silenceMs: number;
   readonly #ended = new AbortController();
   #late: DeadlineError | undefined;
+  #data: AsyncIterator<Uint8Array> | undefined;
   #timer: NodeJS.Timeout | undefined;
 
   constructor(upload: Upload, silenceMs: number) {
@@ -266,6 +302,7 @@ class Source {
     this.#watch();
     yield create(PutToolOutputRequestSchema, { part: { case: "header", value } });
     const data = whole ? undefined : this.#upload.data()[Symbol.asyncIterator]();
+    this.#data = data;
     while (data) {
       this.stop();
       const next = await this.#pull(data);
@@ -280,6 +317,12 @@ class Source {
   /** The server's turn is over. */
   stop(): void {
     clearTimeout(this.#timer);
+  }
+
+  /** An attempt is over: what it has opened is closed, without waiting for it. */
+  close(): void {
+    this.stop();
+    this.#data?.return?.().catch(() => undefined);
   }
 
   async #pull(data: AsyncIterator<Uint8Array>): Promise<IteratorResult<Uint8Array>> {
@@ -309,6 +352,11 @@ class Source {
 
 function headerFields(options: PutOptions) {
   const { record, maxMessageBytes, tailBytes } = options;
+  if (typeof record === "object") {
+    checkFields("options.record", record, RECORD_FIELDS);
+  } else if (record !== undefined) {
+    checkKind("options.record", record, "flag");
+  }
   const { arguments: given, error, durationMs }: OutputRecordInput = typeof record === "object" ? record : {};
   return {
     toolName: options.toolName ?? "",

@@ -1,7 +1,8 @@
 // Reading a task as streams, each of which goes on where a broken connection left it.
 
 import type { Client as RpcClient } from "@connectrpc/connect";
-import type { Attempt, Caller, CallOptions } from "./calls.js";
+import { type Attempt, CALL_FIELDS, type Caller, type CallOptions } from "./calls.js";
+import { checkFields, type Fields } from "./check.js";
 import type { TaskCore } from "./core.js";
 import type {
   ContextStore,
@@ -39,6 +40,26 @@ export interface RangeOptions extends CallOptions {
   /** Most records. */
   readonly limit?: Count;
 }
+
+const VIEW_FIELDS = {
+  ...CALL_FIELDS,
+  asOfSeq: "any",
+  chunkBytes: "number",
+} as const satisfies Fields<ViewOptions>;
+const HISTORY_FIELDS = {
+  ...CALL_FIELDS,
+  fromSeq: "any",
+  toSeq: "any",
+  limit: "any",
+  follow: "flag",
+  kinds: "texts",
+} as const satisfies Fields<HistoryOptions>;
+const RANGE_FIELDS = {
+  ...CALL_FIELDS,
+  from: "any",
+  to: "any",
+  limit: "any",
+} as const satisfies Fields<RangeOptions>;
 
 /** A plan. */
 export interface Plan {
@@ -80,6 +101,7 @@ export class Reader {
   }
 
   current(options: ViewOptions): View {
+    checkFields("options", options, VIEW_FIELDS);
     // At once, where the caller is, and not when it is read.
     const asOfSeq = toCount("asOfSeq", options.asOfSeq);
     return new View(() => this.#core.reading(options, () => this.#chunks(options, asOfSeq)));
@@ -110,6 +132,7 @@ export class Reader {
 
   async *messages(options: HistoryOptions): AsyncGenerator<LogRecord, void, undefined> {
     const [rpc, caller] = [this.#rpc, this.#caller];
+    checkFields("options", options, HISTORY_FIELDS);
     const { follow = false, kinds = [] } = options;
     const fixed = {
       taskUuid: this.#taskUuid,
@@ -146,6 +169,7 @@ export class Reader {
     options: CallOptions & { resumeToken?: string },
   ): AsyncGenerator<WatchTaskResponse, void, undefined> {
     const [rpc, caller] = [this.#rpc, this.#caller];
+    checkFields("options", options, { ...CALL_FIELDS, resumeToken: "text" });
     const request = { taskUuid: this.#taskUuid, resumeToken: options.resumeToken ?? "" };
     // Where the watch begins: else "from now on" would be a later now once the connection breaks.
     const onHeader = (header: Headers) => {
@@ -200,6 +224,7 @@ export class Reader {
     parse: (bytes: Uint8Array) => LogRecord,
     open: OpenRange,
   ): AsyncGenerator<LogRecord, void, undefined> {
+    checkFields("options", options, RANGE_FIELDS);
     const caller = this.#caller;
     const to = toCount("to", options.to);
     const limit = toCount("limit", options.limit);

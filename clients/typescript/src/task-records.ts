@@ -73,7 +73,7 @@ export abstract class TaskRecords {
   ): Promise<GetContextUsageResponse> {
     const { core, uuid: taskUuid } = this;
     const request = { taskUuid, toolsJson: toolsJson(options.tools) };
-    return await core.read(options, (attempt) => core.wire.rpc.getContextUsage(request, attempt));
+    return await core.read(options, (attempt) => core.wire.rpc.getContextUsage(request, attempt), ["tools"]);
   }
 
   /**
@@ -184,8 +184,10 @@ export abstract class TaskRecords {
     const { core } = this;
     const { budgetTokens } = options;
     const budget = budgetTokens === undefined ? {} : { budgetTokens: toCount("budgetTokens", budgetTokens) };
-    return await core.change(options, (target, attempt) =>
-      core.wire.outputs.trimToolOutputs({ ...target, ...budget }, attempt),
+    return await core.change(
+      options,
+      (target, attempt) => core.wire.outputs.trimToolOutputs({ ...target, ...budget }, attempt),
+      { more: ["budgetTokens"] },
     );
   }
 
@@ -198,8 +200,10 @@ export abstract class TaskRecords {
   ): Promise<AppendPlanResponse> {
     const { core } = this;
     const fields = { planType: options.planType ?? "", planContentJson: toJson("plan", content) };
-    return await core.change(options, (target, attempt) =>
-      core.wire.rpc.appendPlan({ ...target, ...fields }, attempt),
+    return await core.change(
+      options,
+      (target, attempt) => core.wire.rpc.appendPlan({ ...target, ...fields }, attempt),
+      { more: ["planType"] },
     );
   }
 

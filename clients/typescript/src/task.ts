@@ -2,9 +2,9 @@
 
 import { durationMs } from "@bufbuild/protobuf/wkt";
 import { type AppendInput, asInput, EncodedMessage, Pipeline } from "./append.js";
-import { type Attempt, type CallOptions, MUTATION_FIELDS, type MutationOptions } from "./calls.js";
+import { type Attempt, CALL_FIELDS, type CallOptions, type MutationOptions } from "./calls.js";
 import { type ChatEvent, type ChatOptions, chat, type RequestOptions, requestChunks } from "./chat.js";
-import { checkFields, type Fields } from "./check.js";
+import { checkFields } from "./check.js";
 import {
   beginCompaction,
   type Compaction,
@@ -29,10 +29,12 @@ import type { Lease } from "./lease.js";
 import { readable } from "./streams.js";
 import { TaskRecords } from "./task-records.js";
 import {
+  APPEND_FIELDS,
   type AppendOptions,
   type ConfigInput,
   type Count,
   configInit,
+  FORK_FIELDS,
   type ForkOptions,
   type MessageInput,
   toCount,
@@ -48,13 +50,6 @@ export interface Origin {
 
 /** How long a completion may take at least, for which the server asks a model. */
 const SUMMARIZING_MS = 300_000;
-
-const APPEND_FIELDS = {
-  ...MUTATION_FIELDS,
-  pinned: "flag",
-  outputRef: "text",
-  wait: "flag",
-} as const satisfies Fields<AppendOptions>;
 
 /** Reasons for which there is nothing of ours to put aside when a task is disposed of. */
 const NOT_OURS = ["LEASE_HELD", "STALE_LEASE", "WRONG_STATUS", "TASK_NOT_FOUND"];
@@ -145,7 +140,10 @@ export class Task extends TaskRecords {
       requestId: options.requestId || newRequestId(),
       leaseGeneration: toCount("leaseGeneration", options.leaseGeneration ?? this.lease.lastGeneration),
     };
-    const resumed = await core.read(options, (attempt) => core.wire.rpc.resumeTask(request, attempt));
+    const resumed = await core.read(options, (attempt) => core.wire.rpc.resumeTask(request, attempt), [
+      "requestId",
+      "leaseGeneration",
+    ]);
     this.lease.take(resumed.leaseGeneration, resumed.leaseTtl ? durationMs(resumed.leaseTtl) : 0);
     return resumed.task;
   }
@@ -158,7 +156,7 @@ export class Task extends TaskRecords {
     const { task } = await core.change(
       options,
       (target, attempt) => core.wire.rpc.completeTask({ ...target, finalSummary }, attempt),
-      finalSummary === "" ? SUMMARIZING_MS : undefined,
+      finalSummary === "" ? { leastMs: SUMMARIZING_MS } : {},
     );
     this.lease.end();
     return task;
@@ -173,8 +171,10 @@ export class Task extends TaskRecords {
     const finalSummary = options.finalSummary ?? "";
     await core.settle(options);
     await this.#before("failed", finalSummary, errorMessage);
-    const { task } = await core.change(options, (target, attempt) =>
-      core.wire.rpc.failTask({ ...target, errorMessage, finalSummary }, attempt),
+    const { task } = await core.change(
+      options,
+      (target, attempt) => core.wire.rpc.failTask({ ...target, errorMessage, finalSummary }, attempt),
+      { more: ["finalSummary"] },
     );
     this.lease.end();
     return task;
@@ -277,8 +277,10 @@ export class Task extends TaskRecords {
     }
     const { pinned, outputRef, requestId } = encoded;
     const body = { case: "messageJson", value: encoded.json } as const;
-    return await core.change({ ...options, requestId }, (target, attempt) =>
-      core.wire.rpc.appendMessage({ ...target, body, pinned, outputRef }, attempt),
+    return await core.change(
+      { ...options, requestId },
+      (target, attempt) => core.wire.rpc.appendMessage({ ...target, body, pinned, outputRef }, attempt),
+      { more: Object.keys(APPEND_FIELDS) },
     );
   }
 
@@ -299,6 +301,7 @@ export class Task extends TaskRecords {
     options: CallOptions = {},
   ): AsyncGenerator<AppendMessagesResponse, void, undefined> {
     const { wire } = this.core;
+    checkFields("options", options, CALL_FIELDS);
     await this.core.settle(options);
     const pipeline = new Pipeline(wire, messages, this.core.target);
     const open = (requests: AsyncIterable<AppendMessagesRequest>, attempt: Attempt) =>
@@ -410,6 +413,7 @@ export class Task extends TaskRecords {
 
 /** Makes another task out of the first messages of one. */
 export async function forkTask(wire: Wire, taskUuid: string, options: ForkOptions): Promise<Task> {
+  checkFields("options", options, FORK_FIELDS);
   const request = {
     taskUuid,
     atSeq: toCount("atSeq", options.atSeq),

@@ -61,13 +61,14 @@ async function recordResult(
   call: { toolName: string; arguments: unknown; durationMs: number },
   result: unknown,
 ): Promise<void> {
+  const { toolName, ...record } = call;
   if (result instanceof Uint8Array) {
-    await bench.output.put(result, { toolName: call.toolName, record: call });
+    await bench.output.put(result, { toolName, record });
     return;
   }
   const json = jsonOf(result);
   if (json.length > RECORDED_CHARS) {
-    await bench.output.put(textOf(result, json), { toolName: call.toolName, record: call });
+    await bench.output.put(textOf(result, json), { toolName, record });
   } else {
     await bench.recordToolCall({ ...call, result: JSON.parse(json) as unknown });
   }

@@ -102,10 +102,11 @@ function watchOver(manager: Http2SessionManager, state: State): void {
     const stream = await request(...args);
     state.isReached = true;
     cancelForReal(stream);
+    const { session } = stream;
     stream.once("close", () => {
       if (stream.rstCode === constants.NGHTTP2_ENHANCE_YOUR_CALM) {
         // The connection takes no more streams: those it has go on, and the next one opens another connection.
-        stream.session?.close();
+        session?.close();
       }
     });
     return stream;

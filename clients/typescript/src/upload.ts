@@ -154,8 +154,9 @@ async function* joined(
       continue;
     }
     const text = half + part;
-    half = /[\ud800-\udbff]$/.exec(text)?.[0] ?? "";
-    yield half === "" ? text : text.slice(0, -1);
+    const isCut = (text.charCodeAt(text.length - 1) & 0xfc00) === 0xd800;
+    half = isCut ? text.slice(-1) : "";
+    yield isCut ? text.slice(0, -1) : text;
   }
   yield half;
 }

@@ -1,7 +1,8 @@
 // What callers hand in, in the forms that are handy in JavaScript, and how it becomes what the protocol takes.
 
 import type { MessageInitShape } from "@bufbuild/protobuf";
-import type { MutationOptions } from "./calls.js";
+import { MUTATION_FIELDS, type MutationOptions } from "./calls.js";
+import { checkFields, type Fields } from "./check.js";
 import type {
   CompressionConfigSchema,
   OutputsConfigSchema,
@@ -165,6 +166,96 @@ export interface OutputsInput {
   readonly protectedTools?: string[];
 }
 
+const COMPRESSION_FIELDS = {
+  enabled: "flag",
+  auto: "flag",
+  strategy: "text",
+  threshold: "number",
+  tokenThreshold: "any",
+  maxRequestBytes: "any",
+  keepRecentMessages: "number",
+  minMessages: "number",
+  complexity: "text",
+  preset: "text",
+  summarizer: "text",
+  provider: "text",
+  model: "text",
+  summaryPrompt: "text",
+  finalSummaryPrompt: "text",
+  summaryDirectives: "texts",
+  retainPrompt: "text",
+  retainDirectives: "texts",
+  retainLastTurns: "number",
+  structured: "flag",
+  keepPlan: "flag",
+  summaryTokens: "any",
+} as const satisfies Fields<CompressionInput>;
+const PRUNE_FIELDS = {
+  target: "number",
+  recencyWeight: "number",
+  roleWeight: "number",
+  contentWeight: "number",
+} as const satisfies Fields<PruneInput>;
+const WINDOW_FIELDS = { messages: "number", tokens: "any" } as const satisfies Fields<WindowInput>;
+const INHERITANCE_FIELDS = {
+  enabled: "flag",
+  maxSummaryTokens: "any",
+} as const satisfies Fields<InheritanceInput>;
+const OUTPUTS_FIELDS = {
+  enabled: "flag",
+  budgetTokens: "any",
+  maxMessageBytes: "any",
+  maxLineLength: "number",
+  tailBytes: "any",
+  protectedTools: "texts",
+} as const satisfies Fields<OutputsInput>;
+const CONFIG_FIELDS = {
+  llmProvider: "text",
+  model: "text",
+  contextLength: "any",
+  tokenCounter: "text",
+  durability: "text",
+  compression: "any",
+  prune: "any",
+  window: "any",
+  inheritance: "any",
+  outputs: "any",
+  extra: "any",
+} as const satisfies Fields<ConfigInput>;
+const TOOL_CALL_FIELDS = {
+  toolName: "text",
+  arguments: "any",
+  result: "any",
+  outputRef: "text",
+  error: "text",
+  durationMs: "any",
+  messageSeq: "any",
+} as const satisfies Fields<ToolCallInput>;
+const USAGE_FIELDS = {
+  inputTokens: "any",
+  outputTokens: "any",
+  cacheCreationTokens: "any",
+  cacheReadTokens: "any",
+  toolsTokens: "any",
+} as const satisfies Fields<Usage>;
+const STATISTICS_FIELDS = {
+  llmCalls: "any",
+  toolCalls: "any",
+  tokens: "any",
+  compressions: "any",
+} as const satisfies Fields<StatisticsInput>;
+export const APPEND_FIELDS = {
+  ...MUTATION_FIELDS,
+  pinned: "flag",
+  outputRef: "text",
+  wait: "flag",
+} as const satisfies Fields<AppendOptions>;
+export const FORK_FIELDS = {
+  ...MUTATION_FIELDS,
+  atSeq: "any",
+  uuid: "text",
+} as const satisfies Fields<ForkOptions>;
+
 /** The configuration of a task. What is left out is as the server is configured. */
 export interface ConfigInput {
   readonly llmProvider?: string;
@@ -185,13 +276,18 @@ export interface ConfigInput {
 
 /** As the protocol has it. */
 export function configInit(config: ConfigInput): MessageInitShape<typeof TaskConfigSchema> {
-  const { contextLength, compression, window, inheritance, outputs, extra, ...rest } = config;
+  checkFields("config", config, CONFIG_FIELDS);
+  const { contextLength, compression, prune, window, inheritance, outputs, extra, ...rest } = config;
+  if (inheritance) {
+    checkFields("config.inheritance", inheritance, INHERITANCE_FIELDS);
+  }
   const { maxSummaryTokens, ...inheritanceRest } = inheritance ?? {};
   return {
     ...rest,
     ...count("contextLength", contextLength),
-    ...(compression && { compression: compressionInit(compression) }),
-    ...(window && { window: windowInit(window) }),
+    ...(compression && { compression: compressionInit(compression, "config.compression") }),
+    ...(prune && { prune: pruneInit(prune, "config.prune") }),
+    ...(window && { window: windowInit(window, "config.window") }),
     ...(inheritance && {
       inheritance: { ...inheritanceRest, ...count("maxSummaryTokens", maxSummaryTokens) },
     }),
@@ -201,6 +297,7 @@ export function configInit(config: ConfigInput): MessageInitShape<typeof TaskCon
 }
 
 function outputsInit(input: OutputsInput): MessageInitShape<typeof OutputsConfigSchema> {
+  checkFields("config.outputs", input, OUTPUTS_FIELDS);
   const { budgetTokens, maxMessageBytes, tailBytes, ...rest } = input;
   return {
     ...rest,
@@ -212,6 +309,7 @@ function outputsInit(input: OutputsInput): MessageInitShape<typeof OutputsConfig
 
 /** As the protocol has it. */
 export function toolCallInit(call: ToolCallInput) {
+  checkFields("call", call, TOOL_CALL_FIELDS);
   return {
     toolName: call.toolName,
     argumentsJson: call.arguments === undefined ? "" : toJson("arguments", call.arguments),
@@ -226,6 +324,7 @@ export function toolCallInit(call: ToolCallInput) {
 
 /** As the protocol has it. */
 export function usageInit(usage: Usage) {
+  checkFields("usage", usage, USAGE_FIELDS);
   return {
     inputTokens: toCount("inputTokens", usage.inputTokens),
     outputTokens: toCount("outputTokens", usage.outputTokens),
@@ -237,6 +336,7 @@ export function usageInit(usage: Usage) {
 
 /** As the protocol has it. */
 export function statisticsInit(add: StatisticsInput) {
+  checkFields("statistics", add, STATISTICS_FIELDS);
   return {
     llmCalls: toCount("llmCalls", add.llmCalls),
     toolCalls: toCount("toolCalls", add.toolCalls),
@@ -245,8 +345,12 @@ export function statisticsInit(add: StatisticsInput) {
   };
 }
 
-/** As the protocol has it. */
-export function compressionInit(input: CompressionInput): MessageInitShape<typeof CompressionConfigSchema> {
+/** As the protocol has it. An error calls it by `name`. */
+export function compressionInit(
+  input: CompressionInput,
+  name: string,
+): MessageInitShape<typeof CompressionConfigSchema> {
+  checkFields(name, input, COMPRESSION_FIELDS);
   const { tokenThreshold, maxRequestBytes, summaryTokens, ...rest } = input;
   return {
     ...rest,
@@ -256,8 +360,16 @@ export function compressionInit(input: CompressionInput): MessageInitShape<typeo
   };
 }
 
-/** As the protocol has it. */
-export function windowInit({ tokens, ...rest }: WindowInput): MessageInitShape<typeof WindowConfigSchema> {
+/** As the protocol has it. An error calls it by `name`. */
+export function pruneInit(input: PruneInput, name: string): PruneInput {
+  checkFields(name, input, PRUNE_FIELDS);
+  return input;
+}
+
+/** As the protocol has it. An error calls it by `name`. */
+export function windowInit(input: WindowInput, name: string): MessageInitShape<typeof WindowConfigSchema> {
+  checkFields(name, input, WINDOW_FIELDS);
+  const { tokens, ...rest } = input;
   return { ...rest, ...count("tokens", tokens) };
 }
 

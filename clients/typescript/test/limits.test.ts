@@ -44,20 +44,19 @@ test("a message that is too large is refused at once, however large, and the cli
   const task = await client.startTask({ config: { compression: { auto: false } } });
   const seen = new Set<string>();
   for (const mib of [17, 40]) {
-    const calls = [
-      task.append(large(mib)),
-      collect(task.appendMany([large(mib)])),
-      collect(task.chat([large(mib)])),
-      task.appendPlan(large(mib)),
-    ];
+    const message = large(mib);
+    const calls: Promise<unknown>[] = [task.append(message)];
+    if (mib === 17) {
+      calls.push(task.appendPlan(message), collect(task.appendMany([message])), collect(task.chat([message])));
+    }
     for (const error of await Promise.all(calls.map(thrownBy))) {
       assert.ok(error instanceof InvalidRequestError, String(error));
       assert.deepEqual([error.reason, error.metadata.limit], ["TOO_LARGE", "16777216"]);
       seen.add(error.message.replace(/\d+ bytes/, "N bytes"));
     }
-    await task.append({ role: "user", content: "before" }, { wait: false });
-    await task.append(large(mib), { wait: false });
-    await task.append({ role: "user", content: "behind" }, { wait: false });
+    void task.append({ role: "user", content: "before" }, { wait: false });
+    void task.append(message, { wait: false }).catch(() => undefined);
+    void task.append({ role: "user", content: "behind" }, { wait: false }).catch(() => undefined);
     const late = await thrownBy(task.flush());
     assert.ok(late instanceof PipelineError && late.reason === "TOO_LARGE", String(late));
     assert.equal(late.notAppended.length, 2);
@@ -84,27 +83,26 @@ test("large calls that are cancelled leave the client as it was", async () => {
 });
 
 test("a connection that Node has given up is replaced", async () => {
-  // A megabyte of memory: the first large call that is cancelled leaves too little of it.
+  // A megabyte of memory: large calls that are cancelled leave too little of it.
   const connection = openConnection(server.options("unix"), 1);
   const rpc = createClient(ContextStore, connection.transport);
-  const refusals: unknown[] = [];
-  for (let n = 0; n < 4; n += 1) {
-    const body = { case: "messageJson", value: JSON.stringify(large(4)) } as const;
-    const signal = AbortSignal.timeout(30);
-    refusals.push(await thrownBy(rpc.appendMessage({ taskUuid: UUID, body }, { signal })));
-  }
-  await eventually("it answers", async () => {
-    try {
-      return (await rpc.getServerInfo({})).processId === server.processId;
-    } catch (error) {
-      refusals.push(error);
-      return undefined;
-    }
+  const body = { case: "messageJson", value: "x".repeat(1_000_000) } as const;
+  let delayMs = 0;
+  await eventually("it is given up", async () => {
+    delayMs = (delayMs + 1) % 20;
+    const stop = new AbortController();
+    setTimeout(() => {
+      stop.abort();
+    }, delayMs);
+    const failed = await thrownBy(rpc.appendMessage({ taskUuid: UUID, body }, { signal: stop.signal }));
+    return /ENHANCE_YOUR_CALM/.test(String(failed));
   });
-  assert.ok(
-    refusals.some((error) => /ENHANCE_YOUR_CALM/.test(String(error))),
-    refusals.map(String).join("\n"),
-  );
+  await eventually("it answers", async () => {
+    return await rpc.getServerInfo({}).then(
+      ({ processId }) => processId === server.processId,
+      () => false,
+    );
+  });
   connection.close();
 });
 

@@ -112,7 +112,8 @@ async function perform(step: Step, transport: Transport): Promise<Outcome> {
       toJson(method.output, message as MessageShape<typeof method.output>, { alwaysEmitImplicit: true }),
     );
   const stop = new AbortController();
-  const timeoutMs = DEADLINE_MS;
+  // The transport ends its own timer only when a stream ends: one that is left would keep this process for so long.
+  const timeoutMs = isEndless(step) ? 0 : DEADLINE_MS;
   try {
     if (method.methodKind === "unary") {
       const [input] = inputs;
