@@ -57,17 +57,19 @@ export class ByteStream implements AsyncIterable<Uint8Array> {
  * ```
  */
 export class View extends ByteStream {
-  /** One message after the other. */
-  async *messages(): AsyncGenerator<JsonObject, void, undefined> {
+  /** One message after the other; of a type of an SDK, if the caller wants it so. */
+  // eslint-disable-next-line @typescript-eslint/no-unnecessary-type-parameters -- what was appended, by the caller's word
+  async *messages<M extends object = JsonObject>(): AsyncGenerator<M, void, undefined> {
     for await (const line of lines(this)) {
-      yield parseLine(line);
+      yield parseLine(line) as M;
     }
   }
 
-  /** All messages: they have to fit into memory. */
-  async toArray(): Promise<JsonObject[]> {
-    const messages: JsonObject[] = [];
-    for await (const message of this.messages()) {
+  /** All messages: they have to fit into memory. They fit what an SDK takes: its type is that of the place they go to. */
+  // eslint-disable-next-line @typescript-eslint/no-unnecessary-type-parameters -- as above
+  async toArray<M extends object = JsonObject>(): Promise<M[]> {
+    const messages: M[] = [];
+    for await (const message of this.messages<M>()) {
       messages.push(message);
     }
     return messages;

@@ -91,8 +91,11 @@ export abstract class TaskRecords {
   }
 
   /** What the model sees, message by message: `current().messages()`. */
-  currentMessages(options: ViewOptions = {}): AsyncGenerator<JsonObject, void, undefined> {
-    return this.current(options).messages();
+  // eslint-disable-next-line @typescript-eslint/no-unnecessary-type-parameters -- what was appended, by the caller's word
+  currentMessages<M extends object = JsonObject>(
+    options: ViewOptions = {},
+  ): AsyncGenerator<M, void, undefined> {
+    return this.current(options).messages<M>();
   }
 
   /** One message as it stands in the log. */

@@ -47,7 +47,11 @@ test("a message that is too large is refused at once, however large, and the cli
     const message = large(mib);
     const calls: Promise<unknown>[] = [task.append(message)];
     if (mib === 17) {
-      calls.push(task.appendPlan(message), collect(task.appendMany([message])), collect(task.chat([message])));
+      calls.push(
+        task.appendPlan(message),
+        collect(task.appendMany([message])),
+        collect(task.chat([message])),
+      );
     }
     for (const error of await Promise.all(calls.map(thrownBy))) {
       assert.ok(error instanceof InvalidRequestError, String(error));
