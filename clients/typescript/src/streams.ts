@@ -58,7 +58,6 @@ export class ByteStream implements AsyncIterable<Uint8Array> {
  */
 export class View extends ByteStream {
   /** One message after the other; of a type of an SDK, if the caller wants it so. */
-  // eslint-disable-next-line @typescript-eslint/no-unnecessary-type-parameters -- what was appended, by the caller's word
   async *messages<M extends object = JsonObject>(): AsyncGenerator<M, void, undefined> {
     for await (const line of lines(this)) {
       yield parseLine(line) as M;
@@ -66,7 +65,6 @@ export class View extends ByteStream {
   }
 
   /** All messages: they have to fit into memory. They fit what an SDK takes: its type is that of the place they go to. */
-  // eslint-disable-next-line @typescript-eslint/no-unnecessary-type-parameters -- as above
   async toArray<M extends object = JsonObject>(): Promise<M[]> {
     const messages: M[] = [];
     for await (const message of this.messages<M>()) {

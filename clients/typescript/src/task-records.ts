@@ -91,7 +91,6 @@ export abstract class TaskRecords {
   }
 
   /** What the model sees, message by message: `current().messages()`. */
-  // eslint-disable-next-line @typescript-eslint/no-unnecessary-type-parameters -- what was appended, by the caller's word
   currentMessages<M extends object = JsonObject>(
     options: ViewOptions = {},
   ): AsyncGenerator<M, void, undefined> {
