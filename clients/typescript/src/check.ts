@@ -31,15 +31,21 @@ export function checkFields<T extends object>(name: string, given: T, fields: Fi
 
 /** Throws a TypeError if there is a field that is not known. */
 export function checkNames(name: string, given: object, known: readonly string[]): void {
-  if (typeof given !== "object" || (given as object | null) === null || Array.isArray(given)) {
-    throw new TypeError(`${name} is ${wordFor(given)}; it must be an object`);
-  }
+  checkedObject(name, given);
   const unknown = Object.keys(given).find((field) => !known.includes(field));
   if (unknown !== undefined) {
     const meant = closest(unknown, known);
     const hint = meant === undefined ? "" : ` (did you mean ${meant}?)`;
     throw new TypeError(`${name} has no field ${unknown}${hint}; its fields are ${known.join(", ")}`);
   }
+}
+
+/** The value, which is an object. Throws a TypeError if it is none. */
+export function checkedObject(name: string, value: unknown): object {
+  if (typeof value !== "object" || value === null || Array.isArray(value)) {
+    throw new TypeError(`${name} is ${wordFor(value)}; it must be an object`);
+  }
+  return value;
 }
 
 /** Throws a TypeError if a value is of another kind. */

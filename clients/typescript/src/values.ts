@@ -2,7 +2,7 @@
 
 import type { MessageInitShape } from "@bufbuild/protobuf";
 import { MUTATION_FIELDS, type MutationOptions } from "./calls.js";
-import { checkFields, type Fields } from "./check.js";
+import { checkedObject, checkFields, type Fields } from "./check.js";
 import type {
   CompressionConfigSchema,
   OutputsConfigSchema,
@@ -37,15 +37,7 @@ export type MessageInput = ChatMessage | { readonly role: string } | string;
 
 /** As JSON. An error calls it by `name`. */
 export function messageJson(message: MessageInput, name = "message"): string {
-  if (typeof message === "string") {
-    return message;
-  }
-  if (typeof message !== "object" || (message as object | null) === null) {
-    throw new TypeError(
-      `${name} is ${message === null ? "null" : typeof message}; it must be an object or JSON`,
-    );
-  }
-  return toJson(name, message);
+  return typeof message === "string" ? message : toJson(name, checkedObject(name, message));
 }
 
 /** What goes with a message. */

@@ -26,13 +26,13 @@ test("any other address is refused with the forms there are", () => {
   }
 });
 
-test("a token never crosses the network in clear text", () => {
+test("a token never crosses the network in clear text", async () => {
   assert.ok(isLocal(parseAddress("unix:/a")) && isLocal(parseAddress("tcp:[::1]:1")));
   assert.ok(isLocal(parseAddress("tcp:127.1.2.3:1")) && isLocal(parseAddress("tcp:localhost:1")));
   assert.ok(!isLocal(parseAddress("tcp:127.0.0.1.example.com:1")));
   assert.throws(() => connect({ address: "tcp:10.0.0.1:1", token: "t" }), /clear text to tcp:10.0.0.1:1/);
-  connect({ address: "tcp:10.0.0.1:1", token: "t", tls: true }).close();
-  connect({ address: "tls:10.0.0.1:1", token: "t" }).close();
+  await connect({ address: "tcp:10.0.0.1:1", token: "t", tls: true }).close();
+  await connect({ address: "tls:10.0.0.1:1", token: "t" }).close();
   assert.throws(() => connect({ address: "unix:/a", tls: true }), /tls is for TCP/);
 });
 

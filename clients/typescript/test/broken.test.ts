@@ -142,6 +142,7 @@ describe("through a connection that breaks", () => {
     assert.ok(proxy.cuts > 3);
   });
 
+  // feature: watch
   test("followers and watchers miss nothing", async () => {
     const seen = await firstEvent(task);
     const last = (await task.get()).task?.lastSeq ?? 0n;

@@ -201,9 +201,9 @@ async function round(seed: number, t: TestContext): Promise<void> {
   t.after(() => server.stop());
   const agents = [0, 1, 2].map((n) => new Agent(server, random(seed + n + 1), `agent${n}`));
   await Promise.all(agents.map((agent) => agent.start()));
-  let isOver = false;
+  const over = new AbortController();
   const killing = (async () => {
-    while (!isOver) {
+    while (!over.signal.aborted) {
       await new Promise((resolve) => setTimeout(resolve, next() * 400));
       await server.kill();
       await server.restart();
@@ -217,7 +217,7 @@ async function round(seed: number, t: TestContext): Promise<void> {
       await agent.reopen();
     }),
   );
-  isOver = true;
+  over.abort();
   await killing;
   for (const agent of agents) {
     const { saved, lost } = agent;

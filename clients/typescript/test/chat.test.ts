@@ -68,6 +68,7 @@ for (const provider of PROVIDERS) {
   });
 }
 
+// feature: chat
 test("calls of tools and their results", async () => {
   const task = await client.startTask({ config: { llmProvider: "anthropic", model: "m" } });
   const args = ["a", "b"].map((path) => JSON.stringify({ path }));
@@ -160,6 +161,7 @@ test("a turn waits for a server that is being restarted, and appends once", asyn
   }
 });
 
+// feature: request-body
 test("the body of a request", async () => {
   const task = await client.startTask({ config: { compression: { auto: false } } });
   await task.append(user("x".repeat(300_000)));

@@ -39,6 +39,8 @@ for (const transport of ["unix", "tcp"] as const) {
       client = server.client(transport);
     });
 
+    // feature: compress
+    // feature: undo
     test("a context is compressed and taken back", async () => {
       const task = await started(client);
       const before = Buffer.concat(await collect(task.current()));
@@ -88,6 +90,7 @@ for (const transport of ["unix", "tcp"] as const) {
       assert.deepEqual([compressed, reason, tokensAfter], [true, "duplicate", first.tokensAfter]);
     });
 
+    // feature: agent-compaction
     test("an agent summarises by itself", async () => {
       const task = await started(client);
       const compaction = await task.beginCompaction({ targetTokens: 1000 });

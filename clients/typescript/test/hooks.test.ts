@@ -14,6 +14,7 @@ before(async () => {
 });
 after(() => server.stop());
 
+// feature: hooks
 test("hooks run in order, before the status changes, and are awaited", async () => {
   const task = await client.startTask();
   const seen: string[] = [];

@@ -14,6 +14,7 @@ after(() => server.stop());
 const SYSTEM = "You fix tests.";
 
 for (const transport of ["unix", "tcp"] as const) {
+  // feature: fork
   test(`a task is forked, over ${transport}`, async () => {
     const client = server.client(transport);
     const task = await client.startTask({ systemMessage: SYSTEM });
@@ -30,6 +31,7 @@ for (const transport of ["unix", "tcp"] as const) {
     await assert.rejects(task.fork({ atSeq: 99 }), { reason: "MESSAGE_NOT_FOUND" });
   });
 
+  // feature: inheritance
   test(`a task takes over from an earlier one, over ${transport}`, async () => {
     const client = server.client(transport);
     const key = { taskSource: "github", owner: "octo", repo: transport, taskType: "issue", taskId: "7" };

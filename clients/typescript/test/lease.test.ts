@@ -16,6 +16,7 @@ beforeEach(() => {
 });
 afterEach(() => clock.restore());
 
+// feature: leases-renewed
 test("a lease is renewed again and again, under the newest generation, across failures that pass", async () => {
   const renewed: bigint[] = [];
   const lease: Lease = new Lease(async () => {
@@ -54,6 +55,7 @@ test("a change that was accepted makes a renewal needless", async () => {
   lease.stop();
 });
 
+// feature: lease-lost
 test("a lease that was taken over is not renewed", async () => {
   let renewals = 0;
   const lease = new Lease(async () => {

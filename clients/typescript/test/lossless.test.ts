@@ -94,9 +94,9 @@ test("everybody who waits gets the failure", async () => {
 
 test("who waits does not wait for what is handed over later", { timeout: DEADLINE_MS }, async () => {
   const task = await start();
-  let isDone = false;
+  const done = new AbortController();
   const others = (async () => {
-    for (let n = 1; !isDone; n += 1) {
+    for (let n = 1; !done.signal.aborted; n += 1) {
       await task.append(message(n), { wait: false });
       await new Promise(setImmediate);
     }
@@ -104,7 +104,7 @@ test("who waits does not wait for what is handed over later", { timeout: DEADLIN
   for (const _ of upTo(3)) {
     await task.flush();
   }
-  isDone = true;
+  done.abort();
   await others;
   await task.flush();
 });

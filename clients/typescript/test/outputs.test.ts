@@ -36,6 +36,8 @@ for (const transport of ["unix", "tcp"] as const) {
       task = await client.startTask({ config: { contextLength: 128_000, compression: { auto: false } } });
     });
 
+    // feature: outputs-put
+    // feature: outputs-read-grep
     test("an output is kept whole, shown in part, read and searched", async () => {
       const text = numbered(20_000);
       await task.append(asks(call("c1", "test", {})), { wait: false });
@@ -108,6 +110,7 @@ for (const transport of ["unix", "tcp"] as const) {
       assert.equal(await task.output.read(empty.refId).text(), "");
     });
 
+    // feature: outputs-input-breaks
     test("what the content throws leaves nothing", async () => {
       const before = (await collect(task.output.list())).length;
       async function* broken() {
@@ -152,6 +155,7 @@ for (const transport of ["unix", "tcp"] as const) {
       assert.equal(await task.output.read(String(last?.output_ref), { raw: true }).text(), numbered(5000));
     });
 
+    // feature: tool-dispatcher
     test("a model reads and searches what it was not shown", async () => {
       const { refId } = await task.output.put(`${numbered(700)}needle ${transport}\n`);
       const read = await dispatch(task, call("m1", "tool_output_cache", { ref_id: refId, offset: 698 }));

@@ -32,6 +32,8 @@ for (const transport of ["unix", "tcp"] as const) {
       task = await client.startTask({ config: { compression: { auto: false } } });
     };
 
+    // feature: append-later
+    // feature: stream-current
     test("they are in order, and every read is behind them", async () => {
       await start();
       for (const n of upTo(1500)) {

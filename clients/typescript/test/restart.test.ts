@@ -3,7 +3,7 @@
 import assert from "node:assert/strict";
 import { spawn } from "node:child_process";
 import { once } from "node:events";
-import { mkdtempSync, rmSync } from "node:fs";
+import { createReadStream, mkdtempSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { describe, test } from "node:test";
@@ -84,6 +84,49 @@ describe("a server that comes and goes", { concurrency: true }, () => {
     const taken = await eventually("the lease has ended", () => take().catch(() => undefined));
     assert.ok(taken.lease.generation > task.lease.generation);
     await other.close();
+  });
+
+  // feature: outputs-retry
+  test("a slow output is put whole, although its server is killed meanwhile", async (t) => {
+    const server = await TestServer.start();
+    t.after(() => server.stop());
+    const client = connect(server.options("unix"));
+    const task = await client.startTask();
+    const file = join(server.dataDir, "..", `contextstore-slow-${process.pid}`);
+    const content = Buffer.alloc(3_200_000, "0123456789abcdef\n");
+    writeFileSync(file, content);
+    let isKilled = false;
+    let opened = 0;
+    let closed = 0;
+    // Slow: half of it is read before the server is killed, the rest behind that.
+    async function* slowly() {
+      opened += 1;
+      try {
+        let read = 0;
+        for await (const chunk of createReadStream(file, { highWaterMark: 64 << 10 })) {
+          read += (chunk as Buffer).length;
+          yield chunk as Buffer;
+          if (!isKilled && read >= content.length / 2) {
+            isKilled = true;
+            await server.kill();
+            await server.restart();
+          }
+        }
+      } finally {
+        closed += 1;
+      }
+    }
+    for (const put of [() => slowly(), slowly()]) {
+      isKilled = false;
+      opened = 0;
+      closed = 0;
+      const { refId, ref } = await task.output.put(put);
+      assert.equal(ref.byteSize, BigInt(content.length));
+      assert.ok(content.equals(await task.output.read(refId, { raw: true }).bytes()));
+      await eventually("what was opened is closed", () => opened > 0 && closed === opened);
+    }
+    rmSync(file);
+    await client.close();
   });
 
   test("a reader that stops early leaves nothing behind on the server", async (t) => {

@@ -35,6 +35,9 @@ for (const transport of ["unix", "tcp"] as const) {
       client = server.client(transport);
     });
 
+    // feature: append
+    // feature: usage
+    // feature: plans
     test("a task from its start to its end", async () => {
       await client.waitUntilReady();
       const task = await client.startTask({
@@ -125,6 +128,8 @@ for (const transport of ["unix", "tcp"] as const) {
       assert.deepEqual([failed?.status, failed?.errorMessage], ["failed", "no more money"]);
     });
 
+    // feature: append-many
+    // feature: stream-history
     test("many messages are pipelined, and acknowledged in order", async () => {
       const task = await client.startTask({ config: { durability: "process" } });
       const count = LONG ? 3000 : 1200;
@@ -180,6 +185,8 @@ for (const transport of ["unix", "tcp"] as const) {
       assert.deepEqual(acknowledged, [1n, 2n]);
     });
 
+    // feature: pins
+    // feature: rewind
     test("pins, and the view taken back", async () => {
       const task = await client.startTask();
       await collect(task.appendMany([1, 2, 3, 4].map((n) => ({ role: "user", content: `${n}` }))));

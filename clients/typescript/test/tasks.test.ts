@@ -24,6 +24,7 @@ async function catalogued(task: Task, status: string): Promise<void> {
   });
 }
 
+// feature: tasks-by-key
 test("the task of a key is gone on with while it is there, else started", async () => {
   const key = { taskSource: "github", owner: "octo", repo: "hello", taskType: "issue", taskId: "7" };
   const first = await client.task(key, {
@@ -91,6 +92,8 @@ test("at the end of its block a task is paused, unless it has ended", async () =
   }
 });
 
+// feature: tool-calls
+// feature: tool-wrapper
 test("a tool is timed and recorded", async () => {
   const task = await client.startTask();
   const add = task.tool("add", (a: number, b: number) => a + b);

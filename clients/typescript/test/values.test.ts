@@ -12,8 +12,10 @@ import {
   UnavailableError,
 } from "../src/errors.js";
 import { newTaskUuid } from "../src/ids.js";
+import { connect, connectOrSpawn, spawn } from "../src/index.js";
 import { historyRecord, lines } from "../src/records.js";
 import { configInit, toCount } from "../src/values.js";
+import { collect } from "./support/eventually.js";
 
 test("a new task has a UUIDv7 with the time it was made", () => {
   const made = Date.UTC(2026, 0, 2, 3, 4, 5, 678);
@@ -60,6 +62,64 @@ test("a configuration has bigints and JSON on the wire, and only what was given"
       extraJson: '{"a":1}',
     },
   );
+});
+
+test("a field that there is not is named, also where no compiler has looked", async () => {
+  using client = connect({ address: "unix:/nowhere/contextstore.sock", retryForMs: 0 });
+  const task = client.task("018f0000-0000-7000-8000-000000000000");
+  const wrong: readonly (readonly [() => unknown, RegExp])[] = [
+    [
+      () => connect({ adress: "unix:/a" } as never),
+      /^TypeError: options has no field adress \(did you mean address\?\); its/,
+    ],
+    [() => connect({ address: 5 } as never), /options\.address is 5; it must be a string/],
+    [
+      () => connect({ address: "tls:a:1", tls: { cert: "", cer: "" } } as never),
+      /options\.tls has no field cer/,
+    ],
+    [() => client.startTask({ usr: "ada" } as never), /options has no field usr \(did you mean user\?\)/],
+    [() => client.startTask({ user: 5 } as never), /options\.user is 5; it must be a string/],
+    [
+      () => client.startTask({ key: { task_id: "7" } } as never),
+      /key has no field task_id \(did you mean taskId\?\)/,
+    ],
+    [() => client.task({ taskId: 7 } as never), /key\.taskId is 7; it must be a string/],
+    [() => client.startTask({ config: { contextLenght: 1 } } as never), /config has no field contextLenght/],
+    [
+      () => client.startTask({ config: { compression: { atuo: true } } } as never),
+      /config\.compression has no field atuo/,
+    ],
+    [
+      () => client.startTask({ config: { window: { tokens: Number.NaN } } }),
+      /^RangeError: config\.window\.tokens is NaN/,
+    ],
+    [
+      () => collect(client.listTasks({ filter: { stats: [] } } as never)),
+      /options\.filter has no field stats/,
+    ],
+    [
+      () => task.append({ role: "user", content: "x" }, { pined: true } as never),
+      /options has no field pined/,
+    ],
+    [() => task.append(null as never), /message is null; it must be an object/],
+    [
+      () => collect(task.chat([], { tool: [] } as never)),
+      /options has no field tool \(did you mean tools\?\)/,
+    ],
+    [() => task.compress({ overrides: { keep: 1 } } as never), /options\.overrides has no field keep/],
+    [() => task.output.put("x", { record: { took: 1 } } as never), /options\.record has no field took/],
+    [() => task.recordUsage({ input: 1 } as never), /usage has no field input/],
+    [
+      () => task.pause({ requestID: "x" } as never),
+      /options has no field requestID \(did you mean requestId\?\)/,
+    ],
+    [() => spawn({ datadir: "x" } as never), /options has no field datadir \(did you mean dataDir\?\)/],
+    [() => connectOrSpawn("x", { bin: "x" } as never), /options has no field bin/],
+  ];
+  for (const [call, message] of wrong) {
+    const thrown = await (async () => call())().then(() => "nothing", String);
+    assert.match(thrown, message);
+  }
 });
 
 test("lines are whole, however the chunks are cut", async () => {
