@@ -98,11 +98,17 @@ interface State {
 /** Looks after every stream of a connection. */
 function watchOver(manager: Http2SessionManager, state: State): void {
   const request = manager.request.bind(manager);
+  const heard = new WeakSet<object>();
   manager.request = async (...args) => {
     const stream = await request(...args);
     state.isReached = true;
     cancelForReal(stream);
     const { session } = stream;
+    if (session && !heard.has(session)) {
+      heard.add(session);
+      // The manager stops listening to a connection that it replaces: what goes wrong there later would end the program.
+      session.on("error", () => undefined);
+    }
     stream.once("close", () => {
       if (stream.rstCode === constants.NGHTTP2_ENHANCE_YOUR_CALM) {
         // The connection takes no more streams: those it has go on, and the next one opens another connection.
