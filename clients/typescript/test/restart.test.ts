@@ -9,7 +9,7 @@ import { join } from "node:path";
 import { describe, test } from "node:test";
 import { connect, fromEnv, UnavailableError } from "../src/index.js";
 import { collect, DEADLINE_MS, eventually } from "./support/eventually.js";
-import { TestServer } from "./support/server.js";
+import { BINARY, TestServer } from "./support/server.js";
 
 // Each has a server of its own, and mostly waits for it.
 describe("a server that comes and goes", { concurrency: true }, () => {
@@ -159,4 +159,34 @@ describe("a server that comes and goes", { concurrency: true }, () => {
     });
     assert.deepEqual(await once(child, "exit"), [0, null]);
   });
+});
+
+test("a call that begins while the server says goodbye does not end the program", async (t) => {
+  const dir = mkdtempSync(join(tmpdir(), "contextstore-goodbye-"));
+  const client = connect({ address: `unix:${dir}/s` });
+  t.after(async () => {
+    await client.close();
+    rmSync(dir, { recursive: true });
+  });
+  for (let round = 0; round < 8; round += 1) {
+    const child = spawn(BINARY, ["serve", "--data-dir", dir, "--listen", `unix:${dir}/s`], {
+      stdio: "ignore",
+    });
+    const exited = once(child, "exit");
+    await client.waitUntilReady();
+    await client.serverInfo();
+    child.kill("SIGTERM");
+    // At another moment in each round: the one that counts is between two of the connection's last events.
+    const until = performance.now() + round * 0.5;
+    while (performance.now() < until) {
+      await new Promise(setImmediate);
+    }
+    const calls: Promise<unknown>[] = [];
+    for (let n = 0; n < 3; n += 1) {
+      calls.push(client.serverInfo({ timeoutMs: 60 }).catch(() => undefined));
+      await new Promise((resolve) => setTimeout(resolve, 1));
+    }
+    await Promise.all(calls);
+    await exited;
+  }
 });
