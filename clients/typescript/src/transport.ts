@@ -98,7 +98,7 @@ interface State {
 /** Looks after every stream of a connection. */
 function watchOver(manager: Http2SessionManager, state: State): void {
   const request = manager.request.bind(manager);
-  const heard = new WeakSet<object>();
+  const heard = new WeakSet();
   manager.request = async (...args) => {
     const stream = await request(...args);
     state.isReached = true;
