@@ -11,7 +11,7 @@ use crate::Error;
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Address {
-    /// A Unix socket: `unix:/path`.
+    /// A Unix socket: `unix:/path`. The path is taken as it is: no character in it stands for another.
     Unix(PathBuf),
     /// A TCP port: `tcp:127.0.0.1:7600`, `tcp:[::1]:7600`, `tcp:localhost:7600`. Nothing is encrypted.
     Tcp {
@@ -42,13 +42,22 @@ impl Address {
     }
 }
 
+impl Address {
+    /// Whether somebody who asks for the other one comes here: a name of this machine stands for its addresses.
+    pub(crate) fn is_at(&self, asked: &Self) -> bool {
+        let (Self::Tcp { host, port }, Self::Tcp { host: name, port: asked_port }) = (self, asked) else {
+            return self == asked;
+        };
+        port == asked_port && (host == name || name == "localhost" && self.is_here())
+    }
+}
+
 impl FromStr for Address {
     type Err = Error;
 
     fn from_str(text: &str) -> Result<Self, Error> {
         let bad = |problem: &str| Error::config("address", format!("`{text}` {problem}"));
         if let Some(path) = text.strip_prefix("unix:") {
-            let path = path.strip_prefix("//").unwrap_or(path);
             return if path.is_empty() { Err(bad("names no socket")) } else { Ok(Self::Unix(path.into())) };
         }
         let (tls, rest) = match (text.strip_prefix("tcp:"), text.strip_prefix("tls:")) {
@@ -103,7 +112,10 @@ mod tests {
         ] {
             assert_eq!(parse(fine).as_deref(), Ok(fine));
         }
-        assert_eq!(parse("unix:///a b").as_deref(), Ok("unix:/a b"));
+        for odd in ["unix:/a b%41,c#d?e=f%", "unix:///a/ü", "unix:./a\nb", "unix: "] {
+            let Ok(Address::Unix(path)) = odd.parse() else { panic!("{odd}") };
+            assert_eq!(path.to_str(), odd.strip_prefix("unix:"));
+        }
     }
 
     #[test]

@@ -22,6 +22,8 @@ pub struct NewMessage {
     pinned: bool,
     output_ref: String,
     request_id: Option<String>,
+    /// Of one that could not be appended.
+    task_uuid: Option<String>,
 }
 
 impl NewMessage {
@@ -61,7 +63,7 @@ impl NewMessage {
     }
 
     fn new(body: Body) -> Self {
-        Self { body, pinned: false, output_ref: String::new(), request_id: None }
+        Self { body, pinned: false, output_ref: String::new(), request_id: None, task_uuid: None }
     }
 
     /// Pins it: no compaction takes it out of the view.
@@ -80,6 +82,20 @@ impl NewMessage {
     pub fn request_id(mut self, request_id: impl Into<String>) -> Self {
         self.request_id = named(Some(request_id.into()));
         self
+    }
+
+    /// The name of the call, if it has one: those of [`Error::not_appended`](crate::Error::not_appended) have.
+    pub fn id(&self) -> Option<&str> {
+        self.request_id.as_deref()
+    }
+
+    /// The task that it was to be appended to, if it is of [`Error::not_appended`](crate::Error::not_appended).
+    pub fn task_uuid(&self) -> Option<&str> {
+        self.task_uuid.as_deref()
+    }
+
+    pub(crate) fn of_task(self, task_uuid: &str) -> Self {
+        Self { task_uuid: Some(task_uuid.to_owned()), ..self }
     }
 
     pub(crate) fn single(
@@ -145,6 +161,7 @@ impl NewMessage {
             pinned: request.pinned,
             output_ref: request.output_ref,
             request_id: named(Some(request.request_id)),
+            task_uuid: None,
         }
     }
 }

@@ -9,8 +9,8 @@ use contextstore_proto::v1;
 use contextstore_proto::v1::context_store_client::ContextStoreClient;
 use contextstore_proto::v1::tool_outputs_client::ToolOutputsClient;
 use futures_util::stream;
+use prost::Message;
 use tonic::service::interceptor::InterceptedService;
-use tonic::transport::Channel;
 use tonic::{Code, Request, Response, Status};
 use tonic_health::pb::HealthCheckRequest;
 use tonic_health::pb::health_check_response::ServingStatus;
@@ -18,7 +18,9 @@ use tonic_health::pb::health_client::HealthClient;
 use uuid::Uuid;
 
 use crate::config::{self, Settings};
+use crate::later::Pipes;
 use crate::lease::Lease;
+use crate::reach::{self, Connection};
 use crate::stream::Items;
 use crate::task::Origin;
 use crate::{Address, Auth, Builder, Error, Task};
@@ -44,14 +46,18 @@ pub(crate) use {call, open};
 
 /// The largest message of the protocol, either way.
 const MAX_MESSAGE_BYTES: usize = 32 << 20;
+/// A message of this size fits, unless the server is configured to take less; then it says so.
+const SURELY_FITS: usize = 16 << 20;
+/// What a request has around its message, at most.
+const AROUND_BYTES: u64 = 64 << 10;
 /// A timer may fire a little early.
 const TIMER_SLACK: Duration = Duration::from_millis(5);
 
 /// The generated client.
-pub type RawClient = ContextStoreClient<InterceptedService<Channel, Auth>>;
+pub type RawClient = ContextStoreClient<InterceptedService<Connection, Auth>>;
 
 /// The generated client of outputs of tools.
-pub type RawOutputs = ToolOutputsClient<InterceptedService<Channel, Auth>>;
+pub type RawOutputs = ToolOutputsClient<InterceptedService<Connection, Auth>>;
 
 /// A client. Cheap to clone; clones share one connection, which is made again when it breaks.
 ///
@@ -73,7 +79,9 @@ pub struct Client {
 struct Inner {
     raw: RawClient,
     raw_outputs: RawOutputs,
-    health: HealthClient<Channel>,
+    health: HealthClient<Connection>,
+    connection: Connection,
+    pipes: Arc<Pipes>,
     settings: Settings,
     /// The settings' address, as errors name it.
     address: String,
@@ -117,11 +125,11 @@ impl Client {
         Builder::default()
     }
 
-    pub(crate) fn new(channel: Channel, settings: Settings) -> Self {
-        let raw = ContextStoreClient::with_interceptor(channel.clone(), settings.auth.clone())
+    pub(crate) fn new(connection: Connection, settings: Settings) -> Self {
+        let raw = ContextStoreClient::with_interceptor(connection.clone(), settings.auth.clone())
             .max_decoding_message_size(MAX_MESSAGE_BYTES)
             .max_encoding_message_size(MAX_MESSAGE_BYTES);
-        let raw_outputs = ToolOutputsClient::with_interceptor(channel.clone(), settings.auth.clone())
+        let raw_outputs = ToolOutputsClient::with_interceptor(connection.clone(), settings.auth.clone())
             .max_decoding_message_size(MAX_MESSAGE_BYTES)
             .max_encoding_message_size(MAX_MESSAGE_BYTES);
         let holder = v1::Holder {
@@ -131,9 +139,11 @@ impl Client {
                 .map(|name| name.trim_end().to_owned())
                 .unwrap_or_default(),
         };
-        let health = HealthClient::new(channel);
+        let health = HealthClient::new(connection.clone());
         let address = settings.address.to_string();
-        Self { inner: Arc::new(Inner { raw, raw_outputs, health, settings, address, holder }) }
+        let pipes = Arc::default();
+        let inner = Inner { raw, raw_outputs, health, connection, pipes, settings, address, holder };
+        Self { inner: Arc::new(inner) }
     }
 
     /// The generated client, with the token and the limits of this one, without deadlines and repetitions.
@@ -158,6 +168,10 @@ impl Client {
 
     pub(crate) fn holder(&self) -> v1::Holder {
         self.inner.holder.clone()
+    }
+
+    pub(crate) fn pipes(&self) -> &Arc<Pipes> {
+        &self.inner.pipes
     }
 
     pub(crate) fn settings(&self) -> &Settings {
@@ -252,6 +266,7 @@ impl Client {
 
     /// Waits until the server takes calls, at most for `timeout`; answers why not, if it does not.
     pub async fn wait_until_ready(&self, timeout: Duration) -> Result<(), Error> {
+        self.inner.connection.expect_server();
         let end = Instant::now() + timeout;
         let left = || end.saturating_duration_since(Instant::now());
         let mut pause = Duration::from_millis(5);
@@ -279,7 +294,7 @@ impl Client {
     }
 
     /// Makes a call that is safe to repeat, within the deadline.
-    pub(crate) async fn call<Q: Clone, A, F>(
+    pub(crate) async fn call<Q: Clone + Message, A, F>(
         &self,
         request: Q,
         send: impl Fn(RawClient, Request<Q>) -> F,
@@ -287,6 +302,7 @@ impl Client {
     where
         F: Future<Output = Result<Response<A>, Status>>,
     {
+        self.check_size(request.encoded_len()).await?;
         self.call_for(Duration::ZERO, request, send).await
     }
 
@@ -335,14 +351,48 @@ impl Client {
                 // Channel and server keep the deadline too, and say it in other words.
                 let late = begun.elapsed() + TIMER_SLACK >= time;
                 let expired = late && matches!(status.code(), Code::Cancelled | Code::DeadlineExceeded);
-                Err(if expired { deadline } else { self.error(status) })
+                Err(if expired { deadline } else { self.failed(status).await })
             }
             Err(_) => Err(deadline),
         }
     }
 
-    pub(crate) fn error(&self, status: Status) -> Error {
-        Error::from_status(status, &self.inner.address)
+    /// What a status means; of a method that the server does not have, with the server's version.
+    pub(crate) async fn failed(&self, status: Status) -> Error {
+        let nobody = !self.inner.connection.was_reached() && reach::is_nobody_there(&status);
+        let mut error = Error::from_status(status, &self.inner.address);
+        if let Error::Connection { advice, .. } = &mut error
+            && nobody
+        {
+            *advice = reach::advice(self.address());
+        }
+        if let Error::UnsupportedByServer { server_version, .. } = &mut error
+            && let Some(info) = self.info_once().await
+        {
+            *server_version = info.version;
+        }
+        error
+    }
+
+    /// What the server is, asked once; `None` if it does not say.
+    async fn info_once(&self) -> Option<v1::GetServerInfoResponse> {
+        let mut raw = self.raw();
+        let asked = raw.get_server_info(v1::GetServerInfoRequest {});
+        let answer = tokio::time::timeout(self.inner.settings.timeout, asked).await.ok()?;
+        answer.ok().map(Response::into_inner)
+    }
+
+    /// Refuses a message that the server would not take, before it is sent. What surely fits is not asked about.
+    pub(crate) async fn check_size(&self, size: usize) -> Result<(), Error> {
+        if size <= SURELY_FITS {
+            return Ok(());
+        }
+        let limits = self.info_once().await.and_then(|info| info.limits);
+        let limit = limits.map_or(0, |limits| limits.message_bytes);
+        let limit = if limit == 0 { SURELY_FITS as u64 } else { limit };
+        // What stands around the message may come on top; the server counts exactly.
+        let most = (limit + AROUND_BYTES).min(MAX_MESSAGE_BYTES as u64);
+        if size as u64 > most { Err(Error::too_large(size as u64, limit)) } else { Ok(()) }
     }
 }
 

@@ -12,13 +12,14 @@ use tonic::transport::Endpoint;
 use tower::service_fn;
 
 use crate::client::new_id;
+use crate::reach::{self, Connection};
 use crate::tls::{self, Tls};
 use crate::token::Auth;
 use crate::{Address, Client, Error, RetryPolicy};
 
 /// Names in a data directory.
-const SOCKET: &str = "contextstore.sock";
-const ADDRESSES: &str = "addresses";
+pub(crate) const SOCKET: &str = "contextstore.sock";
+pub(crate) const ADDRESSES: &str = "addresses";
 /// The server's data directory if nothing says otherwise.
 const DATA_DIR: &str = "contexts";
 /// A token or a list of addresses that is longer is some other file.
@@ -47,6 +48,7 @@ const CONNECTION_WINDOW_BYTES: u32 = 16 << 20;
 #[derive(Clone, Default)]
 pub struct Builder {
     address: Option<String>,
+    socket: Option<PathBuf>,
     token: Option<String>,
     token_file: Option<PathBuf>,
     data_dir: Option<PathBuf>,
@@ -56,6 +58,7 @@ pub struct Builder {
     tls: Tls,
     tls_of_env: Tls,
     leave_leases: bool,
+    close_timeout: Option<Duration>,
 }
 
 impl Builder {
@@ -63,10 +66,17 @@ impl Builder {
     /// directory does.
     pub fn address(mut self, address: impl Into<String>) -> Self {
         self.address = Some(address.into());
+        self.socket = None;
         self
     }
 
-    /// The token for calls over TCP. Without TLS it is sent to this machine only.
+    /// The Unix socket where the server listens, also one with a name that is not UTF-8.
+    pub fn socket(mut self, path: impl Into<PathBuf>) -> Self {
+        self.socket = Some(path.into());
+        self
+    }
+
+    /// The token for calls over TCP. Without TLS it is sent to this machine only. A line end behind it does not count.
     pub fn token(mut self, token: impl Into<String>) -> Self {
         self.token = Some(token.into());
         self
@@ -80,16 +90,27 @@ impl Builder {
 
     /// The server's data directory, if it is on this machine. The server is at its `contextstore.sock`; or else
     /// where its `addresses` say, at the first socket, or without one at the first port with its `token`, which is
-    /// sent only while a server holds the directory. Without a directory, `contexts`, as for the server.
+    /// sent only while a server holds the directory, and only to where its `addresses` say that it is. Without a directory, `contexts`, as for the server.
     pub fn data_dir(mut self, path: impl Into<PathBuf>) -> Self {
         self.data_dir = Some(path.into());
         self
+    }
+
+    /// For the server of a directory, and no other.
+    pub(crate) fn in_data_dir(self, path: &Path) -> Self {
+        Self { address: None, socket: None, ..self }.data_dir(path)
     }
 
     /// How long a call may take in all, with its repetitions; and how long a stream may be silent that should
     /// not be. Without one: 30 seconds.
     pub fn timeout(mut self, timeout: Duration) -> Self {
         self.timeout = Some(timeout);
+        self
+    }
+
+    /// How long [`Client::close`] waits for what was appended without waiting. Without one: 10 seconds.
+    pub fn close_timeout(mut self, timeout: Duration) -> Self {
+        self.close_timeout = Some(timeout);
         self
     }
 
@@ -185,11 +206,13 @@ impl Builder {
             Address::Unix(path) => endpoint.connect_with_connector(unix_connector(path)).await,
             Address::Tcp { .. } | Address::Tls { .. } => endpoint.connect().await,
         };
-        let channel = connected.map_err(|error| Error::Connection {
-            address: settings.address.to_string(),
-            status: Status::from_error(Box::new(error)),
+        let channel = connected.map_err(|error| {
+            let status = Status::from_error(Box::new(error));
+            let nobody = reach::is_nobody_there(&status);
+            let advice = if nobody { reach::advice(&settings.address) } else { String::new() };
+            Error::Connection { address: settings.address.to_string(), status, advice }
         })?;
-        Ok(Client::new(channel, settings))
+        Ok(Client::new(Connection::new(channel, true), settings))
     }
 
     /// Makes the client, which connects when it is first used. Must be called within a tokio runtime. For a
@@ -201,7 +224,7 @@ impl Builder {
             Address::Unix(path) => endpoint.connect_with_connector_lazy(unix_connector(path)),
             Address::Tcp { .. } | Address::Tls { .. } => endpoint.connect_lazy(),
         };
-        Ok(Client::new(channel, settings))
+        Ok(Client::new(Connection::new(channel, false), settings))
     }
 
     fn settings(self) -> Result<Settings, Error> {
@@ -212,9 +235,10 @@ impl Builder {
         if self.retry.attempts == 0 {
             return Err(Error::config("retry.attempts", "must be at least 1"));
         }
-        let (address, data_dir) = match (&self.address, self.data_dir) {
-            (Some(address), data_dir) => (address.parse()?, data_dir),
-            (None, data_dir) => {
+        let (address, data_dir) = match (self.socket, &self.address, self.data_dir) {
+            (Some(socket), _, data_dir) => (Address::Unix(socket), data_dir),
+            (None, Some(address), data_dir) => (address.parse()?, data_dir),
+            (None, None, data_dir) => {
                 let data_dir = data_dir.unwrap_or_else(|| DATA_DIR.into());
                 (find_server(&data_dir)?, Some(data_dir))
             }
@@ -226,11 +250,11 @@ impl Builder {
         let tls = secure.then(|| self.tls_of_env.or(self.tls));
         let instance_id = self.instance_id.map_or_else(|| Ok(new_id()), instance_id)?;
         // The socket asks for no token; over TCP one that is on this machine is found by itself.
-        let found = data_dir.filter(|_| !matches!(address, Address::Unix(_)));
+        let found = data_dir.filter(|_| matches!(address, Address::Tcp { .. }));
         let auth = match (self.token, self.token_file, found) {
             (Some(token), _, _) => Auth::text(&token)?,
             (None, Some(file), _) => Auth::file(file)?,
-            (None, None, Some(data_dir)) => Auth::data_dir(data_dir),
+            (None, None, Some(data_dir)) => Auth::data_dir(data_dir, address.clone()),
             (None, None, None) => Auth::default(),
         };
         if auth.has_token() && !secure && !address.is_here() {
@@ -247,6 +271,7 @@ impl Builder {
             instance_id,
             tls,
             renew_leases: !self.leave_leases,
+            close_timeout: self.close_timeout.unwrap_or(Duration::from_secs(10)),
         })
     }
 }
@@ -256,6 +281,7 @@ impl fmt::Debug for Builder {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Builder")
             .field("address", &self.address)
+            .field("socket", &self.socket)
             .field("token_file", &self.token_file)
             .field("data_dir", &self.data_dir)
             .field("timeout", &self.timeout)
@@ -275,6 +301,7 @@ pub(crate) struct Settings {
     pub(crate) retry: RetryPolicy,
     pub(crate) instance_id: String,
     pub(crate) renew_leases: bool,
+    pub(crate) close_timeout: Duration,
     /// Only for an address that wants it.
     tls: Option<Tls>,
 }
@@ -329,7 +356,7 @@ fn instance_id(name: String) -> Result<String, Error> {
 /// Where the server of a data directory is: at its usual socket, also if it is not there yet, unless a server that
 /// does not listen there has written down where it does.
 #[expect(clippy::disallowed_methods, reason = "whether it can be used is seen when it is connected to")]
-fn find_server(data_dir: &Path) -> Result<Address, Error> {
+pub(crate) fn find_server(data_dir: &Path) -> Result<Address, Error> {
     let socket = data_dir.join(SOCKET);
     if !socket.exists()
         && let Ok(listed) = read_small(&data_dir.join(ADDRESSES))
@@ -381,7 +408,8 @@ mod tests {
         assert!(!has_token(tcp()));
         assert!(has_token(tcp().data_dir(&dir)));
         assert!(has_token(tcp().token("abc").token_file("/gone")));
-        for bad in ["", "a b", "a\nb", "ä"] {
+        assert!(has_token(tcp().token("abc\n")));
+        for bad in ["", "a b", "a\nb", "ä", "abc ", " abc", "abc\n\n", "\n"] {
             assert!(tcp().token(bad).settings().unwrap_err().to_string().starts_with("token is"), "{bad}");
         }
         assert!(!format!("{:?}", tcp().token("abc")).contains("abc"));

@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::error::Error as _;
+use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -9,6 +10,8 @@ use contextstore_proto::ERROR_DOMAIN;
 use contextstore_proto::v1::ErrorReason;
 use tonic::{Code, Status};
 use tonic_types::StatusExt;
+
+use crate::{NewMessage, reach};
 
 /// Why a call did not succeed.
 ///
@@ -26,12 +29,18 @@ pub enum Error {
     },
     /// No server could be reached, or the connection broke. Whether a call that was under way happened is not
     /// known.
-    #[error("no connection to {address}: {}", root_cause(.status))]
+    ///
+    /// A client that has never reached its server is answered so at once, with advice; one that has tries again first, as the
+    /// server may be being restarted. [`Client::wait_until_ready`](crate::Client::wait_until_ready) waits for one that is being
+    /// started, and [`connect_or_spawn`](crate::connect_or_spawn()) starts one.
+    #[error("no connection to {address}: {}{advice}", root_cause(.status))]
     Connection {
         /// The server's address.
         address: String,
         /// What the transport said.
         status: Status,
+        /// What to do if there has never been a server; empty otherwise.
+        advice: String,
     },
     /// No answer came in time. Whether the call happened is not known: repeat it with the same request id.
     #[error("no answer within {after:?}")]
@@ -59,12 +68,83 @@ pub enum Error {
         /// What went wrong, with what the server said.
         problem: String,
     },
+    /// Messages were handed over that are not in the log: [`Error::not_appended`] has them.
+    #[error("{0}")]
+    NotAppended(Arc<NotAppended>),
+    /// What was to be sent could not be read: nothing of an output is kept, and of messages those before it are appended.
+    #[error("{}the source failed: {error}", at(*.index))]
+    Source {
+        /// Of messages: the number of the one that did not come, from 0.
+        index: Option<u64>,
+        /// What the source said.
+        #[source]
+        error: Arc<dyn std::error::Error + Send + Sync>,
+    },
+    /// The tokio runtime ended before all was sent that was handed over.
+    #[error("the tokio runtime ended before they were sent: call Client::close before that")]
+    RuntimeEnded,
+    /// The server does not have the method: it is older than this client.
+    #[error(
+        "the server does not have {method}: {}; upgrade the server",
+        if .server_version.is_empty() { "it is older than this client".to_owned() } else { format!("it is contextstore {server_version}, and this client is {}", env!("CARGO_PKG_VERSION")) }
+    )]
+    UnsupportedByServer {
+        /// The method, such as `contextstore.v1.ContextStore/Compress`.
+        method: String,
+        /// The server's version; empty if that is not known.
+        server_version: String,
+    },
     /// The server's answer is not one of the protocol.
     #[error("the server broke the protocol: {problem}")]
     Protocol {
         /// What was wrong with it.
         problem: String,
     },
+}
+
+/// Messages that were handed over and are not in the log, as [`Error::not_appended`] has them.
+#[derive(Debug, Clone)]
+pub struct NotAppended {
+    pub(crate) error: Error,
+    pub(crate) index: Option<u64>,
+    pub(crate) messages: Vec<NewMessage>,
+    /// Those of handles that are gone.
+    pub(crate) lost: u64,
+}
+
+impl NotAppended {
+    pub(crate) fn new(error: Error, index: Option<u64>, messages: Vec<NewMessage>) -> Self {
+        Self { error, index, messages, lost: 0 }
+    }
+
+    /// The same, and one more message.
+    pub(crate) fn and(&self, message: NewMessage) -> Self {
+        let mut all = self.clone();
+        all.messages.push(message);
+        all
+    }
+
+    /// Why the first of them was not appended.
+    pub fn cause(&self) -> &Error {
+        &self.error
+    }
+
+    /// How many they are, with those of handles that were dropped, which are not kept.
+    pub fn count(&self) -> u64 {
+        self.messages.len() as u64 + self.lost
+    }
+}
+
+impl fmt::Display for NotAppended {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let count = self.count();
+        let were = if count == 1 { "message was" } else { "messages were" };
+        write!(f, "{}{} ({count} {were} not appended)", at(self.index), self.error)
+    }
+}
+
+fn at(index: Option<u64>) -> String {
+    index.map(|index| format!("message {index}: ")).unwrap_or_default()
 }
 
 /// What the server said when it refused a call.
@@ -76,6 +156,8 @@ pub struct Refusal {
     pub code: Code,
     /// The reason; [`ErrorReason::Unspecified`] if there is none that this client knows.
     pub reason: ErrorReason,
+    /// The name of the reason, also of one that only a newer server knows; empty if there is none.
+    pub reason_name: String,
     /// In words, for people.
     pub message: String,
     /// The fields of the request that cannot be accepted.
@@ -102,6 +184,9 @@ impl Error {
         match self {
             Self::Config { .. } => Code::InvalidArgument,
             Self::Connection { .. } | Self::Spawn { .. } => Code::Unavailable,
+            Self::NotAppended(not) => not.error.code(),
+            Self::Source { .. } | Self::RuntimeEnded => Code::Cancelled,
+            Self::UnsupportedByServer { .. } => Code::Unimplemented,
             Self::Deadline { .. } => Code::DeadlineExceeded,
             Self::Refused(refusal) => refusal.code,
             Self::Hook { .. } => Code::Aborted,
@@ -134,13 +219,57 @@ impl Error {
     pub fn refusal(&self) -> Option<&Refusal> {
         match self {
             Self::Refused(refusal) => Some(refusal),
+            Self::NotAppended(not) => not.error.refusal(),
             Self::Config { .. }
             | Self::Connection { .. }
             | Self::Deadline { .. }
             | Self::Hook { .. }
             | Self::Spawn { .. }
+            | Self::Source { .. }
+            | Self::RuntimeEnded
+            | Self::UnsupportedByServer { .. }
             | Self::Protocol { .. } => None,
         }
+    }
+
+    /// Messages that were handed over and are not known to be in the log, in order: the one that was refused first, and those
+    /// behind it. Append them again as they are, with [`Task::append`](crate::Task::append) or
+    /// [`Task::append_later`](crate::Task::append_later): they have kept their request ids, so each is stored once.
+    ///
+    /// ```no_run
+    /// # async fn example(task: contextstore_client::Task) -> Result<(), contextstore_client::Error> {
+    /// if let Err(error) = task.flush().await {
+    ///     for message in error.not_appended() {
+    ///         task.append(message.clone()).await?;
+    ///     }
+    /// }
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub fn not_appended(&self) -> &[NewMessage] {
+        if let Self::NotAppended(not) = self { &not.messages } else { &[] }
+    }
+
+    /// The number of the message that failed, from 0, where many were given: those before it are appended.
+    pub fn index(&self) -> Option<u64> {
+        match self {
+            Self::NotAppended(not) => not.index,
+            Self::Source { index, .. } => *index,
+            Self::Config { .. }
+            | Self::Connection { .. }
+            | Self::Deadline { .. }
+            | Self::Refused(_)
+            | Self::Hook { .. }
+            | Self::Spawn { .. }
+            | Self::RuntimeEnded
+            | Self::UnsupportedByServer { .. }
+            | Self::Protocol { .. } => None,
+        }
+    }
+
+    /// Why messages were not appended; any other error is its own cause.
+    pub fn cause(&self) -> &Self {
+        if let Self::NotAppended(not) = self { not.error.cause() } else { self }
     }
 
     /// Whether the same call, with the same request id, may succeed soon without anything else being done: the
@@ -148,7 +277,9 @@ impl Error {
     /// any time, so whether to wait for it is the caller's to decide.
     pub fn is_transient(&self) -> bool {
         match self {
-            Self::Connection { .. } => true,
+            // Where there has never been a server, there will be none.
+            Self::Connection { advice, .. } => advice.is_empty(),
+            Self::NotAppended(not) => not.error.is_transient(),
             Self::Refused(refusal) => {
                 // A reason that is none of the server's own: something in between said it.
                 let unreachable =
@@ -159,17 +290,25 @@ impl Error {
             | Self::Deadline { .. }
             | Self::Hook { .. }
             | Self::Spawn { .. }
+            | Self::Source { .. }
+            | Self::RuntimeEnded
+            | Self::UnsupportedByServer { .. }
             | Self::Protocol { .. } => false,
         }
     }
 
     /// What a status means. One that the transport made has a source; one that a server sent has none.
     pub(crate) fn from_status(status: Status, address: &str) -> Self {
-        if status.source().is_some() {
-            return Self::Connection { address: address.to_owned(), status };
+        if reach::is_lost(&status) {
+            return Self::Connection { address: address.to_owned(), status, advice: String::new() };
         }
         let details = status.get_error_details();
         let info = details.error_info().filter(|info| info.domain == ERROR_DOMAIN);
+        if info.is_none()
+            && let Some(method) = reach::method_of(&status)
+        {
+            return Self::UnsupportedByServer { method, server_version: String::new() };
+        }
         let reason = info.and_then(|info| ErrorReason::from_str_name(&info.reason));
         let fields = details.bad_request().map(|bad| bad.field_violations.as_slice()).unwrap_or_default();
         let violation = |field: &tonic_types::FieldViolation| FieldViolation {
@@ -179,6 +318,7 @@ impl Error {
         Self::Refused(Box::new(Refusal {
             code: status.code(),
             reason: reason.unwrap_or_default(),
+            reason_name: info.map(|info| info.reason.clone()).unwrap_or_default(),
             message: if status.message().is_empty() {
                 status.code().to_string()
             } else {
@@ -187,6 +327,22 @@ impl Error {
             fields: fields.iter().map(violation).collect(),
             metadata: info.map(|info| info.metadata.clone().into_iter().collect()).unwrap_or_default(),
             retry_after: details.retry_info().and_then(|retry| retry.retry_delay),
+        }))
+    }
+
+    /// The refusal of a message that is too large to be sent, as the server words it.
+    pub(crate) fn too_large(size: u64, limit: u64) -> Self {
+        let metadata = [("size", size), ("limit", limit)];
+        Self::Refused(Box::new(Refusal {
+            code: Code::InvalidArgument,
+            reason: ErrorReason::TooLarge,
+            reason_name: ErrorReason::TooLarge.as_str_name().to_owned(),
+            message: format!(
+                "the message has {size} bytes; at most {limit} are allowed (limits.message_bytes)"
+            ),
+            fields: Vec::new(),
+            metadata: metadata.map(|(name, value)| (name.to_owned(), value.to_string())).into(),
+            retry_after: None,
         }))
     }
 

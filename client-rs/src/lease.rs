@@ -266,7 +266,7 @@ fn time_to_renew(ttl: Option<Duration>) -> Duration {
 
 /// Whether a renewal that failed may succeed soon.
 fn passes(error: &Error) -> bool {
-    error.is_transient() || matches!(error, Error::Deadline { .. })
+    error.is_transient() || matches!(error, Error::Deadline { .. } | Error::Connection { .. })
 }
 
 fn pause_after(error: &Error, ttl: Option<Duration>) -> Duration {

@@ -66,7 +66,7 @@
 //! // Timed, recorded, and told to the model.
 //! task.tool("ls").call_id("c1").run(async { Ok::<_, std::io::Error>("a.txt") }).await?;
 //! task.complete("Listed them.").await?;
-//! server.stop().await;
+//! server.stop().await?;
 //! # Ok(())
 //! # }
 //! ```
@@ -84,10 +84,13 @@ mod inherit;
 mod later;
 mod lease;
 mod life;
+mod many;
 mod outputs;
 mod pipeline;
+mod reach;
 mod records;
 mod retry;
+mod shared;
 mod spawn;
 mod start;
 mod stream;
@@ -95,6 +98,8 @@ mod task;
 mod tls;
 mod token;
 mod tool;
+pub mod tools;
+mod upload;
 
 pub use address::Address;
 pub use append::NewMessage;
@@ -106,13 +111,15 @@ pub use contextstore_proto::v1;
 pub use contextstore_proto::v1::ErrorReason;
 pub use contextstore_proto::v1::chat_response::Event as ChatEvent;
 pub use current::{Current, ReadCurrent};
-pub use error::{Error, FieldViolation, Refusal};
+pub use error::{Error, FieldViolation, NotAppended, Refusal};
 pub use hooks::{Ending, HookErrors, HookFailure, HookResult};
 pub use inherit::Fork;
 pub use lease::KeepAlive;
 pub use outputs::{Grep, Outputs, PutOutput, ReadOutput};
+pub use reach::Connection;
 pub use records::{ReadMessages, ReadRecords};
 pub use retry::RetryPolicy;
+pub use shared::connect_or_spawn;
 pub use spawn::{Spawn, Spawned, spawn};
 pub use start::StartTask;
 pub use stream::Items;

@@ -1,26 +1,15 @@
 //! Outputs of tools: kept whole by the server, shown to the model in part, read and searched.
 
-use std::future::poll_fn;
-use std::io;
-use std::pin::Pin;
 use std::time::Duration;
 
 use bytes::Bytes;
 use contextstore_proto::v1;
-use contextstore_proto::v1::put_tool_output_request::Part;
-use futures_util::stream::{self, Stream, StreamExt};
-use tokio::io::{AsyncRead, ReadBuf};
-use tokio::sync::oneshot;
+use futures_util::stream::{self, StreamExt};
 use tonic::Streaming;
 
 use crate::retry::Retries;
 use crate::stream::Items;
 use crate::{Client, Error, Task};
-
-/// Bytes that are sent at once.
-const PIECE: usize = 256 << 10;
-/// Bytes that are sent in a second at least.
-const LEAST_SPEED: u64 = 1 << 20;
 
 /// What an output is, and what is to be done with it. The default only keeps it.
 #[derive(Debug, Clone, Default)]
@@ -113,11 +102,15 @@ impl Task {
 }
 
 impl Outputs {
-    fn client(&self) -> &Client {
+    pub(crate) fn task(&self) -> &Task {
+        &self.task
+    }
+
+    pub(crate) fn client(&self) -> &Client {
         self.task.client()
     }
 
-    fn header(&self, put: PutOutput) -> v1::PutToolOutputHeader {
+    pub(crate) fn header(&self, put: PutOutput) -> v1::PutToolOutputHeader {
         v1::PutToolOutputHeader {
             task_uuid: self.task.uuid().to_owned(),
             tool_name: put.tool_name,
@@ -132,59 +125,6 @@ impl Outputs {
             as_parts: put.as_parts,
             request_id: self.task.request_id(),
             lease_generation: self.task.lease_generation(),
-        }
-    }
-
-    /// Keeps an output; it is on disk when this returns. It is sent again when the connection breaks, and kept once.
-    pub async fn put(
-        &self,
-        put: PutOutput,
-        bytes: impl Into<Bytes>,
-    ) -> Result<v1::PutToolOutputResponse, Error> {
-        let (header, bytes) = (self.header(put), bytes.into());
-        let least = Duration::from_secs(bytes.len() as u64 / LEAST_SPEED);
-        let send = |_, request: tonic::Request<(v1::PutToolOutputHeader, Bytes)>| {
-            let mut raw = self.client().raw_outputs();
-            let (header, bytes) = request.into_inner();
-            async move { raw.put_tool_output(parts(header, stream::iter(pieces(bytes)))).await }
-        };
-        Box::pin(self.task.settled().await?.call_for(least, (header, bytes), send)).await
-    }
-
-    /// The same with bytes as they come. They are sent once: if the connection breaks, nothing of them is kept.
-    pub async fn put_stream<S>(&self, put: PutOutput, bytes: S) -> Result<v1::PutToolOutputResponse, Error>
-    where
-        S: Stream<Item = Bytes> + Send + 'static,
-    {
-        let mut raw = self.task.settled().await?.raw_outputs();
-        let put =
-            raw.put_tool_output(parts(self.header(put), bytes.flat_map(|bytes| stream::iter(pieces(bytes)))));
-        put.await.map(tonic::Response::into_inner).map_err(|status| self.client().error(status))
-    }
-
-    /// The same with all that a reader gives. If it fails, nothing is kept.
-    pub async fn put_reader<R>(&self, put: PutOutput, reader: R) -> Result<v1::PutToolOutputResponse, Error>
-    where
-        R: AsyncRead + Send + Unpin + 'static,
-    {
-        let (failed, failure) = oneshot::channel();
-        let state = (reader, Some(failed));
-        let bytes = stream::unfold(state, |(mut reader, mut failed)| async move {
-            match next_piece(&mut reader).await {
-                Ok(bytes) if bytes.is_empty() => None,
-                Ok(bytes) => Some((bytes, (reader, failed))),
-                Err(error) => {
-                    if let Some(failed) = failed.take() {
-                        let _ = failed.send(error);
-                    }
-                    // An end would say that this was all.
-                    std::future::pending().await
-                }
-            }
-        });
-        tokio::select! {
-            Ok(error) = failure => Err(Error::protocol(format!("the output could not be read: {error}"))),
-            put = self.put_stream(put, bytes) => put,
         }
     }
 
@@ -240,9 +180,19 @@ impl Outputs {
         let client = self.client().clone();
         let open = stream::once(async move {
             let mut raw = client.raw_outputs();
-            let opened = raw.grep_tool_output(request).await.map_err(|status| client.error(status))?;
-            let failed = client.clone();
-            Ok::<_, Error>(opened.into_inner().map(move |batch| batch.map_err(|status| failed.error(status))))
+            let opened = match raw.grep_tool_output(request).await {
+                Ok(opened) => opened.into_inner(),
+                Err(status) => return Err(client.failed(status).await),
+            };
+            Ok(opened.then(move |batch| {
+                let client = client.clone();
+                async move {
+                    match batch {
+                        Ok(batch) => Ok(batch),
+                        Err(status) => Err(client.failed(status).await),
+                    }
+                }
+            }))
         });
         self.task.behind(Items::new(open.flat_map(|opened| match opened {
             Ok(batches) => batches.left_stream(),
@@ -314,38 +264,6 @@ impl Client {
     }
 }
 
-fn parts(
-    header: v1::PutToolOutputHeader,
-    bytes: impl Stream<Item = Bytes> + Send + 'static,
-) -> impl Stream<Item = v1::PutToolOutputRequest> + Send + 'static {
-    let header = stream::once(async { Part::Header(header) });
-    header.chain(bytes.map(Part::Data)).map(|part| v1::PutToolOutputRequest { part: Some(part) })
-}
-
-/// Bytes in pieces that one message can carry.
-fn pieces(mut bytes: Bytes) -> impl Iterator<Item = Bytes> + Send {
-    std::iter::from_fn(move || {
-        let piece = bytes.split_to(bytes.len().min(PIECE));
-        (!piece.is_empty()).then_some(piece)
-    })
-}
-
-/// The next bytes of a reader; none at its end.
-async fn next_piece<R: AsyncRead + Unpin>(reader: &mut R) -> io::Result<Bytes> {
-    let mut piece = vec![0; PIECE];
-    let mut filled = 0;
-    while filled < piece.len() {
-        let mut rest = ReadBuf::new(&mut piece[filled..]);
-        poll_fn(|context| Pin::new(&mut *reader).poll_read(context, &mut rest)).await?;
-        match rest.filled().len() {
-            0 => break,
-            read => filled += read,
-        }
-    }
-    piece.truncate(filled);
-    Ok(piece.into())
-}
-
 /// A read that is opened again when the connection breaks.
 struct Reading {
     client: Client,
@@ -383,13 +301,17 @@ impl Reading {
             Some(chunks) => chunks,
             None => {
                 let mut raw = self.client.raw_outputs();
-                let opened = raw.read_tool_output(self.request.clone()).await;
-                let opened = opened.map_err(|status| self.client.error(status))?;
-                self.chunks.insert(opened.into_inner())
+                match raw.read_tool_output(self.request.clone()).await {
+                    Ok(opened) => self.chunks.insert(opened.into_inner()),
+                    Err(status) => return Err(self.client.failed(status).await),
+                }
             }
         };
-        let chunk = chunks.message().await.map_err(|status| self.client.error(status))?;
-        let Some(chunk) = chunk else { return Ok(None) };
+        let chunk = match chunks.message().await {
+            Ok(Some(chunk)) => chunk,
+            Ok(None) => return Ok(None),
+            Err(status) => return Err(self.client.failed(status).await),
+        };
         if self.request.raw {
             let taken = chunk.data.len() as u64;
             self.request.offset += taken;

@@ -1,21 +1,21 @@
 //! Messages on their way: sent without waiting for each, acknowledged in order, and sent again when a stream breaks.
 //!
-//! They are kept until they are acknowledged, so that a new stream can send them again, in order, under the same request
-//! ids. Who gives them and who is told is in `later.rs` and in [`Task::append_many`](crate::Task::append_many).
+//! They stay in a queue until they are acknowledged, so that a new stream can send them again, in order, under the same
+//! request ids, and so that nothing is lost with whatever sends them. Who fills the queue and who hears of the answers is in
+//! `later.rs` and `many.rs`.
 
 use std::collections::VecDeque;
-use std::pin::Pin;
-use std::task::{Context, Poll};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use contextstore_proto::v1;
-use futures_util::stream::{self, Stream, StreamExt};
+use futures_util::stream::{self, Stream};
 use prost::Message;
-use tokio::sync::{Semaphore, mpsc};
+use tokio::sync::{Notify, Semaphore, mpsc};
 use tokio::time::Instant;
 
 use crate::retry::Retries;
-use crate::{Client, Error};
+use crate::{Client, Error, NewMessage};
 
 /// Most messages that are under way. Whoever sends them again must find all of them among the last 1 024 request ids of
 /// the task's log, where events stand too: so half of that.
@@ -89,54 +89,92 @@ fn share(bytes: usize) -> u32 {
     u32::try_from(bytes.min(MOST_BYTES)).unwrap_or(u32::MAX)
 }
 
-/// What comes through a channel, as a stream that can be looked into when it is given up.
-#[derive(Debug)]
-pub(crate) struct Fed(pub(crate) mpsc::UnboundedReceiver<Item>);
+/// The messages that are not known to be on disk, in order.
+#[derive(Debug, Default)]
+pub(crate) struct Queue {
+    state: Mutex<Waiting>,
+    changed: Notify,
+}
 
-impl Stream for Fed {
-    type Item = Item;
+#[derive(Debug, Default)]
+struct Waiting {
+    items: VecDeque<Item>,
+    /// Whether no more will come.
+    ended: bool,
+}
 
-    fn poll_next(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Option<Item>> {
-        self.0.poll_recv(context)
+impl Queue {
+    fn lock(&self) -> MutexGuard<'_, Waiting> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    pub(crate) fn push(&self, item: Item) {
+        self.lock().items.push_back(item);
+        self.changed.notify_one();
+    }
+
+    /// No more will come.
+    pub(crate) fn end(&self) {
+        self.lock().ended = true;
+        self.changed.notify_one();
+    }
+
+    pub(crate) fn len(&self) -> usize {
+        self.lock().items.len()
+    }
+
+    /// Takes out everything, as messages that can be appended again.
+    pub(crate) fn drain(&self) -> Vec<NewMessage> {
+        let items = std::mem::take(&mut self.lock().items);
+        items.into_iter().map(|item| NewMessage::of_request(item.request)).collect()
+    }
+
+    /// The first message is on disk.
+    fn acknowledge(&self) -> Option<Item> {
+        self.lock().items.pop_front()
+    }
+
+    /// Hands out copies of the messages behind the first `sent`; answers how many there were, and whether these are the last.
+    fn behind(&self, sent: usize, mut send: impl FnMut(v1::AppendMessagesRequest)) -> (usize, bool) {
+        let waiting = self.lock();
+        waiting.items.iter().skip(sent).for_each(|item| send(item.request.clone()));
+        (waiting.items.len().saturating_sub(sent), waiting.ended)
+    }
+
+    /// Waits for a message; false if none will come.
+    async fn has_message(&self) -> bool {
+        loop {
+            {
+                let waiting = self.lock();
+                if !waiting.items.is_empty() || waiting.ended {
+                    return !waiting.items.is_empty();
+                }
+            }
+            self.changed.notified().await;
+        }
     }
 }
 
-/// Why the first of some messages was not appended.
-#[derive(Debug)]
-pub(crate) struct Failed {
-    pub(crate) error: Error,
-    /// It, and what was sent behind it.
-    pub(crate) not_appended: VecDeque<Item>,
-}
-
-/// Sends messages until there are no more, and tells of each that is on disk. The first that is refused ends it; a stream
-/// that breaks is followed by another.
+/// Sends the messages of a queue until it has ended, and takes out each that is on disk, telling of its answer. The first that
+/// is refused ends it, and stays in the queue with all behind it; a stream that breaks is followed by another.
 pub(crate) async fn send_all(
     client: Client,
-    messages: &mut (impl Stream<Item = Item> + Send + Unpin),
-    acknowledged: &mut (impl FnMut(v1::AppendMessagesResponse, usize) + Send),
-) -> Result<(), Failed> {
+    queue: Arc<Queue>,
+    mut acknowledged: impl FnMut(v1::AppendMessagesResponse, usize) + Send,
+) -> Result<(), Error> {
     let retries = client.settings().retry.start();
-    let mut sending = Sending { client, sent: VecDeque::new(), ended: false, retries };
-    loop {
-        let error = match sending.stretch(messages, acknowledged).await {
-            Ok(()) if sending.ended => return Ok(()),
-            Ok(()) => continue,
-            Err(error) => error,
-        };
-        let Some(pause) = sending.retries.pause_to_resume(&error) else {
-            return Err(Failed { error, not_appended: sending.sent });
-        };
+    let mut sending = Sending { client, queue, retries };
+    while sending.queue.has_message().await {
+        let Err(error) = sending.stretch(&mut acknowledged).await else { continue };
+        let Some(pause) = sending.retries.pause_to_resume(&error) else { return Err(error) };
         tokio::time::sleep(pause).await;
     }
+    Ok(())
 }
 
 struct Sending {
     client: Client,
-    /// What is not acknowledged, in order.
-    sent: VecDeque<Item>,
-    /// Whether there are no more messages.
-    ended: bool,
+    queue: Arc<Queue>,
     retries: Retries,
 }
 
@@ -144,63 +182,62 @@ impl Sending {
     /// Sends all that is not acknowledged and then what comes, on one stream, until nothing comes any more, or for a while.
     async fn stretch(
         &mut self,
-        messages: &mut (impl Stream<Item = Item> + Send + Unpin),
         acknowledged: &mut (impl FnMut(v1::AppendMessagesResponse, usize) + Send),
     ) -> Result<(), Error> {
-        if self.sent.is_empty() {
-            // Nothing is opened for nothing.
-            match messages.next().await {
-                Some(item) => self.sent.push_back(item),
-                None => {
-                    self.ended = true;
-                    return Ok(());
-                }
-            }
-        }
         let (feed, requests) = mpsc::unbounded_channel();
-        // What cannot be sent because the stream has broken is sent on the next.
-        let send = |feed: &mpsc::UnboundedSender<_>, item: &Item| drop(feed.send(item.request.clone()));
-        self.sent.iter().for_each(|item| send(&feed, item));
-        let mut feed = Some(feed).filter(|_| !self.ended);
-        let client = self.client.clone();
-        let timeout = client.settings().timeout;
-        let requests =
-            stream::unfold(requests, |mut requests| async { Some((requests.recv().await?, requests)) });
-        let mut raw = client.raw();
-        let mut answers = client.in_time(timeout, raw.append_messages(requests)).await?.into_inner();
+        let mut feed = Some(feed);
+        // Messages at the front of the queue that are on this stream.
+        let mut sent = 0;
+        let timeout = self.client.settings().timeout;
         let (mut end, mut idle) = (Instant::now() + timeout, Instant::now() + IDLE);
-        while !self.sent.is_empty() || feed.is_some() {
+        self.feed(&mut feed, &mut sent);
+        let mut raw = self.client.raw();
+        let opened = self.client.in_time(timeout, raw.append_messages(received(requests))).await?;
+        let mut answers = opened.into_inner();
+        while sent > 0 || feed.is_some() {
             tokio::select! {
-                answer = tokio::time::timeout_at(end, answers.message()), if !self.sent.is_empty() => {
+                answer = tokio::time::timeout_at(end, answers.message()), if sent > 0 => {
                     let answer = answer.map_err(|_| Error::Deadline { after: timeout })?;
-                    let answer = answer.map_err(|status| client.error(status))?;
                     let short = || Error::protocol("not every message was acknowledged");
-                    let answer = answer.ok_or_else(short)?;
-                    let item = self.sent.pop_front().ok_or_else(short)?;
+                    let answer = match answer {
+                        Ok(answer) => answer.ok_or_else(short)?,
+                        Err(status) => return Err(self.client.failed(status).await),
+                    };
+                    let item = self.queue.acknowledge().ok_or_else(short)?;
+                    sent -= 1;
                     self.retries.reset();
                     (end, idle) = (Instant::now() + timeout, Instant::now() + IDLE);
                     acknowledged(answer, item.bytes);
                 }
-                () = tokio::time::sleep_until(idle), if self.sent.is_empty() => feed = None,
-                next = messages.next(), if feed.is_some() => match (next, &feed) {
-                    (Some(item), Some(feed)) => {
-                        if self.sent.is_empty() {
-                            end = Instant::now() + timeout;
-                        }
-                        send(feed, &item);
-                        self.sent.push_back(item);
-                    }
-                    _ => {
-                        self.ended = true;
-                        feed = None;
-                    }
-                },
+                () = tokio::time::sleep_until(idle), if sent == 0 => feed = None,
+                () = self.queue.changed.notified(), if feed.is_some() => {}
             }
+            if sent == 0 {
+                end = Instant::now() + timeout;
+            }
+            self.feed(&mut feed, &mut sent);
         }
         // All is on disk, whatever is said now.
-        let _ = client.in_time(timeout, answers.message()).await;
+        let _ = self.client.in_time(timeout, answers.message()).await;
         Ok(())
     }
+
+    /// Sends what the stream does not have yet. What cannot be sent because the stream has broken is sent on the next.
+    fn feed(&self, feed: &mut Option<mpsc::UnboundedSender<v1::AppendMessagesRequest>>, sent: &mut usize) {
+        let Some(open) = feed else { return };
+        let (more, ended) = self.queue.behind(*sent, |request| drop(open.send(request)));
+        *sent += more;
+        if ended {
+            *feed = None;
+        }
+    }
+}
+
+/// What comes through a channel, as a stream.
+fn received<T: Send + 'static>(
+    channel: mpsc::UnboundedReceiver<T>,
+) -> impl Stream<Item = T> + Send + 'static {
+    stream::unfold(channel, |mut channel| async { Some((channel.recv().await?, channel)) })
 }
 
 #[cfg(test)]
@@ -243,20 +280,19 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn what_cannot_be_sent_is_given_back_in_order() {
-        let retry = crate::RetryPolicy { attempts: 2, ..crate::RetryPolicy::default() };
-        let client = Client::builder().address("unix:/gone/s").retry(retry).connect_lazy().unwrap();
-        let item = |id: &str| v1::AppendMessagesRequest { request_id: id.to_owned(), ..Default::default() };
-        let mut messages = stream::iter(["a", "b"].map(|id| Item::from(item(id))));
-        let failed = send_all(client.clone(), &mut messages, &mut |_, _| panic!("nobody is there")).await;
+    async fn what_cannot_be_sent_stays_in_order() {
+        let client = Client::builder().address("unix:/gone/s").connect_lazy().unwrap();
+        let queue = Arc::new(Queue::default());
+        for id in ["a", "b"] {
+            queue.push(v1::AppendMessagesRequest { request_id: id.to_owned(), ..Default::default() }.into());
+        }
+        queue.end();
+        let failed = send_all(client.clone(), Arc::clone(&queue), |_, _| panic!("nobody is there")).await;
         let failed = failed.unwrap_err();
-        assert!(matches!(failed.error, Error::Connection { .. }), "{failed:?}");
-        let mut left: Vec<_> = failed.not_appended.into_iter().collect();
-        left.extend(messages.collect::<Vec<_>>().await);
-        let ids: Vec<_> = left.iter().map(|item| item.request.request_id.as_str()).collect();
+        assert!(matches!(failed, Error::Connection { .. }), "{failed:?}");
+        assert_eq!(queue.len(), 2);
+        let ids: Vec<_> = queue.drain().iter().map(|message| message.id().unwrap().to_owned()).collect();
         assert_eq!(ids, ["a", "b"]);
-
-        let mut none = stream::iter([]);
-        assert!(send_all(client, &mut none, &mut |_, _| ()).await.is_ok(), "nothing is asked of nobody");
+        assert!(send_all(client, queue, |_, _| ()).await.is_ok(), "nothing is asked of nobody");
     }
 }

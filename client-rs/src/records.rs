@@ -244,7 +244,10 @@ impl<Q: Query> Reading<Q> {
             None => self.batches.insert(self.request.open(client).await?),
         };
         if self.request.follows() {
-            return batches.message().await.map_err(|status| client.error(status));
+            return match batches.message().await {
+                Ok(batch) => Ok(batch),
+                Err(status) => Err(client.failed(status).await),
+            };
         }
         client.in_time(client.settings().timeout, batches.message()).await
     }
@@ -319,7 +322,10 @@ impl Watching {
                 self.events.insert(opened.into_inner())
             }
         };
-        events.message().await.map_err(|status| client.error(status))
+        match events.message().await {
+            Ok(event) => Ok(event),
+            Err(status) => Err(client.failed(status).await),
+        }
     }
 }
 

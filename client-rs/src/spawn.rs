@@ -1,6 +1,6 @@
 //! A private server for scripts and tests: started, found ready, and stopped with the program.
 
-use std::ffi::{OsStr, OsString};
+use std::ffi::OsString;
 use std::fmt;
 use std::fs::{DirBuilder, File};
 use std::io::{self, Read, Seek, SeekFrom};
@@ -13,6 +13,7 @@ use std::time::{Duration, Instant};
 use tokio::process::{Child, Command};
 
 use crate::client::new_id;
+use crate::config::SOCKET;
 use crate::{Builder, Client, Error};
 
 /// The variable that names the server's binary.
@@ -20,18 +21,18 @@ const BINARY: &str = "CONTEXTSTORE_BINARY";
 /// `sockaddr_un` has 108 bytes, the last of them 0.
 const LONGEST_SOCKET: usize = 107;
 /// How long it may take to start, if nothing is said.
-const STARTING: Duration = Duration::from_secs(30);
+pub(crate) const STARTING: Duration = Duration::from_secs(30);
 /// How long it may take to stop in order.
 const STOPPING: Duration = Duration::from_secs(15);
 /// How long the end of one that was killed is waited for.
 const DYING: Duration = Duration::from_secs(1);
 /// Bytes of what it said that an error tells.
 const TOLD: u64 = 2000;
+/// The file with what it says.
+pub(crate) const LOG: &str = "server.log";
 /// Who holds the leases in a directory of a private server: always the one program whose server it is. Under a name of its
 /// own, each start would have to wait for the leases of the one before.
 const INSTANCE: &str = "spawned";
-/// Ends the server when this program ends, also when it is killed: the input ends then.
-const WATCHER: &str = "read _; kill -TERM \"$1\" 2>/dev/null";
 
 /// Starts a private server and waits until it is ready; it ends when the answer is stopped or dropped, and with the program,
 /// whatever ends that.
@@ -44,7 +45,7 @@ const WATCHER: &str = "read _; kill -TERM \"$1\" 2>/dev/null";
 /// let server = contextstore_client::spawn().await?;
 /// let task = server.client().task_of("17").await?;
 /// task.append(contextstore_client::NewMessage::user("hi")).await?;
-/// server.stop().await;
+/// server.stop().await?;
 /// # Ok(())
 /// # }
 /// ```
@@ -65,12 +66,12 @@ pub async fn spawn() -> Result<Spawned, Error> {
 /// ```
 #[derive(Debug, Clone, Default)]
 pub struct Spawn {
-    data_dir: Option<PathBuf>,
+    pub(crate) data_dir: Option<PathBuf>,
     binary: Option<PathBuf>,
     arguments: Vec<OsString>,
     environment: Vec<(OsString, OsString)>,
-    timeout: Option<Duration>,
-    client: Builder,
+    pub(crate) timeout: Option<Duration>,
+    pub(crate) client: Builder,
 }
 
 impl Spawn {
@@ -112,11 +113,12 @@ impl Spawn {
     }
 
     /// Starts it, and waits until it is ready. Must be called within a tokio runtime with I/O and time.
+    #[expect(
+        clippy::disallowed_methods,
+        reason = "in a directory that was made here and is for this user only"
+    )]
     pub async fn start(self) -> Result<Spawned, Error> {
-        let program = match &self.binary {
-            Some(binary) => binary.clone(),
-            None => find_binary(|name| std::env::var_os(name).filter(|value| !value.is_empty()))?,
-        };
+        let program = self.program()?;
         let own = OwnDir::make().map_err(|error| failed("no directory could be made for it", &error))?;
         let data_dir = match &self.data_dir {
             Some(given) => {
@@ -124,27 +126,43 @@ impl Spawn {
             }
             None => own.0.join("data"),
         };
-        let mut socket = data_dir.join("contextstore.sock");
-        if socket.as_os_str().len() > LONGEST_SOCKET {
-            socket = own.0.join("contextstore.sock");
-        }
-        let mut address = OsString::from("unix:");
-        address.push(&socket);
-        let log = own.0.join("server.log");
-        let child = self.launch(&program, &data_dir, &address, &log)?;
-        let watcher = child.id().and_then(watch);
-        let client =
-            self.client.instance_id_or(INSTANCE).address(address.to_string_lossy()).connect_lazy()?;
-        let mut spawned = Spawned { client, data_dir, child, watcher, own };
+        let socket = socket_in(&data_dir).unwrap_or_else(|| own.0.join(SOCKET));
+        let log = own.0.join(LOG);
+        let files = File::create_new(&log).and_then(|log| Ok((log.try_clone()?, log)));
+        let files = files.map_err(|error| failed("its log", &error))?;
+        let mut command = self.command(&program, &data_dir, &socket, files);
+        // The pipe is there before the process: however this program ends, the server's input ends with it.
+        command.arg("--stop-with-stdin").stdin(Stdio::piped()).kill_on_drop(true);
+        let child = started(&program, command.spawn())?;
+        let client = self.client.instance_id_or(INSTANCE).socket(socket).connect_lazy()?;
+        let mut spawned = Spawned { client, data_dir, child, own };
         spawned.ready(&log, self.timeout.unwrap_or(STARTING)).await?;
         Ok(spawned)
     }
 
-    fn launch(&self, program: &Path, data_dir: &Path, address: &OsStr, log: &Path) -> Result<Child, Error> {
-        let files = || create(log).and_then(|log| Ok((log.try_clone()?, log)));
-        let (out, err) = files().map_err(|error| failed("its log", &error))?;
+    pub(crate) fn has_argument(&self, name: &str) -> bool {
+        self.arguments.iter().any(|argument| argument == name)
+    }
+
+    /// The server's binary.
+    pub(crate) fn program(&self) -> Result<PathBuf, Error> {
+        match &self.binary {
+            Some(binary) => Ok(binary.clone()),
+            None => find_binary(|name| std::env::var_os(name).filter(|value| !value.is_empty())),
+        }
+    }
+
+    pub(crate) fn command(
+        &self,
+        program: &Path,
+        data_dir: &Path,
+        socket: &Path,
+        (out, err): (File, File),
+    ) -> Command {
         let inherited =
             std::env::vars_os().filter(|(name, _)| !name.as_bytes().starts_with(b"CONTEXTSTORE_"));
+        let mut address = OsString::from("unix:");
+        address.push(socket);
         let mut command = Command::new(program);
         command
             .arg("serve")
@@ -160,9 +178,8 @@ impl Spawn {
             .stdout(out)
             .stderr(err)
             // Ctrl-C is for this program, which may still have something to write.
-            .process_group(0)
-            .kill_on_drop(true);
-        command.spawn().map_err(|error| failed(&format!("{} cannot be run", program.display()), &error))
+            .process_group(0);
+        command
     }
 }
 
@@ -172,7 +189,6 @@ pub struct Spawned {
     client: Client,
     data_dir: PathBuf,
     child: Child,
-    watcher: Option<Child>,
     own: OwnDir,
 }
 
@@ -194,19 +210,19 @@ impl Spawned {
 
     /// A file with what it says. Removed with it.
     pub fn log(&self) -> PathBuf {
-        self.own.0.join("server.log")
+        self.own.0.join(LOG)
     }
 
-    /// Stops it in order, and removes its data if no directory was given.
-    pub async fn stop(mut self) {
-        // The watcher asks it to end.
-        match &mut self.watcher {
-            Some(watcher) => drop(watcher.stdin.take()),
-            None => drop(self.child.start_kill()),
-        }
+    /// Waits for what was appended without waiting, as [`Client::close`] does, stops the server in order, and removes its
+    /// data if no directory was given. Fails, when that is done, if messages were not appended.
+    pub async fn stop(mut self) -> Result<(), Error> {
+        let closed = self.client.close().await;
+        // The end of its input asks it to end.
+        drop(self.child.stdin.take());
         if tokio::time::timeout(STOPPING, self.child.wait()).await.is_err() {
             drop(self.child.kill().await);
         }
+        closed
     }
 
     async fn ready(&mut self, log: &Path, timeout: Duration) -> Result<(), Error> {
@@ -226,9 +242,7 @@ impl Spawned {
                 Some(status) => format!("it ended at once ({})", told(status)),
                 None => format!("it is not ready after {timeout:?}: {error}"),
             };
-            let said = tail(log).unwrap_or_default();
-            let said = if said.trim().is_empty() { "it said nothing" } else { said.trim() };
-            return Err(Error::Spawn { problem: format!("{what}: {said}") });
+            return Err(Error::Spawn { problem: format!("{what}: {}", words(log)) });
         }
     }
 
@@ -241,10 +255,6 @@ impl Spawned {
 
 impl Drop for Spawned {
     fn drop(&mut self) {
-        // First, so that it cannot end a process that comes after the server.
-        if let Some(watcher) = &mut self.watcher {
-            drop(watcher.start_kill());
-        }
         drop(self.child.start_kill());
         // What it writes at its end would keep its directory from being removed.
         let end = Instant::now() + DYING;
@@ -265,10 +275,10 @@ impl fmt::Debug for Spawned {
 }
 
 /// A directory that is removed when it is dropped.
-struct OwnDir(PathBuf);
+pub(crate) struct OwnDir(pub(crate) PathBuf);
 
 impl OwnDir {
-    fn make() -> io::Result<Self> {
+    pub(crate) fn make() -> io::Result<Self> {
         let path = std::env::temp_dir().join(format!("contextstore-{}", new_id()));
         DirBuilder::new().mode(0o700).create(&path)?;
         Ok(Self(path))
@@ -280,19 +290,6 @@ impl Drop for OwnDir {
     fn drop(&mut self) {
         drop(std::fs::remove_dir_all(&self.0));
     }
-}
-
-/// A process that ends the server when this program ends; without a shell there is none.
-fn watch(server: u32) -> Option<Child> {
-    Command::new("sh")
-        .args(["-c", WATCHER, "sh", &server.to_string()])
-        .stdin(Stdio::piped())
-        .stdout(Stdio::null())
-        .stderr(Stdio::null())
-        .process_group(0)
-        .kill_on_drop(true)
-        .spawn()
-        .ok()
 }
 
 /// The server's binary, by the environment.
@@ -320,14 +317,19 @@ fn can_be_run(path: &Path) -> bool {
     std::fs::metadata(path).is_ok_and(|file| file.is_file() && file.permissions().mode() & 0o111 != 0)
 }
 
-#[expect(clippy::disallowed_methods, reason = "in a directory that was made here and is for this user only")]
-fn create(log: &Path) -> io::Result<File> {
-    File::create_new(log)
+/// The usual socket of a data directory, if a server can listen there.
+pub(crate) fn socket_in(data_dir: &Path) -> Option<PathBuf> {
+    let socket = data_dir.join(SOCKET);
+    (socket.as_os_str().len() <= LONGEST_SOCKET && socket.to_str().is_some()).then_some(socket)
+}
+
+pub(crate) fn started(program: &Path, child: io::Result<Child>) -> Result<Child, Error> {
+    child.map_err(|error| failed(&format!("{} cannot be run", program.display()), &error))
 }
 
 /// The end of what the server said.
 #[expect(clippy::disallowed_methods, reason = "it was made here, and what is read is bounded")]
-fn tail(log: &Path) -> io::Result<String> {
+pub(crate) fn tail(log: &Path) -> io::Result<String> {
     let mut file = File::open(log)?;
     let length = file.seek(SeekFrom::End(0))?;
     file.seek(SeekFrom::Start(length.saturating_sub(TOLD)))?;
@@ -336,11 +338,17 @@ fn tail(log: &Path) -> io::Result<String> {
     Ok(String::from_utf8_lossy(&said).into_owned())
 }
 
-fn told(status: ExitStatus) -> String {
+/// The same in an error.
+pub(crate) fn words(log: &Path) -> String {
+    let said = tail(log).unwrap_or_default();
+    if said.trim().is_empty() { "it said nothing".to_owned() } else { said.trim().to_owned() }
+}
+
+pub(crate) fn told(status: ExitStatus) -> String {
     status.code().map_or_else(|| status.to_string(), |code| format!("exit code {code}"))
 }
 
-fn failed(what: &str, error: &io::Error) -> Error {
+pub(crate) fn failed(what: &str, error: &io::Error) -> Error {
     Error::Spawn { problem: format!("{what}: {error}") }
 }
 

@@ -8,6 +8,7 @@ use std::time::Duration;
 use bytes::{Buf, Bytes, BytesMut};
 use futures_util::future::BoxFuture;
 use futures_util::stream::{self, BoxStream, Stream, StreamExt, TryStreamExt};
+use prost::Message;
 use tonic::{Response, Status, Streaming};
 
 use crate::client::RawClient;
@@ -82,7 +83,7 @@ pub(crate) struct Streamed<R, A> {
     retries: Retries,
 }
 
-impl<R: Clone + Send + 'static, A: Send + 'static> Streamed<R, A> {
+impl<R: Clone + Message + 'static, A: Send + 'static> Streamed<R, A> {
     pub(crate) fn new(
         client: Client,
         request: R,
@@ -127,6 +128,7 @@ impl<R: Clone + Send + 'static, A: Send + 'static> Streamed<R, A> {
         let answers = match answers {
             Some(answers) => answers,
             None => {
+                client.check_size(self.request.encoded_len()).await?;
                 let opening = (self.open)(client.raw(), self.request.clone());
                 answers.insert(in_time(client, *silence, opening).await?.into_inner())
             }
@@ -142,6 +144,9 @@ async fn in_time<T>(
 ) -> Result<T, Error> {
     match silence {
         Some(silence) => client.in_time(silence, answer).await,
-        None => answer.await.map_err(|status| client.error(status)),
+        None => match answer.await {
+            Ok(answer) => Ok(answer),
+            Err(status) => Err(client.failed(status).await),
+        },
     }
 }

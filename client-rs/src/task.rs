@@ -105,7 +105,6 @@ impl Task {
     /// The lease has ended with the task, or with this part of its life.
     pub(crate) fn let_go(&self) {
         self.lease.let_go();
-        self.later.close();
     }
 
     pub(crate) fn later(&self) -> &Later {

@@ -9,8 +9,9 @@ use tonic::metadata::{Ascii, MetadataValue};
 use tonic::service::Interceptor;
 use tonic::{Request, Status};
 
-use crate::Error;
-use crate::config::read_small;
+use crate::config::{ADDRESSES, read_small};
+use crate::reach::no_server;
+use crate::{Address, Error};
 
 /// Names in a data directory.
 const TOKEN: &str = "token";
@@ -29,9 +30,9 @@ enum Token {
     None,
     Text(MetadataValue<Ascii>),
     File(PathBuf),
-    /// The token of a server on this machine, sent only while one holds the directory: when it is dead, somebody else may
-    /// listen on its port.
-    DataDir(PathBuf),
+    /// The token of a server on this machine, sent only while one holds the directory and says that it listens at this
+    /// address: somebody else may listen on the port of one that is dead.
+    DataDir(PathBuf, Address),
 }
 
 impl Auth {
@@ -48,8 +49,8 @@ impl Auth {
     }
 
     /// The data directory of a server on this machine.
-    pub(crate) fn data_dir(path: PathBuf) -> Self {
-        Self { token: Token::DataDir(path) }
+    pub(crate) fn data_dir(path: PathBuf, address: Address) -> Self {
+        Self { token: Token::DataDir(path, address) }
     }
 
     pub(crate) fn has_token(&self) -> bool {
@@ -63,9 +64,10 @@ impl Auth {
             Token::File(path) => read(path)
                 .map(Some)
                 .map_err(|problem| Status::unauthenticated(format!("token_file {problem}"))),
-            Token::DataDir(dir) => {
-                check_held(dir).and_then(|()| read(&dir.join(TOKEN))).map(Some).map_err(|problem| {
-                    Status::unavailable(format!("the token of {} is not sent: it {problem}", dir.display()))
+            Token::DataDir(dir, address) => {
+                let checked = check_held(dir).and_then(|()| check_listed(dir, address));
+                checked.and_then(|()| read(&dir.join(TOKEN))).map(Some).map_err(|problem| {
+                    no_server(format!("the token of {} is not sent: it {problem}", dir.display()))
                 })
             }
         }
@@ -87,7 +89,9 @@ impl Interceptor for Auth {
     }
 }
 
+/// The header with a token, which may end with a line end.
 fn bearer(token: &str) -> Result<MetadataValue<Ascii>, String> {
+    let token = token.strip_suffix('\n').map_or(token, |line| line.strip_suffix('\r').unwrap_or(line));
     if token.is_empty() || !token.bytes().all(|byte| byte.is_ascii_graphic()) {
         return Err("is empty or has characters other than visible ASCII".to_owned());
     }
@@ -99,7 +103,23 @@ fn bearer(token: &str) -> Result<MetadataValue<Ascii>, String> {
 fn read(path: &Path) -> Result<MetadataValue<Ascii>, String> {
     let text =
         read_small(path).map_err(|error| format!("has no token to read in {}: {error}", path.display()))?;
-    bearer(text.trim_end()).map_err(|problem| format!("has no token in {}: it {problem}", path.display()))
+    bearer(&text).map_err(|problem| format!("has no token in {}: it {problem}", path.display()))
+}
+
+/// Fails unless the server of a data directory says that it listens at an address.
+fn check_listed(dir: &Path, address: &Address) -> Result<(), String> {
+    let listed = read_small(&dir.join(ADDRESSES)).unwrap_or_default();
+    let mut known = listed.lines().filter_map(|line| line.parse::<Address>().ok());
+    if known.any(|known| known.is_at(address)) {
+        Ok(())
+    } else {
+        Err(format!("has a server, but its {ADDRESSES} do not name {address}"))
+    }
+}
+
+/// Whether a server holds a data directory.
+pub(crate) fn is_held(dir: &Path) -> bool {
+    check_held(dir).is_ok()
 }
 
 /// Fails unless a server holds the lock of a data directory.
@@ -134,11 +154,15 @@ mod tests {
         let dir = std::env::temp_dir().join(format!("contextstore-client-{}-held", std::process::id()));
         std::fs::create_dir_all(&dir).unwrap();
         std::fs::write(dir.join(TOKEN), "first-token\n").unwrap();
-        let auth = Auth::data_dir(dir.clone());
+        let auth = Auth::data_dir(dir.clone(), "tcp:localhost:7600".parse().unwrap());
         assert!(sent(&auth).unwrap_err().ends_with("it has no running server"));
         let lock = File::create(dir.join(LOCK)).unwrap();
         assert!(sent(&auth).unwrap_err().ends_with("it has no running server"));
         lock.try_lock().unwrap();
+        assert!(sent(&auth).unwrap_err().ends_with("its addresses do not name tcp:localhost:7600"));
+        std::fs::write(dir.join(ADDRESSES), "unix:/s\ntcp:127.0.0.1:7601\n").unwrap();
+        assert!(sent(&auth).is_err());
+        std::fs::write(dir.join(ADDRESSES), "unix:/s\ntcp:127.0.0.1:7600\n").unwrap();
         assert_eq!(sent(&auth).unwrap(), "Bearer first-token");
         std::fs::write(dir.join(TOKEN), "second-token\n").unwrap();
         assert_eq!(sent(&auth).unwrap(), "Bearer second-token");

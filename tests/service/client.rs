@@ -74,7 +74,9 @@ async fn a_server_is_found_by_socket_port_and_directory() {
     start(&client).await;
 
     let nobody = Client::connect("unix:/gone/s").await.unwrap_err();
-    assert_eq!(nobody.to_string(), "no connection to unix:/gone/s: No such file or directory (os error 2)");
+    let words = "no connection to unix:/gone/s: No such file or directory (os error 2). Nothing listens there; \
+                 `contextstore serve --data-dir /gone` starts a server";
+    assert_eq!(nobody.to_string(), words);
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -167,7 +167,7 @@ async fn appends_that_nobody_waits_for_are_there_for_what_comes_next() {
     };
     assert_eq!(refused.reason(), Some(ErrorReason::InvalidField), "{refused:?}");
     assert_eq!(task.get().await.unwrap().task.unwrap().last_seq, 2004);
-    let left = task.take_not_appended();
+    let left = refused.not_appended().to_vec();
     assert_eq!(left.len(), 2);
     let good = left.into_iter().next_back().unwrap();
     assert!(!task.append(good.clone()).await.unwrap().duplicate);
@@ -306,7 +306,7 @@ async fn a_server_of_ones_own_ends_with_its_owner() {
     assert_eq!(server.client().server_info().await.unwrap().process_id, pid);
     start(server.client()).await.append(NewMessage::user("hi")).await.unwrap();
     assert!(data_dir.exists() && log.exists());
-    server.stop().await;
+    server.stop().await.unwrap();
     assert!(!alive(pid) && !data_dir.exists() && !log.exists());
 
     // A directory that was given stays, and what is in it; also if the server is only dropped.
@@ -337,7 +337,7 @@ async fn a_server_of_ones_own_ends_with_its_owner() {
         .append(NewMessage::user("again"))
         .await
         .unwrap();
-    server.stop().await;
+    server.stop().await.unwrap();
 
     let wrong = spawn().arg("--no-such-flag").start().await.unwrap_err().to_string();
     assert!(wrong.contains("--no-such-flag"), "{wrong}");
@@ -367,6 +367,6 @@ async fn appends_that_have_come_to_an_end_hold_up_nobody() {
     task.append_later(NewMessage::user("again")).await.unwrap();
     assert_eq!(task.flush().await.unwrap().unwrap().seq, 2);
     assert!(data_dir.join("addresses").exists());
-    server.stop().await;
+    server.stop().await.unwrap();
     assert!(!data_dir.join("addresses").exists(), "it was killed");
 }
