@@ -338,7 +338,7 @@ impl Error {
             reason: ErrorReason::TooLarge,
             reason_name: ErrorReason::TooLarge.as_str_name().to_owned(),
             message: format!(
-                "the message has {size} bytes; at most {limit} are allowed (limits.message_bytes)"
+                "the request has {size} bytes; at most {limit} are allowed (limits.message_bytes)"
             ),
             fields: Vec::new(),
             metadata: metadata.map(|(name, value)| (name.to_owned(), value.to_string())).into(),

@@ -238,7 +238,7 @@ impl Pipe {
 }
 
 impl Drop for Pipe {
-    /// Nobody can be told but by a warning, and by the end of the client.
+    /// Nothing can be raised here: a warning has the count, and so has the error of [`Client::close`].
     fn drop(&mut self) {
         let progress = self.progress.borrow();
         let (count, error) = match &progress.failed {

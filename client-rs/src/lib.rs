@@ -42,8 +42,13 @@
 //! # Appending without waiting
 //!
 //! [`Task::append`] returns when the message is on disk. [`Task::append_later`] only hands it on; what comes next (a read, a
-//! turn, a change of status, [`Task::flush`]) waits until all of it is on disk, and tells what went wrong.
-//! [`Task::append_many`] takes a stream and acknowledges each message.
+//! turn, a change of status, [`Task::flush`]) waits until all of it is on disk, and reports what went wrong.
+//! [`Task::append_many`] takes a stream and acknowledges each message; the stream of [`Task::try_append_many`] may fail.
+//!
+//! What was handed over is in the log once and in order, or it is reported: [`Error::not_appended`] has the messages, which can
+//! be appended again as they are. Call [`Client::close`] before the program ends: it waits for all tasks of the client, for at
+//! most [`Builder::close_timeout`]. What is lost with a tokio runtime or with handles that are dropped is counted in a warning
+//! ([`tracing`](https://docs.rs/tracing)).
 //!
 //! # Servers
 //!
@@ -70,6 +75,15 @@
 //! # Ok(())
 //! # }
 //! ```
+//!
+//! [`connect_or_spawn()`] uses the server of a data directory, or starts one that programs share. A client that finds no server
+//! says so at once, and how to start one; [`Client::wait_until_ready`] waits for one that is being started.
+//!
+//! # Other versions of the server
+//!
+//! Fields, error reasons and events that only a newer server knows are passed over: [`Error::code`] tells what kind of error it
+//! is, and [`Refusal::reason_name`] its name. A method that an older server does not have fails with
+//! [`Error::UnsupportedByServer`], which names the method and the server's version.
 
 mod address;
 mod append;

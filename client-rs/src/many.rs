@@ -85,16 +85,16 @@ impl Task {
         messages: impl Stream<Item = Result<NewMessage, Error>> + Send + 'static,
     ) -> Result<Items<v1::AppendMessagesResponse>, Error> {
         self.flush().await?;
-        let (tell, told) = mpsc::unbounded_channel();
+        let (answer_to, answers) = mpsc::unbounded_channel();
         let window = Arc::new(Window::new());
         let sending = Sending { task: self.clone(), queue: Arc::default(), window: Arc::clone(&window) };
-        let sending = tokio::spawn(sending.run(messages.boxed(), tell));
-        let state = (told, window, Ending(sending.abort_handle()));
-        Ok(Items::new(stream::try_unfold(state, |(mut told, window, ending)| async move {
-            let Some(answer) = told.recv().await else { return Ok(None) };
+        let sending = tokio::spawn(sending.run(messages.boxed(), answer_to));
+        let state = (answers, window, Ending(sending.abort_handle()));
+        Ok(Items::new(stream::try_unfold(state, |(mut answers, window, ending)| async move {
+            let Some(answer) = answers.recv().await else { return Ok(None) };
             let (answer, bytes) = answer?;
             window.free(bytes);
-            Ok(Some((answer, (told, window, ending))))
+            Ok(Some((answer, (answers, window, ending))))
         })))
     }
 }
@@ -106,13 +106,13 @@ struct Sending {
 }
 
 impl Sending {
-    async fn run(self, messages: Messages, tell: mpsc::UnboundedSender<Acknowledged>) {
+    async fn run(self, messages: Messages, answers: mpsc::UnboundedSender<Acknowledged>) {
         let appended = Arc::new(AtomicU64::new(0));
-        let (counted, told) = (Arc::clone(&appended), tell.clone());
+        let (counted, answered) = (Arc::clone(&appended), answers.clone());
         // Whoever wants no answers any more ends this.
         let acknowledged = move |answer, bytes| {
             counted.fetch_add(1, Ordering::AcqRel);
-            drop(told.send(Ok((answer, bytes))));
+            drop(answered.send(Ok((answer, bytes))));
         };
         let this = Arc::new(self);
         let mut feeding = Box::pin(Arc::clone(&this).feed(messages));
@@ -135,7 +135,7 @@ impl Sending {
             (Err(error), _) => this.not_appended(error, index, refused),
             (Ok(()), Err(error)) => this.not_appended(error.cause().clone(), index, refused),
         };
-        drop(tell.send(Err(error)));
+        drop(answers.send(Err(error)));
     }
 
     /// The error of a message, with all that were taken and are not in the log.

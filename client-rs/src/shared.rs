@@ -67,19 +67,20 @@ impl Spawn {
                 Some(started) => started.child.try_wait().ok().flatten(),
                 None => None,
             };
-            let said = || own.as_ref().map_or_else(|| words(&data_dir.join(LOG)), |own| words(&own.log.0));
+            let log_end = || own.as_ref().map_or_else(|| words(&data_dir.join(LOG)), |own| words(&own.log.0));
             // Looking at the lock takes it for a moment, which can end a server that starts just then: so it is looked at
             // only before a start, and a start is tried again. Who holds the directory is waited for.
             if (own.is_none() || ended.is_some()) && !is_held(&data_dir) {
                 if let Some(status) = ended.filter(|_| starts >= STARTS) {
-                    let problem = format!("it ended at once ({}): {}", told(status), said());
+                    let problem = format!("it ended at once ({}): {}", told(status), log_end());
                     return Err(Error::Spawn { problem });
                 }
                 own = Some(self.start_in(&data_dir)?);
                 starts += 1;
             } else if Instant::now() >= end {
                 let of = data_dir.display();
-                let problem = format!("that of {of} does not answer after {limit:?}: {problem}: {}", said());
+                let problem =
+                    format!("that of {of} does not answer after {limit:?}: {problem}: {}", log_end());
                 return Err(Error::Spawn { problem });
             }
             tokio::time::sleep(PAUSE).await;

@@ -94,6 +94,7 @@ async fn a_client_waits_for_a_server_that_comes_later() {
     start(&client).await;
 }
 
+// features: append, pins, rewind, plans, tool-calls
 #[tokio::test(flavor = "multi_thread")]
 async fn a_task_from_start_to_end() {
     let server = TestServer::start().await;
@@ -379,6 +380,7 @@ async fn a_change_whose_answer_is_lost_is_made_once() {
     deleting.await.unwrap().unwrap();
 }
 
+// feature: stream-current
 #[tokio::test(flavor = "multi_thread")]
 async fn a_view_is_read_whole_though_the_connection_breaks() {
     let server = TestServer::start().await;
@@ -418,6 +420,7 @@ async fn a_view_is_read_whole_though_the_connection_breaks() {
     assert_eq!(stale.reason(), Some(ErrorReason::StaleView));
 }
 
+// feature: stream-history
 #[tokio::test(flavor = "multi_thread")]
 async fn histories_are_read_whole_though_the_connection_breaks() {
     let server = TestServer::start().await;
@@ -461,6 +464,7 @@ async fn histories_are_read_whole_though_the_connection_breaks() {
     }
 }
 
+// feature: watch
 #[tokio::test(flavor = "multi_thread")]
 async fn followers_and_watchers_go_on_behind_a_restart() {
     let mut server = TestServer::start().await;

@@ -82,6 +82,7 @@ async fn listen(mut answer: Items<ChatEvent>) -> Heard {
     }
 }
 
+// feature: chat
 #[tokio::test(flavor = "multi_thread")]
 async fn turns_of_every_provider_with_tools() {
     let (fake, _server, task, _key) = scene().await;
@@ -140,6 +141,7 @@ async fn what_is_dropped_is_cancelled_and_what_breaks_is_told_once() {
     assert_eq!(heard.error.unwrap().fields()[0].field, "provider");
 }
 
+// feature: request-body
 #[tokio::test(flavor = "multi_thread")]
 async fn the_body_of_a_request() {
     let (_fake, _server, task, _key) = scene().await;
@@ -160,6 +162,7 @@ async fn the_body_of_a_request() {
     assert_eq!(refused.reason(), Some(ErrorReason::RequestTooLarge));
 }
 
+// feature: usage
 #[tokio::test(flavor = "multi_thread")]
 async fn how_full_the_context_is() {
     let (_fake, _server, task, _key) = scene().await;

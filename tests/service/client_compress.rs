@@ -41,6 +41,7 @@ fn reason<T>(answer: Result<T, Error>) -> Option<ErrorReason> {
     answer.err().and_then(|error| error.reason())
 }
 
+// features: compress, undo
 #[tokio::test(flavor = "multi_thread")]
 async fn a_context_is_compressed_and_taken_back() {
     let server = TestServer::start().await;
@@ -89,6 +90,7 @@ async fn many_messages_at_once_are_compressed_without_being_asked() {
     assert!(!eventually(DEADLINE, compressed).await.should_compress);
 }
 
+// feature: agent-compaction
 #[tokio::test(flavor = "multi_thread")]
 async fn an_agent_summarises_by_itself() {
     let server = TestServer::start().await;
@@ -118,6 +120,7 @@ async fn an_agent_summarises_by_itself() {
     assert!(eventually(DEADLINE, compressed).await.compressed);
 }
 
+// features: fork, inheritance
 #[tokio::test(flavor = "multi_thread")]
 async fn a_task_is_forked_and_taken_over() {
     let server = TestServer::start().await;
@@ -156,6 +159,7 @@ async fn a_task_is_forked_and_taken_over() {
     assert_eq!(client.start_task(never).await.unwrap().inherited_from(), "");
 }
 
+// feature: hooks
 #[tokio::test(flavor = "multi_thread")]
 async fn hooks_run_before_the_task_ends() {
     let server = TestServer::start().await;

@@ -37,6 +37,7 @@ impl AsyncRead for Broken {
     }
 }
 
+// features: outputs-put, outputs-read-grep
 #[tokio::test(flavor = "multi_thread")]
 async fn outputs_go_in_and_come_out() {
     let server = TestServer::start().await;

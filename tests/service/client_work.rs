@@ -58,6 +58,7 @@ async fn is_kept(other: &Client, uuid: &str) {
     assert_eq!(refused.reason(), Some(ErrorReason::LeaseHeld));
 }
 
+// features: leases-renewed, lease-lost
 #[tokio::test(flavor = "multi_thread")]
 async fn leases_are_kept_until_the_task_is_let_go() {
     let server = TestServer::start_configured(&[("lease.ttl", "2s")]).await;
@@ -107,6 +108,7 @@ async fn an_agent_that_comes_back_under_its_name_has_its_tasks() {
     taken.append(NewMessage::user("again")).await.unwrap();
 }
 
+// feature: tasks-by-key
 #[tokio::test(flavor = "multi_thread")]
 async fn a_task_is_found_by_its_key() {
     let server = TestServer::start().await;
@@ -143,6 +145,7 @@ async fn a_task_is_found_by_its_key() {
     resumed.append(NewMessage::user("go on")).await.unwrap();
 }
 
+// feature: append-later
 #[tokio::test(flavor = "multi_thread")]
 async fn appends_that_nobody_waits_for_are_there_for_what_comes_next() {
     let server = TestServer::start().await;
@@ -231,6 +234,7 @@ async fn appends_that_nobody_waits_for_are_bounded() {
     }
 }
 
+// feature: tool-wrapper
 #[tokio::test(flavor = "multi_thread")]
 async fn tools_are_timed_and_recorded() {
     let server = TestServer::start().await;
@@ -297,6 +301,7 @@ async fn tools_are_timed_and_recorded() {
     assert_eq!(said.len(), 5);
 }
 
+// feature: spawn
 #[tokio::test(flavor = "multi_thread")]
 async fn a_server_of_ones_own_ends_with_its_owner() {
     let spawn = || Spawn::default().binary(test_support::program("contextstore"));
