@@ -50,7 +50,7 @@ test-long: setup ## Runs what `make test` leaves out or runs at push size only; 
 
 ##  Checks, each with a fix where a machine can make it
 
-CHECKS := check-fmt check-python check-buf check-gen check-typescript check-go
+CHECKS := check-fmt check-python check-buf check-gen check-features check-typescript check-go
 
 .PHONY: check fix
 check: ## Runs every check in parallel, except clippy: build-tests compiles with it
@@ -123,6 +123,12 @@ check-gen: gen-typescript gen-go ## Checks that the generated code is that of th
 	PYTHON=$(PYTHON) $(PYTHON_CLIENT)/generate.sh target/gen-python
 	diff -r --exclude=__init__.py --exclude=__pycache__ target/gen-python/contextstore/v1 \
 	  $(PYTHON_CLIENT)/src/contextstore/v1
+
+.PHONY: gen-features check-features
+gen-features: ## Writes docs/CLIENTS.md: which client has which feature, by the tests that show it
+	$(PYTHON) tests/tools/client_features.py
+check-features: ## Checks that every client has every feature, and that docs/CLIENTS.md says so
+	$(PYTHON) tests/tools/client_features.py --check
 
 ##  Tests of the server
 
@@ -205,7 +211,7 @@ BUILT := target/$(if $(filter dev,$(PROFILE)),debug,$(PROFILE))/contextstore
 
 .PHONY: build-typescript build-wheel build-npm-server test-packages
 build-typescript: $(NODE_MODULES) ## Packs the TypeScript client: target/contextstore-client-*.tgz
-	@rm -f target/contextstore-client-*.tgz
+	@mkdir -p target && rm -f target/contextstore-client-*.tgz
 	cd clients/typescript && rm -rf dist && $(TSC) --project tsconfig.dist.json && \
 	  $(TSC) --project tsconfig.cjs.json && echo '{ "type": "commonjs" }' >dist/cjs/package.json && \
 	  npm pack --silent --pack-destination ../../target
