@@ -102,9 +102,6 @@ pub async fn run(
     if !recovered.is_empty() {
         tracing::info!(findings = recovered.len(), "recovered");
     }
-    if let Err(error) = store.note_addresses(&[]) {
-        tracing::warn!(%error, "the addresses of an earlier server could not be removed");
-    }
     if let Some(reason) = store.read_only() {
         tracing::error!(reason, "the store takes no writes");
     }

@@ -233,6 +233,10 @@ fn take_lock(fs: &dyn Fs, name: &str) -> Result<Option<Arc<dyn File>>, StoreErro
         tries += 1;
         std::thread::sleep(LOCK_PAUSE);
     }
+    // Clients send their token to the addresses of whoever has the lock. Those of an earlier server may be somebody else's now.
+    if let Err(error) = files::remove_if_there(fs, &StorePath::ROOT.join(layout::ADDRESSES)) {
+        tracing::warn!(%error, "the addresses of an earlier server could not be removed");
+    }
     let pid = format!("{}\n", std::process::id());
     let noted = file.truncate(0).and_then(|()| file.write_all_at(pid.as_bytes(), 0));
     if let Err(error) = noted {

@@ -219,6 +219,16 @@ fn a_second_server_is_told_who_holds_the_directory() {
 }
 
 #[test]
+fn whoever_takes_the_lock_removes_the_addresses_of_an_earlier_server() {
+    let place = Place::new();
+    place.store().close().unwrap();
+    let addresses = place.root().join("addresses");
+    fs::write(&addresses, "tcp:127.0.0.1:50551\n").unwrap();
+    let _store = place.store();
+    assert!(!addresses.exists());
+}
+
+#[test]
 fn the_lock_of_a_killed_process_is_free() {
     if std::env::var_os(HOLD).is_some() {
         return hold();
