@@ -362,7 +362,10 @@ async fn a_stream_that_was_cancelled_leaves_messages_up_to_some_point() {
     let mut random = fastrand::Rng::with_seed(seed);
     const MESSAGES: usize = 400;
     let mut left = BTreeSet::new();
-    for round in 0..12 {
+    let mut rounds = 0..200;
+    // A busy machine comes to the same point again and again.
+    while rounds.start < 12 || left.len() <= 2 {
+        let round = rounds.next().expect("all were cancelled at the same points");
         let work = start(&mut api).await;
         let requests: Vec<_> = (0..MESSAGES)
             .map(|number| {
@@ -393,7 +396,6 @@ async fn a_stream_that_was_cancelled_leaves_messages_up_to_some_point() {
         let expected: Vec<_> = (0..MESSAGES).map(|number| number.to_string()).collect();
         assert_eq!(contents(&server, &work), expected, "seed {seed}");
     }
-    assert!(left.len() > 2, "all were cancelled at the same points: {left:?}");
 }
 
 #[tokio::test(flavor = "multi_thread")]
