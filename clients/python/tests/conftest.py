@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import signal
 from collections.abc import Iterator
 
 import pytest
@@ -9,6 +10,9 @@ from faking import FakeLlm
 from serving import Server
 
 from contextstore import Client
+
+# A shell starts what runs in its background with SIGINT ignored, and Python leaves it so, here and in the programs of tests.
+signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
 @pytest.fixture(scope="session")
