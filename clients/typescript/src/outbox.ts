@@ -7,6 +7,12 @@ import type { Lease } from "./lease.js";
 
 type Open = Parameters<Pipeline["run"]>[1];
 
+/** A message, and the how-manieth of its outbox it is. */
+interface Waiting {
+  readonly message: EncodedMessage;
+  readonly number: number;
+}
+
 /** What an outbox needs of its client. */
 interface OutboxWire extends PipelineWire {
   readonly rpc: { readonly appendMessages: Open };
@@ -82,12 +88,11 @@ export class Outbox {
   readonly #target: () => { taskUuid: string; leaseGeneration: bigint };
   readonly #lease: Lease;
   /** What is not acknowledged, oldest first; of it the last `#unsent` are not handed to the stream yet. */
-  #waiting: EncodedMessage[] = [];
+  #waiting: Waiting[] = [];
   #unsent = 0;
   #chars = 0;
-  /** How many were taken, and of how many the outcome is known. */
+  /** How many were taken: the number of the newest. */
   #taken = 0;
-  #known = 0;
   #running: Promise<void> | undefined;
   /** How often it failed, how the last time, and whether nobody has got that yet. */
   #failures = 0;
@@ -114,9 +119,10 @@ export class Outbox {
     throwIfAborted(signal);
     this.#wire.pending.checkOpen();
     this.#throwUnreported();
-    this.#waiting.push(message);
-    this.#unsent += 1;
     this.#taken += 1;
+    const number = this.#taken;
+    this.#waiting.push({ message, number });
+    this.#unsent += 1;
     this.#chars += message.json.length;
     this.#wire.pending.add(this);
     this.#running ??= this.#run();
@@ -124,7 +130,7 @@ export class Outbox {
     try {
       await this.#until(() => this.#waiting.length <= WINDOW_MESSAGES && this.#chars <= WINDOW_CHARS, signal);
     } catch (thrown) {
-      if (!(thrown instanceof CancelledError) || this.#takeBack(message)) {
+      if (!(thrown instanceof CancelledError) || this.#takeBack(number)) {
         throw thrown;
       }
     }
@@ -133,8 +139,9 @@ export class Outbox {
   /** Waits until everything that was taken so far is acknowledged; throws what failed. */
   async settled(signal?: AbortSignal): Promise<void> {
     const taken = this.#taken;
-    if (this.#known < taken) {
-      await this.#until(() => this.#known >= taken, signal);
+    const isSettled = () => (this.#waiting[0]?.number ?? Number.POSITIVE_INFINITY) > taken;
+    if (!isSettled()) {
+      await this.#until(isSettled, signal);
     }
     this.#throwUnreported();
   }
@@ -166,15 +173,16 @@ export class Outbox {
   }
 
   /** Takes a message back that was not handed to the stream. */
-  #takeBack(message: EncodedMessage): boolean {
-    const at = this.#waiting.lastIndexOf(message);
-    if (at < this.#waiting.length - this.#unsent || at < 0) {
+  #takeBack(number: number): boolean {
+    const firstUnsent = this.#waiting.length - this.#unsent;
+    const at = this.#waiting.findIndex((waiting) => waiting.number === number);
+    const waiting = this.#waiting[at];
+    if (!waiting || at < firstUnsent) {
       return false;
     }
     this.#waiting.splice(at, 1);
     this.#unsent -= 1;
-    this.#chars -= message.json.length;
-    this.#known += 1;
+    this.#chars -= waiting.message.json.length;
     this.#wake();
     return true;
   }
@@ -187,18 +195,16 @@ export class Outbox {
         const pipeline = new Pipeline(this.#wire, this.#source(), this.#target());
         const acknowledgements = pipeline.run({}, open);
         while (!(await acknowledgements.next()).done) {
-          this.#chars -= this.#waiting.shift()?.json.length ?? 0;
-          this.#known += 1;
+          this.#chars -= this.#waiting.shift()?.message.json.length ?? 0;
           this.#lease.used();
           this.#wake();
         }
       }
     } catch (thrown) {
-      const lost = this.#waiting.map(({ input }) => input);
+      const lost = this.#waiting.map(({ message }) => message.input);
       this.#failure = new PipelineError(toError(thrown), lost);
       this.#failures += 1;
       this.#isUnreported = true;
-      this.#known += lost.length;
       this.#waiting = [];
       this.#unsent = 0;
       this.#chars = 0;
@@ -216,7 +222,7 @@ export class Outbox {
       const next = this.#unsent > 0 ? this.#waiting.at(-this.#unsent) : undefined;
       if (next) {
         this.#unsent -= 1;
-        yield next;
+        yield next.message;
       } else {
         await this.#changed.promise;
       }

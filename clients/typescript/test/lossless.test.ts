@@ -59,6 +59,34 @@ test("a message whose append was cancelled before it was on its way is not appen
   assert.deepEqual(await numbers(task), taken);
 });
 
+test("a message that is taken back does not count as one that is saved", {
+  timeout: DEADLINE_MS,
+}, async () => {
+  const task = await start();
+  const processId = Number(server.processId);
+  process.kill(processId, "SIGSTOP");
+  let isFlushed = false;
+  const stop = new AbortController();
+  setMaxListeners(0, stop.signal);
+  const kept = upTo(600).map((n) => task.append(message(n), { wait: false }));
+  const flush = task.flush().then(() => {
+    isFlushed = true;
+  });
+  const cancelled = upTo(700).map((n) =>
+    thrownBy(task.append(message(600 + n), { wait: false, signal: stop.signal })),
+  );
+  try {
+    stop.abort();
+    await Promise.all(cancelled);
+    await new Promise(setImmediate);
+    assert.equal(isFlushed, false, "the server has saved nothing");
+  } finally {
+    process.kill(processId, "SIGCONT");
+  }
+  await Promise.all([...kept, flush]);
+  assert.deepEqual(await numbers(task), upTo(600));
+});
+
 // feature: concurrent-use
 test("many callers use one task at once", async () => {
   const task = await start();
