@@ -97,14 +97,23 @@ func (a address) isLocal() bool {
 
 // isSame tells whether the server wrote this address of TCP down as one that it listens on.
 func (a address) isSame(written string) bool {
-	host, ok := strings.CutPrefix(written, "tcp:")
-	if !ok {
+	other, err := parseAddress(written)
+	if err != nil || other.path != "" || other.tls {
 		return false
 	}
-	mine, err := netip.ParseAddrPort(a.host)
-	other, bad := netip.ParseAddrPort(host)
-	if err == nil && bad == nil {
-		return mine == other
+	mine, port, _ := net.SplitHostPort(a.host)
+	theirs, theirPort, _ := net.SplitHostPort(other.host)
+	if port != theirPort {
+		return false
 	}
-	return strings.EqualFold(a.host, host)
+	if strings.EqualFold(mine, "localhost") {
+		// The name of any address of this machine's own.
+		return other.isLocal()
+	}
+	ip, bad := netip.ParseAddr(mine)
+	theirIP, worse := netip.ParseAddr(theirs)
+	if bad == nil && worse == nil {
+		return ip == theirIP
+	}
+	return strings.EqualFold(mine, theirs)
 }

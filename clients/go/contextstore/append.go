@@ -17,11 +17,14 @@ import (
 // broken connection is taken up again.
 //
 // The first message that is refused ends it with an [*Error]: its Index is the number of that message, from 0. All before it
-// are in the log, none behind it is, and NotAppended holds it and those that the source had given already. A message that
-// cannot be encoded or is too large ends it in the same way, and is not in NotAppended. A source that fails gives its error in the place of a message: all before it are
-// appended, and then the loop gets an [*Error] that wraps it. A panic of the source goes on in the loop.
+// are in the log, none behind it is, and NotAppended holds it and those that the source had given already. A message that is
+// too large, or has no JSON, ends it in the same way; one that has no JSON is not in NotAppended. A source that fails gives
+// its error in the place of a message: all before it are appended, and then the loop gets an [*Error] that wraps it. A panic of
+// the source goes on in the loop.
 //
-// The source runs in a goroutine of its own, which ends once it gives one more message after the loop was left.
+// A loop that is left early cuts off what is on its way, and nothing reports that: of the messages that the source has given
+// and that are not acknowledged, those up to some point are in the log. Messages with ids ([NewMessage], [RequestID]) can be
+// appended again, and are there once. The source runs in a goroutine of its own, which ends once it gives one more message.
 func (t *Task) AppendMany(
 	ctx context.Context, messages iter.Seq[any],
 ) iter.Seq2[*pb.AppendMessagesResponse, error] {
@@ -39,12 +42,7 @@ func (t *Task) AppendMany(
 			err = problem
 		}
 		if err != nil && err != errStopped {
-			failure := *asError(err)
-			s.mu.Lock()
-			failure.Index = int(s.settled)
-			s.take(&failure)
-			s.mu.Unlock()
-			yield(nil, &failure)
+			yield(nil, s.give(err))
 		}
 	}
 }
@@ -52,6 +50,8 @@ func (t *Task) AppendMany(
 // source feeds a pipeline with what a sequence gives.
 type source struct {
 	pipeline
+	// The message that the source has given and that is not handed over yet, under the lock of the pipeline.
+	held *pb.AppendMessagesRequest
 
 	state sync.Mutex
 	// Why it ended early.
@@ -107,10 +107,57 @@ func (s *source) hand(ctx context.Context, message any) error {
 		return err
 	}
 	request := s.task.streamed(made)
-	if err := s.task.client.prepare(ctx, request); err != nil {
+	repairText(request.ProtoReflect())
+	if !s.hold(request) {
+		return errStopped
+	}
+	if err := s.task.client.checkSize(ctx, request); err != nil {
 		return err
 	}
-	return s.add(ctx, request)
+	return s.release(ctx)
+}
+
+// hold keeps a message for the report until it is handed over; false if there was a report already.
+func (s *source) hold(request *pb.AppendMessagesRequest) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.finished {
+		return false
+	}
+	s.held = request
+	return true
+}
+
+// release hands over the message that is held, and waits until there is room for another one: what the source has given is
+// never out of sight.
+func (s *source) release(ctx context.Context) error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.finished {
+		return errStopped
+	}
+	s.push(s.held)
+	s.held = nil
+	for s.isFull() {
+		if err := s.wait(ctx, nil); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// give reports what was taken from the source and is not in the log, and takes no more.
+func (s *source) give(err error) *Error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	failure := *asError(err)
+	failure.Index = int(s.settled)
+	s.take(&failure)
+	if s.held != nil {
+		failure.NotAppended = append(failure.NotAppended, newMessageOf(s.held))
+	}
+	s.finished = true
+	return &failure
 }
 
 // leave says that the loop has ended, and answers what the source failed with; a panic of it goes on here.

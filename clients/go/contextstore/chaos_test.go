@@ -69,6 +69,19 @@ func (c *chaos) report(err error) {
 	c.pending = nil
 }
 
+// reportWith takes the error of a call that appends: the message that it was given is the last that is reported.
+func (c *chaos) reportWith(err error, message *pb.NewMessage) {
+	left := notAppended(c.t, err)
+	last := len(left) - 1
+	if left[last].GetRequestId() != message.GetRequestId() {
+		c.t.Errorf("%v is not the last that is reported", message)
+	}
+	if last > 0 {
+		c.report(&contextstore.Error{NotAppended: left[:last]})
+	}
+	c.unsaved = append(c.unsaved, message)
+}
+
 // context ends by itself now and then.
 func (c *chaos) context() (context.Context, context.CancelFunc) {
 	if c.random.IntN(4) == 0 {
@@ -85,20 +98,18 @@ func (c *chaos) step() {
 		for range 1 + c.random.IntN(20) {
 			message := c.message()
 			if err := c.task.AppendLater(ctx, message); err != nil {
-				c.report(err)
-				c.unsaved = append(c.unsaved, message)
+				c.reportWith(err, message)
 			} else {
 				c.pending = append(c.pending, message)
 			}
 		}
 	case dice < 75:
 		message := c.message()
-		_, err := c.task.Append(ctx, message)
-		c.report(err)
-		if err == nil {
-			c.saved = append(c.saved, message)
+		if _, err := c.task.Append(ctx, message); err != nil {
+			c.reportWith(err, message)
 		} else {
-			c.unsaved = append(c.unsaved, message)
+			c.report(nil)
+			c.saved = append(c.saved, message)
 		}
 	case dice < 83:
 		c.report(c.task.Flush(ctx))

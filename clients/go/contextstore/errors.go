@@ -45,8 +45,9 @@ type Error struct {
 	Metadata map[string]string
 	// After how long a retry helps; 0 if the server did not say.
 	RetryAfter time.Duration
-	// The messages that were handed to AppendLater or AppendMany and are not known to be in the log, in order. They have
-	// their request ids, so appending them again stores each exactly once. A message that the server refused is the first.
+	// The messages that are not known to be in the log, in order: those that were handed over before the call that failed, and
+	// last what that call was given, if it is one that appends. They have their request ids, so appending them again stores
+	// each exactly once.
 	NotAppended []*pb.NewMessage
 	// Which message of AppendMany could not be appended, from 0: all before it are in the log. -1 for other calls.
 	Index int

@@ -26,18 +26,22 @@ const keepStream = time.Second
 //
 //	defer client.Close()
 //
-// If AppendLater returns an error, its message was not handed over; nor was it sent, if another call that appends returns an
-// error with NotAppended, which holds earlier ones.
+// If AppendLater returns an error, its message was not handed over and is the last of NotAppended, also if it is too large; one
+// that has no JSON is not.
 func (t *Task) AppendLater(ctx context.Context, message any, options ...CallOption) error {
 	made, err := NewMessage(message, options...)
 	if err != nil {
 		return err
 	}
 	request := t.streamed(made)
-	if err := t.client.prepare(ctx, request); err != nil {
-		return err
+	err = t.client.prepare(ctx, request)
+	if err == nil {
+		err = t.later.hand(ctx, request)
 	}
-	return t.later.hand(ctx, request)
+	if err != nil {
+		return t.notAppended(err, made)
+	}
+	return nil
 }
 
 // Flush waits until everything that was handed to [Task.AppendLater] is on disk. Every call that changes or reads the task does

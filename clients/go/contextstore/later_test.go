@@ -275,7 +275,7 @@ func TestWhatIsReportedCanBeAppendedAgainOnce(t *testing.T) {
 		}
 		message := must(contextstore.NewMessage(user("%d", n), options...))(t)
 		if err := task.AppendLater(t.Context(), message); err != nil {
-			reported = append(append(reported, notAppended(t, err)...), message)
+			reported = append(reported, notAppended(t, err)...)
 		}
 	}
 	if err := task.Flush(t.Context()); err != nil {
@@ -318,11 +318,69 @@ func TestARefusedMessageEndsWhatWasHandedOverBehindIt(t *testing.T) {
 	_, err := task.Append(t.Context(), user("not sent"))
 	isReason(t, err, contextstore.InvalidField)
 	left := notAppended(t, err)
-	if len(left) != 2 || left[0].GetMessageJson() != `{"role":"nobody"}` {
-		t.Errorf("%v", left)
+	if len(left) != 3 || left[0].GetMessageJson() != `{"role":"nobody"}` {
+		t.Fatalf("%v", left)
 	}
 	must(task.Append(t.Context(), left[1]))(t)
-	if got := view(t, task); !slices.Equal(got, []string{"good", "later"}) {
+	must(task.Append(t.Context(), left[2]))(t)
+	if got := view(t, task); !slices.Equal(got, []string{"good", "later", "not sent"}) {
+		t.Errorf("%v", got)
+	}
+}
+
+func TestWhatAFailingCallWasGivenIsReportedLast(t *testing.T) {
+	t.Parallel()
+	s := startServer(t)
+	client := s.connect("unix", contextstore.WithRetryFor(0))
+	task := must(client.StartTask(t.Context(), uncompressed()))(t)
+	// What is reported ends with the message itself, and appending it again stores it once.
+	next := 0
+	isReported := func(err error, reported int) {
+		t.Helper()
+		if err := client.WaitUntilReady(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		left := notAppended(t, err)
+		got := contents(t, left)
+		if want := count(next)[next-reported:]; !slices.Equal(got, want) || len(contextstore.NotAppended(err)[task.UUID]) != reported {
+			t.Fatalf("%v instead of %v: %v", got, want, err)
+		}
+		for range 2 {
+			must(collected(task.AppendMany(t.Context(), anys(left))))(t)
+		}
+	}
+	message := func() any {
+		next++
+		return user("%d", next-1)
+	}
+	s.kill()
+	_, err := task.Append(t.Context(), message())
+	s.start()
+	isReported(err, 1)
+	s.kill()
+	handed := 0
+	for err = nil; err == nil; handed++ {
+		err = task.AppendLater(t.Context(), message())
+	}
+	s.start()
+	isReported(err, handed)
+	s.kill()
+	if err := task.AppendLater(t.Context(), message()); err != nil {
+		t.Fatal(err)
+	}
+	_, err = task.Append(t.Context(), message())
+	s.start()
+	isReported(err, 2)
+	ended, cancel := context.WithCancel(t.Context())
+	cancel()
+	_, err = task.Append(ended, message())
+	isReported(err, 1)
+	if got := view(t, task); !slices.Equal(got, count(next)) {
+		t.Errorf("%v", got)
+	}
+	client.Close()
+	left := notAppended(t, task.AppendLater(t.Context(), message()))
+	if got := contents(t, left); !slices.Equal(got, count(next)[next-1:]) {
 		t.Errorf("%v", got)
 	}
 }

@@ -53,7 +53,8 @@ type launched struct {
 	ended chan struct{}
 }
 
-// launch starts a server. Its process ends with its standard input, or by itself: the arguments say so.
+// launch starts a server. Its process ends with its standard input, or by itself: the arguments say so. Those that the program
+// gives come behind them: the last one counts.
 func (s *settings) launch(dataDir, socket string, log, stdin *os.File, arguments ...string) (*launched, error) {
 	binary, err := s.findBinary()
 	if err != nil {

@@ -4,12 +4,13 @@ package contextstore
 
 import (
 	"context"
+	"slices"
 
 	pb "github.com/contextstore/contextstore/clients/go/contextstorev1"
 )
 
 // Append appends a message: JSON (json.RawMessage, []byte, string), a [Message], or whatever encoding/json makes an OpenAI
-// chat message of.
+// chat message of. If it fails, the message is the last of NotAppended of the [*Error], unless it has no JSON.
 func (t *Task) Append(ctx context.Context, message any, options ...CallOption) (*pb.AppendMessageResponse, error) {
 	made, err := NewMessage(message, options...)
 	if err != nil {
@@ -25,7 +26,19 @@ func (t *Task) Append(ctx context.Context, message any, options ...CallOption) (
 	case *pb.NewMessage_MessageJson:
 		request.Body = &pb.AppendMessageRequest_MessageJson{MessageJson: body.MessageJson}
 	}
-	return change(ctx, t, t.client.Stub.AppendMessage, request)
+	answer, err := change(ctx, t, t.client.Stub.AppendMessage, request)
+	if err != nil {
+		return nil, t.notAppended(err, made)
+	}
+	return answer, nil
+}
+
+// notAppended is the error of a call that appends, with the message that it was given behind those of earlier calls.
+func (t *Task) notAppended(err error, message *pb.NewMessage) error {
+	// Others may have the same error.
+	failure := *asError(err)
+	failure.NotAppended, failure.task = append(slices.Clip(failure.NotAppended), message), t.UUID
+	return &failure
 }
 
 // Message gives one message as it stands in the log.

@@ -81,19 +81,6 @@ func (p *pipeline) push(request *pb.AppendMessagesRequest) {
 	p.notify()
 }
 
-// add takes a message in when there is room.
-func (p *pipeline) add(ctx context.Context, request *pb.AppendMessagesRequest) error {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	for p.isFull() {
-		if err := p.wait(ctx, nil); err != nil {
-			return err
-		}
-	}
-	p.push(request)
-	return nil
-}
-
 // finish says that all messages were handed over.
 func (p *pipeline) finish() {
 	p.mu.Lock()

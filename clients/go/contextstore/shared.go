@@ -22,7 +22,8 @@ const (
 // ConnectOrSpawn connects to the server that holds a data directory, or starts one and waits until it answers. Any number of
 // programs may do so, also at once: they get the same server. It goes on when the program that started it ends, and stops by
 // itself 30 seconds after its last client has gone, or after what WithServerArguments("--stop-when-idle", "5m") says. Its log
-// is server.log in the directory.
+// is server.log in the directory. If the path of its socket there had more than 107 bytes, the socket is in a temporary
+// folder, which remains.
 //
 //	client, err := contextstore.ConnectOrSpawn(ctx, "contexts")
 //	if err != nil { … }
@@ -119,17 +120,6 @@ func (s *sharedServer) connect(ctx context.Context) (*Client, error) {
 	return client, nil
 }
 
-// idle are the arguments that have a server end by itself, unless the program gives its own.
-func (s *sharedServer) idle() []string {
-	const flag = "--stop-when-idle"
-	for _, argument := range s.settings.arguments {
-		if argument == flag || strings.HasPrefix(argument, flag+"=") {
-			return nil
-		}
-	}
-	return []string{flag, idleStop}
-}
-
 // launch starts a server, and waits until it answers or has ended because another one holds the directory.
 func (s *sharedServer) launch(ctx context.Context) error {
 	if err := os.MkdirAll(s.dataDir, 0o700); err != nil {
@@ -151,7 +141,7 @@ func (s *sharedServer) launch(ctx context.Context) error {
 	}
 	defer log.Close()
 	s.starts++
-	process, err := s.settings.launch(s.dataDir, socket, log, nil, s.idle()...)
+	process, err := s.settings.launch(s.dataDir, socket, log, nil, "--stop-when-idle", idleStop)
 	if err == nil {
 		err = process.wait(ctx)
 	}

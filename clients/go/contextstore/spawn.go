@@ -44,7 +44,8 @@ type Server struct {
 //	defer server.Stop()
 //	task, err := server.Client().StartTask(ctx, nil)
 //
-// It keeps everything in dataDir, or if that is empty, in a temporary directory that Stop removes. A program that was killed
+// It keeps everything in dataDir, or if that is empty, in a temporary directory that Stop removes, and that stays behind if the
+// program is killed. A program that was killed
 // and comes back to the same directory goes on with its tasks at once. The context is for the start only. The options are
 // those of the client, and [WithBinary], [WithServerArguments], [WithServerEnv] and [WithStartTimeout].
 func Spawn(ctx context.Context, dataDir string, options ...Option) (*Server, error) {

@@ -212,6 +212,18 @@ func init() {
 	}
 }
 
+// idleTimePasses waits until a server of its own, which has lost its last client now, has ended after so long.
+func idleTimePasses(t *testing.T, idle string) {
+	t.Helper()
+	witness := must(contextstore.ConnectOrSpawn(t.Context(), shortDir(t), contextstore.WithBinary(binary(t)),
+		contextstore.WithServerArguments("--stop-when-idle", idle)))(t)
+	pid := int(must(witness.ServerInfo(t.Context()))(t).GetProcessId())
+	if err := witness.Close(); err != nil {
+		t.Error(err)
+	}
+	eventually(t, "a server without clients ends", func() bool { return !isAlive(pid) })
+}
+
 // feature: connect-or-spawn
 func TestProgramsShareAServer(t *testing.T) {
 	t.Parallel()
@@ -266,8 +278,10 @@ func TestProgramsShareAServer(t *testing.T) {
 				input.Close()
 			}
 			done.Wait()
-			idle := time.Now().Add(1500 * time.Millisecond)
-			eventually(t, "time has passed", func() bool { return time.Now().After(idle) || !isAlive(pid) })
+			idleTimePasses(t, "1s")
+			if !isAlive(pid) {
+				t.Fatal("the server has ended, and it has a client")
+			}
 			must(task.Append(t.Context(), user("100")))(t)
 			if err := client.Close(); err != nil {
 				t.Error(err)
@@ -313,8 +327,7 @@ func TestAClientOfASharedServerStaysConnected(t *testing.T) {
 	p.cut()
 	eventually(t, "it is connected again", isConnected)
 	first.Close()
-	idle := time.Now().Add(3 * time.Second)
-	eventually(t, "time has passed", func() bool { return time.Now().After(idle) || !isAlive(pid) })
+	idleTimePasses(t, "2s")
 	if info := must(second.ServerInfo(t.Context()))(t); int(info.GetProcessId()) != pid {
 		t.Errorf("%v", info)
 	}

@@ -33,9 +33,12 @@ func newToken(s *settings, where address) (*token, error) {
 	return &token{text: text, file: s.tokenFile, dataDir: s.dataDir, address: where}, nil
 }
 
-// withoutNewline removes the line end that an editor, or a secret of an orchestrator, has put behind a token.
+// withoutNewline removes the one line end that an editor, or a secret of an orchestrator, has put behind a token.
 func withoutNewline(text string) string {
-	return strings.TrimRight(text, "\r\n")
+	if line, ok := strings.CutSuffix(text, "\n"); ok {
+		return strings.TrimSuffix(line, "\r")
+	}
+	return text
 }
 
 // exists tells whether there is one to send.

@@ -21,8 +21,10 @@ import (
 // feature: too-large
 func TestAMessageThatIsTooLargeIsRefused(t *testing.T) {
 	t.Parallel()
-	client := startServer(t).connect("unix")
+	s := startServer(t)
+	client := s.connect("unix")
 	ctx, task := t.Context(), must(client.StartTask(t.Context(), uncompressed()))(t)
+	var reported []*pb.NewMessage
 	message := func(size int) json.RawMessage {
 		return json.RawMessage(`{"role":"user","content":"` + strings.Repeat("x", size) + `"}`)
 	}
@@ -40,6 +42,15 @@ func TestAMessageThatIsTooLargeIsRefused(t *testing.T) {
 			if !errors.As(err, &failure) || failure.Code != codes.InvalidArgument || failure.Metadata["limit"] != "16777216" || failure.Metadata["size"] == "" {
 				t.Errorf("%d: %v", at, err)
 			}
+			if at < 3 {
+				left := notAppended(t, err)
+				if len(left) != 1 || left[0].GetMessageJson() != string(large) {
+					t.Errorf("%d: %d are reported", at, len(left))
+				}
+				if size < 20<<20 {
+					reported = append(reported, left...)
+				}
+			}
 		}
 		if len(acks) != 1 {
 			t.Errorf("%v", acks)
@@ -52,6 +63,16 @@ func TestAMessageThatIsTooLargeIsRefused(t *testing.T) {
 	// The client works on, also with what just fits.
 	must(task.Append(ctx, message(15<<20)))(t)
 	if now := must(task.Get(ctx))(t); now.GetTask().GetLastSeq() != 3 {
+		t.Errorf("%v", now)
+	}
+	// Where there is room for them, they are there once.
+	s.kill()
+	s.env = append(s.env, "CONTEXTSTORE_LIMITS__MESSAGE_BYTES=20MiB")
+	s.start()
+	for _, left := range append(reported, reported...) {
+		must(task.Append(ctx, left))(t)
+	}
+	if now := must(task.Get(ctx))(t); now.GetTask().GetLastSeq() != 6 {
 		t.Errorf("%v", now)
 	}
 }
