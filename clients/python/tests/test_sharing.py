@@ -12,6 +12,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
@@ -27,7 +28,8 @@ from contextstore import (
 )
 
 USER = {"role": "user", "content": "Hello"}
-SOON = ("--stop-when-idle", "1s")
+SOON = ("--stop-when-idle", "2s")
+"""Long enough that no server ends while a program connects to it on a busy machine."""
 
 
 @pytest.fixture(autouse=True)
@@ -222,6 +224,88 @@ def test_a_server_that_somebody_else_started_is_used(folder: Path, tmp_path: Pat
         finally:
             server.terminate()
             server.wait(timeout=DEADLINE)
+
+
+SERVER_OF_ONE_CONNECTION = f"""#!{sys.executable}
+import os, socket, subprocess, sys, threading, time
+# The real server behind a socket that somebody listens on at once. It ends in order with the first connection that it has had.
+arguments = sys.argv[1:]
+place = arguments.index("--listen") + 1
+path = arguments[place].removeprefix("unix:")
+arguments[place] = f"unix:{{path}}.real"
+outside = socket.socket(socket.AF_UNIX)
+if os.path.exists(path):
+    os.unlink(path)
+outside.bind(path)
+outside.listen()
+server = subprocess.Popen([{str(BINARY)!r}, *arguments])
+
+def pump(source, target):
+    while data := source.recv(65536):
+        target.sendall(data)
+    end()
+
+def end():
+    os.unlink(path)
+    server.kill()
+    server.wait()
+    os._exit(0)
+
+def serve(client):
+    if not (first := client.recv(65536)):
+        return
+    inside = socket.socket(socket.AF_UNIX)
+    while inside.connect_ex(path + ".real"):
+        time.sleep(0.01)
+    inside.sendall(first)
+    threading.Thread(target=pump, args=(inside, client)).start()
+    pump(client, inside)
+
+while True:
+    threading.Thread(target=serve, args=(outside.accept()[0],)).start()
+"""
+
+
+@pytest.mark.parametrize("kind", ["threads", "asyncio"])
+def test_the_connection_that_got_an_answer_is_the_one_of_the_client(
+    folder: Path, tmp_path: Path, kind: str
+) -> None:
+    program = tmp_path / "one-connection"
+    program.write_text(SERVER_OF_ONE_CONNECTION)
+    program.chmod(0o700)
+
+    async def story() -> None:
+        async with await async_connect_or_spawn(folder, binary=program, start_timeout=20) as client:
+            assert (await client.server_info()).data_dir == str(folder)
+
+    if kind == "asyncio":
+        asyncio.run(story())
+    else:
+        with connect_or_spawn(folder, binary=program, start_timeout=20) as client:
+            assert client.server_info().data_dir == str(folder)
+
+
+def test_a_server_that_was_idle_too_early_is_started_again(folder: Path, tmp_path: Path) -> None:
+    program = tmp_path / "idle-at-first"
+    program.write_text(
+        f'#!/bin/sh\necho start >> {tmp_path}/starts\n[ $(wc -l < {tmp_path}/starts) -gt 5 ] && exec {BINARY} "$@"\nexit 0\n'
+    )
+    program.chmod(0o700)
+    with connect_or_spawn(folder, binary=program, arguments=SOON) as client:
+        assert client.server_info().data_dir == str(folder)
+
+
+def test_the_log_is_that_of_the_server_that_answers(folder: Path, tmp_path: Path) -> None:
+    loser = tmp_path / "loser"
+    loser.write_text("#!/bin/sh\necho the loser\nwhile :; do sleep 0.05; done\n")
+    loser.chmod(0o700)
+    with ThreadPoolExecutor() as pool:
+        late = pool.submit(connect_or_spawn, folder, binary=loser, start_timeout=DEADLINE)
+        eventually(lambda: any("the loser" in log.read_text() for log in folder.glob(".server.log-*")))
+        with connect_or_spawn(folder, arguments=SOON) as client, late.result(DEADLINE) as other:
+            assert other.server_info().process_id == client.server_info().process_id
+            assert "serving" in (folder / "server.log").read_text()
+            assert not list(folder.glob(".server.log-*"))
 
 
 def test_a_server_that_cannot_start(folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

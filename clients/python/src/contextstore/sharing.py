@@ -23,14 +23,17 @@ from ._reach import look
 from ._token import DataDirToken, is_locked
 from .async_client import AsyncClient
 from .client import Client
-from .errors import Unavailable
+from .errors import DeadlineExceeded, Unavailable
 from .spawning import SpawnFailed, environment, program_of
+from .types import ServerInfo
 
 _IDLE = "30s"
 """How long a server goes on that no client is connected to."""
 _STARTS = 3
 """A server that ends at once is started this often: another one may just have been ending in the same directory."""
 _PAUSE = 0.02
+_PATIENCE = 1.0
+"""Seconds that a server has to answer before it is looked whether there is still one."""
 
 
 class _Shared:
@@ -50,41 +53,32 @@ class _Shared:
         self._end = time.monotonic() + seconds("start_timeout", timeout)
         self._process: subprocess.Popen[bytes] | None = None
         self._log = self._data_dir / "server.log"
-        self._starts = 0
+        self._failures = 0
 
-    def reach(self) -> dict[str, Any]:
-        """Waits until a server of the directory answers, starting one if need be; where it is, as options of a client."""
-        while True:
-            for address in self._candidates():
-                token = DataDirToken(self._data_dir) if address.startswith("tcp:") else None
-                options = {"address": address, "token": token}
-                if self._answers(options):
-                    self._keep_log()
-                    return options
-            self._start_if_there_is_none()
-            if time.monotonic() > self._end:
-                raise self._failed("no server of it answers")
-            time.sleep(_PAUSE)
-
-    def remaining(self) -> float:
-        """Seconds until it is given up."""
-        return max(0.0, self._end - time.monotonic())
-
-    def _candidates(self) -> list[str]:
+    def candidates(self) -> list[dict[str, Any]]:
+        """Where a server of the directory may listen and somebody does, as options of a client."""
         usual = self._data_dir / "contextstore.sock"
         noted = addresses_of(self._data_dir)
-        return [*([f"unix:{usual}"] if can_be_listened_on(usual) else []), *noted]
+        found = []
+        for address in [*([f"unix:{usual}"] if can_be_listened_on(usual) else []), *noted]:
+            token = DataDirToken(self._data_dir) if address.startswith("tcp:") else None
+            options = {"address": address, "token": token}
+            # One of a server of another version may have no meaning here.
+            with contextlib.suppress(ValueError):
+                if look(parse(address, token)) is None:
+                    found.append(options)
+        return found
 
-    def _answers(self, options: dict[str, Any]) -> bool:
-        try:
-            if look(parse(**options)) is not None:
-                return False
-            with Client(**options, timeout=5.0) as probe:
-                probe.wait_until_ready(timeout=1.0)
-                probe.server_info()
-        except (Unavailable, ValueError):
-            return False
-        return True
+    def found(self, server: ServerInfo) -> None:
+        """A server has answered: its log is the one that stays."""
+        self._keep_log(server.process_id)
+
+    def go_on(self) -> None:
+        """Nobody has answered: starts a server if there is none, and waits for a moment; SpawnFailed when the time is over."""
+        self._start_if_there_is_none()
+        if time.monotonic() > self._end:
+            raise self._failed("no server of it answers")
+        time.sleep(_PAUSE)
 
     def _start_if_there_is_none(self) -> None:
         if self._process is not None and self._process.poll() is None:
@@ -94,10 +88,11 @@ class _Shared:
             if is_locked(self._data_dir):
                 return
             if self._process is not None:
-                if self._starts == _STARTS:
+                # One that ended in order was idle, before this program could reach it.
+                self._failures += self._process.returncode != 0
+                if self._failures == _STARTS:
                     raise self._failed(f"its server ended at once (exit code {self._process.returncode})")
                 self._log.unlink(missing_ok=True)
-            self._starts += 1
             self._process = self._start()
         except OSError as error:
             raise SpawnFailed(f"data_dir: {self._data_dir} cannot be used: {error.strerror}") from error
@@ -135,18 +130,29 @@ class _Shared:
         ).start()
         return process
 
-    def _keep_log(self) -> None:
-        if self._process is not None and self._process.poll() is None:
-            self._log = self._log.rename(self._data_dir / "server.log")
-        elif self._process is not None:
-            self._log.unlink(missing_ok=True)
+    def _keep_log(self, server: int | None) -> None:
+        """Gives the log of the process that was started its name if that process is the server, and else removes it."""
+        if self._process is None:
+            return
+        with contextlib.suppress(FileNotFoundError):
+            if self._process.pid == server:
+                self._log = self._log.rename(self._data_dir / "server.log")
+            else:
+                self._log.unlink()
+
+    def _holder(self) -> int | None:
+        """The process that holds the directory, by what it has written there."""
+        try:
+            return int((self._data_dir / "LOCK").read_text().split()[0])
+        except (OSError, ValueError, IndexError):
+            return None
 
     def _failed(self, problem: str) -> SpawnFailed:
         words = ""
         with contextlib.suppress(OSError):
             words = self._log.read_text("utf-8", "replace").strip()[-2000:]
-        if self._process is not None:
-            self._keep_log()
+        alive = self._process is not None and self._process.poll() is None
+        self._keep_log(self._holder() if alive else None)
         return SpawnFailed(
             f"data_dir: {self._data_dir} cannot be used: {problem}; the end of its log: {words or 'it is empty'}",
             code=grpc.StatusCode.UNAVAILABLE,
@@ -181,15 +187,18 @@ def connect_or_spawn(
     """
     shared = _Shared(data_dir, binary, arguments, env, start_timeout)
     while True:
-        client = Client(**shared.reach(), **options)
-        try:
-            client.wait_until_ready(shared.remaining())
-            return client
-        except BaseException as error:
-            client.close()
-            # It may have stopped just now.
-            if not isinstance(error, Unavailable) or not shared.remaining():
-                raise
+        for where in shared.candidates():
+            client = Client(**where, **options)
+            try:
+                client.wait_until_ready(_PATIENCE)
+                shared.found(client.server_info(timeout=_PATIENCE))
+                return client
+            except BaseException as error:
+                client.close()
+                # It may be starting, or have stopped just now.
+                if not isinstance(error, (Unavailable, DeadlineExceeded)):
+                    raise
+        shared.go_on()
 
 
 @shown
@@ -208,11 +217,14 @@ async def async_connect_or_spawn(
     """
     shared = _Shared(data_dir, binary, arguments, env, start_timeout)
     while True:
-        client = AsyncClient(**await asyncio.to_thread(shared.reach), **options)
-        try:
-            await client.wait_until_ready(shared.remaining())
-            return client
-        except BaseException as error:
-            await client.close()
-            if not isinstance(error, Unavailable) or not shared.remaining():
-                raise
+        for where in await asyncio.to_thread(shared.candidates):
+            client = AsyncClient(**where, **options)
+            try:
+                await client.wait_until_ready(_PATIENCE)
+                shared.found(await client.server_info(timeout=_PATIENCE))
+                return client
+            except BaseException as error:
+                await client.close()
+                if not isinstance(error, (Unavailable, DeadlineExceeded)):
+                    raise
+        await asyncio.to_thread(shared.go_on)
