@@ -78,7 +78,18 @@ def test_a_token_is_for_this_machine() -> None:
     assert _address.parse("tls:example.org:1", secret).token == secret
     with pytest.raises(ValueError, match="^tls: "):
         _address.parse("tcp:127.0.0.1:1", None, _address.TlsConfig())
-    for token in ("", "\n", "two words", " padded", "line\n\n", "line\r\n", "tab\t", "ü"):
+    for token in (
+        "",
+        "\n",
+        "two words",
+        " padded",
+        "line\n\n",
+        "line\r",
+        "line\r\n\r\n",
+        "line\n\r\n",
+        "tab\t",
+        "ü",
+    ):
         with pytest.raises(ValueError, match="^token: a token is one word"):
             FixedToken("token", token)
 
@@ -162,7 +173,15 @@ def test_a_token_of_a_data_directory_is_not_for_other_machines(tmp_path: Path) -
 def test_a_token_may_end_with_a_newline(shared_server: Server, tmp_path: Path) -> None:
     file = tmp_path / "token"
     file.write_text(f"{shared_server.token}\n")
-    for option in ({"token": file.read_text()}, {"token_file": file}, {"token_file": str(file)}):
+    windows = tmp_path / "token of Windows"
+    windows.write_bytes(f"{shared_server.token}\r\n".encode())
+    for option in (
+        {"token": file.read_text()},
+        {"token_file": file},
+        {"token_file": str(file)},
+        {"token": f"{shared_server.token}\r\n"},
+        {"token_file": windows},
+    ):
         with Client(shared_server.tcp, **cast(Any, option)) as client:
             assert client.server_info().process_id
     # It is read for every call: a server that starts makes a new one.
@@ -172,7 +191,7 @@ def test_a_token_may_end_with_a_newline(shared_server: Server, tmp_path: Path) -
             client.server_info()
         file.write_text(shared_server.token)
         assert client.server_info().process_id
-    for words in ("two words", " padded", "two\nlines\n", "return\r\n", ""):
+    for words in ("two words", " padded", "two\nlines\n", "return\r", "returns\r\n\r\n", ""):
         file.write_bytes(words.encode())
         with pytest.raises(ValueError, match="^token_file: cannot read the token in .*a token is one word"):
             Client(shared_server.tcp, token_file=file)

@@ -100,11 +100,11 @@ def _read(path: Path) -> str:
 
 
 def _checked(text: str) -> str:
-    """The token in a text that may end with a newline, as files do."""
-    token = text.removesuffix("\n")
+    """The token in a text that may end with a line break, as files do."""
+    token = text.removesuffix("\r\n" if text.endswith("\r\n") else "\n")
     if token and all("!" <= c <= "~" for c in token):
         return token
-    raise ValueError("a token is one word of visible ASCII characters, and at most a newline behind it")
+    raise ValueError("a token is one word of visible ASCII characters, and at most a line break behind it")
 
 
 def is_locked(data_dir: Path) -> bool:
