@@ -311,6 +311,45 @@ def test_a_fork_under_an_open_async_client(shared_server: Server) -> None:
     assert "AsyncClient" in told[0] and told[1:] == [True, True]
 
 
+def test_a_fork_from_c_that_tells_only_the_child(shared_server: Server) -> None:
+    """As uWSGI does."""
+    told = tell(
+        """
+        import ctypes
+        def fork():
+            pid = ctypes.PyDLL(None).fork()
+            if pid == 0:
+                ctypes.pythonapi.PyOS_AfterFork_Child()
+            return pid
+        os.fork, fork_of_python = fork, os.fork
+        client = Client(sys.argv[1])
+        mine = client.instance_id
+        made = child(lambda: [client.instance_id, client.server_info().process_id > 0])
+        task = client.start_task()
+        for _ in range(50):
+            task.append(USER, wait=False)
+        def work():
+            said = [client.instance_id]
+            for change in (client.server_info, lambda: task.append(USER)):
+                try:
+                    said.append(change() and "worked")
+                except ForkUnsafe as error:
+                    said.append(str(error))
+            return said
+        connected = child(work)
+        os.fork = fork_of_python
+        told = child(lambda: client.server_info().process_id > 0)
+        task.flush()
+        print(json.dumps([mine, made, connected, told, task.get().task.last_seq]))
+        """,
+        shared_server.unix,
+    )
+    mine, (made, works), (connected, info, change), told_before, seq = told
+    assert len({mine, made, connected}) == 3 and works
+    assert "this process was forked while" in info and "belongs to process" in change
+    assert told_before and seq == 50
+
+
 def test_multiprocessing(shared_server: Server, tmp_path: Path) -> None:
     """A pool of processes that fork, each ending after a job, as those of Celery do: they are forked by a thread while
     others make calls."""

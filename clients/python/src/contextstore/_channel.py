@@ -195,6 +195,9 @@ class Connection(Forkable):
                 self._changed.wait(left)
             return self._calls == 0
 
+    def _is_connected(self) -> bool:
+        return self._channel is not None
+
     def _after_fork_in_parent(self) -> None:
         with self._changed:
             self._forking = False

@@ -27,6 +27,10 @@ class Forkable(ABC):
         """Begins no call from now on; whether none is under way, which it waits for until the time `end`."""
         return True
 
+    def _is_connected(self) -> bool:
+        """Whether calls can be under way; it takes no lock, which a thread of the parent may hold."""
+        return False
+
     def _after_fork_in_parent(self) -> None:
         """Goes on."""
         return None
@@ -42,7 +46,9 @@ class _State:
     def __init__(self) -> None:
         self.lock = threading.RLock()
         self.known: weakref.WeakSet[Forkable] = weakref.WeakSet()
-        self.forking: list[Forkable] = []
+        self.forking: list[Forkable] | None = None
+        """What has been told of the fork that is under way. C code may fork without telling: then there is none, even in the
+        child."""
         self.quiet = True
         self.safe = True
         self.of_parent: list[object] = []
@@ -81,18 +87,23 @@ def _before() -> None:
 
 
 def _after_in_parent() -> None:
-    forking, _state.forking = _state.forking, []
+    forking, _state.forking = _state.forking, None
+    if forking is None:
+        return
     for known in forking:
         known._after_fork_in_parent()
     _state.lock.release()
 
 
 def _after_in_child() -> None:
-    forking, _state.forking = _state.forking, []
-    # Threads of the parent may have waited for the old one.
+    forking, _state.forking = _state.forking, None
+    # Threads of the parent may have waited for the old one, or held it.
     _state.lock = threading.RLock()
-    _state.safe = _state.safe and _state.quiet
-    for known in forking:
+    known_here = list(_state.known)
+    # Without a word before the fork, nobody has waited for the calls.
+    quiet = _state.quiet if forking is not None else not any(known._is_connected() for known in known_here)
+    _state.safe = _state.safe and quiet
+    for known in known_here:
         known._after_fork_in_child()
 
 
