@@ -5,18 +5,21 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import gc
+import json
 import os
 import signal
 import subprocess
 import sys
 import threading
+import traceback
+import weakref
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
 from typing import Any
 
 import pytest
 from serving import DEADLINE, Server, eventually
 
-from contextstore import AsyncClient, Client, NewMessage, UnsavedWarning, errors
+from contextstore import AsyncClient, Client, NewMessage, UnsavedWarning, _unsaved, errors
 
 CALLS = [
     {"id": name, "type": "function", "function": {"name": "look", "arguments": "{}"}} for name in ("c1", "c2")
@@ -56,6 +59,18 @@ def program(code: str, *arguments: str) -> subprocess.Popen[str]:
     )
 
 
+def interrupt_in(function: str) -> None:
+    """Presses Ctrl-C once the main thread waits in a function of the client."""
+
+    def waits() -> bool:
+        frame = sys._current_frames()[threading.main_thread().ident or 0]
+        names = [each.f_code.co_name for each, _ in traceback.walk_stack(frame)]
+        return names[0] == "wait" and function in names
+
+    eventually(waits)
+    os.kill(os.getpid(), signal.SIGINT)
+
+
 # feature: append-later-survives-cancel
 @pytest.mark.quick
 def test_a_cancelled_call_takes_nothing_back(shared_server: Server) -> None:
@@ -78,10 +93,11 @@ def test_an_interrupted_flush_takes_nothing_back(shared_server: Server, client: 
     with shared_server.frozen():
         for number in range(401):
             task.append(said(number), wait=False)
-        interrupt = threading.Timer(0.2, lambda: os.kill(os.getpid(), signal.SIGINT))
+        interrupt = threading.Thread(target=interrupt_in, args=("flush",))
         interrupt.start()
         with pytest.raises(KeyboardInterrupt):
             task.flush()
+        interrupt.join()
     assert task.get().task.last_seq == 401
 
 
@@ -212,8 +228,121 @@ def test_a_program_that_cannot_save_says_how_much(server: Server, form: str) -> 
     assert ending.stdout.readline()
     with server.frozen():
         _, complaints = ending.communicate("go\n", timeout=DEADLINE)
+    assert ending.returncode == 0
     assert "UnsavedWarning: 7 messages" in complaints and "Task was destroyed" not in complaints
     assert complaints.count("\n") <= 2, complaints
+
+
+INTERRUPTED = """
+import asyncio, os, signal, sys, threading, time, traceback, contextstore
+client = contextstore.Client(sys.argv[1])
+loop = asyncio.new_event_loop()
+later = contextstore.AsyncClient(sys.argv[1])
+task, other = client.start_task(), loop.run_until_complete(later.start_task())
+print("ready", flush=True)
+sys.stdin.readline()
+
+def ending():
+    frame = sys._current_frames()[threading.main_thread().ident]
+    names = [each.f_code.co_name for each, _ in traceback.walk_stack(frame)]
+    return "_at_exit" in names and names[0] == "wait"
+
+def interrupt():
+    while True:
+        while not ending():
+            time.sleep(0.001)
+        os.kill(os.getpid(), signal.SIGINT)
+        while ending():
+            time.sleep(0.001)
+
+threading.Thread(target=interrupt, daemon=True).start()
+for n in range(7):
+    task.append({"role": "user", "content": str(n)}, wait=False)
+for n in range(5):
+    loop.run_until_complete(other.append({"role": "user", "content": str(n)}, wait=False))
+loop.close()
+"""
+
+
+@pytest.mark.quick
+def test_a_program_that_is_interrupted_while_it_saves_says_how_much_is_not_saved(server: Server) -> None:
+    ending = program(INTERRUPTED, server.unix)
+    assert ending.stdout is not None
+    assert ending.stdout.readline() == "ready\n"
+    with server.frozen():
+        _, complaints = ending.communicate("go\n", timeout=DEADLINE)
+    assert complaints.count("UnsavedWarning: 7 messages") == 1, complaints
+    assert complaints.count("UnsavedWarning: 5 messages") == 1, complaints
+
+
+@pytest.mark.quick
+def test_a_loss_whose_only_waiter_is_cancelled_in_that_moment_is_raised_by_close(
+    shared_server: Server,
+) -> None:
+    async def story() -> None:
+        client = AsyncClient(shared_server.unix)
+        task = await client.start_task(config=QUIET)
+        await task.append({"role": "wizard"}, wait=False)
+        flush = asyncio.ensure_future(task.flush())
+        while task._appender._sender is not None:
+            await asyncio.sleep(0)
+        flush.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await flush
+        with pytest.raises(errors.InvalidField, match="1 messages are not saved") as lost:
+            await client.close()
+        assert len(lost.value.not_appended) == 1
+
+    asyncio.run(asyncio.wait_for(story(), DEADLINE))
+
+
+@pytest.mark.quick
+def test_an_interrupted_flush_leaves_its_error_to_the_next_call(client: Client) -> None:
+    task = client.start_task(config=QUIET)
+    backlog = task._appender._backlog
+    waiter = backlog.waiter()
+    task.append({"role": "wizard"}, wait=False)
+    waiter.target = 1
+    eventually(lambda: waiter.error is not None and task._appender._thread is None)
+    # Its caller was interrupted before it could raise: the end of the program knows of it all the same.
+    assert task._appender.unsaved == 1 and task._appender in _unsaved.of(client)
+    with task._appender._lock:
+        backlog.leave(waiter)
+    with pytest.raises(errors.InvalidField) as lost:
+        task.flush()
+    assert len(lost.value.not_appended) == 1
+
+
+@pytest.mark.quick
+def test_a_loss_that_was_reported_keeps_nothing(shared_server: Server) -> None:
+    def gone(task: weakref.ref[Any]) -> bool:
+        gc.collect()
+        return task() is None
+
+    def lose(client: Client, flushes: bool) -> weakref.ref[Any]:
+        task = client.start_task(config=QUIET)
+        task.append({"role": "wizard"}, wait=False)
+        eventually(lambda: task._appender._thread is None)
+        with contextlib.suppress(errors.InvalidField):
+            task.flush() if flushes else task.append(said(1), wait=False)
+        return weakref.ref(task._appender)
+
+    async def story(client: AsyncClient) -> None:
+        task = await client.start_task(config=QUIET)
+        await task.append({"role": "wizard"}, wait=False)
+        while task._appender._sender is not None:
+            await asyncio.sleep(0.01)
+        with contextlib.suppress(errors.InvalidField):
+            await task.flush()
+        appender = weakref.ref(task._appender)
+        del task
+        assert gone(appender)
+
+    with Client(shared_server.unix) as client:
+        for flushes in (True, False):
+            appender = lose(client, flushes)
+            eventually(lambda appender=appender: gone(appender))  # type: ignore[misc]
+    run(story, shared_server)
 
 
 # feature: concurrent-use
@@ -321,6 +450,108 @@ def test_a_call_that_fails_says_what_it_has_not_appended(server: Server) -> None
         (message,) = unknown.value.not_appended
         assert task.append(message).seq == 1 and task.append(message).duplicate
         assert task.get_message(1).pinned and task.get().task.last_seq == 1
+
+
+LARGE = {"role": "user", "content": "x" * (17 << 20)}
+NAN = {"role": "user", "content": float("nan")}
+
+
+@pytest.mark.quick
+@pytest.mark.parametrize("wait", [True, False])
+@pytest.mark.parametrize("form", ["lost before", "too large", "no JSON", "closed"])
+def test_what_a_failing_append_was_given_is_the_last_of_not_appended(
+    shared_server: Server, wait: bool, form: str
+) -> None:
+    unfit: dict[str, Any] = {"too large": LARGE, "no JSON": NAN}
+    given = NewMessage(unfit.get(form, said(1)), pinned=True)
+    before = [{"role": "wizard"}, said(0)] if form == "lost before" else []
+    kind = {
+        "lost before": errors.InvalidField,
+        "too large": errors.TooLarge,
+        "no JSON": ValueError,
+        "closed": ValueError if wait else errors.Cancelled,
+    }[form]
+
+    def expect(failure: Any, contents: list[Any]) -> None:
+        *others, last = failure.not_appended
+        assert len(others) == len(before) and last.pinned
+        if form == "no JSON":
+            assert last.message is given.message
+        else:
+            assert json.loads(last.message) == given.message and last.request_id
+        assert contents == []
+
+    with Client(shared_server.unix) as client:
+        task = client.start_task(config=QUIET)
+        for message in before:
+            task.append(message, wait=False)
+        eventually(lambda: not task._appender._backlog.pending)
+        if form == "closed":
+            client.close()
+        with pytest.raises(kind) as failed:
+            task.append(given, wait=wait)
+        with Client(shared_server.unix) as reader:
+            expect(failed.value, list(reader.task(task.uuid).current_messages()))
+
+    async def story(client: AsyncClient) -> None:
+        task = await client.start_task(config=QUIET)
+        for message in before:
+            await task.append(message, wait=False)
+        while task._appender._backlog.pending:
+            await asyncio.sleep(0.01)
+        if form == "closed":
+            await client.close()
+        with pytest.raises(kind) as failed:
+            await task.append(given, wait=wait)
+        with Client(shared_server.unix) as reader:
+            expect(failed.value, list(reader.task(task.uuid).current_messages()))
+
+    run(story, shared_server)
+
+
+@pytest.mark.quick
+@pytest.mark.parametrize("form", ["too large", "no JSON", "too large behind a refused one", "too late"])
+def test_what_a_failing_append_many_was_given_is_the_last_of_not_appended(
+    shared_server: Server, form: str
+) -> None:
+    refused, last = {"role": "wizard"}, NAN if form == "no JSON" else LARGE if "large" in form else said(1)
+    behind = form in ("too large behind a refused one", "too late")
+    kind = errors.InvalidField if behind else ValueError if form == "no JSON" else errors.TooLarge
+
+    def expect(failure: Any, view: list[Any]) -> None:
+        assert len(failure.not_appended) == 1 + behind
+        message = failure.not_appended[-1].message
+        assert message is last if form == "no JSON" else json.loads(message) == last
+        assert view == ([] if behind else [said(0)])
+
+    with Client(shared_server.unix) as client:
+        task = client.start_task(config=QUIET)
+
+        def messages() -> Iterator[Any]:
+            yield refused if behind else said(0)
+            if form == "too late":
+                eventually(lambda: not task._appender._backlog.pending)
+            yield last
+
+        with pytest.raises(kind) as failed:
+            list(task.append_many(messages()))
+        expect(failed.value, list(task.current_messages()))
+
+    async def story(client: AsyncClient) -> None:
+        task = await client.start_task(config=QUIET)
+
+        async def messages() -> AsyncIterator[Any]:
+            yield refused if behind else said(0)
+            while form == "too late" and task._appender._backlog.pending:
+                await asyncio.sleep(0.01)
+            yield last
+
+        with pytest.raises(kind) as failed:
+            async for _ in task.append_many(messages()):
+                pass
+        expect(failed.value, await task.current().to_list())
+
+    run(story, shared_server)
 
 
 @pytest.mark.quick

@@ -59,6 +59,9 @@ class _Stream:
 class AsyncAppender:
     """The background appends of one task. A task of the event loop sends them, for as long as there are any."""
 
+    END = "the event loop has ended, and the client was not closed in it"
+    """Why messages are left when the program ends."""
+
     def __init__(self, client: AsyncClient, task_uuid: str) -> None:
         self.client = client
         self.task_uuid = task_uuid
@@ -74,7 +77,10 @@ class AsyncAppender:
 
     async def append(self, request: pb.AppendMessageRequest) -> None:
         """Hands a message over. Waits, then, if too many are not acknowledged; raises what earlier ones failed with."""
-        self._backlog.refuse_after_loss(request)
+        try:
+            self._backlog.refuse_after_loss()
+        finally:
+            self._note()
         self._add(request, None)
         if not self._backlog.full:
             return
@@ -86,6 +92,7 @@ class AsyncAppender:
                 self._backlog.finish(waiter)
         finally:
             self._backlog.leave(waiter)
+            self._note()
 
     async def flush(self, limit: float | None = None) -> Appended | None:
         """Waits until everything that was handed over is acknowledged, or given up: that is raised.
@@ -106,13 +113,15 @@ class AsyncAppender:
             return self._backlog.finish(waiter)
         finally:
             self._backlog.leave(waiter)
+            self._note()
 
     async def send(
         self, request: pb.AppendMessageRequest, batch: Batch, timeout: float
     ) -> AsyncIterator[Appended]:
         """Hands over a message of a batch; yields the acknowledgements that are here, and waits for some if too many are
         missing."""
-        self._add(request, batch)
+        if not batch.refuses(request):
+            self._add(request, batch)
         while True:
             while self._backlog.full and not batch.acks and batch.error is None:
                 await self._wait(timeout, batch=batch)
@@ -136,8 +145,7 @@ class AsyncAppender:
     def abandon(self, batch: Batch) -> None:
         """Nobody iterates any more: the messages go on as if they had been appended without waiting."""
         self._backlog.abandon(batch)
-        if self._backlog.unsaved:
-            _unsaved.add(self)
+        self._note()
 
     @property
     def unsaved(self) -> int:
@@ -163,6 +171,13 @@ class AsyncAppender:
         self._backlog = Backlog(self.client.timeout)
         leave((self._sender, self._stream))
         self._sender = self._stream = None
+
+    def _note(self) -> None:
+        """Has the end of the client and of the program ask for it, as long as it has messages that nobody knows the fate of."""
+        if self._backlog.unsaved:
+            _unsaved.add(self)
+        elif self._sender is None:
+            _unsaved.drop(self)
 
     def _add(self, request: pb.AppendMessageRequest, batch: Batch | None) -> None:
         if self.client._closed:
@@ -214,8 +229,7 @@ class AsyncAppender:
         finally:
             self._end_stream()
             self._sender = self._stream = None
-            if not self._backlog.unsaved:
-                _unsaved.drop(self)
+            self._note()
             self._notify()
 
     async def _send_all(self) -> None:
@@ -332,14 +346,18 @@ async def flush_all(
 ) -> list[tuple[Any, ContextStoreError]]:
     """Waits until all is saved, as long as their client allows; returns what is not."""
 
-    async def flush(appender: AsyncAppender) -> tuple[Any, ContextStoreError] | None:
+    lost: list[tuple[Any, ContextStoreError]] = []
+
+    async def flush(appender: AsyncAppender) -> None:
         try:
             await appender.flush(appender.client.flush_timeout)
         except ContextStoreError as error:
-            return appender, error
-        finally:
-            if not appender.unsaved:
-                _unsaved.drop(appender)
-        return None
+            lost.append((appender, error))
 
-    return [lost for lost in await asyncio.gather(*map(flush, appenders)) if lost is not None]
+    try:
+        await asyncio.gather(*map(flush, appenders))
+    except BaseException:
+        # A cancellation, with errors in hand that are not raised any more.
+        _unsaved.report(lost, may_raise=False)
+        raise
+    return lost

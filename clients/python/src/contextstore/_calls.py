@@ -260,11 +260,8 @@ class TaskCalls:
         """One message, for a call of its own."""
         return self._append(new, new.request_id)
 
-    def append_in_stream(
-        self, new: NewMessage | ChatMessage, index: int | None = None
-    ) -> pb.AppendMessageRequest:
+    def append_in_stream(self, new: NewMessage, index: int | None = None) -> pb.AppendMessageRequest:
         """One message for the background; it always has a request id, as a broken stream is taken up again."""
-        new = new if isinstance(new, NewMessage) else NewMessage(new)
         try:
             return self._append(new, new.request_id or None)
         except (TypeError, ValueError) as error:

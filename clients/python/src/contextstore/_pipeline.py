@@ -7,6 +7,7 @@ cancelled or interrupted takes nothing away from another.
 
 from __future__ import annotations
 
+import contextlib
 import copy
 import time
 from collections import deque
@@ -73,6 +74,17 @@ def again(request: pb.AppendMessageRequest) -> NewMessage:
     return NewMessage(message, request.pinned, request.output_ref, request.request_id)
 
 
+def keep(error: Exception, given: NewMessage) -> Exception:
+    """Puts the message that a failing call was given behind all others that are not appended, whatever it failed with."""
+    others: list[NewMessage] = getattr(error, "not_appended", [])
+    if given.request_id:
+        others = [message for message in others if message.request_id != given.request_id]
+    # Also to a ValueError or TypeError of what has no form in JSON; errors of other packages may take no attributes.
+    with contextlib.suppress(AttributeError):
+        error.not_appended = [*others, given]  # type: ignore[attr-defined]
+    return error
+
+
 def at_index(failure: Exception, index: int) -> Exception:
     """Says for which of many messages something failed before it was sent."""
     if isinstance(failure, ContextStoreError):
@@ -95,6 +107,12 @@ class Batch:
         """How many messages are neither acknowledged nor given up."""
         self.error: ContextStoreError | None = None
         """Why the messages behind the acknowledged ones were given up, until it is raised."""
+
+    def refuses(self, request: pb.AppendMessageRequest) -> bool:
+        """Whether a message comes too late: one before it was refused, so that it is not appended either."""
+        if self.error is not None:
+            self.error.not_appended.append(again(request))
+        return self.error is not None
 
     def take(self) -> list[Appended]:
         """Returns the acknowledgements that have arrived; raises the error once there are none."""
@@ -180,8 +198,10 @@ class Backlog:
     @property
     def unsaved(self) -> int:
         """How many messages are not saved, as far as is known, without anybody having been told."""
-        lost = len(self._lost.not_appended) if self._lost is not None else 0
-        return len(self._waiting) + len(self._sent) + lost
+        # Several callers may wait to be told of the same ones, and be cancelled before they are.
+        errors = [self._lost, *(waiter.error for waiter in self._waiters)]
+        lost = {id(message) for error in errors if error is not None for message in error.not_appended}
+        return len(self._waiting) + len(self._sent) + len(lost)
 
     def waiter(self) -> Waiter:
         """A caller begins to wait for everything that was handed over; it has to `leave`."""
@@ -206,10 +226,9 @@ class Backlog:
             self._later.acknowledged = 0
         return None if last is None else appended(last)
 
-    def refuse_after_loss(self, request: pb.AppendMessageRequest) -> None:
+    def refuse_after_loss(self) -> None:
         """Raises what was lost and not reported; the message that comes behind it is not appended either."""
         if (error := self._lost) is not None:
-            error.not_appended.append(again(request))
             self._lost = None
             raise error
 

@@ -41,6 +41,9 @@ class _Stream:
 class Appender:
     """The background appends of one task. A thread sends them, for as long as there are any."""
 
+    END = "the program was interrupted while it saved them"
+    """Why messages are left when the program ends."""
+
     def __init__(self, client: Client, task_uuid: str) -> None:
         self.client = client
         self.task_uuid = task_uuid
@@ -61,7 +64,10 @@ class Appender:
     def append(self, request: pb.AppendMessageRequest) -> None:
         """Hands a message over. Waits, then, if too many are not acknowledged; raises what earlier ones failed with."""
         with self._lock:
-            self._backlog.refuse_after_loss(request)
+            try:
+                self._backlog.refuse_after_loss()
+            finally:
+                self._note()
             self._add(request, None)
             if not self._backlog.full:
                 return
@@ -73,6 +79,7 @@ class Appender:
                     self._backlog.finish(waiter)
             finally:
                 self._backlog.leave(waiter)
+                self._note()
 
     def flush(self, limit: float | None = None) -> Appended | None:
         """Waits until everything that was handed over is acknowledged, or given up: that is raised.
@@ -94,12 +101,14 @@ class Appender:
                 return self._backlog.finish(waiter)
             finally:
                 self._backlog.leave(waiter)
+                self._note()
 
     def send(self, request: pb.AppendMessageRequest, batch: Batch, timeout: float) -> Iterator[Appended]:
         """Hands over a message of a batch; yields the acknowledgements that are here, and waits for some if too many are
         missing."""
         with self._lock:
-            self._add(request, batch)
+            if not batch.refuses(request):
+                self._add(request, batch)
         while True:
             with self._lock:
                 while self._backlog.full and not batch.acks and batch.error is None:
@@ -124,8 +133,7 @@ class Appender:
         """Nobody iterates any more: the messages go on as if they had been appended without waiting."""
         with self._lock:
             self._backlog.abandon(batch)
-            if self._backlog.unsaved:
-                _unsaved.add(self)
+            self._note()
 
     @property
     def unsaved(self) -> int:
@@ -141,12 +149,22 @@ class Appender:
         if thread is not None and thread is not threading.current_thread():
             thread.join(timeout)
 
+    def discard(self) -> None:
+        """Its messages were reported: nobody waits for them any more, though its thread may still save some."""
+
     def forget(self) -> None:
         """In a forked child: the messages and their thread are those of the parent."""
         self._make_locks()
         self._backlog = Backlog(self.client.timeout)
         leave(self._stream)
         self._thread = self._stream = None
+
+    def _note(self) -> None:
+        """Has the end of the client and of the program ask for it, as long as it has messages that nobody knows the fate of."""
+        if self._backlog.unsaved:
+            _unsaved.add(self)
+        elif self._thread is None:
+            _unsaved.drop(self)
 
     def _add(self, request: pb.AppendMessageRequest, batch: Batch | None) -> None:
         if self.client._closed:
@@ -204,8 +222,7 @@ class Appender:
         with self._lock:
             if not self._backlog.pending:
                 self._thread = self._stream = None
-                if not self._backlog.unsaved:
-                    _unsaved.drop(self)
+                self._note()
                 return None
             self._stream = _Stream()
             return self._stream
@@ -249,6 +266,7 @@ class Appender:
         with self._lock:
             self._thread = self._stream = None
             self._backlog.drop(sender_failed(broken, self.client._closed))
+            self._note()
             self._changed.notify_all()
 
     def _send_alone(self) -> None:
@@ -259,3 +277,4 @@ class Appender:
                 self._backlog.acknowledge_alone(self.client._run(append_alone(request), None))
             except ContextStoreError as error:
                 self._backlog.give_up(error)
+        self._note()

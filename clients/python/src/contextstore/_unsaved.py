@@ -77,13 +77,16 @@ def flush(appenders: Iterable[Appender]) -> list[tuple[Either, ContextStoreError
     """Waits until all is saved, as long as their clients allow for all of them together; returns what is not."""
     start = time.monotonic()
     lost: list[tuple[Either, ContextStoreError]] = []
-    for appender in appenders:
-        try:
-            appender.flush(max(0.0, start + appender.client.flush_timeout - time.monotonic()))
-        except ContextStoreError as error:
-            lost.append((appender, error))
-        if not appender.unsaved:
-            drop(appender)
+    try:
+        for appender in appenders:
+            try:
+                appender.flush(max(0.0, start + appender.client.flush_timeout - time.monotonic()))
+            except ContextStoreError as error:
+                lost.append((appender, error))
+    except BaseException:
+        # Ctrl-C, with errors in hand that are not raised any more.
+        report(lost, may_raise=False)
+        raise
     return lost
 
 
@@ -91,14 +94,16 @@ def _at_exit() -> None:
     from ._stream import Appender
 
     unsaved = list(_unsaved)
-    lost = flush(appender for appender in unsaved if isinstance(appender, Appender))
-    report(lost, may_raise=False)
-    for appender in unsaved:
-        if not isinstance(appender, Appender) and (count := appender.unsaved):
-            # Its event loop is gone.
-            appender.discard()
-            drop(appender)
-            warn(appender, count, "the event loop has ended, and the client was not closed in it")
+    try:
+        lost = flush(appender for appender in unsaved if isinstance(appender, Appender))
+        report(lost, may_raise=False)
+    finally:
+        # What is left of threads was interrupted, by Ctrl-C. The event loops of the others are gone.
+        for appender in unsaved:
+            if count := appender.unsaved:
+                appender.discard()
+                drop(appender)
+                warn(appender, count, appender.END)
 
 
 def _in_child() -> None:

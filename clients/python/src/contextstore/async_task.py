@@ -9,7 +9,7 @@ from typing import Any, Literal, TypeAlias, overload
 from . import _chat, _compress, _cursors
 from ._async_task_records import AsyncTaskRecords
 from ._calls import append_alone, appended, new_message
-from ._pipeline import Batch, again, at_index
+from ._pipeline import Batch, again, at_index, keep
 from .async_outputs import AsyncOutputs
 from .compaction import AsyncCompaction
 from .errors import ContextStoreError
@@ -114,23 +114,26 @@ class AsyncTask(AsyncTaskRecords):
         It is on disk when this returns. With `wait=False` it is handed to the background, which goes on whatever happens
         to the caller: it is on disk when the next call that waits returns (a read, a turn, a change of status, `flush`),
         or when the client is closed or the program ends. What went wrong is raised there; `not_appended` of the error has
-        the messages, to be appended again as they are. Messages keep their order.
+        the messages, to be appended again as they are. If this call fails, its own message is the last of them. Messages
+        keep their order.
 
         `output_ref` names the full output of a tool, if the message holds a cut view of it. `request_id` names the
         call, for an agent that repeats it after a restart of its own; without one the client makes one.
         """
         new = new_message(message, pinned, output_ref, request_id)
-        request = self._calls.append(new) if wait else self._calls.append_in_stream(new)
+        given = new
         try:
+            request = self._calls.append(new) if wait else self._calls.append_in_stream(new)
+            given = again(request)
             if wait:
                 response = await self._run(append_alone(request), timeout)
                 return appended(response)
             await self.client._check_size(request)
-        except ContextStoreError as error:
-            error.not_appended.append(again(request))
+            await self._appender.append(request)
+            return None
+        except Exception as error:
+            keep(error, given)
             raise
-        await self._appender.append(request)
-        return None
 
     async def append_many(
         self, messages: Messages, *, timeout: float | None = None
@@ -150,19 +153,26 @@ class AsyncTask(AsyncTaskRecords):
         try:
             async with contextlib.aclosing(_each(messages)) as source:
                 while failure is None:
+                    given = None
                     try:
-                        request = self._calls.append_in_stream(await anext(source), index)
+                        given = new_message(await anext(source), False, "", None)
+                        request = self._calls.append_in_stream(given, index)
+                        given = again(request)
                         await self.client._check_size(request)
                     except StopAsyncIteration:
                         break
                     except Exception as error:
-                        failure = error
+                        failure = error if given is None else keep(error, given)
                         continue
                     async for ack in self._appender.send(request, batch, patience):
                         yield ack
                     index += 1
             async for ack in self._appender.finish(batch, patience):
                 yield ack
+        except ContextStoreError as error:
+            if failure is not None and given is not None:
+                keep(error, given)
+            raise
         finally:
             self._appender.abandon(batch)
         if failure is not None:

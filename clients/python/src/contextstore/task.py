@@ -7,7 +7,7 @@ from typing import Any, Literal, overload
 
 from . import _chat, _compress, _cursors
 from ._calls import append_alone, appended, new_message
-from ._pipeline import Batch, again, at_index
+from ._pipeline import Batch, again, at_index, keep
 from ._task_records import TaskRecords
 from .compaction import Compaction
 from .errors import ContextStoreError
@@ -103,23 +103,26 @@ class Task(TaskRecords):
         It is on disk when this returns. With `wait=False` it is handed to the background, which goes on whatever happens
         to the caller: it is on disk when the next call that waits returns (a read, a turn, a change of status, `flush`),
         or when the client is closed or the program ends. What went wrong is raised there; `not_appended` of the error has
-        the messages, to be appended again as they are. Messages keep their order.
+        the messages, to be appended again as they are. If this call fails, its own message is the last of them. Messages
+        keep their order.
 
         `output_ref` names the full output of a tool, if the message holds a cut view of it. `request_id` names the
         call, for an agent that repeats it after a restart of its own; without one the client makes one.
         """
         new = new_message(message, pinned, output_ref, request_id)
-        request = self._calls.append(new) if wait else self._calls.append_in_stream(new)
+        given = new
         try:
+            request = self._calls.append(new) if wait else self._calls.append_in_stream(new)
+            given = again(request)
             if wait:
                 response = self._run(append_alone(request), timeout)
                 return appended(response)
             self.client._check_size(request)
-        except ContextStoreError as error:
-            error.not_appended.append(again(request))
+            self._appender.append(request)
+            return None
+        except Exception as error:
+            keep(error, given)
             raise
-        self._appender.append(request)
-        return None
 
     def append_many(
         self, messages: Iterable[NewMessage | ChatMessage], *, timeout: float | None = None
@@ -139,17 +142,24 @@ class Task(TaskRecords):
         source = iter(messages)
         try:
             while failure is None:
+                given = None
                 try:
-                    request = self._calls.append_in_stream(next(source), index)
+                    given = new_message(next(source), False, "", None)
+                    request = self._calls.append_in_stream(given, index)
+                    given = again(request)
                     self.client._check_size(request)
                 except StopIteration:
                     break
                 except Exception as error:
-                    failure = error
+                    failure = error if given is None else keep(error, given)
                     continue
                 yield from self._appender.send(request, batch, patience)
                 index += 1
             yield from self._appender.finish(batch, patience)
+        except ContextStoreError as error:
+            if failure is not None and given is not None:
+                keep(error, given)
+            raise
         finally:
             self._appender.abandon(batch)
         if failure is not None:
