@@ -1,7 +1,7 @@
 //! Appending a stream of messages, each of which is acknowledged.
 
-use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use contextstore_proto::v1;
 use futures_util::FutureExt;
@@ -12,7 +12,7 @@ use tokio::task::AbortHandle;
 
 use crate::client::new_id;
 use crate::error::NotAppended;
-use crate::pipeline::{Item, Queue, Window, send_all};
+use crate::pipeline::{Queue, Window, send_all};
 use crate::stream::Items;
 use crate::{Error, NewMessage, Task};
 
@@ -87,7 +87,12 @@ impl Task {
         self.flush().await?;
         let (answer_to, answers) = mpsc::unbounded_channel();
         let window = Arc::new(Window::new());
-        let sending = Sending { task: self.clone(), queue: Arc::default(), window: Arc::clone(&window) };
+        let sending = Sending {
+            task: self.clone(),
+            queue: Arc::default(),
+            window: Arc::clone(&window),
+            held: Mutex::default(),
+        };
         let sending = tokio::spawn(sending.run(messages.boxed(), answer_to));
         let state = (answers, window, Ending(sending.abort_handle()));
         Ok(Items::new(stream::try_unfold(state, |(mut answers, window, ending)| async move {
@@ -103,6 +108,8 @@ struct Sending {
     task: Task,
     queue: Arc<Queue>,
     window: Arc<Window>,
+    /// The message that the source has given and that is not in the queue yet.
+    held: Mutex<Option<v1::AppendMessagesRequest>>,
 }
 
 impl Sending {
@@ -128,20 +135,18 @@ impl Sending {
             }
         };
         let index = appended.load(Ordering::Acquire);
-        let refused = fed.as_ref().err().map_or(&[][..], Error::not_appended).to_vec();
         let error = match (sent, fed) {
             (Ok(()), Ok(())) => return,
             (Ok(()), Err(Error::Source { error, .. })) => Error::Source { index: Some(index), error },
-            (Err(error), _) => this.not_appended(error, index, refused),
-            (Ok(()), Err(error)) => this.not_appended(error.cause().clone(), index, refused),
+            (Err(error), _) | (Ok(()), Err(error)) => this.not_appended(error, index),
         };
         drop(answers.send(Err(error)));
     }
 
     /// The error of a message, with all that were taken and are not in the log.
-    fn not_appended(&self, error: Error, index: u64, refused: Vec<NewMessage>) -> Error {
+    fn not_appended(&self, error: Error, index: u64) -> Error {
         let mut messages = self.queue.drain();
-        messages.extend(refused);
+        messages.extend(self.held().take().map(NewMessage::of_request));
         let messages = messages.into_iter().map(|message| message.of_task(self.task.uuid())).collect();
         Error::NotAppended(Arc::new(NotAppended::new(error, Some(index), messages)))
     }
@@ -159,15 +164,19 @@ impl Sending {
             let Some(message) = messages.next().await else { break };
             let request =
                 message?.one_of_many(self.task.uuid().to_owned(), self.task.lease_generation(), new_id);
-            if let Err(error) = self.task.client().check_size(request.encoded_len()).await {
-                let refused = vec![NewMessage::of_request(request)];
-                return Err(Error::NotAppended(Arc::new(NotAppended::new(error, None, refused))));
+            let size = request.encoded_len();
+            *self.held() = Some(request);
+            self.task.client().check_size(size).await?;
+            let _ = self.window.admit_bytes(size).await;
+            if let Some(request) = self.held().take() {
+                self.queue.push(request.into());
             }
-            let item = Item::from(request);
-            let _ = self.window.admit_bytes(item.bytes).await;
-            self.queue.push(item);
         }
         Ok(())
+    }
+
+    fn held(&self) -> MutexGuard<'_, Option<v1::AppendMessagesRequest>> {
+        self.held.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 

@@ -26,7 +26,8 @@ const PAUSE: Duration = Duration::from_millis(20);
 /// Uses the server of a data directory, or starts one and waits until it answers; several programs share it.
 ///
 /// The server belongs to none of them: it goes on when this program ends, and ends by itself 30 seconds after the last client
-/// has gone. It says what it does in `server.log` of the directory. [`Spawn::connect_or_start`] has the options.
+/// has gone. It says what it does in `server.log` of the directory. If the path of its socket there had more than 107 bytes, the
+/// socket is in a temporary folder, which remains. [`Spawn::connect_or_start`] has the options.
 ///
 /// ```no_run
 /// # async fn example() -> Result<(), contextstore_client::Error> {
@@ -111,10 +112,7 @@ impl Spawn {
             }
         };
         let (log, files) = Log::create(data_dir).map_err(|error| failed("its log", &error))?;
-        let mut command = self.command(&program, data_dir, &socket, files);
-        if !self.has_argument("--stop-when-idle") {
-            command.arg("--stop-when-idle").arg(IDLE);
-        }
+        let mut command = self.command(&program, data_dir, &socket, &["--stop-when-idle", IDLE], files);
         Ok(Started { child: started(&program, command.spawn())?, log, own })
     }
 }

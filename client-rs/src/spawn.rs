@@ -38,7 +38,8 @@ const INSTANCE: &str = "spawned";
 /// whatever ends that.
 ///
 /// The binary is that which `CONTEXTSTORE_BINARY` names, or else the `contextstore` on the `PATH`. Its data is in a directory
-/// of its own, which is removed with it. [`Spawn`] says more.
+/// of its own, which is removed with it, but stays behind in the folder for temporary files if this program is killed.
+/// [`Spawn`] says more.
 ///
 /// ```no_run
 /// # async fn example() -> Result<(), contextstore_client::Error> {
@@ -130,18 +131,14 @@ impl Spawn {
         let log = own.0.join(LOG);
         let files = File::create_new(&log).and_then(|log| Ok((log.try_clone()?, log)));
         let files = files.map_err(|error| failed("its log", &error))?;
-        let mut command = self.command(&program, &data_dir, &socket, files);
         // The pipe is there before the process: however this program ends, the server's input ends with it.
-        command.arg("--stop-with-stdin").stdin(Stdio::piped()).kill_on_drop(true);
+        let mut command = self.command(&program, &data_dir, &socket, &["--stop-with-stdin"], files);
+        command.stdin(Stdio::piped()).kill_on_drop(true);
         let child = started(&program, command.spawn())?;
         let client = self.client.instance_id_or(INSTANCE).socket(socket).connect_lazy()?;
         let mut spawned = Spawned { client, data_dir, child, own };
         spawned.ready(&log, self.timeout.unwrap_or(STARTING)).await?;
         Ok(spawned)
-    }
-
-    pub(crate) fn has_argument(&self, name: &str) -> bool {
-        self.arguments.iter().any(|argument| argument == name)
     }
 
     /// The server's binary.
@@ -152,11 +149,13 @@ impl Spawn {
         }
     }
 
+    /// The server as a command. Of an argument that is given twice the last one counts, so those of the user come last.
     pub(crate) fn command(
         &self,
         program: &Path,
         data_dir: &Path,
         socket: &Path,
+        defaults: &[&str],
         (out, err): (File, File),
     ) -> Command {
         let inherited =
@@ -170,6 +169,7 @@ impl Spawn {
             .arg(data_dir)
             .arg("--listen")
             .arg(address)
+            .args(defaults)
             .args(&self.arguments)
             .env_clear()
             .envs(inherited)

@@ -148,16 +148,22 @@ async fn an_output_that_can_be_read_again_is_kept_whole() {
 async fn an_output_does_not_wait_for_a_server_that_stands_still() {
     let server = TestServer::start().await;
     let proxy = Proxy::new(&server.socket());
-    let timeout = Duration::from_millis(300);
-    let task = start(&proxy.builder().timeout(timeout).connect().await.unwrap()).await;
+    // Long enough for a server that works, on a busy machine, and shorter than the source takes.
+    let patience = Duration::from_secs(4);
+    let task = start(&server.builder().timeout(patience).connect().await.unwrap()).await;
     let slow = stream::unfold(0, move |number| async move {
         if number == 2 {
-            tokio::time::sleep(2 * timeout).await;
+            tokio::time::sleep(patience + patience / 4).await;
         }
         (number < 4).then_some((Bytes::from_static(b"line\n"), number + 1))
     });
     task.outputs().put_stream(PutOutput::default(), slow).await.unwrap();
+
+    let timeout = Duration::from_millis(300);
+    let hasty = proxy.builder().timeout(timeout).connect_lazy().unwrap();
+    hasty.wait_until_ready(DEADLINE).await.unwrap();
     proxy.hold(true);
+    let task = hasty.task_under(task.uuid(), task.lease_generation());
     let outputs = task.outputs();
     let put = outputs.put_stream(PutOutput::default(), stream::iter([Bytes::from_static(b"more\n")]));
     let late = tokio::time::timeout(DEADLINE, put).await.unwrap().unwrap_err();

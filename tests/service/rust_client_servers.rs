@@ -120,6 +120,29 @@ async fn a_program_that_is_interrupted_can_still_write() {
     server.stop().await.unwrap();
 }
 
+/// Starts a server that ends when it has been idle for a second, leaves it alone, and waits for its end.
+async fn idle_time_passes() {
+    let root = tempfile::tempdir().unwrap();
+    let witness = spawn().data_dir(root.path().join("data")).arg("--stop-when-idle=1s");
+    let client = witness.connect_or_start().await.unwrap();
+    let pid = client.server_info().await.unwrap().process_id;
+    drop(client);
+    eventually(DEADLINE, || async { (!alive(pid)).then_some(()) }).await;
+}
+
+/// The idle time that the user gives counts, in either form of a flag; the usual one is for whoever gives none.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_shared_server_has_the_idle_time_of_its_user() {
+    let root = tempfile::tempdir().unwrap();
+    let usual = spawn().data_dir(root.path().join("data")).connect_or_start().await.unwrap();
+    let pid = usual.server_info().await.unwrap().process_id;
+    drop(usual);
+    idle_time_passes().await;
+    assert!(alive(pid), "the user's time is not shorter than the usual one");
+    kill_process(Pid::from_raw(i32::try_from(pid).unwrap()).unwrap(), Signal::TERM).unwrap();
+    eventually(DEADLINE, || async { (!alive(pid)).then_some(()) }).await;
+}
+
 // feature: connect-or-spawn
 #[tokio::test(flavor = "multi_thread")]
 async fn programs_share_a_server_that_ends_behind_the_last_of_them() {
@@ -149,7 +172,7 @@ async fn programs_share_a_server_that_ends_behind_the_last_of_them() {
         let last = clients.pop().unwrap();
         clients.iter().for_each(|client| assert!(client.instance_id() != last.instance_id()));
         drop(clients);
-        tokio::time::sleep(Duration::from_millis(1500)).await;
+        idle_time_passes().await;
         last.server_info().await.unwrap();
         assert!(alive(pids[0]));
         last.close().await.unwrap();
