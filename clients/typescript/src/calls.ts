@@ -61,7 +61,7 @@ export class Caller {
 
   /** Ends every call that is under way; from now on every call fails. */
   close(): void {
-    this.#closing.abort(new CancelledError("the client is closed", { code: "CANCELLED" }));
+    this.#closing.abort();
   }
 
   /**
@@ -200,8 +200,10 @@ export class Caller {
   }
 
   #errorOf(thrown: unknown, { signal }: CallOptions): ContextStoreError {
-    const closing = this.#closing.signal;
-    return toError(closing.aborted ? closing.reason : thrown, signal);
+    // Each call has an error of its own: what it has not appended stands there.
+    return this.#closing.signal.aborted
+      ? new CancelledError("the client is closed", { code: "CANCELLED" })
+      : toError(thrown, signal);
   }
 }
 

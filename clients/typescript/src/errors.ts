@@ -78,8 +78,8 @@ export class ContextStoreError extends Error {
   /** Where the server was looked for, if a call was made. */
   readonly address: string | undefined;
   /**
-   * After appending many messages: those that are not known to be appended, in order. They can be appended again as they are, with
-   * `append` or `appendMany`: they have their request ids, so each is stored once.
+   * After appending: the messages that are not known to be appended, in order. They can be appended again as they are, with
+   * `append` or `appendMany`: they have their request ids, so each is stored once. What a failing `append` was given is the last.
    */
   readonly notAppended: readonly AppendInput[] = [];
 
@@ -132,7 +132,7 @@ export class CancelledError extends ContextStoreError {}
 /**
  * A message that was appended with `wait: false` was refused, or its acknowledgement never came; the error itself is the
  * `cause`, and its code, reason and fields stand here too. `notAppended` begins with the first such message, and has
- * all that were handed over behind it.
+ * all that were handed over behind it; what a failing `append` was given is the last.
  *
  * @example
  * ```ts
@@ -166,6 +166,22 @@ export function withNotAppended<E extends ContextStoreError>(
   notAppended: readonly AppendInput[],
 ): E {
   return Object.assign(error, { notAppended });
+}
+
+/** What a call that was to append a message has thrown: with that message as the last of those that are not appended. */
+export function withLast(thrown: unknown, last: AppendInput): unknown {
+  if (!(thrown instanceof ContextStoreError)) {
+    return thrown;
+  }
+  const isOther = ({ requestId }: AppendInput) => requestId !== last.requestId;
+  if (!(thrown instanceof PipelineError && thrown.cause instanceof ContextStoreError)) {
+    return withNotAppended(thrown, [...thrown.notAppended.filter(isOther), last]);
+  }
+  // Everybody who waits gets the failure, each caller with its own message: they share the list of the others.
+  const { notAppended } = thrown;
+  const own = new PipelineError(thrown.cause, notAppended);
+  Object.defineProperty(own, "notAppended", { get: () => [...notAppended.filter(isOther), last] });
+  return own;
 }
 
 type ErrorClass = new (message: string, details: ErrorDetails) => ContextStoreError;

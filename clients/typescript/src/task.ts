@@ -13,7 +13,7 @@ import {
   compress,
 } from "./compress.js";
 import { TaskCore, type Wire } from "./core.js";
-import { ContextStoreError, NotFoundError } from "./errors.js";
+import { ContextStoreError, NotFoundError, withLast } from "./errors.js";
 import type {
   AppendMessageResponse,
   AppendMessagesRequest,
@@ -237,7 +237,7 @@ export class Task extends TaskRecords {
   /**
    * Appends a message: an OpenAI chat message, or its JSON as text. It is on disk when this returns. With `wait: false` it
    * is on its way: the next read, turn or change waits for it, and throws a `PipelineError` if it was refused; so does
-   * `flush`. What stands in `notAppended` of an error is taken as it is.
+   * `flush`. What stands in `notAppended` of an error is taken as it is; the message of a call that fails is the last there.
    *
    * @example
    * ```ts
@@ -271,17 +271,21 @@ export class Task extends TaskRecords {
       ...(id && { requestId: id }),
     };
     const encoded = EncodedMessage.of({ ...given, ...asInput(message) });
-    if (wait === false) {
-      await core.outbox.push(encoded, signal);
-      return undefined;
-    }
     const { pinned, outputRef, requestId } = encoded;
     const body = { case: "messageJson", value: encoded.json } as const;
-    return await core.change(
-      { ...options, requestId },
-      (target, attempt) => core.wire.rpc.appendMessage({ ...target, body, pinned, outputRef }, attempt),
-      { more: Object.keys(APPEND_FIELDS) },
-    );
+    try {
+      if (wait === false) {
+        await core.outbox.push(encoded, signal);
+        return undefined;
+      }
+      return await core.change(
+        { ...options, requestId },
+        (target, attempt) => core.wire.rpc.appendMessage({ ...target, body, pinned, outputRef }, attempt),
+        { more: Object.keys(APPEND_FIELDS) },
+      );
+    } catch (thrown) {
+      throw withLast(thrown, encoded.input);
+    }
   }
 
   /** Waits until all that was appended with `wait: false` is on disk. Throws a `PipelineError` if it was not to be. */

@@ -92,6 +92,13 @@ class Agent {
     }
   }
 
+  /** What the error of an append reports as not saved: what it was given is the last of it. */
+  #accountAppend(thrown: unknown, given: AppendInput): void {
+    assert.ok(thrown instanceof ContextStoreError, String(thrown));
+    assert.equal(thrown.notAppended.at(-1)?.requestId, given.requestId);
+    this.#account(thrown);
+  }
+
   /** Everything that is under way is now saved, but for what an error says. */
   #settle(thrown?: unknown): void {
     if (thrown !== undefined) {
@@ -113,7 +120,7 @@ class Agent {
         const n = this.#number;
         this.underWay.add(n);
         await this.#task.append(input, { wait: false, ...signal }).catch((error: unknown) => {
-          this.#account(error, [input]);
+          this.#accountAppend(error, input);
         });
       }
     } else if (dice < 0.65) {
@@ -125,7 +132,7 @@ class Agent {
           this.saved.add(this.#numberOf(input));
         },
         (error: unknown) => {
-          this.#account(error, [input]);
+          this.#accountAppend(error, input);
         },
       );
     } else if (dice < 0.8) {

@@ -4,7 +4,14 @@ import assert from "node:assert/strict";
 import { execFile, spawn as spawnProcess } from "node:child_process";
 import { once, setMaxListeners } from "node:events";
 import { after, before, test } from "node:test";
-import { type ChatMessage, connect, InvalidRequestError, PipelineError, type Task } from "../src/index.js";
+import {
+  type ChatMessage,
+  ContextStoreError,
+  connect,
+  InvalidRequestError,
+  PipelineError,
+  type Task,
+} from "../src/index.js";
 import { collect, DEADLINE_MS, eventually, thrownBy } from "./support/eventually.js";
 import { BadProxy } from "./support/proxy.js";
 import { TestServer } from "./support/server.js";
@@ -177,7 +184,7 @@ test("what was not appended can be appended again as it is, and is stored once",
       .append(message(n), { wait: false, pinned: n % 100 === 0, outputRef: `ref-${n}` })
       .catch((error: unknown) => {
         assert.ok(error instanceof PipelineError, String(error));
-        for (const lost of [...error.notAppended, { message: message(n), outputRef: `ref-${n}` }]) {
+        for (const lost of error.notAppended) {
           void task.append(lost, { wait: false });
         }
       });
@@ -203,6 +210,69 @@ test("what was not appended can be appended again as it is, and is stored once",
   assert.ok(refused instanceof InvalidRequestError);
   assert.deepEqual(refused.notAppended.at(0)?.message, { role: "nobody" });
   assert.ok(refused.notAppended.every(({ requestId }) => requestId));
+});
+
+test("what a failing append was given is the last of what is not appended", async () => {
+  const task = await start();
+  const refused = { role: "nobody" };
+  const contents = (error: unknown) => {
+    assert.ok(error instanceof ContextStoreError, String(error));
+    assert.ok(error.notAppended.every(({ requestId }) => requestId));
+    return error.notAppended.map((input) => input.message);
+  };
+  await task.append(refused, { wait: false });
+  assert.deepEqual(contents(await thrownBy(task.append(message(1)))), [refused, message(1)]);
+  assert.deepEqual(contents(await thrownBy(task.append(refused))), [refused]);
+  const large = { role: "user", content: "x".repeat(17 << 20) };
+  assert.deepEqual(contents(await thrownBy(task.append(large))), [large]);
+  const signal = AbortSignal.abort();
+  for (const wait of [true, false]) {
+    const error = await thrownBy(task.append(message(2), { wait, signal, requestId: "two" }));
+    assert.deepEqual(contents(error), [message(2)]);
+    assert.ok(error instanceof ContextStoreError);
+    await collect(task.appendMany(error.notAppended));
+  }
+  assert.deepEqual(await numbers(task), [2]);
+  const closed = connect(server.options("unix"));
+  await closed.close();
+  const errors = await Promise.all(
+    upTo(3).map((n) => thrownBy(closed.task(task.uuid).append(message(n), { wait: n > 1 }))),
+  );
+  assert.deepEqual(
+    errors.map(contents),
+    upTo(3).map((n) => [message(n)]),
+  );
+});
+
+test("each of many appends that wait for room has its own message last", async () => {
+  const proxy = await BadProxy.start(server.socket);
+  const client = connect({ address: proxy.address, retryForMs: 0 });
+  const task = await client.startTask({ config: { compression: { auto: false } } });
+  proxy.silence();
+  const appends = upTo(600).map((n) => task.append(message(n), { wait: false }));
+  await appends[511];
+  proxy.cut();
+  const outcomes = await Promise.allSettled(appends);
+  const failures = outcomes.flatMap((outcome, at) => {
+    if (outcome.status === "fulfilled") {
+      return [];
+    }
+    assert.ok(outcome.reason instanceof PipelineError, String(outcome.reason));
+    assert.deepEqual(outcome.reason.notAppended.at(-1)?.message, message(at + 1));
+    return [outcome.reason];
+  });
+  assert.equal(failures.length, 600 - 512);
+  await client.close();
+  await proxy.stop();
+  const again = server.client("unix").task(task.uuid);
+  again.lease.take(task.lease.generation, 0);
+  for (const { notAppended } of [failures.at(-1), failures.at(0)].filter(
+    (failure) => failure !== undefined,
+  )) {
+    assert.equal(notAppended.length, 600);
+    await collect(again.appendMany(notAppended));
+  }
+  assert.deepEqual(await numbers(again), upTo(600));
 });
 
 async function runs(program: string): Promise<{ stdout: string; stderr: string; code: number }> {
