@@ -98,18 +98,18 @@ impl NewMessage {
         Self { task_uuid: Some(task_uuid.to_owned()), ..self }
     }
 
-    pub(crate) fn single(
-        self,
-        task_uuid: String,
-        lease_generation: u64,
-        request_id: impl FnOnce() -> String,
-    ) -> v1::AppendMessageRequest {
+    /// The same with a name.
+    pub(crate) fn named_by(self, request_id: impl FnOnce() -> String) -> Self {
+        Self { request_id: Some(self.request_id.unwrap_or_else(request_id)), ..self }
+    }
+
+    pub(crate) fn single(self, task_uuid: String, lease_generation: u64) -> v1::AppendMessageRequest {
         v1::AppendMessageRequest {
             task_uuid,
             body: Some(self.body),
             pinned: self.pinned,
             output_ref: self.output_ref,
-            request_id: self.request_id.unwrap_or_else(request_id),
+            request_id: self.request_id.unwrap_or_default(),
             lease_generation,
         }
     }
@@ -178,7 +178,8 @@ mod tests {
 
     #[test]
     fn every_message_has_a_request_id() {
-        let made = |message: NewMessage| message.single(String::new(), 0, || "made".to_owned()).request_id;
+        let made =
+            |message: NewMessage| message.named_by(|| "made".to_owned()).single(String::new(), 0).request_id;
         assert_eq!(made(NewMessage::user("hi")), "made");
         assert_eq!(made(NewMessage::user("hi").request_id("")), "made");
         assert_eq!(made(NewMessage::user("hi").request_id("given")), "given");

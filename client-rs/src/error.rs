@@ -117,11 +117,16 @@ impl NotAppended {
         Self { error, index, messages, lost: 0 }
     }
 
-    /// The same, and one more message.
-    pub(crate) fn and(&self, message: NewMessage) -> Self {
-        let mut all = self.clone();
+    /// The error of a call that was given a message, which comes behind those of earlier calls.
+    pub(crate) fn with(error: Error, message: NewMessage) -> Error {
+        // Others may have the same error.
+        let mut all = if let Error::NotAppended(why) = error {
+            Self::clone(&why)
+        } else {
+            Self::new(error, None, Vec::new())
+        };
         all.messages.push(message);
-        all
+        Error::NotAppended(Arc::new(all))
     }
 
     /// Why the first of them was not appended.
@@ -232,9 +237,10 @@ impl Error {
         }
     }
 
-    /// Messages that were handed over and are not known to be in the log, in order: the one that was refused first, and those
-    /// behind it. Append them again as they are, with [`Task::append`](crate::Task::append) or
-    /// [`Task::append_later`](crate::Task::append_later): they have kept their request ids, so each is stored once.
+    /// Messages that are not known to be in the log, in order: those that were handed over before the call that failed, and last
+    /// what that call was given, if it is one that appends, also if it is too large. Append them again as they are, with
+    /// [`Task::append`](crate::Task::append) or [`Task::append_later`](crate::Task::append_later): they have kept their
+    /// request ids, so each is stored once.
     ///
     /// ```no_run
     /// # async fn example(task: contextstore_client::Task) -> Result<(), contextstore_client::Error> {

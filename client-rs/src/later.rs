@@ -271,7 +271,8 @@ impl Task {
     ///
     /// At most 512 messages, or 8 MiB, are under way; this waits for room. A broken connection is taken up again, and
     /// nothing is appended twice. After a failure nothing behind it is appended, and [`Error::not_appended`] has what was
-    /// not. A call that is cancelled loses nothing that was handed over before it.
+    /// not; the message of the call that fails is the last. A call that is cancelled loses nothing that was handed over
+    /// before it.
     ///
     /// What is handed over is sent also when the handle is dropped. Call [`Client::close`] before the program ends: what is
     /// not on disk when the tokio runtime ends is lost, and a warning says how many messages that were.
@@ -291,24 +292,16 @@ impl Task {
     pub async fn append_later(&self, message: impl Into<NewMessage>) -> Result<(), Error> {
         let request =
             message.into().one_of_many(self.uuid().to_owned(), self.lease_generation(), || self.request_id());
-        let refused = |error, request| {
-            let message = NewMessage::of_request(request).of_task(self.uuid());
-            Error::NotAppended(Arc::new(NotAppended::new(error, None, vec![message])))
-        };
+        let refused =
+            |error, request| NotAppended::with(error, NewMessage::of_request(request).of_task(self.uuid()));
         if let Err(error) = self.client().check_size(request.encoded_len()).await {
             return Err(refused(error, request));
         }
         let pipe = self.later().open(self);
-        match pipe.take(self.client(), request.into()).await {
-            Ok(()) => Ok(()),
-            Err(item) => Err(match pipe.report() {
-                Some(why) => {
-                    let message = NewMessage::of_request(item.request).of_task(self.uuid());
-                    Error::NotAppended(Arc::new(why.and(message)))
-                }
-                None => refused(Error::protocol("appending ended"), item.request),
-            }),
-        }
+        pipe.take(self.client(), request.into()).await.map_err(|item| {
+            let error = pipe.report().map_or_else(|| Error::protocol("appending ended"), Error::NotAppended);
+            refused(error, item.request)
+        })
     }
 
     /// Waits until everything that [`Task::append_later`] took is on disk; answers the last of it, if there was anything

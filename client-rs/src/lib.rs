@@ -46,7 +46,7 @@
 //! [`Task::append_many`] takes a stream and acknowledges each message; the stream of [`Task::try_append_many`] may fail.
 //!
 //! What was handed over is in the log once and in order, or it is reported: [`Error::not_appended`] has the messages, which can
-//! be appended again as they are. Call [`Client::close`] before the program ends: it waits for all tasks of the client, for at
+//! be appended again as they are; the message of a call that fails is the last of them. Call [`Client::close`] before the program ends: it waits for all tasks of the client, for at
 //! most [`Builder::close_timeout`]. What is lost with a tokio runtime or with handles that are dropped is counted in a warning
 //! ([`tracing`](https://docs.rs/tracing)).
 //!

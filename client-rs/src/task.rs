@@ -8,6 +8,7 @@ use contextstore_proto::v1;
 use contextstore_proto::v1::ErrorReason;
 
 use crate::client::{call, named, new_id};
+use crate::error::NotAppended;
 use crate::hooks::Hooks;
 use crate::later::Later;
 use crate::lease::Lease;
@@ -162,10 +163,13 @@ impl Task {
         self.settled().await?.get_task(&self.uuid).await
     }
 
-    /// Appends a message; it is on disk when this returns.
+    /// Appends a message; it is on disk when this returns. If this fails, the message is the last of
+    /// [`Error::not_appended`], and [`Error::cause`] says why.
     pub async fn append(&self, message: impl Into<NewMessage>) -> Result<v1::AppendMessageResponse, Error> {
-        let request = message.into().single(self.uuid.clone(), self.lease_generation(), || self.request_id());
-        call!(self.settled().await?, append_message, request)
+        let message = message.into().named_by(|| self.request_id());
+        let request = message.clone().single(self.uuid.clone(), self.lease_generation());
+        let appended = async { call!(self.settled().await?, append_message, request) };
+        appended.await.map_err(|error| NotAppended::with(error, message.of_task(&self.uuid)))
     }
 
     /// One message as it stands in the log.

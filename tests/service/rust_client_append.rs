@@ -114,6 +114,39 @@ async fn what_was_not_appended_can_be_appended_again_once() {
     assert!(task.message(400).await.unwrap().pinned && !task.message(1).await.unwrap().pinned);
 }
 
+#[tokio::test(flavor = "multi_thread")]
+async fn what_a_failing_call_was_given_is_reported_last() {
+    let mut server = TestServer::start().await;
+    let none = contextstore_client::RetryPolicy::none();
+    let client = server.builder().retry(none).connect().await.unwrap();
+    let task = start(&client).await;
+    server.kill();
+    // Alone, and behind one that was handed over before it.
+    let alone = task.append(NewMessage::user("message 0")).await.unwrap_err();
+    append_later(&task, 1..2).await;
+    let behind = task.append(NewMessage::user("message 2")).await.unwrap_err();
+    // As soon as it is known, also without waiting.
+    let mut handed_over = 3;
+    let later = loop {
+        let message = NewMessage::user(format!("message {handed_over}"));
+        handed_over += 1;
+        if let Err(error) = task.append_later(message).await {
+            break error;
+        }
+    };
+    server.launch();
+    client.wait_until_ready(DEADLINE).await.unwrap();
+    for (error, numbers) in [(alone, 0..1), (behind, 1..3), (later, 3..handed_over)] {
+        assert!(matches!(error.cause(), Error::Connection { .. }), "{error:?}");
+        assert_eq!(error.not_appended().len(), numbers.len(), "{error}");
+        for message in [error.not_appended(), error.not_appended()].concat() {
+            assert_eq!(message.task_uuid(), Some(task.uuid()));
+            task.append(message).await.unwrap();
+        }
+        assert_eq!(contents(&server, task.uuid()).await, numbered(0..numbers.end));
+    }
+}
+
 // feature: append-many
 #[tokio::test(flavor = "multi_thread")]
 async fn many_messages_end_at_the_first_that_is_refused() {

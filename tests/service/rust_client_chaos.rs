@@ -54,8 +54,19 @@ impl Agent {
 
     /// What an error says was not saved; the other pending messages are saved.
     fn failed(&mut self, error: &Error) {
-        let here =
-            error.not_appended().iter().filter(|message| message.task_uuid() == Some(self.task.uuid()));
+        self.not_appended(error.not_appended());
+    }
+
+    /// The error of a call that appends has its own message last.
+    fn failed_with(&mut self, error: &Error, number: u64, message: NewMessage) {
+        let (last, before) = error.not_appended().split_last().unwrap_or_else(|| panic!("{error:?}"));
+        assert_eq!(number_of(last), number, "{error:?}");
+        self.not_appended(before);
+        self.not_saved.insert(number, message);
+    }
+
+    fn not_appended(&mut self, messages: &[NewMessage]) {
+        let here = messages.iter().filter(|message| message.task_uuid() == Some(self.task.uuid()));
         let here: Vec<_> = here.cloned().collect();
         // An error of something else says nothing of them.
         if here.is_empty() {
@@ -75,10 +86,7 @@ impl Agent {
                 self.settled();
                 self.saved.push(number);
             }
-            Ok(Err(error)) => {
-                self.failed(&error);
-                self.not_saved.insert(number, message);
-            }
+            Ok(Err(error)) => self.failed_with(&error, number, message),
             Err(_) => drop(self.not_saved.insert(number, message)),
         }
     }
@@ -87,10 +95,7 @@ impl Agent {
         let (number, message) = self.message();
         match tokio::time::timeout(patience, self.task.append_later(message.clone())).await {
             Ok(Ok(())) => drop(self.pending.insert(number)),
-            Ok(Err(error)) => {
-                self.failed(&error);
-                assert!(self.not_saved.contains_key(&number), "{number} is not in {error:?}");
-            }
+            Ok(Err(error)) => self.failed_with(&error, number, message),
             Err(_) => drop(self.not_saved.insert(number, message)),
         }
     }
@@ -136,8 +141,7 @@ impl Agent {
             while let Some((number, message)) = self.not_saved.pop_first() {
                 if let Err(error) = self.task.append(message.clone()).await {
                     assert!(Instant::now() < end, "{error:?}");
-                    self.failed(&error);
-                    self.not_saved.insert(number, message);
+                    self.failed_with(&error, number, message);
                     break;
                 }
                 self.saved_again.insert(number);
