@@ -12,6 +12,7 @@ import { pause } from "./calls.js";
 import { checkFields, checkKind, type Fields } from "./check.js";
 import { type Client, connect } from "./client.js";
 import { type ContextStoreError, DeadlineError, UnavailableError } from "./errors.js";
+import { isLocked } from "./lock.js";
 
 /** How the server of a data directory is started if there is none, and how to connect to it. */
 export interface ConnectOrSpawnOptions {
@@ -41,6 +42,8 @@ const IDLE = "30s";
 const MAX_SOCKET_BYTES = 107;
 /** How long one try to reach the server may take. */
 const TRY_MS = 2_000;
+/** How long the next start waits for a server that holds the directory where its lock cannot be seen, as in another container. */
+const IN_USE_MS = 1_000;
 /** What an error has of the log. */
 const LOG_CHARS = 4 << 10;
 
@@ -72,11 +75,20 @@ export async function connectOrSpawn(dataDir: string, options: ConnectOrSpawnOpt
       throw unreachable(folder, reached.error, started);
     }
     // Another process may have been quicker; then ours finds the directory in use, and ends.
-    if (started === undefined || started.hasEnded) {
+    if ((started === undefined || started.mayBeFollowed) && !isHeld(folder)) {
       await started?.nameLog();
       started = await Started.start(folder, options);
     }
     await pause(25, undefined);
+  }
+}
+
+/** Whether a server holds the directory, as far as can be seen from here. It may not serve yet. */
+function isHeld(folder: string): boolean {
+  try {
+    return isLocked(join(folder, "LOCK"));
+  } catch {
+    return false;
   }
 }
 
@@ -107,7 +119,10 @@ function unreachable(
   cause: ContextStoreError,
   started: Started | undefined,
 ): UnavailableError {
-  const message = `the server of ${folder} cannot be reached, nor one be started: ${started?.how ?? cause.message}`;
+  const why = isHeld(folder)
+    ? `a server holds the directory, but does not serve: ${cause.message}`
+    : (started?.how ?? cause.message);
+  const message = `the server of ${folder} cannot be reached, nor one be started: ${why}`;
   const log = started?.log.slice(-LOG_CHARS).trim() ?? "";
   return new UnavailableError(`${message}\n${log}`.trim(), { code: "UNAVAILABLE", cause });
 }
@@ -118,6 +133,7 @@ class Started {
   how: string | undefined;
   /** What it has logged. */
   log = "";
+  #endedAt = 0;
   readonly #processId: number | undefined;
   readonly #folder: string;
   readonly #logFile: string;
@@ -133,6 +149,7 @@ class Started {
     this.#logFile = logFile;
     const end = (how: string) => {
       this.how ??= how;
+      this.#endedAt = performance.now();
       this.log = textOf(logFile);
       if (socketFolder !== undefined) {
         void rm(socketFolder, { recursive: true, force: true });
@@ -173,6 +190,11 @@ class Started {
 
   get hasEnded(): boolean {
     return this.how !== undefined;
+  }
+
+  /** Whether it ended so long ago that another one may be started. */
+  get mayBeFollowed(): boolean {
+    return this.hasEnded && performance.now() - this.#endedAt >= IN_USE_MS;
   }
 
   /** Whether it ended, and not because another server has the directory. */

@@ -54,9 +54,10 @@ test("a token comes from the options or from a file, which is read each time", (
     assert.throws(() => source.get(), /token is empty; the server was not asked/);
     writeFileSync(file, "third\r\n");
     assert.equal(source.get(), "third");
-    for (const spoilt of [" third", "third ", "third\n\n", "third\t\n"]) {
+    for (const spoilt of [" third", "third ", "third\n\n", "third\r\n\r\n", "third\r", "third\t\n"]) {
       writeFileSync(file, spoilt);
       assert.throws(() => source.get(), /only a newline at its end is removed/, JSON.stringify(spoilt));
+      assert.throws(() => new TokenSource({ token: spoilt }, LOCAL), /visible ASCII/);
     }
   } finally {
     rmSync(dir, { recursive: true });
@@ -64,6 +65,7 @@ test("a token comes from the options or from a file, which is read each time", (
   const given = new TokenSource({ token: "given" }, LOCAL);
   assert.equal(given.get(), "given");
   assert.equal(new TokenSource({ token: "given\n" }, LOCAL).get(), "given");
+  assert.equal(new TokenSource({ token: "given\r\n" }, LOCAL).get(), "given");
   assert.throws(() => new TokenSource({ token: "given \n" }, LOCAL), /visible ASCII/);
   assert.throws(() => new TokenSource({ token: "two words" }, LOCAL), /visible ASCII/);
   assert.throws(() => new TokenSource({ token: "a", tokenFile: "b" }, LOCAL), /only one of/);

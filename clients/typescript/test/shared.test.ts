@@ -3,13 +3,13 @@
 import assert from "node:assert/strict";
 import { spawn as spawnProcess } from "node:child_process";
 import { once } from "node:events";
-import { mkdtempSync, readFileSync, rmSync, statSync, writeFileSync } from "node:fs";
+import { mkdtempSync, readFileSync, renameSync, rmSync, statSync, writeFileSync } from "node:fs";
 import { createServer, type Http2Server } from "node:http2";
 import type { AddressInfo } from "node:net";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { after, before, test } from "node:test";
-import { connect, connectOrSpawn, fromEnv } from "../src/index.js";
+import { connect, connectOrSpawn, fromEnv, UnavailableError } from "../src/index.js";
 import { eventually, thrownBy } from "./support/eventually.js";
 import { BINARY, TestServer } from "./support/server.js";
 
@@ -81,6 +81,45 @@ test("a server that cannot be started is an error with the end of its log", asyn
     name: "UnavailableError",
     message: /cannot be reached, nor one be started: .*ended with status \d+\n.*message_bytes/s,
   });
+});
+
+test("no server is started while another one holds the directory and does not serve yet", async () => {
+  const own = await TestServer.start();
+  const [starts, ends] = [join(root, "starts"), join(root, "ends")];
+  const binary = join(root, "counted");
+  writeFileSync(
+    binary,
+    `#!/bin/sh\necho >>"${starts}"\n"${BINARY}" "$@"\nstatus=$?\necho >>"${ends}"\nexit $status\n`,
+    {
+      mode: 0o755,
+    },
+  );
+  writeFileSync(starts, "");
+  writeFileSync(ends, "");
+  const hide = (name: string) => {
+    renameSync(join(own.dataDir, name), join(root, name));
+  };
+  try {
+    // As while it recovers: it has the lock, and listens nowhere.
+    hide("contextstore.sock");
+    hide("addresses");
+    const held = await thrownBy(connectOrSpawn(own.dataDir, { binary, timeoutMs: 1_500 }));
+    assert.equal(readFileSync(starts, "utf8"), "");
+    assert.match(String(held), /^UnavailableError: .* a server holds the directory, but does not serve/);
+    // Its lock cannot be seen: it is tried now and then.
+    const lock = readFileSync(join(own.dataDir, "LOCK"));
+    writeFileSync(join(own.dataDir, "LOCK"), "1\n");
+    await assert.rejects(connectOrSpawn(own.dataDir, { binary, timeoutMs: 1_500 }), UnavailableError);
+    const started = readFileSync(starts, "utf8");
+    assert.match(started, /^\n{1,2}$/);
+    await eventually("they have ended", () => readFileSync(ends, "utf8") === started);
+    writeFileSync(join(own.dataDir, "LOCK"), lock);
+    renameSync(join(root, "contextstore.sock"), own.socket);
+    await using client = await connectOrSpawn(own.dataDir, { binary });
+    assert.equal((await client.serverInfo()).processId, own.processId);
+  } finally {
+    await own.stop();
+  }
 });
 
 // feature: address-any-name
