@@ -242,18 +242,20 @@ task, other = client.start_task(), loop.run_until_complete(later.start_task())
 print("ready", flush=True)
 sys.stdin.readline()
 
-def ending():
+def waiting_at_exit():
     frame = sys._current_frames()[threading.main_thread().ident]
-    names = [each.f_code.co_name for each, _ in traceback.walk_stack(frame)]
-    return "_at_exit" in names and names[0] == "wait"
+    frames = [each for each, _ in traceback.walk_stack(frame)]
+    return [each for each in frames if frames[0].f_code.co_name == "wait" and each.f_code.co_name == "_at_exit"]
 
 def interrupt():
+    # Ctrl-C, as often as the program waits at its end.
+    known = []
     while True:
-        while not ending():
-            time.sleep(0.001)
-        os.kill(os.getpid(), signal.SIGINT)
-        while ending():
-            time.sleep(0.001)
+        for frame in waiting_at_exit():
+            if frame not in known:
+                known.append(frame)
+                os.kill(os.getpid(), signal.SIGINT)
+        time.sleep(0.001)
 
 threading.Thread(target=interrupt, daemon=True).start()
 for n in range(7):
