@@ -43,6 +43,17 @@ def alive(pid: int) -> bool:
         return False
 
 
+def stopped(pid: int) -> bool:
+    """Whether every thread of a process is stopped."""
+    states = []
+    for thread in Path(f"/proc/{pid}/task").iterdir():
+        try:
+            states.append((thread / "stat").read_text().rpartition(")")[2].split()[0])
+        except (FileNotFoundError, ProcessLookupError):
+            continue
+    return bool(states) and set(states) == {"T"}
+
+
 def free_port() -> int:
     """A port that nobody listens on now; a server that is started again must get the same.
 
@@ -110,6 +121,8 @@ class Server:
         """It takes and answers nothing meanwhile, as if it had no processor."""
         assert self._process is not None
         self._process.send_signal(signal.SIGSTOP)
+        # On a busy machine some threads may go on for a while.
+        eventually(lambda: self._process is not None and stopped(self._process.pid))
         try:
             yield
         finally:
