@@ -88,7 +88,7 @@ def test_the_first_one_starts_it_and_it_goes_with_the_last_one(folder: Path) -> 
 
 
 def test_it_stays_while_a_client_that_does_nothing_is_connected(folder: Path) -> None:
-    with connect_or_spawn(folder, arguments=SOON) as client:
+    with connect_or_spawn(folder, arguments=("--stop-when-idle", "500ms")) as client:
         server = client.server_info().process_id
         # Another one comes and goes; then longer than an idle server would go on.
         connect_or_spawn(folder).close()
