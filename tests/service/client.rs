@@ -557,7 +557,7 @@ async fn no_call_outlives_its_deadline() {
     proxy.hold(true);
     let calls = async {
         let late = task.append(NewMessage::user("hello?")).await.unwrap_err();
-        assert!(matches!(late, Error::Deadline { after } if after == timeout), "{late:?}");
+        assert!(matches!(late.cause(), Error::Deadline { after } if *after == timeout), "{late:?}");
         assert_eq!(late.code(), Code::DeadlineExceeded);
         let late = task.current(ReadCurrent::default()).await.unwrap_err();
         assert_eq!(late.code(), Code::DeadlineExceeded);
