@@ -317,9 +317,15 @@ def test_a_fork_from_c_that_tells_only_the_child(shared_server: Server) -> None:
         """
         import ctypes
         def fork():
+            # A C program runs no bytecode between the two calls. Python does, and waits there for ever if another thread has
+            # asked for the interpreter: so none may ask. Those that have asked get it while this one sleeps.
+            interval = sys.getswitchinterval()
+            sys.setswitchinterval(3600)
+            time.sleep(0.05)
             pid = ctypes.PyDLL(None).fork()
             if pid == 0:
                 ctypes.pythonapi.PyOS_AfterFork_Child()
+            sys.setswitchinterval(interval)
             return pid
         os.fork, fork_of_python = fork, os.fork
         client = Client(sys.argv[1])
