@@ -74,7 +74,7 @@ async fn a_person_compresses_and_takes_it_back_while_an_agent_works() {
     for (flags, strategy, kept) in [
         (&["--set", "compression.keep_recent_messages=12"][..], "summarize", 13),
         (&["--strategy", "window", "--set", "window.messages=7", "--set", "window.tokens=9000"], "window", 8),
-        (&["--strategy", "prune", "--set", "prune.target=0.01", "--set", "prune.weights.role=0"], "prune", 2),
+        (&["--strategy", "prune", "--set", "prune.target=0.01", "--set", "prune.weights.role=0"], "prune", 4),
     ] {
         let flags = [&["compress", task.uuid(), "--output", "json"], flags].concat();
         let done: Value = serde_json::from_str(&said(&server, &flags)).unwrap();

@@ -2,6 +2,7 @@
 //! server. What a summary of an LLM does is in compress_faults.rs.
 
 mod agent;
+mod asked;
 mod auto;
 mod demand;
 mod kept;

@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::io;
 
-use contextstore::model::{Holder, InstanceId, InvalidField, Status, StoreError, TaskId};
+use contextstore::model::{Holder, InstanceId, InvalidField, SizeUnit, Status, StoreError, TaskId};
 use contextstore_proto::v1::ErrorReason;
 
 /// The gRPC codes an error may come with.
@@ -36,7 +36,7 @@ fn one_of_each() -> Vec<StoreError> {
     vec![
         E::Invalid(InvalidField::new("role", "is empty")),
         E::TooLarge { size: 9, limit: 8 },
-        E::RequestTooLarge { size: 9, limit: 8 },
+        E::RequestTooLarge { size: 9, limit: 8, unit: SizeUnit::Tokens },
         E::TaskNotFound { id },
         E::TaskExists { id },
         E::MessageNotFound { id, seq: 3, last: 2 },

@@ -153,6 +153,7 @@ fn write_text(done: &Done, out: &mut dyn Write) -> io::Result<()> {
             "nothing" => "there are too few messages that may go",
             "not_worth_it" => "it would not get smaller",
             "over" => "what may not go is too large alone",
+            "within_target" => "it has no more tokens than that",
             "too_many_parts" => "what stays lies in too many pieces",
             other => other,
         };
@@ -166,6 +167,9 @@ fn write_text(done: &Done, out: &mut dyn Write) -> io::Result<()> {
     };
     let emergency = if done.emergency { ", in an emergency" } else { "" };
     line("did", &format!("{}{by}{emergency}", done.strategy))?;
+    if !done.reason.is_empty() {
+        line("but", &done.reason)?;
+    }
     if !done.fallback_reason.is_empty() {
         line("instead", &format!("of the LLM: {}", done.fallback_reason))?;
     }

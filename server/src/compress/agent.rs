@@ -128,7 +128,10 @@ impl Compressor {
         let store = &store.bound(&binding);
         let looked = Looked::look(store, id, &order, &self.stop)?;
         let apart = Arc::new(Apart::set(store, id, &looked.outline, &looked.plan.stays())?);
-        let too_few = apart.messages < order.policy.min_messages.max(1);
+        if looked.is_within_target(&order.policy) {
+            return Err(StoreError::NothingToSummarize { id, why: run::WITHIN_TARGET });
+        }
+        let too_few = apart.messages < looked.least_messages(&order.policy);
         if too_few || looked.plan.gone != Gone::Summary {
             return Err(StoreError::NothingToSummarize { id, why: looked::nothing(&looked, &apart) });
         }

@@ -61,6 +61,8 @@ pub(super) struct Gap {
     pub(super) last_seq: u64,
     /// Messages of the material.
     pub(super) lines: u64,
+    /// What earlier notes of the gap say in short.
+    pub(super) told: Vec<String>,
     /// Where they stand in the material.
     bytes: Range<u64>,
 }
@@ -68,7 +70,7 @@ pub(super) struct Gap {
 impl Gap {
     /// A place where something is said of all that goes.
     pub(super) fn note(places: Range<u64>) -> Self {
-        Self { places, messages: 0, first_seq: 0, last_seq: 0, lines: 0, bytes: 0..0 }
+        Self { places, messages: 0, first_seq: 0, last_seq: 0, lines: 0, told: Vec::new(), bytes: 0..0 }
     }
 }
 
@@ -171,21 +173,27 @@ impl Sorter {
     /// A message that goes, at a place of the view and of the material.
     fn note_gap(&mut self, place: u64, seen: &Seen<'_>, bytes: Range<u64>) {
         let seq = seen.shown.seq;
-        let messages = match seen.kind {
-            Some(LiteralKind::Gap) => words::read_gap(&plain_text(seen.shown.content.unwrap_or_default())),
-            _ => u64::from(seq > 0),
-        };
+        let (mut messages, mut range, mut told) = (u64::from(seq > 0), (seq, seq), None);
+        if seen.kind == Some(LiteralKind::Gap) {
+            let text = plain_text(seen.shown.content.unwrap_or_default());
+            messages = words::read_gap(&text);
+            if let Some((known, summary)) = words::read_gap_summary(&text) {
+                (range, told) = (known, Some(summary.to_owned()));
+            }
+        }
+        let lines = u64::from(!bytes.is_empty());
         if let Some(gap) = self.gaps.last_mut().filter(|gap| gap.places.end == place) {
             gap.places.end += 1;
             gap.messages += messages;
-            gap.first_seq = if gap.first_seq == 0 { seq } else { gap.first_seq };
-            gap.last_seq = gap.last_seq.max(seq);
-            gap.lines += u64::from(!bytes.is_empty());
+            gap.first_seq = if gap.first_seq == 0 { range.0 } else { gap.first_seq };
+            gap.last_seq = gap.last_seq.max(range.1);
+            gap.lines += lines;
             gap.bytes.end = bytes.end;
+            gap.told.extend(told);
         } else {
-            let places = place..place + 1;
-            let lines = u64::from(!bytes.is_empty());
-            self.gaps.push(Gap { places, messages, first_seq: seq, last_seq: seq, lines, bytes });
+            let (places, told) = (place..place + 1, told.into_iter().collect());
+            let (first_seq, last_seq) = range;
+            self.gaps.push(Gap { places, messages, first_seq, last_seq, lines, told, bytes });
         }
     }
 

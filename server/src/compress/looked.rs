@@ -5,7 +5,7 @@ use std::sync::atomic::AtomicBool;
 
 use super::apart::Apart;
 use super::gate;
-use super::plan::Plan;
+use super::plan::{Fixed, Plan};
 use super::plan_note::{self, Noted};
 use super::run::{Done, Order};
 use super::squeeze::Squeezed;
@@ -48,7 +48,7 @@ impl Looked {
         let mut outline = store.outline(id)?;
         outline.stop = Arc::clone(stop);
         let pressure = Pressure::of(outline.present, &order.policy);
-        let asked = outline.counted(goal(&order.policy, order.strategy));
+        let asked = outline.counted(order.policy.goal(order.strategy));
         let plan_note = plan_note::newest(store, id, &order.policy, &outline)?;
         let noted = plan_note.as_ref().map_or(0, |literal| literal.tokens);
         let make = |goal: u64| {
@@ -58,7 +58,7 @@ impl Looked {
             Plan::make(&outline, &order.policy, order.strategy, whole, noted)
         };
         let (mut plan, mut goal, mut worth) = (make(asked)?, asked, order.policy.worth());
-        if let Some(room) = least_room(&order.policy, &outline, plan.fixed_tokens() + noted, asked) {
+        if let Some(room) = raised(&order.policy, &outline, plan.fixed_and_asked() + noted, asked) {
             goal = room.goal;
             worth = worth.max(room.worth);
             plan = make(goal)?;
@@ -86,10 +86,54 @@ impl Looked {
         self.pressure.stage == Stage::Emergency
     }
 
+    /// Returns how many messages there must be to summarise: over the limit, one is enough.
+    pub(super) fn least_messages(&self, policy: &Policy) -> u64 {
+        if self.is_emergency() { 1 } else { policy.min_messages.max(1) }
+    }
+
+    /// Says whether the view has no more tokens than the call asks for.
+    pub(super) fn is_within_target(&self, policy: &Policy) -> bool {
+        policy.target_tokens.is_some_and(|target| self.pressure.tokens <= target)
+    }
+
     /// Whether what may not go is too large alone.
     pub(super) fn is_over(&self, carried: u64) -> bool {
         let fixed = self.plan.fixed_tokens();
         fixed.saturating_add(self.beside(carried)).saturating_add(LEAST_SUMMARY) > self.asked
+    }
+
+    /// Says by how much a target was missed, and what has to stay; empty if it was not.
+    pub(super) fn missed(&self, policy: &Policy, apart: &Apart, after: u64) -> String {
+        let Some(over) =
+            policy.target_tokens.and_then(|target| after.checked_sub(target)).filter(|over| *over > 0)
+        else {
+            return String::new();
+        };
+        let told = |counted: u64| self.outline.calibration.apply(counted);
+        let of = |why: Fixed| {
+            self.plan.fixed.iter().filter(|stays| stays.why == why).map(|stays| stays.tokens).sum::<u64>()
+        };
+        let parts = [
+            ("tools", self.outline.tools_tokens),
+            ("system prompt", of(Fixed::System)),
+            ("pinned messages", of(Fixed::Pinned)),
+            ("inherited context", of(Fixed::Inherited)),
+            ("earlier summaries", of(Fixed::Summary)),
+            ("plan", self.plan_note.as_ref().map_or(0, |literal| literal.tokens)),
+            ("last user message", self.plan.asked.map_or(0, |asked| asked.most)),
+            ("calls without results", of(Fixed::Open)),
+        ];
+        let known = parts.iter().map(|(_, tokens)| told(*tokens)).sum::<u64>();
+        let parts = parts.map(|(name, tokens)| (name, told(tokens)));
+        let rest = ("newest messages, notes and summaries", after.saturating_sub(known));
+        let named = parts.into_iter().chain([rest]).filter(|(_, tokens)| *tokens > 0);
+        let named: Vec<String> = named.map(|(name, tokens)| format!("{name} {tokens}")).collect();
+        let few = if self.plan.gone == Gone::Summary && apart.messages < self.least_messages(policy) {
+            format!("; min_messages is {} and only {} could go", policy.min_messages, apart.messages)
+        } else {
+            String::new()
+        };
+        format!("target_missed: {over} tokens too many: {}{few}", named.join(", "))
     }
 
     /// Tokens that a summary may have beside what stays.
@@ -118,51 +162,49 @@ fn is_summarised(strategy: Strategy, pressure: &Pressure) -> bool {
     strategy == Strategy::Prune && pressure.stage == Stage::Aggressive
 }
 
-/// Tokens to come down to.
-fn goal(policy: &Policy, strategy: Strategy) -> u64 {
-    if let Some(target) = policy.target_tokens {
-        return target;
-    }
-    // Well below what would make it due again.
-    let below = policy.threshold_tokens / 8 * 7;
-    match strategy {
-        Strategy::Summarize | Strategy::Compact | Strategy::Window => below,
-        #[expect(
-            clippy::cast_possible_truncation,
-            clippy::cast_sign_loss,
-            clippy::cast_precision_loss,
-            reason = "a share of a number of tokens"
-        )]
-        Strategy::Prune => ((policy.limit as f64 * policy.prune_target) as u64).min(below),
-    }
-}
-
-/// Tokens that are taken of the limit at most, where what has to stay leaves no room for the rest.
+/// Tokens beside what has to stay, at most: a fifth of the limit, if that is less.
 const MOST_ROOM: u64 = 8000;
 
-/// What is taken of the limit then.
+/// A goal that was raised, and what has to be saved then.
 struct Room {
     goal: u64,
     worth: u64,
 }
 
-/// What is done where what has to stay, with the tools, leaves hardly anything of the goal for the rest: without it the whole
-/// history would become a few words, again and again, in a context that is far from full. None if there is room enough, or
-/// the caller knows what it wants.
-fn least_room(policy: &Policy, outline: &Outline, fixed: u64, goal: u64) -> Option<Room> {
+/// Returns the tokens, as counted, that there have to be beside what has to stay.
+fn least_room(policy: &Policy, outline: &Outline) -> u64 {
+    // The tools are no part of it.
+    outline.counted((policy.limit / 5).min(MOST_ROOM) + outline.told(0))
+}
+
+/// Returns a higher goal where what has to stay leaves hardly anything of it: without one the whole history would become a
+/// few words, again and again, in a context that is far from full. None if there is room enough, or if the call says how
+/// many tokens it wants.
+fn raised(policy: &Policy, outline: &Outline, fixed: u64, goal: u64) -> Option<Room> {
     if policy.target_tokens.is_some() {
         return None;
     }
-    let tools = outline.told(0);
-    let most = outline.counted((policy.limit / 5).min(MOST_ROOM) + tools);
-    let room = fixed.saturating_add(outline.tools_tokens).saturating_mul(3).min(most);
+    let room = fixed.saturating_add(outline.tools_tokens).saturating_mul(3).min(least_room(policy, outline));
     let raised = fixed.saturating_add(room).min(outline.counted(policy.limit / 10 * 9));
     (raised > goal).then(|| Room { goal: raised, worth: outline.calibration.apply(room / 2) })
 }
 
+/// Returns the tokens that the last message of the user, which has some, keeps beside what else has to stay: all of them,
+/// unless it leaves too little room within nine tenths of the limit. Then it is shortened to what the goal has room for.
+pub(super) fn most_asked(order: (&Policy, Strategy), outline: &Outline, fixed: u64, tokens: u64) -> u64 {
+    let (policy, strategy) = order;
+    let beside =
+        |most: u64| most.saturating_sub(fixed.saturating_add(least_room(policy, outline))).max(LEAST_SUMMARY);
+    if tokens <= beside(outline.counted(policy.limit / 10 * 9)) {
+        return tokens;
+    }
+    beside(outline.counted(policy.goal(strategy).min(policy.limit)))
+}
+
 /// Why nothing can go.
 pub(super) fn nothing(looked: &Looked, apart: &Apart) -> &'static str {
-    if looked.is_over(0) && apart.messages == 0 { "over" } else { "nothing" }
+    let is_over = looked.is_emergency() || (looked.is_over(0) && apart.messages == 0);
+    if is_over { "over" } else { "nothing" }
 }
 
 /// What stays is made smaller where it leaves no room for what is put into the view.
@@ -179,7 +221,8 @@ pub(super) fn make_room(
         Gone::Note | Gone::Gaps => AROUND,
     };
     let need = (staying + reserve).saturating_sub(looked.goal);
-    Squeezed::squeeze(&looked.outline, &policy.outputs, &looked.plan.keep, need)
+    let plan = &looked.plan;
+    Squeezed::squeeze(&looked.outline, &policy.outputs, &plan.keep, plan.asked, need)
 }
 
 /// Tokens that a summary may have beside what stays, the plan and what was retained.

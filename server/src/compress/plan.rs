@@ -2,6 +2,7 @@
 
 use std::ops::Range;
 
+use super::looked::most_asked;
 use super::plan_note::Noted;
 use super::{squeeze, words};
 use crate::context::{Choose, Gone, Group, Keywords, NOTE, Policy, Strategy, Whole, chooser, plain_text};
@@ -31,6 +32,15 @@ pub(super) struct Stays {
     pub(super) tokens: u64,
 }
 
+/// The last message of the user.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Asked {
+    pub(super) place: u64,
+    pub(super) tokens: u64,
+    /// The tokens that it keeps: all, unless it alone is too large.
+    pub(super) most: u64,
+}
+
 /// What is to become of a view.
 #[derive(Debug, Clone)]
 pub(super) struct Plan {
@@ -38,6 +48,8 @@ pub(super) struct Plan {
     pub(super) fixed: Vec<Stays>,
     /// What the strategy keeps beside them: places, rising, apart.
     pub(super) keep: Vec<Range<u64>>,
+    /// The last message of the user, unless it has to stay for another reason. The strategy keeps it.
+    pub(super) asked: Option<Asked>,
     /// What becomes of the others.
     pub(super) gone: Gone,
     /// Messages of the view.
@@ -72,6 +84,7 @@ impl Plan {
             last_seq: 0,
             current: None,
             fixed: Vec::new(),
+            asked: None,
             noted: None,
             late: Vec::new(),
         };
@@ -88,11 +101,15 @@ impl Plan {
             }
             looker.end(&last);
         }
-        let Looker { chooser, place, fixed, noted: older, late, .. } = looker;
+        let Looker { chooser, place, fixed, asked, noted: older, late, .. } = looker;
         let stays = fixed.iter().map(|stays| stays.tokens).sum::<u64>();
-        let choice = chooser.choose(stays + notes_around(&fixed, strategy) + noted);
+        let most = |group: &Group| most_asked((policy, strategy), outline, stays + noted, group.tokens);
+        let asked = asked.map(|group| Group { least: most(&group), ..group });
+        let choice = chooser.choose(stays + notes_around(&fixed, strategy) + noted, asked.as_ref());
         let (keep, gone) = (choice.keep, choice.gone);
-        Ok(Self { fixed, keep, gone, messages: place, open_from, covers, noted: older, late })
+        let asked =
+            asked.map(|Group { first, tokens, least, .. }| Asked { place: first, tokens, most: least });
+        Ok(Self { fixed, keep, asked, gone, messages: place, open_from, covers, noted: older, late })
     }
 
     /// The place of the first pinned system or developer message that is no part of the system prompt.
@@ -104,6 +121,11 @@ impl Plan {
     /// Tokens of what has to stay.
     pub(super) fn fixed_tokens(&self) -> u64 {
         self.fixed.iter().map(|stays| stays.tokens).sum()
+    }
+
+    /// Returns the tokens of what has to stay and of the last message of the user.
+    pub(super) fn fixed_and_asked(&self) -> u64 {
+        self.fixed_tokens() + self.asked.map_or(0, |asked| asked.most)
     }
 
     /// Everything that stays: places, rising, apart.
@@ -195,6 +217,10 @@ struct Building {
     /// What it has if it is made as small as can be and the model has not answered it.
     unanswered: u64,
     calls: bool,
+    /// Whether it is a message of the user, and not one that stands for something else.
+    is_asked: bool,
+    /// Whether a new note takes its place.
+    is_told_again: bool,
     fixed: Option<Fixed>,
     /// The message of the log before it.
     before: u64,
@@ -212,6 +238,8 @@ struct Looker<'a> {
     last_seq: u64,
     current: Option<Building>,
     fixed: Vec<Stays>,
+    /// The last message of the user, unless it has to stay for another reason.
+    asked: Option<Group>,
     noted: Option<Noted>,
     late: Vec<u64>,
 }
@@ -275,17 +303,28 @@ impl Looker<'_> {
             content,
         };
         let calls = shown.role == Role::Assistant && shown.tool_calls.is_some();
-        self.current = Some(Building { group, unanswered, calls, fixed, before });
+        let is_result = || shown.content.is_some_and(words::is_stray_result);
+        let is_asked = shown.role == Role::User && seen.kind.is_none() && !is_result();
+        let is_told_again = match seen.kind {
+            Some(LiteralKind::Note) => true,
+            // Neighbouring notes become one.
+            Some(LiteralKind::Gap) => matches!(self.strategy, Strategy::Prune | Strategy::Window),
+            Some(LiteralKind::Summary | LiteralKind::Retain | LiteralKind::Inherited) | None => false,
+        };
+        let current = Building { group, unanswered, calls, is_asked, is_told_again, fixed, before };
+        self.current = Some(current);
     }
 
     fn end(&mut self, done: &Building) {
+        if done.is_asked {
+            self.asked = done.fixed.is_none().then_some(done.group);
+        }
         match done.fixed {
             Some(why) => {
                 let stays = Stays { why, places: done.group.places(), tokens: done.group.tokens };
                 self.fixed.push(stays);
             }
-            // What we said of ourselves is said again, or not.
-            None if matches!(done.group.kind, Some(LiteralKind::Note)) => {}
+            None if done.is_told_again => {}
             None => self.chooser.look(&done.group),
         }
     }

@@ -23,6 +23,8 @@ use crate::store::{Caller, Compressed, Store};
 const MOST_PARTS: usize = Rewrite::MAX_SEGMENTS - 2;
 /// Why a view is left alone that would have more.
 pub(super) const TOO_MANY_PARTS: &str = "too_many_parts";
+/// Why a view is left alone that has no more tokens than the call asks for.
+pub(super) const WITHIN_TARGET: &str = "within_target";
 /// How long to wait for another rewrite of the same view to end.
 const PATIENCE: Duration = Duration::from_secs(60);
 
@@ -51,6 +53,8 @@ pub(crate) enum Step {
 pub(crate) struct Done {
     /// Empty if the view was rewritten.
     pub(crate) reason: &'static str,
+    /// If the view was rewritten and has more tokens than the call asks for: by how many, and what they are.
+    pub(crate) missed: String,
     pub(crate) strategy: &'static str,
     pub(crate) emergency: bool,
     pub(crate) messages_before: u64,
@@ -84,12 +88,15 @@ pub(super) async fn run(
         block_in_place(|| store.note_try(id, &order.policy, seen, reason == "over"))?;
         Ok(done)
     };
-    let apart = block_in_place(|| Apart::set(store, id, &looked.outline, &looked.plan.stays()))?;
-    progress(Step::Extracting { messages: apart.messages, tokens: apart.tokens });
-    let too_few = looked.plan.gone == Gone::Summary && apart.messages < order.policy.min_messages.max(1);
     let older = looked.older_plan().cloned();
     // Whoever asks wants the newest plan, also if nothing else can be done.
     let renews = older.is_some() && !order.automatic;
+    if looked.is_within_target(&order.policy) && !renews {
+        return refuse(done, WITHIN_TARGET);
+    }
+    let apart = block_in_place(|| Apart::set(store, id, &looked.outline, &looked.plan.stays()))?;
+    progress(Step::Extracting { messages: apart.messages, tokens: apart.tokens });
+    let too_few = looked.plan.gone == Gone::Summary && apart.messages < looked.least_messages(&order.policy);
     // Where there are too few to be summarised, all of them stay, and what was put beside them; but not an older plan.
     let carried = if too_few { 0 } else { looked.carried(&apart) };
     let renewed = looked.plan_note.take_if(|_| too_few).and_then(|note| older.map(|older| (older, note)));
@@ -107,7 +114,8 @@ pub(super) async fn run(
         squeezed.renew(older.place, note);
     }
     let budget = summary_budget(&order.policy, &looked, &apart, kept);
-    if order.automatic {
+    // Over the limit, any saving is worth it.
+    if order.automatic && !looked.is_emergency() {
         let saved = (apart.tokens + squeezed.saved).saturating_sub(budget + beside);
         if looked.outline.calibration.apply(saved) < looked.worth {
             return refuse(done, if is_over { "over" } else { "not_worth_it" });
@@ -147,6 +155,7 @@ pub(super) async fn run(
     }
     let after = kept + made.tokens();
     if after >= apart.kept_tokens + apart.tokens && !renews {
+        let is_over = is_over || looked.is_emergency();
         return refuse(done, if is_over { "over" } else { "not_worth_it" });
     }
     progress(Step::Publishing {
@@ -159,6 +168,7 @@ pub(super) async fn run(
         block_in_place(|| store.note_try(id, &order.policy, seen, true))?;
     }
     tell(&mut done, &looked, made, &compressed, began);
+    done.missed = looked.missed(&order.policy, &apart, done.tokens_after);
     Ok(done)
 }
 

@@ -1,10 +1,11 @@
 //! What stays is too large by itself: outputs of tools are trimmed, oldest first, then long contents are cut to their head and
 //! tail. Outputs that the model has not answered yet are only cut: it would have to ask for them again. So are those of
-//! protected tools. What has to stay is not touched.
+//! protected tools. The last message of the user comes last, and what has to stay is not touched.
 
 use std::collections::BTreeMap;
 use std::ops::Range;
 
+use super::plan::Asked;
 use super::shorten::{LEAST, is_text, shorten};
 use crate::context::OutputPolicy;
 use crate::model::{Json, Literal, Role, StoreError};
@@ -51,6 +52,7 @@ impl Squeezed {
         outline: &Outline,
         policy: &OutputPolicy,
         keep: &[Range<u64>],
+        asked: Option<Asked>,
         need: u64,
     ) -> Result<Self, StoreError> {
         let mut squeezed = Self::default();
@@ -67,22 +69,26 @@ impl Squeezed {
             if seen.shown.role == Role::Assistant {
                 answered = place;
             }
-            if kept {
+            // The last message of the user is shortened only if it alone is too large.
+            if kept && asked.is_none_or(|asked| asked.place != place) {
                 let is_output = seen.shown.role == Role::Tool && seen.shown.tokens > TRIMMED && !is_protected;
                 messages.push(Message { place, tokens: seen.shown.tokens, is_output });
             }
         })?;
+        // What is too long of the last message of the user need not be saved elsewhere.
+        let surplus = asked.map_or(0, |asked| asked.tokens.saturating_sub(asked.most));
+        let need = need.saturating_sub(surplus);
         let answered = messages.iter_mut().filter(|message| message.is_output && message.place < answered);
         for message in answered.take(MOST_MESSAGES) {
             if squeezed.saved >= need {
-                return Ok(squeezed);
+                break;
             }
             squeezed.saved += message.tokens - TRIMMED;
             squeezed.trimmed.push(message.place);
             message.tokens = TRIMMED;
         }
-        if squeezed.saved < need {
-            squeezed.cut_contents(outline, keep, &messages, need)?;
+        if squeezed.saved < need || surplus > 0 {
+            squeezed.cut_contents(outline, keep, &messages, asked, need)?;
         }
         Ok(squeezed)
     }
@@ -93,6 +99,7 @@ impl Squeezed {
         outline: &Outline,
         keep: &[Range<u64>],
         messages: &[Message],
+        asked: Option<Asked>,
         need: u64,
     ) -> Result<(), StoreError> {
         let (mut low, mut high) = (LEAST, messages.iter().map(|message| message.tokens).max().unwrap_or(0));
@@ -102,12 +109,13 @@ impl Squeezed {
             if self.saved + saved >= need { low = most } else { high = most - 1 }
         }
         let most = low;
-        let longer = messages.iter().filter(|message| message.tokens > most).count();
-        let (counter, bytes) = (outline.counter, MOST_BYTES / longer.max(1));
+        let longer = 1 + messages.iter().filter(|message| message.tokens > most).count();
+        let (counter, bytes) = (outline.counter, MOST_BYTES / longer);
         let (trimmed, cut, saved) = (&self.trimmed, &mut self.cut, &mut self.saved);
         each(outline, keep, &mut |place, kept, seen| {
             // What is not in the log cannot be looked up there.
             let may = kept && seen.kind.is_none() && trimmed.binary_search(&place).is_err();
+            let most = asked.filter(|asked| asked.place == place).map_or(most, |asked| asked.most);
             if !may || seen.shown.tokens <= most {
                 return;
             }

@@ -60,6 +60,19 @@ pub(super) fn gap_summary(
     literal(LiteralKind::Gap, &format!("{head}\n{}", text.trim()), counter)
 }
 
+/// Returns what a gap note says of the messages in short, with the first and the last of them.
+pub(super) fn read_gap_summary(content: &str) -> Option<((u64, u64), &str)> {
+    let (head, text) = content.split_once('\n')?;
+    let (_, range) = head.strip_suffix(']')?.split_once(" omitted: summary of messages ")?;
+    let (first, last) = range.split_once('–')?;
+    Some(((first.parse().ok()?, last.parse().ok()?), text))
+}
+
+/// Says whether a content is a result whose call is gone, which a view shows as the user's.
+pub(super) fn is_stray_result(content: &str) -> bool {
+    ["\"[Tool: ", r#"[{"type":"text","text":"[Tool: "#].iter().any(|start| content.starts_with(start))
+}
+
 /// How many messages a gap stands for.
 pub(super) fn read_gap(content: &str) -> u64 {
     let number = content.strip_prefix('[').and_then(|rest| rest.split(' ').next());

@@ -107,7 +107,7 @@ pub(super) const KEYS: [Key; 28] = [
         },
         default: "5",
         since: SINCE,
-        about: "Messages that there must be to summarise, at least: fewer stay, whatever the goal. A task may say otherwise",
+        about: "Messages that there must be to summarise, at least: fewer stay, whatever the goal, unless the context is over its limit: then one is enough. A task may say otherwise",
     },
     Key {
         name: "compression.complexity",
@@ -135,7 +135,7 @@ pub(super) const KEYS: [Key; 28] = [
         },
         default: "none",
         since: SINCE,
-        about: "For what is not given otherwise: context limit, threshold and `prune.target` of 8000, 0.8, 0.7 (balanced), 6000, 0.6, 0.5 (conservative) or 12000, 0.9, 0.8 (aggressive). A task may say otherwise",
+        about: "For what is not given otherwise, and never in the place of a limit that is known: context limit, threshold and `prune.target` of 8000, 0.8, 0.7 (balanced), 6000, 0.6, 0.5 (conservative) or 12000, 0.9, 0.8 (aggressive). A task may say otherwise",
     },
     Key {
         name: "compression.summarizer",

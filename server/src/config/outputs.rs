@@ -23,7 +23,7 @@ pub(super) const KEYS: [Key; 7] = [
         kind: Kind::Tokens { set: |c, value| c.context.outputs.budget_tokens = value },
         default: "none",
         since: SINCE,
-        about: "Tokens that outputs in the view may have together. None: a quarter of the context limit, at least 20000 and at most 60000, but never over half of the limit. A task may say otherwise",
+        about: "Tokens that outputs in the view may have together, once the view has half of the context limit; the oldest are trimmed then, to a third of it. None: a quarter of the context limit, at least 20000 and at most 60000, but never over half of the limit. A task may say otherwise",
     },
     Key {
         name: "outputs.max_message_bytes",

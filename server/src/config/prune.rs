@@ -2,8 +2,8 @@
 
 use super::keys::Key;
 use super::kind::Kind;
-use crate::context::LEAST_INHERITED_TOKENS;
 use crate::context::limits::MAX_MESSAGES;
+use crate::context::{LEAST_INHERITED_TOKENS, Rank};
 
 const SINCE: &str = "0.1.0";
 
@@ -12,13 +12,13 @@ fn lower(words: &[String]) -> Vec<String> {
 }
 
 /// In the order of the table.
-pub(super) const KEYS: [Key; 20] = [
+pub(super) const KEYS: [Key; 21] = [
     Key {
         name: "prune.target",
         kind: Kind::Share { set: |c, value| c.context.prune.target = value },
         default: "none",
         since: SINCE,
-        about: "The share of the context limit that `prune` leaves, and no more than seven eighths of what makes it due. None: what `compression.preset` says, else 0.7. A task may say otherwise",
+        about: "The share of the context limit that `prune` leaves, and no more than a step below the threshold. None: what `compression.preset` says, else 0.7. A task may say otherwise",
     },
     Key {
         name: "prune.weights.recency",
@@ -52,6 +52,18 @@ pub(super) const KEYS: [Key; 20] = [
         default: "0.4",
         since: SINCE,
         about: "What the content counts. A task may say otherwise",
+    },
+    Key {
+        name: "prune.rank",
+        kind: Kind::Word {
+            words: &[
+                ("score", |c| c.scoring.rank = Rank::Score),
+                ("density", |c| c.scoring.rank = Rank::Density),
+            ],
+        },
+        default: "score",
+        since: SINCE,
+        about: "What messages are ordered by: their score, or their score for the room that they take (divided by the square root of their tokens)",
     },
     Key {
         name: "prune.roles.user",

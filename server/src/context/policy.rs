@@ -9,7 +9,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use super::{
-    Complexity, LEAST_INHERITED_TOKENS, LimitSource, OutputPolicy, OutputsSettings, Preset, Settings,
+    Complexity, LEAST_INHERITED_TOKENS, LimitSource, OutputPolicy, OutputsSettings, Preset, Rank, Settings,
     Strategy, Summarizer,
 };
 use crate::model::{Provider, TaskConfig};
@@ -17,6 +17,8 @@ use crate::model::{Provider, TaskConfig};
 /// How `prune` scores, as only the server says it.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Scoring {
+    /// What groups are ordered by.
+    pub rank: Rank,
     /// What a role counts: user, assistant, tool, system and developer, any other.
     pub roles: [f64; 5],
     /// Words that make a message count more, in lower case.
@@ -152,6 +154,7 @@ impl Default for ServerPolicy {
 impl Default for Scoring {
     fn default() -> Self {
         Self {
+            rank: Rank::default(),
             roles: [1.0, 0.5, 0.5, 0.3, 0.5],
             keywords: Self::KEYWORDS.map(str::to_owned).to_vec(),
             short_length: 20,
@@ -190,7 +193,7 @@ impl Scoring {
 }
 
 impl Policy {
-    /// What a compression has to save, however early it is due.
+    /// Tokens that a compression has to save, however early it is due.
     const LEAST_WORTH: u64 = 500;
 
     /// What holds for a task, and for one call of it if that says anything. `target_tokens` is the call's.
@@ -260,11 +263,35 @@ impl Policy {
         }
     }
 
-    /// Tokens that a compression has to save, and that have to come since the last one, so that it is worth it: a tenth of the
-    /// limit, less where it is due far below the limit. Less than `LEAST_WORTH` only where that is more than a tenth:
-    /// else a threshold that every view passes would have each message compressed.
+    /// Returns how far below the threshold a compression takes the view: a tenth of the limit, less where the threshold is
+    /// far below the limit.
+    fn step(&self) -> u64 {
+        (self.limit / 10).min(self.threshold_tokens / 5)
+    }
+
+    /// Returns the tokens that an automatic compression has to save, and that have to come since the last one: a step, but
+    /// no less than `LEAST_WORTH`, as else a threshold that every view passes would have each message compressed.
     pub fn worth(&self) -> u64 {
-        (self.threshold_tokens / 5).max(Self::LEAST_WORTH).min(self.limit / 10)
+        self.step().max(Self::LEAST_WORTH).min(self.limit / 10)
+    }
+
+    /// Returns the tokens that a view is to have after a compression by a strategy: those that the call names, else a step
+    /// below the threshold, and with `prune` no more than its share of the limit.
+    #[expect(
+        clippy::cast_possible_truncation,
+        clippy::cast_sign_loss,
+        clippy::cast_precision_loss,
+        reason = "a share of a number of tokens"
+    )]
+    pub fn goal(&self, strategy: Strategy) -> u64 {
+        if let Some(target) = self.target_tokens {
+            return target;
+        }
+        let below = self.threshold_tokens - self.step();
+        match strategy {
+            Strategy::Summarize | Strategy::Compact | Strategy::Window => below,
+            Strategy::Prune => ((self.limit as f64 * self.prune_target) as u64).min(below),
+        }
     }
 
     /// The model that summarises, as its breaker knows it.
@@ -338,17 +365,17 @@ impl Said<'_> {
         refused.map_or(usual, |most| (most, LimitSource::Provider))
     }
 
-    /// A preset is for what nobody gives, and never more than is known of the model.
+    /// A preset takes the place of a guess, never of a limit that is known.
     fn usual_limit(&self) -> (u64, LimitSource) {
         if let Some(limit) = self.config.context_length.filter(|limit| *limit > 0) {
             return (limit, LimitSource::Task);
         }
         let known = self.known_limit();
         let Some(preset) = self.first(preset) else { return known };
-        let limit = preset.values().0;
-        if known.1 != LimitSource::Default && known.0 <= limit {
+        if known.1 != LimitSource::Default {
             return known;
         }
+        let limit = preset.values().0;
         let others = &self.sources[..self.sources.len() - 1];
         let is_servers = others.iter().all(|said| self::preset(said).is_none());
         (limit, if is_servers { LimitSource::Server } else { LimitSource::Task })

@@ -139,6 +139,26 @@ fn a_strategy_that_a_call_names_brings_its_own_threshold_unless_the_task_says_wh
 }
 
 #[test]
+fn a_compression_goes_a_step_below_the_threshold() {
+    for (json, goal, worth) in [
+        (r#"{"context_length":100000}"#, 60_000, 10_000),
+        (r#"{"context_length":100000,"compression":{"strategy":"compact"}}"#, 70_000, 10_000),
+        (
+            r#"{"context_length":100000,"compression":{"strategy":"prune"},"prune":{"target":0.4}}"#,
+            40_000,
+            10_000,
+        ),
+        // Where it is due early, the step is less.
+        (r#"{"context_length":100000,"compression":{"token_threshold":8000}}"#, 6400, 1600),
+        (r#"{"context_length":100000,"compression":{"token_threshold":4}}"#, 4, 500),
+        (r#"{"context_length":1000}"#, 600, 100),
+    ] {
+        let policy = resolve(json, &ServerPolicy::default());
+        assert_eq!((policy.goal(policy.strategy), policy.worth()), (goal, worth), "{json}");
+    }
+}
+
+#[test]
 fn a_preset_gives_what_nobody_else_does() {
     let preset = |server: &ServerPolicy, json: &str| {
         let policy = resolve(json, server);
@@ -157,6 +177,13 @@ fn a_preset_gives_what_nobody_else_does() {
     // The model takes less than the preset gives.
     server.context_lengths[Provider::Ollama as usize] = Some(4096);
     assert_eq!(preset(&server, r#"{"llm_provider":"ollama"}"#).0, 4096);
+    // A limit that is known is not lowered either.
+    for (json, limit) in [
+        (r#"{"llm_provider":"ollama"}"#, 4096),
+        (r#"{"llm_provider":"openai","model":"gpt-4.1"}"#, 1_047_576),
+    ] {
+        assert_eq!(preset(&server, json).0, limit, "{json}");
+    }
 }
 
 #[test]

@@ -12,10 +12,10 @@ use tonic::Status;
 use super::read::CHUNK_BYTES;
 use super::serving::Serving;
 use super::{convert, outputs_trim};
-use crate::context::Settings;
+use crate::context::{LimitSource, Settings, Stage};
 use crate::infra::metrics;
 use crate::llm::answer_tokens;
-use crate::model::{InvalidField, StoreError, TaskId};
+use crate::model::{InvalidField, SizeUnit, StoreError, TaskId};
 use crate::render::{Provider, RenderOptions, Rendering, measure};
 use crate::store::{Store, ViewLines, ViewSnapshot};
 
@@ -51,12 +51,13 @@ pub(super) async fn pieces(serving: &Serving, asked: &pb::StreamRequestRequest) 
         store.note_asked(id, provider, model).map(drop)
     };
     serving.with(note).await?;
-    serving.fit(id, tools.as_ref(), answer_tokens(&asked.params_json)).await?;
+    Box::pin(serving.fit(id, tools.as_ref(), answer_tokens(&asked.params_json))).await?;
     let rendering = serving
         .with(|store| {
             // A view that grew too large just now is not waited for by anybody else.
             shed(store, id, None);
             outputs_trim::if_due(store, id);
+            check_limit(store, id)?;
             match begin(store) {
                 Err(StoreError::RequestTooLarge { .. }) if asked.max_bytes == 0 => {
                     make_room(store, id, &options_for(&store.view_snapshot(id)?)?)?;
@@ -75,6 +76,15 @@ pub(super) fn make_room(store: &Store, id: TaskId, options: &RenderOptions) -> R
     let size = measure(options.clone().unlimited(), store.view_snapshot(id)?.lines())?;
     shed(store, id, Some(size));
     Ok(())
+}
+
+/// Refuses a request that is larger than the model takes. Where that is only a guess, the provider decides.
+pub(super) fn check_limit(store: &Store, id: TaskId) -> Result<(), StoreError> {
+    let pressure = store.pressure(id)?;
+    if pressure.stage != Stage::Emergency || pressure.source == LimitSource::Default {
+        return Ok(());
+    }
+    Err(StoreError::RequestTooLarge { size: pressure.tokens, limit: pressure.limit, unit: SizeUnit::Tokens })
 }
 
 /// Makes the view small enough for a request, if its images and files are what makes it too large. A request that was

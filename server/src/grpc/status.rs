@@ -132,7 +132,7 @@ impl From<StoreError> for Status {
             E::TooLarge { size, limit } => {
                 (Code::InvalidArgument, vec![text("size", size), text("limit", limit)], None)
             }
-            E::RequestTooLarge { size, limit } => {
+            E::RequestTooLarge { size, limit, .. } => {
                 (Code::FailedPrecondition, vec![text("size", size), text("limit", limit)], None)
             }
             E::TaskNotFound { id } => (Code::NotFound, vec![task(id)], None),

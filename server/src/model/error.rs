@@ -54,13 +54,15 @@ pub enum StoreError {
         /// What it may take.
         limit: usize,
     },
-    /// The body of a request to a provider would be larger than is allowed.
-    #[error("the request has {size} bytes or more; at most {limit} are allowed (max_bytes)")]
+    /// A request to a provider would be larger than is allowed.
+    #[error("the request has {size} {unit}; at most {limit} are allowed: {}", unit.advice())]
     RequestTooLarge {
         /// Its size, as far as it was looked at.
         size: u64,
         /// What it may have.
         limit: u64,
+        /// What both are counted in.
+        unit: SizeUnit,
     },
     /// There is no such task.
     #[error("there is no task {id}")]
@@ -304,6 +306,37 @@ pub enum StoreError {
         #[source]
         source: io::Error,
     },
+}
+
+/// What the size of a request is counted in.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum SizeUnit {
+    /// Bytes of its body.
+    Bytes,
+    /// Tokens of the context and the tools.
+    Tokens,
+}
+
+impl SizeUnit {
+    /// Returns what can be done about a request that is too large.
+    fn advice(self) -> &'static str {
+        match self {
+            Self::Bytes => "send less or raise max_bytes",
+            Self::Tokens => {
+                "compress the context, shorten the system prompt, unpin messages, send fewer tools, or set \
+                 config.context_length if the model takes more"
+            }
+        }
+    }
+}
+
+impl std::fmt::Display for SizeUnit {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str(match self {
+            Self::Bytes => "bytes or more",
+            Self::Tokens => "tokens",
+        })
+    }
 }
 
 impl StoreError {

@@ -11,7 +11,7 @@ mod rewrite;
 mod task;
 
 pub use counter::{Calibration, Reported, TokenCounter};
-pub use error::{InvalidField, StoreError, in_full};
+pub use error::{InvalidField, SizeUnit, StoreError, in_full};
 pub use ids::{InstanceId, OutputRef, RequestId, TaskId};
 pub(crate) use json::fields;
 pub use json::{Json, JsonKind};

@@ -23,7 +23,7 @@ use std::fmt;
 
 pub use crate::model::Provider;
 use crate::model::json::{Json, fields};
-use crate::model::{InvalidField, JsonKind, Role, StoreError};
+use crate::model::{InvalidField, JsonKind, Role, SizeUnit, StoreError};
 use groups::{Groups, IdRule};
 use message::Message;
 use split::Splitter;
@@ -197,7 +197,7 @@ impl<S: Source> Rendering<S> {
         }
         self.written += (out.len() - from) as u64;
         if let Some(limit) = self.options.max_bytes.filter(|limit| self.written > *limit) {
-            return Err(StoreError::RequestTooLarge { size: self.written, limit });
+            return Err(StoreError::RequestTooLarge { size: self.written, limit, unit: SizeUnit::Bytes });
         }
         Ok(self.stage != Stage::Done)
     }

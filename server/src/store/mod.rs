@@ -310,6 +310,17 @@ impl Store {
         self.task(id)?.shed_media(rendered)
     }
 
+    /// Takes the pieces of an interrupted answer out of a view, before it is asked for again. Returns whether there were any.
+    pub fn drop_pieces(
+        &self,
+        id: TaskId,
+        prefix: &str,
+        after: Option<u64>,
+        caller: &Caller,
+    ) -> Result<bool, StoreError> {
+        self.task(id)?.drop_pieces(prefix, after, caller)
+    }
+
     /// Trims the oldest outputs of tools in a view, if they have passed their budget and it is worth a rewrite.
     pub fn trim_if_due(&self, id: TaskId) -> Result<Option<TrimOutcome>, StoreError> {
         self.task(id)?.trim_if_due()

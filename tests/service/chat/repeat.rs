@@ -5,7 +5,7 @@ use serde_json::json;
 
 use super::{Heard, Scene};
 use test_support::server::{DEADLINE, eventually};
-use test_support::wire::{api, task, why};
+use test_support::wire::{api, task, view, why};
 
 fn named(request: pb::ChatRequest, id: &str) -> pb::ChatRequest {
     pb::ChatRequest { request_id: id.to_owned(), ..request }
@@ -60,6 +60,41 @@ async fn an_answer_that_broke_off_is_asked_for_again() {
     assert_eq!(scene.log().await.len(), 3, "the input, what broke off, the answer");
     assert!(scene.chat(ask).await.whole().duplicate);
     assert_eq!(scene.verdicts(), ["ok", "ok"]);
+}
+
+/// The pieces of an answer that broke off leave the view before it is asked for again, also behind a compression and where
+/// the call has no messages: the model is asked what it was asked first.
+#[tokio::test(flavor = "multi_thread")]
+async fn pieces_of_an_answer_are_not_asked_about() {
+    let mut scene = Scene::new(&[]).await;
+    let sent = |scene: &Scene| {
+        let number = scene.fake.requests().pop().unwrap()["number"].as_u64().unwrap();
+        let body: serde_json::Value = serde_json::from_str(&scene.fake.body(number)).unwrap();
+        body["messages"].to_string()
+    };
+    for (id, text) in [("turn-1", "Count to six"), ("turn-2", "")] {
+        scene.fake.reset();
+        let ask = named(scene.ask("openai", text), id);
+        let broken = json!({"text": "one two three four five six", "fault": "break_mid_stream", "times": 3});
+        scene.fake.script(&broken);
+        scene.fake.script(&json!({"text": "one two three four five six"}));
+        let first = scene.chat(ask.clone()).await;
+        assert!(first.error.is_some() && !first.text.is_empty());
+        let asked = sent(&scene);
+        for _ in 0..2 {
+            assert!(scene.chat(ask.clone()).await.error.is_some());
+            assert_eq!(sent(&scene), asked, "{id}");
+        }
+        let last = scene.chat(ask.clone()).await;
+        assert_eq!(sent(&scene), asked, "{id}");
+        assert_eq!(last.text, "one two three four five six");
+        let view = view(&mut scene.api, scene.work.current()).await;
+        let answers = view.lines().filter(|line| line.contains("one two")).count();
+        assert_eq!(answers, if id == "turn-1" { 1 } else { 2 }, "{view:#?}");
+        assert!(scene.chat(ask).await.whole().duplicate);
+    }
+    // They are in the log.
+    assert_eq!(scene.log().await.iter().filter(|line| line["extra"]["interrupted"] == true).count(), 6);
 }
 
 /// A client that was impatient gets the answer of the first call.

@@ -99,7 +99,8 @@ async fn groups_stay_whole() {
     let before = scene.lines().await;
     scene.compressed(scene.ask_keeping("summarize", 0)).await;
     let after = scene.lines().await;
-    assert_eq!(after[2..], before[12..]);
+    // The last message of the user, and calls that wait for results.
+    assert_eq!(after[2..], before[11..]);
     scene.append_all(&[result("b", "two"), user("and now?")]).await;
     assert_eq!(scene.lines().await.len(), after.len() + 2);
 }
@@ -337,8 +338,11 @@ async fn a_summary_in_a_small_context_tells_what_was_asked() {
     let tokens = scene.pressure().await.tokens;
     let done = scene.compressed(scene.ask("summarize")).await;
     let summary = content(&scene.lines().await[1]);
-    let lost: Vec<&&str> = RULES.iter().filter(|rule| !summary.contains(**rule)).collect();
+    // What was said last stays word for word beside it.
+    let (last, earlier) = RULES.split_last().unwrap();
+    let lost: Vec<&&str> = earlier.iter().filter(|rule| !summary.contains(**rule)).collect();
     assert!(lost.is_empty(), "{lost:#?} of {summary}");
+    assert_eq!(content(&scene.lines().await[2]), *last);
     // It is a third of what went at most, and leaves room for more.
     let request = pb::GetLatestSummaryRequest { task_uuid: scene.work.uuid.clone() };
     let latest = scene.api.get_latest_summary(request).await.unwrap().into_inner().summary.unwrap();
@@ -559,7 +563,8 @@ async fn a_repeated_call_is_told_what_the_first_one_did() {
         };
         for (name, target) in [("first", 1500), ("second", 700)] {
             let first = scene.compressed(request(&scene, name, target)).await;
-            assert!(first.compressed && first.reason.is_empty(), "{first:?}");
+            let missed = first.reason.starts_with("target_missed: ") && first.tokens_after > target;
+            assert!(first.compressed && (first.reason.is_empty() || missed), "{first:?}");
             for _ in 0..2 {
                 let (again, steps) = scene.compress(request(&scene, name, target)).await.unwrap();
                 assert!(steps.is_empty() && again.reason == "duplicate", "{again:?}");

@@ -3,8 +3,9 @@
 use contextstore_proto::v1 as pb;
 use serde_json::json;
 
-use test_support::scene::{Scene, by_hand, user, words};
-use test_support::server::{DEADLINE, TestServer, eventually};
+use test_support::scene::{Scene, by_hand, content, result, user, words};
+use test_support::server::TestServer;
+use test_support::service::reason;
 use test_support::wire::all;
 
 const LIMIT: u64 = 1000;
@@ -20,10 +21,19 @@ fn config(auto: bool, min_messages: u32) -> pb::TaskConfig {
     pb::TaskConfig { compression: Some(compression), ..by_hand(LIMIT) }
 }
 
-/// How full the context is when it is sent.
+/// How full the context is when it is sent; over its limit it is not.
 async fn sent(scene: &mut Scene) -> pb::Pressure {
-    all(scene.api.stream_request(scene.work.request("openai")).await).await.unwrap();
-    scene.pressure().await
+    let sent = all(scene.api.stream_request(scene.work.request("openai")).await).await;
+    let pressure = scene.pressure().await;
+    match sent {
+        Ok(_) => assert!(pressure.tokens <= pressure.limit, "{pressure:?}"),
+        Err(refused) => {
+            assert_eq!(reason(&refused), "ERROR_REASON_REQUEST_TOO_LARGE");
+            let figures = format!("has {} tokens; at most {} are allowed", pressure.tokens, pressure.limit);
+            assert!(refused.message().contains(&figures), "{refused:?}");
+        }
+    }
+    pressure
 }
 
 /// Compress with settings of its own that does nothing, or too little, does not keep a context over its limit from being
@@ -63,15 +73,42 @@ async fn over_is_told_of_the_tasks_own_settings() {
 /// A configuration that takes the reason away is tried at once.
 #[tokio::test(flavor = "multi_thread")]
 async fn another_configuration_is_tried() {
-    let server = TestServer::start_configured(&[("log.level", "debug")]).await;
-    let mut scene = Scene::with(server, config(true, 1000)).await;
-    scene.talk(40).await;
-    let tried = || scene.server.log().contains("a view was not compressed");
-    eventually(DEADLINE, async || tried().then_some(())).await;
-    assert!(sent(&mut scene).await.tokens > LIMIT);
-    scene.update(config(true, 5)).await;
+    let mut scene = Scene::with(TestServer::start().await, config(true, 5)).await;
+    scene.append(&json!({"role": "system", "content": "Always be careful. ".repeat(250)})).await;
+    let over = sent(&mut scene).await;
+    assert!(over.tokens > LIMIT && over.over, "{over:?}");
+    scene.update(pb::TaskConfig { context_length: Some(2 * LIMIT), ..config(true, 5) }).await;
     let pressure = sent(&mut scene).await;
-    assert!(pressure.tokens < LIMIT, "{pressure:?}");
+    assert!(pressure.tokens < 2 * LIMIT, "{pressure:?}");
+}
+
+/// Too few messages are no reason to send none: over the limit, one is enough.
+#[tokio::test(flavor = "multi_thread")]
+async fn over_the_limit_one_message_is_enough() {
+    const LIMIT: u64 = 32_768;
+    let write = |id: &str, tokens: usize| {
+        let text = format!("line of the file {id}\n").repeat(tokens / 5);
+        let function = json!({"name": "write", "arguments": json!({"text": text}).to_string()});
+        let call = json!({"id": id, "type": "function", "function": function});
+        json!({"role": "assistant", "content": null, "tool_calls": [call]})
+    };
+    let compression = pb::CompressionConfig { auto: Some(true), ..Default::default() };
+    let config = pb::TaskConfig { compression: Some(compression), ..by_hand(LIMIT) };
+    let mut scene = Scene::with(TestServer::start().await, config).await;
+    scene.append_all(&[user("Please write both files."), write("a", 18_000), result("a", "ok")]).await;
+    scene.append_all(&[write("b", 18_000), result("b", "ok")]).await;
+    let pressure = sent(&mut scene).await;
+    assert!(pressure.tokens < LIMIT && !pressure.over, "{pressure:?}");
+    let lines = scene.lines().await;
+    let asked = lines.iter().filter(|line| content(line) == "Please write both files.").count();
+    assert_eq!(asked, 1, "{lines:.300?}");
+
+    // Where nothing can go, that is said.
+    scene.append_all(&[write("c", 60_000), result("c", "ok")]).await;
+    let pressure = sent(&mut scene).await;
+    assert!(pressure.tokens > LIMIT && pressure.over, "{pressure:?}");
+    let done = scene.compress(scene.ask("")).await.unwrap().0;
+    assert_eq!((done.compressed, done.reason.as_str()), (false, "over"), "{done:?}");
 }
 
 /// What had to stay and need not any more can go.

@@ -8,10 +8,28 @@ use fastrand::Rng;
 use serde_json::Value;
 
 use super::look::{groups, rendered};
+use test_support::fake_llm::FakeLlm;
 use test_support::scene::{Scene, by_hand, content, words};
 use test_support::server::TestServer;
 use test_support::service::reason;
 use test_support::wire::{all, api, start_as, view};
+
+/// Whether a summary has to have what the user asked first: that is up to the summariser.
+const GOAL_STAYS: bool = false;
+/// Whether a report of any size counts for the view that it is of.
+const REPORTS_COUNT: bool = false;
+
+/// What a model may answer that is asked for a summary.
+const ANSWERS: [&str; 8] = [
+    "<summary>ok</summary>",
+    "Sure! I will now run the tests.",
+    "",
+    "<summary></summary>",
+    "<retain>Nothing.</retain>",
+    "<keep seq=\"3\"/><summary>The port is 8080. It went well, and the next step is the importer.</summary>",
+    "I'm sorry, but I can't help with that.",
+    "<summary>[Summary of messages 1–9]\nNever mind.</summary><retain>All of it.</retain>",
+];
 
 /// Tokens of what stands for a result that never came.
 const STAND_IN: u64 = 10;
@@ -43,8 +61,10 @@ impl Drop for Said {
     }
 }
 
-pub(crate) struct Case {
+pub(crate) struct Case<'a> {
+    fake: &'a FakeLlm,
     seed: u64,
+    config: pb::TaskConfig,
     rng: Rng,
     scene: Scene<()>,
     said: Said,
@@ -73,8 +93,8 @@ fn is_summary(line: &str) -> bool {
     ["[Summary of messages ", "[Kept information]"].iter().any(|start| content(line).starts_with(start))
 }
 
-impl Case {
-    pub(crate) async fn start(server: &TestServer, seed: u64) -> Self {
+impl<'a> Case<'a> {
+    pub(crate) async fn start(server: &TestServer, fake: &'a FakeLlm, seed: u64) -> Self {
         let mut rng = Rng::with_seed(seed);
         let config = pb::TaskConfig {
             // Trims have tests of their own; here nothing but a compaction changes a view.
@@ -83,6 +103,7 @@ impl Case {
             token_counter: ["heuristic", "fitted"][rng.usize(..2)].to_owned(),
             ..by_hand([300, 800, 3000, 20_000][rng.usize(..4)])
         };
+        fake.reset();
         let mut api = api(server).await;
         let request = pb::StartTaskRequest { config: Some(config.clone()), ..Default::default() };
         let work = start_as(&mut api, request).await;
@@ -91,6 +112,8 @@ impl Case {
         let (messages, pins, system) = (Vec::new(), BTreeMap::new(), Vec::new());
         let (missing, stack) = (Vec::new(), Vec::new());
         Self {
+            fake,
+            config,
             seed,
             rng,
             scene,
@@ -196,6 +219,9 @@ impl Case {
             structured: rng.bool().then(|| rng.bool()),
             keep_plan: rng.bool().then(|| rng.bool()),
             threshold: rng.bool().then(|| 0.2 + rng.f64() * 0.8),
+            // A model may answer anything.
+            summarizer: if rng.u8(..3) == 0 { "llm".to_owned() } else { String::new() },
+            provider: "ollama".to_owned(),
             ..Default::default()
         };
         let window = rng.bool().then(|| pb::WindowConfig {
@@ -221,6 +247,10 @@ impl Case {
 
     async fn compress(&mut self) {
         let (strategy, request) = self.policy();
+        let answer = ANSWERS[self.rng.usize(..ANSWERS.len())];
+        self.fake.reset();
+        self.fake.script(&serde_json::json!({"text": answer, "times": 2}));
+        self.note(format!("a model would say {answer:?}"));
         self.note(format!("{request:?}"));
         let before = self.scene.lines().await;
         let (done, _) = self.scene.compress(request.clone()).await.unwrap();
@@ -233,6 +263,7 @@ impl Case {
         let overrides = request.overrides.clone().unwrap_or_default();
         self.look(&before, &after, &done).await;
         self.look_at_plan(&after, overrides.keep_plan() && done.messages_removed > 0);
+        self.look_at_asked(&before, &after);
         let keeps = match &*strategy {
             "summarize" => overrides.keep_recent_messages != Some(0),
             "compact" => overrides.retain_last_turns != Some(0),
@@ -240,7 +271,7 @@ impl Case {
             other => other == "window",
         };
         if keeps {
-            self.look_at_newest(&before, &after, &strategy);
+            self.look_at_newest(&before, &after);
         }
         // Where too few messages may go, what stays is made smaller, and that is all.
         let target = request.target_tokens.filter(|_| done.messages_removed > 0);
@@ -273,6 +304,8 @@ impl Case {
         };
         self.scene.api.record_usage(request).await.unwrap();
         self.note(format!("{input_tokens} are reported, {tokens} were told"));
+        let now = self.scene.pressure().await.tokens;
+        assert!(now >= input_tokens || !REPORTS_COUNT, "{now} are told, {input_tokens} were reported");
         self.is_calibrated = true;
     }
 
@@ -296,11 +329,20 @@ impl Case {
         assert_eq!(plans(after), [text.as_str()], "{after:#?}");
     }
 
-    /// What was said last is still there, whole or by head and tail, and with `compact` what the user asked last.
-    fn look_at_newest(&self, before: &[String], after: &[String], strategy: &str) {
-        // Notes, summaries, and results without a call, which are shown as the user's.
-        let is_ours = |line: &String| content(line).starts_with('[') || line.contains("\"[Tool: ");
-        let value = |line: &String| serde_json::from_str::<Value>(line).unwrap();
+    /// The last message of the user stays with every strategy, word for word; it is shortened only if it is larger than the
+    /// limit has room for. So does what it asked first, in a summary.
+    fn look_at_asked(&self, before: &[String], after: &[String]) {
+        let is_asked = |line: &&String| value(line)["role"] == "user" && !is_ours(line);
+        let Some(asked) = before.iter().rfind(is_asked) else { return };
+        let is_large = asked.len() as u64 / 8 > self.config.context_length.unwrap() / 4;
+        assert!(after.contains(asked) || is_large, "{asked} is gone: {after:#?}");
+        let Some(first) = before.iter().find(is_asked).filter(|_| GOAL_STAYS) else { return };
+        let goal = content(first).lines().next().unwrap_or_default().to_owned();
+        assert!(after.iter().any(|line| content(line).contains(&goal)), "{goal} is gone: {after:#?}");
+    }
+
+    /// What was said last is still there, whole or by head and tail.
+    fn look_at_newest(&self, before: &[String], after: &[String]) {
         let is_there = |line: &String| {
             after.contains(line)
                 || after.iter().any(|other| {
@@ -311,12 +353,9 @@ impl Case {
         };
         let newest = before.last().filter(|line| !is_ours(line));
         assert!(newest.is_none_or(is_there), "{newest:?} is gone: {after:#?}");
-        let mut asked = before.iter().rev().filter(|line| value(line)["role"] == "user" && !is_ours(line));
-        let asked = asked.next().filter(|_| strategy == "compact");
-        assert!(asked.is_none_or(is_there), "{asked:?} is gone: {after:#?}");
     }
 
-    /// What no strategy can let go: the system prompt, pinned groups, the newest group, and the plan.
+    /// What no strategy can let go: the system prompt, pinned groups, the newest group, what the user asked, and the plan.
     fn floor(&self, strategy: &str) -> u64 {
         let plan = self.newest_plan.as_ref().map_or(0, |text| text.len() as u64 / 2);
         let mut groups: Vec<(u64, bool, u64)> = Vec::new();
@@ -339,8 +378,9 @@ impl Case {
         let fixed: u64 = groups.iter().filter(|(_, fixed, _)| *fixed).map(|(tokens, _, _)| tokens).sum();
         let newest = groups.iter().rev().find(|(_, fixed, _)| !fixed).map_or(0, |(tokens, _, _)| *tokens);
         let turns = groups.iter().rev().filter(|(_, fixed, user)| !fixed && *user > 0).take(4);
-        let turns: u64 = turns.map(|(tokens, _, _)| tokens).sum();
-        fixed + newest + plan + if strategy == "compact" { turns } else { 0 }
+        let turns: Vec<u64> = turns.map(|(tokens, _, _)| *tokens).collect();
+        let turns = if strategy == "compact" { &turns[..] } else { &turns[..turns.len().min(1)] };
+        fixed + newest + plan + turns.iter().sum::<u64>()
     }
 
     /// What must hold of a view that was compressed.
@@ -371,7 +411,21 @@ impl Case {
         assert_eq!(done.tokens_after, tokens, "{after:#?}");
         let messages = (done.messages_before, done.messages_after);
         assert_eq!(messages, (before.len() as u64, after.len() as u64), "{before:#?}\n{after:#?}");
+        self.look_at_requests().await;
+    }
+
+    /// Every provider takes what is rendered of the view; what is over the limit is refused with both figures.
+    async fn look_at_requests(&mut self) {
+        let pressure = self.scene.pressure().await;
+        let is_over = pressure.tokens > pressure.limit;
+        if is_over {
+            let refused = all(self.scene.api.stream_request(self.scene.work.request("openai")).await).await;
+            assert_eq!(reason(&refused.unwrap_err()), "ERROR_REASON_REQUEST_TOO_LARGE", "{pressure:?}");
+        }
+        // A model that takes more.
+        self.scene.update(pb::TaskConfig { context_length: Some(50_000_000), ..self.config.clone() }).await;
         rendered(&mut self.scene, self.seed).await;
+        self.scene.update(self.config.clone()).await;
     }
 
     async fn by_agent(&mut self) {
@@ -384,7 +438,7 @@ impl Case {
             lines.iter().filter_map(|line| line["seq"].as_u64()).filter(|_| self.rng.u8(..8) == 0);
         let commit = pb::CommitCompactionRequest {
             keep_seqs: keep_seqs.collect(),
-            ..self.scene.commit(&begun.token, "It went well.")
+            ..self.scene.commit(&begun.token, ["It went well.", "ok", ""][self.rng.usize(..3)])
         };
         match self.scene.api.commit_compaction(commit).await {
             Ok(done) => {
@@ -447,6 +501,15 @@ impl Case {
             assert_eq!((&line["role"], &line["content"]), (&message.json["role"], &message.json["content"]));
         }
     }
+}
+
+fn value(line: &str) -> Value {
+    serde_json::from_str(line).unwrap()
+}
+
+/// Whether a line is a note, a summary, or a result without a call, which is shown as the user's.
+fn is_ours(line: &str) -> bool {
+    content(line).starts_with('[') || line.contains("\"[Tool: ")
 }
 
 /// The plans that a view tells.

@@ -9,7 +9,8 @@ use crate::server::{DEADLINE, eventually};
 /// A task whose outputs have a budget.
 pub fn with_budget(budget: u64) -> pb::TaskConfig {
     let outputs = pb::OutputsConfig { budget_tokens: Some(budget), ..Default::default() };
-    pb::TaskConfig { outputs: Some(outputs), ..by_hand(1_000_000) }
+    // Nothing is trimmed below half of the limit.
+    pb::TaskConfig { outputs: Some(outputs), ..by_hand(2 * budget) }
 }
 
 /// A call of a tool by its name.

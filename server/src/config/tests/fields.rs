@@ -3,7 +3,7 @@
 use super::super::keys::KEYS;
 use super::*;
 use crate::context::{
-    BreakerConfig, CompressionSettings, InheritanceSettings, OutputsSettings, Policy, PruneSettings,
+    BreakerConfig, CompressionSettings, InheritanceSettings, OutputsSettings, Policy, PruneSettings, Rank,
     ServerPolicy, WindowSettings,
 };
 use crate::mask::{CustomRule, Rule};
@@ -77,6 +77,7 @@ compression:
     longest: 2s
 prune:
   target: 0.5
+  rank: density
   weights: {recency: 0.1, role: 0.2, content: 0.6}
   roles: {user: 0.9, assistant: 0.8, tool: 0.6, system: 0.4, other: 0}
   keywords: [Alarm, 警報]
@@ -206,6 +207,7 @@ fn otherwise() -> Config {
         models: vec![("gpt-4.1".to_owned(), 5000), ("own-model".to_owned(), 4096), ("x*".to_owned(), 6)],
         context: context(),
         scoring: Scoring {
+            rank: Rank::Density,
             roles: [0.9, 0.8, 0.6, 0.4, 0.0],
             keywords: vec!["alarm".to_owned(), "警報".to_owned()],
             short_length: 21,

@@ -41,7 +41,8 @@ impl Choose for Compact {
         self.tail.cut(most);
     }
 
-    fn choose(mut self: Box<Self>, fixed: u64) -> Choice {
+    fn choose(mut self: Box<Self>, fixed: u64, asked: Option<&Group>) -> Choice {
+        self.tail.keep_asked(asked);
         self.tail.cut(self.most.saturating_sub(fixed.min(self.most / 2)));
         let mut keep = Vec::new();
         if let (Some(start), Some(first)) = (self.starts.front(), self.tail.first()) {
@@ -55,6 +56,8 @@ impl Choose for Compact {
         } else if self.turns > 0 {
             // The turn began with what was summarised before.
             keep = self.tail.places(self.behind);
+        } else {
+            keep.extend(asked.map(Group::places));
         }
         Choice { keep, gone: Gone::Summary }
     }

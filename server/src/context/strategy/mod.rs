@@ -3,6 +3,7 @@
 //! A group is atomic: an assistant message that calls tools, with all their results; any other message is one by itself. A
 //! strategy looks at the groups in order, once, and holds no more than what it may keep. What has to stay (system prompt,
 //! pinned messages, inherited context, calls that wait for results) is marked before, and no strategy is asked about it.
+//! The last message of the user stays with every strategy.
 
 mod compact;
 mod prune;
@@ -14,7 +15,7 @@ use std::ops::Range;
 
 use super::{Policy, Strategy};
 use crate::model::{LiteralKind, Role};
-pub use prune::{Keywords, NOTE};
+pub use prune::{Keywords, NOTE, Rank};
 
 /// Messages of a view that stay or go together.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -81,8 +82,9 @@ pub trait Choose: Send {
     /// The next group that may go, and the tokens of all that has to stay so far.
     fn look(&mut self, group: &Group);
 
-    /// After the last one; `fixed` are the tokens of what has to stay.
-    fn choose(self: Box<Self>, fixed: u64) -> Choice;
+    /// Returns the choice after the last group. `fixed` are the tokens of what has to stay; `asked` is the last message of
+    /// the user, unless it is a part of that.
+    fn choose(self: Box<Self>, fixed: u64, asked: Option<&Group>) -> Choice;
 }
 
 /// The chooser of a strategy.

@@ -22,6 +22,16 @@ pub const NOTE: u64 = 12;
 const MARKERS: [&str; 3] = ["[SYSTEM:", "[User", "[TASK"];
 const APPROVALS: [&str; 2] = ["duck_call", "approval"];
 
+/// What `prune` orders groups by.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum Rank {
+    /// Their score.
+    #[default]
+    Score,
+    /// Their score for the room that they take, divided by the square root of their tokens.
+    Density,
+}
+
 /// Finds what makes a message count more.
 #[derive(Debug)]
 pub struct Keywords {
@@ -71,7 +81,7 @@ fn contains_ignoring_case(text: &str, word: &str) -> bool {
     text.as_bytes().windows(word.len()).any(|window| window.eq_ignore_ascii_case(word.as_bytes()))
 }
 
-/// A group that may stay, ordered by how much it counts for the room it takes, and the newer one first among equals.
+/// A group that may stay, ordered by its rank, and the newer one first among equals.
 #[derive(Debug, PartialEq, Eq, PartialOrd, Ord)]
 struct Candidate {
     rank: u64,
@@ -82,6 +92,7 @@ struct Candidate {
 pub(super) struct Prune {
     weights: [f64; 3],
     roles: [f64; 5],
+    rank_by: Rank,
     messages: u64,
     goal: u64,
     /// The last that the model said, with its results, and what came since.
@@ -94,6 +105,7 @@ impl Prune {
         Self {
             weights: policy.prune_weights,
             roles: policy.scoring.roles,
+            rank_by: policy.scoring.rank,
             messages: whole.messages,
             goal: whole.goal,
             newest: Tail::default(),
@@ -115,7 +127,7 @@ impl Prune {
             .clamp(0.0, 1.0)
     }
 
-    /// How much a group counts for the room it takes: of two that count the same, the shorter leaves room for others.
+    /// Returns how much a group counts: its score, or, if the server ranks by density, that for the room it takes.
     #[expect(
         clippy::cast_possible_truncation,
         clippy::cast_sign_loss,
@@ -123,7 +135,11 @@ impl Prune {
         reason = "a score is from 0 to 1, and tokens are far below 2^52"
     )]
     fn rank(&self, group: &Group) -> u64 {
-        (self.score(group) * 1e9 / ((group.tokens + NOTE) as f64).sqrt()) as u64
+        let room = match self.rank_by {
+            Rank::Score => 1.0,
+            Rank::Density => ((group.tokens + NOTE) as f64).sqrt(),
+        };
+        (self.score(group) * 1e9 / room) as u64
     }
 }
 
@@ -146,15 +162,17 @@ impl Choose for Prune {
     }
 
     /// The best first, and each that still has room.
-    fn choose(mut self: Box<Self>, fixed: u64) -> Choice {
+    fn choose(mut self: Box<Self>, fixed: u64, asked: Option<&Group>) -> Choice {
+        self.newest.keep_asked(asked);
         let room = self.goal.saturating_sub(fixed);
         self.newest.cut(room);
-        let newest = self.newest.places(0).into_iter().map(|places| (places.start, places.end));
+        let newest = self.newest.all().into_iter().map(|places| (places.start, places.end));
         let mut kept = Ranges { ranges: newest.collect(), tokens: self.newest.tokens() };
         let newest_from = self.newest.first().unwrap_or(u64::MAX);
         // Sorted by what is reversed: the best come first.
         for Reverse(group) in self.best.into_sorted_vec() {
-            if group.places.0 < newest_from {
+            let is_kept = asked.is_some_and(|asked| asked.first == group.places.0);
+            if group.places.0 < newest_from && !is_kept {
                 kept.add_within(&group, room);
             }
         }

@@ -26,11 +26,14 @@ impl Choose for Summarize {
         self.tail.push(group, |messages, _| messages >= keep);
     }
 
-    fn choose(mut self: Box<Self>, fixed: u64) -> Choice {
+    fn choose(mut self: Box<Self>, fixed: u64, asked: Option<&Group>) -> Choice {
+        self.tail.keep_asked(asked);
         // Of messages that would not fit even if they were cut, only the newest stay.
         let room = self.goal.saturating_sub(fixed).saturating_sub(SUMMARY.max(self.goal / 5));
+        if self.keep == 0 {
+            self.tail.clear();
+        }
         self.tail.cut_hard(room);
-        let keep = if self.keep == 0 { Vec::new() } else { self.tail.places(0) };
-        Choice { keep, gone: Gone::Summary }
+        Choice { keep: self.tail.all(), gone: Gone::Summary }
     }
 }

@@ -5,15 +5,17 @@ use std::ops::Range;
 
 use super::Group;
 
-/// The newest groups within a bound. The newest one stays, whatever its size.
+/// The newest groups within a bound, and the last message of the user. The newest group stays, whatever its size.
 #[derive(Debug, Default)]
 pub(super) struct Tail {
+    /// The last message of the user.
+    asked: Option<Kept>,
     groups: VecDeque<Kept>,
     messages: u64,
     tokens: u64,
 }
 
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 struct Kept {
     places: Range<u64>,
     tokens: u64,
@@ -37,9 +39,32 @@ impl Tail {
         }
     }
 
+    /// Keeps the last message of the user, also where the newest groups do not reach back to it.
+    pub(super) fn keep_asked(&mut self, asked: Option<&Group>) {
+        self.asked =
+            asked.map(|group| Kept { places: group.places(), tokens: group.tokens, least: group.least });
+        if let Some(asked) = &self.asked
+            && let Some(same) = self.groups.iter_mut().find(|kept| kept.places == asked.places)
+        {
+            same.least = asked.least;
+        }
+    }
+
+    /// Lets go of all groups, but for the last message of the user.
+    pub(super) fn clear(&mut self) {
+        self.groups.clear();
+        (self.messages, self.tokens) = (0, 0);
+    }
+
+    /// Returns the last message of the user, if it stands before the newest groups.
+    fn asked_before(&self) -> Option<&Kept> {
+        let first = self.first().unwrap_or(u64::MAX);
+        self.asked.as_ref().filter(|asked| asked.places.start < first)
+    }
+
     /// Lets go of the oldest while there are more than so many tokens.
     pub(super) fn cut(&mut self, most: u64) {
-        while self.tokens > most && self.groups.len() > 1 {
+        while self.tokens() > most && self.groups.len() > 1 {
             self.drop_oldest();
         }
     }
@@ -47,7 +72,8 @@ impl Tail {
     /// Lets go of the oldest while there are more than so many tokens even if all are made as small as can be.
     pub(super) fn cut_hard(&mut self, most: u64) {
         let mut least: u64 = self.groups.iter().map(|group| group.least).sum();
-        while least > most && self.groups.len() > 1 {
+        let asked = |tail: &Self| tail.asked_before().map_or(0, |asked| asked.least);
+        while least + asked(self) > most && self.groups.len() > 1 {
             least -= self.drop_oldest();
         }
     }
@@ -60,14 +86,24 @@ impl Tail {
         least
     }
 
-    /// Their tokens.
+    /// Their tokens, with those of the last message of the user.
     pub(super) fn tokens(&self) -> u64 {
-        self.tokens
+        self.tokens.saturating_add(self.asked_before().map_or(0, |asked| asked.tokens))
     }
 
     /// Where it begins.
     pub(super) fn first(&self) -> Option<u64> {
         self.groups.front().map(|group| group.places.start)
+    }
+
+    /// Returns all that stays: the last message of the user and the newest groups.
+    pub(super) fn all(&self) -> Vec<Range<u64>> {
+        let mut ranges: Vec<Range<u64>> =
+            self.asked_before().map(|asked| asked.places.clone()).into_iter().collect();
+        for places in self.places(0) {
+            join(&mut ranges, places);
+        }
+        ranges
     }
 
     /// Its messages, from some place on: neighbours together.

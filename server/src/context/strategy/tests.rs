@@ -1,7 +1,9 @@
 //! What each strategy keeps.
 
+use std::sync::Arc;
+
 use super::*;
-use crate::context::ServerPolicy;
+use crate::context::{Scoring, ServerPolicy};
 use crate::model::TaskConfig;
 
 fn policy(json: &str) -> Policy {
@@ -32,7 +34,8 @@ fn choose(policy: &Policy, strategy: Strategy, goal: u64, groups: &[Group], fixe
     let messages = groups.iter().map(|group| group.messages).sum();
     let mut chooser = chooser(policy, strategy, Whole { messages, goal });
     groups.iter().for_each(|group| chooser.look(group));
-    chooser.choose(fixed)
+    let asked = groups.iter().rfind(|group| group.role == Role::User && group.kind.is_none());
+    chooser.choose(fixed, asked)
 }
 
 /// Ranges as they are written, apart by spaces.
@@ -50,11 +53,11 @@ fn summarize_keeps_the_last_messages_in_whole_groups() {
     let policy = policy(r#"{"context_length":1000,"compression":{"keep_recent_messages":2}}"#);
     let all = groups(&[USER, CALLS, USER, CALLS]);
     let choice = choose(&policy, Strategy::Summarize, 700, &all, 0);
-    assert_eq!(choice, Choice { keep: ranges("5..8"), gone: Gone::Summary });
+    assert_eq!(choice, Choice { keep: ranges("4..8"), gone: Gone::Summary });
     let all = groups(&[USER, CALLS, USER, CALLS, USER]);
     assert_eq!(choose(&policy, Strategy::Summarize, 700, &all, 0).keep, ranges("5..9"));
     let none = self::policy(r#"{"compression":{"keep_recent_messages":0}}"#);
-    assert_eq!(choose(&none, Strategy::Summarize, 700, &all, 0).keep, []);
+    assert_eq!(choose(&none, Strategy::Summarize, 700, &all, 0).keep, ranges("8..9"));
 }
 
 #[test]
@@ -83,6 +86,23 @@ fn compact_keeps_the_last_turns_and_what_was_asked_in_those_that_are_too_long() 
     assert_eq!(choose(&two, Strategy::Compact, 700, &all, 0).keep, ranges("0..11"));
     // The turn began with what was summarised before.
     assert_eq!(choose(&policy, Strategy::Compact, 700, &groups(&[CALLS, CALLS]), 0).keep, ranges("0..6"));
+}
+
+/// A long result that says what failed counts more than short chatter, unless density is what counts.
+#[test]
+fn prune_ranks_by_score() {
+    const CHATTER: (Role, u64, u64) = (Role::Assistant, 1, 30);
+    let mut all =
+        groups(&[USER, (Role::Assistant, 2, 2000), CHATTER, CHATTER, CHATTER, CHATTER, USER, CALLS]);
+    all[1].content = 0.85;
+    let goal = 10 + 10 + 60 + 2000 + 6 * NOTE;
+    let by_score = policy(r#"{"context_length":10000}"#);
+    let kept = choose(&by_score, Strategy::Prune, goal, &all, 0).keep;
+    assert!(kept.iter().any(|places| places.contains(&1)), "{kept:?}");
+    let scoring = Scoring { rank: Rank::Density, ..Scoring::default() };
+    let by_density = Policy { scoring: Arc::new(scoring), ..by_score };
+    let kept = choose(&by_density, Strategy::Prune, goal, &all, 0).keep;
+    assert!(kept.iter().all(|places| !places.contains(&1)), "{kept:?}");
 }
 
 #[test]

@@ -7,15 +7,16 @@ mod turn;
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, PoisonError, Weak};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use contextstore_proto::v1 as pb;
 use futures_util::Stream;
 use futures_util::stream::unfold;
 use prost::Message as _;
 use tokio::sync::{Mutex as Turnstile, OwnedMutexGuard, mpsc, watch};
-use tokio::time::timeout;
+use tokio::time::{sleep, timeout};
 use tonic::Status;
+use uuid::Uuid;
 
 use super::serving::Serving;
 use super::status::Refusal;
@@ -34,6 +35,8 @@ const QUEUE: usize = 16;
 const RECORDING: Duration = Duration::from_secs(10);
 /// What the id of the answer ends with.
 const ANSWER: &str = "answer";
+/// What the id of a piece of an answer that was interrupted ends with, before a number.
+const PIECE: &str = "piece-";
 
 type Item = Result<pb::ChatResponse, Status>;
 type Key = (TaskId, RequestId);
@@ -156,6 +159,7 @@ pub(super) async fn begin(
         }
     } else {
         let seqs = append_all(serving, (id, &binding), &appends, &caller).await?;
+        drop_pieces(serving, (id, &binding), &seqs, &caller).await?;
         let serving = Arc::clone(serving);
         let going = Chats::begin(&serving);
         let turn = Turn { serving, id, binding, caller, provider: asked, options, answer_tokens, seqs };
@@ -197,6 +201,37 @@ async fn append_all(
         seqs.push(outcome.seq);
     }
     Ok(seqs)
+}
+
+/// Returns the id of a piece of an answer that was interrupted.
+fn piece_of(request_id: &RequestId) -> RequestId {
+    convert::part_of(request_id, &format!("{PIECE}{}", Uuid::new_v4()))
+}
+
+/// Takes what earlier tries of a call brought of the answer out of the view: the model is asked for all of it again.
+async fn drop_pieces(
+    serving: &Serving,
+    (id, binding): (TaskId, &Binding),
+    seqs: &[u64],
+    caller: &Caller,
+) -> Result<(), Status> {
+    let Some(request_id) = &caller.request_id else { return Ok(()) };
+    let name = piece_of(request_id).to_string();
+    let prefix = &name[..name.len() - Uuid::nil().to_string().len()];
+    let until = Instant::now() + RECORDING;
+    loop {
+        let after = seqs.last().copied();
+        let drop_them = |store: &Store| Ok(store.drop_pieces(id, prefix, after, caller));
+        match serving.with_bound(binding, drop_them).await? {
+            // Another rewrite goes on, or has just ended.
+            Err(StoreError::RewriteInFlight { .. } | StoreError::StaleView { .. })
+                if Instant::now() < until =>
+            {
+                sleep(Duration::from_millis(20)).await;
+            }
+            done => return Ok(done.map(drop)?),
+        }
+    }
 }
 
 /// What an earlier call was told.

@@ -15,7 +15,7 @@ use uuid::Uuid;
 use super::super::serving::Serving;
 use super::super::status::Refusal;
 use super::super::{answer, convert, outputs_trim, request};
-use super::{ANSWER, Item, message_of};
+use super::{ANSWER, Item, message_of, piece_of};
 use crate::infra::metrics;
 use crate::llm::{Answer, CallPiece, Event, LlmError, Payload, Request, Said, Usage};
 use crate::model::json::items;
@@ -147,7 +147,7 @@ impl Turn {
         let shed = |store: &Store| {
             request::shed(store, self.id, None);
             outputs_trim::if_due(store, self.id);
-            Ok(())
+            request::check_limit(store, self.id)
         };
         self.with(shed).await?;
         match self.render_once().await? {
@@ -279,8 +279,9 @@ impl Turn {
         };
         let began = Instant::now();
         let whole = said.finish_reason().is_some();
-        // Only an answer that is whole is told again to a call that is repeated.
-        let named = self.caller.request_id.as_ref().filter(|_| whole).map(|id| convert::part_of(id, ANSWER));
+        // Only an answer that is whole is told again to a call that is repeated; a piece leaves the view then.
+        let name = |id| if whole { convert::part_of(id, ANSWER) } else { piece_of(id) };
+        let named = self.caller.request_id.as_ref().map(name);
         let append = Append { message, caller: self.part(named) };
         let outcome = self.write(|store| store.append(self.id, &append)).await?;
         metrics::message_appended(&outcome.source, Role::Assistant.as_str());

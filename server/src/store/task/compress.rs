@@ -8,14 +8,12 @@ use crate::context::{Policy, Pressure, Stage};
 use crate::log::Digest;
 use crate::model::{Durability, Rewrite, Status, StoreError, SummaryRecord};
 
+use super::interrupted::ASKED_AGAIN;
 use super::outline::{Part, assemble};
 use super::{Caller, Inner, NewRewrite, Task};
 
-/// Once the view is over the limit, a part of what it else has to have grown by since the last try is enough.
-const IN_NEED: u64 = 10;
-/// How long a try that failed is not made again, at first and at most, unless more comes.
+/// How long a try that failed is not made again, unless more comes.
 const PAUSE: Duration = Duration::from_secs(30);
-const LONGEST_PAUSE: Duration = Duration::from_secs(600);
 
 /// A view that a strategy has worked out.
 #[derive(Debug, Clone)]
@@ -69,8 +67,7 @@ pub(super) struct Tried {
     over: bool,
     /// The limit that the view was over all the same, if it was: more tries bring nothing then.
     over_limit: Option<u64>,
-    /// Failures in a row, and when it may be tried again though nothing came.
-    failures: u32,
+    /// When it may be tried again though nothing came, after a failure.
     again: Option<Instant>,
 }
 
@@ -114,7 +111,8 @@ impl Task {
         let newest = inner.state.view_generation();
         let source = inner.source_to(inner.log.len());
         for ordinal in base + 1..=newest {
-            if source.rewrite(ordinal)?.strategy != "trim" {
+            let between = source.rewrite(ordinal)?;
+            if between.strategy != "trim" || between.reason == ASKED_AGAIN {
                 return Err(StoreError::StaleView { id: self.id, given: base, newest });
             }
         }
@@ -142,15 +140,13 @@ impl Task {
         inner.note_view(seen);
     }
 
-    /// Remembers that a try failed: the next one waits likewise, or for a while, each time for longer.
+    /// Remembers that a try failed: the next one waits for more to come, or for a while.
     pub(crate) fn note_failure(&self) {
         let mut inner = self.lock();
-        let pause = PAUSE.saturating_mul(1 << inner.tried.failures.min(16)).min(LONGEST_PAUSE);
         let (at, compressed_at) = (Some(inner.state.tally.message_tokens), inner.compressed_at());
         let tried = inner.tried;
-        let (failures, again) = (tried.failures.saturating_add(1), Some(Instant::now() + pause));
-        let over_limit = Some(inner.policy.limit);
-        inner.tried = Tried { at, compressed_at, failures, again, over_limit, ..tried };
+        let (again, over_limit) = (Some(Instant::now() + PAUSE), Some(inner.policy.limit));
+        inner.tried = Tried { at, compressed_at, again, over_limit, ..tried };
     }
 
     /// Whether it is time to compress without being asked, with what is not durable yet: who appended it may wait for
@@ -230,12 +226,11 @@ impl Task {
             return true;
         }
         let grown = inner.state.tally.message_tokens.saturating_sub(since);
-        let worth = policy.worth();
         if pressure.stage != Stage::Emergency {
-            return grown > 0 && grown >= worth;
+            return grown > 0 && grown >= policy.worth();
         }
         // It may be over without a message more: another model is asked, tools came, an undo.
-        tried.over_limit != Some(policy.limit) || (grown > 0 && grown >= worth / IN_NEED)
+        tried.over_limit != Some(policy.limit) || grown > 0
     }
 }
 

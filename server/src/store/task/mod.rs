@@ -11,6 +11,7 @@ mod counting;
 mod create;
 mod follow;
 mod fork;
+mod interrupted;
 mod lead;
 mod lifecycle;
 mod media;

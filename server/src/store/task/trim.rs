@@ -11,8 +11,10 @@ use super::outline::push;
 use super::protected::Protected;
 use super::{Caller, Inner, NewRewrite, Outline, Task};
 
-/// So that the next output does not pass it again, as each rewrite breaks prompt caches.
-const LEAVE: (u64, u64) = (3, 4);
+/// The part of the budget that is left, as each rewrite breaks prompt caches: a third of it.
+const LEAVE: u64 = 3;
+/// The part of the limit below which nothing is trimmed: half of it.
+const FROM: u64 = 2;
 /// What a rewrite that nobody asked for has to save, as a part of the budget.
 const WORTH: u64 = 10;
 /// Outputs that may stay among trimmed ones: each of them is named in the rewrite.
@@ -61,15 +63,17 @@ impl Task {
         let policy = &inner.policy.outputs;
         let Some(view) = inner.view.as_ref().filter(|_| policy.enabled) else { return false };
         let (tokens, calibration) = (view.state().output_tokens, inner.state.tally.calibration);
+        let present = inner.state.tally.told(view.state().tokens.saturating_add(inner.tools_tokens()));
         let Outputs { answer, exhausted, kept } = inner.outputs;
-        calibration.apply(tokens) > policy.budget_tokens
+        present >= inner.policy.limit / FROM
+            && calibration.apply(tokens) > policy.budget_tokens
             && calibration.apply(tokens.saturating_sub(kept)) >= policy.budget_tokens / WORTH
             && exhausted.is_none_or(|last_seq| answer > last_seq)
             && inner.state.status == Status::Running
             && !inner.rewriting
     }
 
-    /// Trims the oldest outputs of the view if they have passed their budget, to somewhat less than that. None if there was
+    /// Trims the oldest outputs of the view if they have passed their budget, to a third of it. None if there was
     /// nothing to do, or not enough to be worth a rewrite.
     pub(crate) fn trim_if_due(&self) -> Result<Option<TrimOutcome>, StoreError> {
         let (look, policy) = {
@@ -81,7 +85,7 @@ impl Task {
             (self.outline_locked(&mut inner)?, inner.policy.outputs.clone())
         };
         let budget = policy.budget_tokens;
-        let chosen = look.choose_outputs(&policy, budget / LEAVE.1 * LEAVE.0)?;
+        let chosen = look.choose_outputs(&policy, budget / LEAVE)?;
         let saved = look.told_outputs(look.output_tokens) - look.told_outputs(chosen.left);
         if chosen.trimmed == 0 || saved < budget / WORTH {
             self.note_look(&look, &chosen);
