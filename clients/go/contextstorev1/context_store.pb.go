@@ -3453,8 +3453,8 @@ type CompressRequest struct {
 	Prune *PruneConfig `protobuf:"bytes,4,opt,name=prune,proto3" json:"prune,omitempty"`
 	// The same for `window`.
 	Window *WindowConfig `protobuf:"bytes,5,opt,name=window,proto3" json:"window,omitempty"`
-	// Tokens that the view is to have afterwards, at most. Unset: as the strategy has it. What may not go stays all the
-	// same, and so do messages that are fewer than `min_messages`.
+	// Tokens that the view is to have afterwards, at most; a view that has no more is left as it is. Unset: as the strategy has
+	// it. What may not go stays all the same, and so do messages that are fewer than `min_messages`.
 	TargetTokens *uint64 `protobuf:"varint,6,opt,name=target_tokens,json=targetTokens,proto3,oneof" json:"target_tokens,omitempty"`
 	// Names the call.
 	RequestId string `protobuf:"bytes,7,opt,name=request_id,json=requestId,proto3" json:"request_id,omitempty"`
@@ -3642,10 +3642,12 @@ type CompressDone struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// Whether the view was rewritten, by this call or by the one that it repeats.
 	Compressed bool `protobuf:"varint,1,opt,name=compressed,proto3" json:"compressed,omitempty"`
-	// If not, why: `nothing` (too few messages that may go), `not_worth_it` (it would not get smaller), `over` (what may not
-	// go is too large alone), `too_many_parts` (thousands of pinned messages and trimmed outputs that lie apart: the new view
-	// could not be written down). `duplicate`: a repeated call; the first one was carried out, and this tells what it did as far
-	// as the log has it, with messages that were appended while it ran, and without fallback_reason and duration.
+	// If not, why: `nothing` (too few messages that may go), `within_target` (it has no more tokens than target_tokens already),
+	// `not_worth_it` (it would not get smaller), `over` (what may not go is too large alone, or over the limit nothing can go),
+	// `too_many_parts` (thousands of pinned messages and trimmed outputs that lie apart: the new view could not be written down).
+	// `duplicate`: a repeated call; the first one was carried out, and this tells what it did as far as the log has it, with
+	// messages that were appended while it ran, and without fallback_reason and duration. If it was rewritten and has more tokens
+	// than target_tokens: `target_missed: `, by how many, and what they are.
 	Reason string `protobuf:"bytes,2,opt,name=reason,proto3" json:"reason,omitempty"`
 	// The strategy.
 	Strategy string `protobuf:"bytes,3,opt,name=strategy,proto3" json:"strategy,omitempty"`

@@ -138,8 +138,8 @@ const (
 	// The server failed in a way that it should not. Its log says more.
 	// Code: INTERNAL. Retry: no.
 	ErrorReason_ERROR_REASON_INTERNAL ErrorReason = 32
-	// The body of a request to a provider is larger than it may be. Its size, as far as it was looked at, and the limit
-	// are named.
+	// A request to a provider is larger than it may be: its body in bytes, or its context in tokens. Its size, as far as it was
+	// looked at, and the limit are named.
 	// Code: FAILED_PRECONDITION. Retry: no; make the context smaller or raise the limit.
 	ErrorReason_ERROR_REASON_REQUEST_TOO_LARGE ErrorReason = 33
 	// The server cannot ask that provider: no provider is named, or its key, its model or its address is missing. What is
@@ -167,7 +167,7 @@ const (
 	// Code: NOT_FOUND. Retry: no.
 	ErrorReason_ERROR_REASON_NOTHING_TO_INHERIT ErrorReason = 40
 	// Of the context there is nothing that an agent could summarise. Why is named, in the words of
-	// CompressDone.reason: `nothing`, `over` or `too_many_parts`.
+	// CompressDone.reason: `nothing`, `within_target`, `over` or `too_many_parts`.
 	// Code: FAILED_PRECONDITION. Retry: no; once there are more messages, or with other settings.
 	ErrorReason_ERROR_REASON_NOTHING_TO_SUMMARIZE ErrorReason = 41
 	// A message that is to be pinned is not in the view any more: a summary stands for it, or it was left out or rewound.

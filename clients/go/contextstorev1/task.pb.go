@@ -192,7 +192,8 @@ type CompressionConfig struct {
 	Enabled *bool `protobuf:"varint,6,opt,name=enabled,proto3,oneof" json:"enabled,omitempty"`
 	// Messages at the end that `summarize` keeps, rounded outwards to whole groups of calls and results.
 	KeepRecentMessages *uint32 `protobuf:"varint,7,opt,name=keep_recent_messages,json=keepRecentMessages,proto3,oneof" json:"keep_recent_messages,omitempty"`
-	// Messages that there must be to summarise, at least: fewer stay, whatever the goal.
+	// Messages that there must be to summarise, at least: fewer stay, whatever the goal, unless the context is over its limit:
+	// then one is enough.
 	MinMessages *uint32 `protobuf:"varint,8,opt,name=min_messages,json=minMessages,proto3,oneof" json:"min_messages,omitempty"`
 	// `simple` (0.5), `medium` (0.7) or `complex` (0.85): sets the threshold if none is given.
 	Complexity string `protobuf:"bytes,9,opt,name=complexity,proto3" json:"complexity,omitempty"`
@@ -602,8 +603,8 @@ type OutputsConfig struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// Whether outputs in the view are trimmed when they pass their budget.
 	Enabled *bool `protobuf:"varint,1,opt,name=enabled,proto3,oneof" json:"enabled,omitempty"`
-	// Tokens that outputs in the view may have together. Unset: a quarter of the limit, at least 20 000 and at most 60 000, but
-	// never over half of the limit.
+	// Tokens that outputs in the view may have together, once the view has half of the limit; the oldest are trimmed then, to a
+	// third of it. Unset: a quarter of the limit, at least 20 000 and at most 60 000, but never over half of the limit.
 	BudgetTokens *uint64 `protobuf:"varint,2,opt,name=budget_tokens,json=budgetTokens,proto3,oneof" json:"budget_tokens,omitempty"`
 	// Largest view of one output, in bytes. Never over 1 MiB and an eighth of a message, whatever is said here.
 	MaxMessageBytes *uint64 `protobuf:"varint,3,opt,name=max_message_bytes,json=maxMessageBytes,proto3,oneof" json:"max_message_bytes,omitempty"`

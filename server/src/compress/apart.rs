@@ -62,7 +62,7 @@ pub(super) struct Gap {
     /// Messages of the material.
     pub(super) lines: u64,
     /// What earlier notes of the gap say in short.
-    pub(super) told: Vec<String>,
+    pub(super) summaries: Vec<String>,
     /// Where they stand in the material.
     bytes: Range<u64>,
 }
@@ -70,7 +70,7 @@ pub(super) struct Gap {
 impl Gap {
     /// A place where something is said of all that goes.
     pub(super) fn note(places: Range<u64>) -> Self {
-        Self { places, messages: 0, first_seq: 0, last_seq: 0, lines: 0, told: Vec::new(), bytes: 0..0 }
+        Self { places, messages: 0, first_seq: 0, last_seq: 0, lines: 0, summaries: Vec::new(), bytes: 0..0 }
     }
 }
 
@@ -173,12 +173,12 @@ impl Sorter {
     /// A message that goes, at a place of the view and of the material.
     fn note_gap(&mut self, place: u64, seen: &Seen<'_>, bytes: Range<u64>) {
         let seq = seen.shown.seq;
-        let (mut messages, mut range, mut told) = (u64::from(seq > 0), (seq, seq), None);
+        let (mut messages, mut range, mut summary) = (u64::from(seq > 0), (seq, seq), None);
         if seen.kind == Some(LiteralKind::Gap) {
             let text = plain_text(seen.shown.content.unwrap_or_default());
             messages = words::read_gap(&text);
-            if let Some((known, summary)) = words::read_gap_summary(&text) {
-                (range, told) = (known, Some(summary.to_owned()));
+            if let Some((known, text)) = words::read_gap_summary(&text) {
+                (range, summary) = (known, Some(text.to_owned()));
             }
         }
         let lines = u64::from(!bytes.is_empty());
@@ -189,11 +189,11 @@ impl Sorter {
             gap.last_seq = gap.last_seq.max(range.1);
             gap.lines += lines;
             gap.bytes.end = bytes.end;
-            gap.told.extend(told);
+            gap.summaries.extend(summary);
         } else {
-            let (places, told) = (place..place + 1, told.into_iter().collect());
+            let (places, summaries) = (place..place + 1, summary.into_iter().collect());
             let (first_seq, last_seq) = range;
-            self.gaps.push(Gap { places, messages, first_seq, last_seq, lines, told, bytes });
+            self.gaps.push(Gap { places, messages, first_seq, last_seq, lines, summaries, bytes });
         }
     }
 

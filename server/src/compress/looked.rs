@@ -58,7 +58,7 @@ impl Looked {
             Plan::make(&outline, &order.policy, order.strategy, whole, noted)
         };
         let (mut plan, mut goal, mut worth) = (make(asked)?, asked, order.policy.worth());
-        if let Some(room) = raised(&order.policy, &outline, plan.fixed_and_asked() + noted, asked) {
+        if let Some(room) = raised_goal(&order.policy, &outline, plan.fixed_and_current() + noted, asked) {
             goal = room.goal;
             worth = worth.max(room.worth);
             plan = make(goal)?;
@@ -103,7 +103,7 @@ impl Looked {
     }
 
     /// Says by how much a target was missed, and what has to stay; empty if it was not.
-    pub(super) fn missed(&self, policy: &Policy, apart: &Apart, after: u64) -> String {
+    pub(super) fn shortfall(&self, policy: &Policy, apart: &Apart, after: u64) -> String {
         let Some(over) =
             policy.target_tokens.and_then(|target| after.checked_sub(target)).filter(|over| *over > 0)
         else {
@@ -120,7 +120,7 @@ impl Looked {
             ("inherited context", of(Fixed::Inherited)),
             ("earlier summaries", of(Fixed::Summary)),
             ("plan", self.plan_note.as_ref().map_or(0, |literal| literal.tokens)),
-            ("last user message", self.plan.asked.map_or(0, |asked| asked.most)),
+            ("last user message", self.plan.current_request.map_or(0, |request| request.most)),
             ("calls without results", of(Fixed::Open)),
         ];
         let known = parts.iter().map(|(_, tokens)| told(*tokens)).sum::<u64>();
@@ -180,7 +180,7 @@ fn least_room(policy: &Policy, outline: &Outline) -> u64 {
 /// Returns a higher goal where what has to stay leaves hardly anything of it: without one the whole history would become a
 /// few words, again and again, in a context that is far from full. None if there is room enough, or if the call says how
 /// many tokens it wants.
-fn raised(policy: &Policy, outline: &Outline, fixed: u64, goal: u64) -> Option<Room> {
+fn raised_goal(policy: &Policy, outline: &Outline, fixed: u64, goal: u64) -> Option<Room> {
     if policy.target_tokens.is_some() {
         return None;
     }
@@ -191,7 +191,12 @@ fn raised(policy: &Policy, outline: &Outline, fixed: u64, goal: u64) -> Option<R
 
 /// Returns the tokens that the last message of the user, which has some, keeps beside what else has to stay: all of them,
 /// unless it leaves too little room within nine tenths of the limit. Then it is shortened to what the goal has room for.
-pub(super) fn most_asked(order: (&Policy, Strategy), outline: &Outline, fixed: u64, tokens: u64) -> u64 {
+pub(super) fn current_request_budget(
+    order: (&Policy, Strategy),
+    outline: &Outline,
+    fixed: u64,
+    tokens: u64,
+) -> u64 {
     let (policy, strategy) = order;
     let beside =
         |most: u64| most.saturating_sub(fixed.saturating_add(least_room(policy, outline))).max(LEAST_SUMMARY);
@@ -222,7 +227,7 @@ pub(super) fn make_room(
     };
     let need = (staying + reserve).saturating_sub(looked.goal);
     let plan = &looked.plan;
-    Squeezed::squeeze(&looked.outline, &policy.outputs, &plan.keep, plan.asked, need)
+    Squeezed::squeeze(&looked.outline, &policy.outputs, &plan.keep, plan.current_request, need)
 }
 
 /// Tokens that a summary may have beside what stays, the plan and what was retained.

@@ -125,7 +125,7 @@ pub(super) async fn fill_gaps(
     for gap in gaps {
         let summary = summaries.next().flatten().filter(|text| is_long(gap) && !text.trim().is_empty());
         // What earlier notes of the gap say stands in the new one.
-        let summary = summary.or_else(|| (!gap.told.is_empty()).then(|| gap.told.join("\n")));
+        let summary = summary.or_else(|| (!gap.summaries.is_empty()).then(|| gap.summaries.join("\n")));
         let range = (gap.first_seq, gap.last_seq);
         let summary = summary.map(|text| words::gap_summary(range, gap.messages, &text, counter));
         let note = words::gap(gap.messages, counter);

@@ -2,7 +2,7 @@
 
 use std::ops::Range;
 
-use super::looked::most_asked;
+use super::looked::current_request_budget;
 use super::plan_note::Noted;
 use super::{squeeze, words};
 use crate::context::{Choose, Gone, Group, Keywords, NOTE, Policy, Strategy, Whole, chooser, plain_text};
@@ -34,7 +34,7 @@ pub(super) struct Stays {
 
 /// The last message of the user.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) struct Asked {
+pub(super) struct CurrentRequest {
     pub(super) place: u64,
     pub(super) tokens: u64,
     /// The tokens that it keeps: all, unless it alone is too large.
@@ -49,7 +49,7 @@ pub(super) struct Plan {
     /// What the strategy keeps beside them: places, rising, apart.
     pub(super) keep: Vec<Range<u64>>,
     /// The last message of the user, unless it has to stay for another reason. The strategy keeps it.
-    pub(super) asked: Option<Asked>,
+    pub(super) current_request: Option<CurrentRequest>,
     /// What becomes of the others.
     pub(super) gone: Gone,
     /// Messages of the view.
@@ -84,7 +84,7 @@ impl Plan {
             last_seq: 0,
             current: None,
             fixed: Vec::new(),
-            asked: None,
+            current_request: None,
             noted: None,
             late: Vec::new(),
         };
@@ -101,15 +101,29 @@ impl Plan {
             }
             looker.end(&last);
         }
-        let Looker { chooser, place, fixed, asked, noted: older, late, .. } = looker;
+        let Looker { chooser, place, fixed, current_request, noted: older, late, .. } = looker;
         let stays = fixed.iter().map(|stays| stays.tokens).sum::<u64>();
-        let most = |group: &Group| most_asked((policy, strategy), outline, stays + noted, group.tokens);
-        let asked = asked.map(|group| Group { least: most(&group), ..group });
-        let choice = chooser.choose(stays + notes_around(&fixed, strategy) + noted, asked.as_ref());
+        let most =
+            |group: &Group| current_request_budget((policy, strategy), outline, stays + noted, group.tokens);
+        let current_request = current_request.map(|group| Group { least: most(&group), ..group });
+        let choice = chooser.choose(stays + notes_around(&fixed, strategy) + noted, current_request.as_ref());
         let (keep, gone) = (choice.keep, choice.gone);
-        let asked =
-            asked.map(|Group { first, tokens, least, .. }| Asked { place: first, tokens, most: least });
-        Ok(Self { fixed, keep, asked, gone, messages: place, open_from, covers, noted: older, late })
+        let current_request = current_request.map(|Group { first, tokens, least, .. }| CurrentRequest {
+            place: first,
+            tokens,
+            most: least,
+        });
+        Ok(Self {
+            fixed,
+            keep,
+            current_request,
+            gone,
+            messages: place,
+            open_from,
+            covers,
+            noted: older,
+            late,
+        })
     }
 
     /// The place of the first pinned system or developer message that is no part of the system prompt.
@@ -124,8 +138,8 @@ impl Plan {
     }
 
     /// Returns the tokens of what has to stay and of the last message of the user.
-    pub(super) fn fixed_and_asked(&self) -> u64 {
-        self.fixed_tokens() + self.asked.map_or(0, |asked| asked.most)
+    pub(super) fn fixed_and_current(&self) -> u64 {
+        self.fixed_tokens() + self.current_request.map_or(0, |current_request| current_request.most)
     }
 
     /// Everything that stays: places, rising, apart.
@@ -218,9 +232,9 @@ struct Building {
     unanswered: u64,
     calls: bool,
     /// Whether it is a message of the user, and not one that stands for something else.
-    is_asked: bool,
+    is_user_message: bool,
     /// Whether a new note takes its place.
-    is_told_again: bool,
+    is_replaced_note: bool,
     fixed: Option<Fixed>,
     /// The message of the log before it.
     before: u64,
@@ -239,7 +253,7 @@ struct Looker<'a> {
     current: Option<Building>,
     fixed: Vec<Stays>,
     /// The last message of the user, unless it has to stay for another reason.
-    asked: Option<Group>,
+    current_request: Option<Group>,
     noted: Option<Noted>,
     late: Vec<u64>,
 }
@@ -304,27 +318,27 @@ impl Looker<'_> {
         };
         let calls = shown.role == Role::Assistant && shown.tool_calls.is_some();
         let is_result = || shown.content.is_some_and(words::is_stray_result);
-        let is_asked = shown.role == Role::User && seen.kind.is_none() && !is_result();
-        let is_told_again = match seen.kind {
+        let is_user_message = shown.role == Role::User && seen.kind.is_none() && !is_result();
+        let is_replaced_note = match seen.kind {
             Some(LiteralKind::Note) => true,
             // Neighbouring notes become one.
             Some(LiteralKind::Gap) => matches!(self.strategy, Strategy::Prune | Strategy::Window),
             Some(LiteralKind::Summary | LiteralKind::Retain | LiteralKind::Inherited) | None => false,
         };
-        let current = Building { group, unanswered, calls, is_asked, is_told_again, fixed, before };
+        let current = Building { group, unanswered, calls, is_user_message, is_replaced_note, fixed, before };
         self.current = Some(current);
     }
 
     fn end(&mut self, done: &Building) {
-        if done.is_asked {
-            self.asked = done.fixed.is_none().then_some(done.group);
+        if done.is_user_message {
+            self.current_request = done.fixed.is_none().then_some(done.group);
         }
         match done.fixed {
             Some(why) => {
                 let stays = Stays { why, places: done.group.places(), tokens: done.group.tokens };
                 self.fixed.push(stays);
             }
-            None if done.is_told_again => {}
+            None if done.is_replaced_note => {}
             None => self.chooser.look(&done.group),
         }
     }

@@ -54,7 +54,7 @@ pub(crate) struct Done {
     /// Empty if the view was rewritten.
     pub(crate) reason: &'static str,
     /// If the view was rewritten and has more tokens than the call asks for: by how many, and what they are.
-    pub(crate) missed: String,
+    pub(crate) shortfall: String,
     pub(crate) strategy: &'static str,
     pub(crate) emergency: bool,
     pub(crate) messages_before: u64,
@@ -168,7 +168,7 @@ pub(super) async fn run(
         block_in_place(|| store.note_try(id, &order.policy, seen, true))?;
     }
     tell(&mut done, &looked, made, &compressed, began);
-    done.missed = looked.missed(&order.policy, &apart, done.tokens_after);
+    done.shortfall = looked.shortfall(&order.policy, &apart, done.tokens_after);
     Ok(done)
 }
 

@@ -5,7 +5,7 @@
 use std::collections::BTreeMap;
 use std::ops::Range;
 
-use super::plan::Asked;
+use super::plan::CurrentRequest;
 use super::shorten::{LEAST, is_text, shorten};
 use crate::context::OutputPolicy;
 use crate::model::{Json, Literal, Role, StoreError};
@@ -52,7 +52,7 @@ impl Squeezed {
         outline: &Outline,
         policy: &OutputPolicy,
         keep: &[Range<u64>],
-        asked: Option<Asked>,
+        current_request: Option<CurrentRequest>,
         need: u64,
     ) -> Result<Self, StoreError> {
         let mut squeezed = Self::default();
@@ -70,13 +70,14 @@ impl Squeezed {
                 answered = place;
             }
             // The last message of the user is shortened only if it alone is too large.
-            if kept && asked.is_none_or(|asked| asked.place != place) {
+            if kept && current_request.is_none_or(|current_request| current_request.place != place) {
                 let is_output = seen.shown.role == Role::Tool && seen.shown.tokens > TRIMMED && !is_protected;
                 messages.push(Message { place, tokens: seen.shown.tokens, is_output });
             }
         })?;
         // What is too long of the last message of the user need not be saved elsewhere.
-        let surplus = asked.map_or(0, |asked| asked.tokens.saturating_sub(asked.most));
+        let surplus = current_request
+            .map_or(0, |current_request| current_request.tokens.saturating_sub(current_request.most));
         let need = need.saturating_sub(surplus);
         let answered = messages.iter_mut().filter(|message| message.is_output && message.place < answered);
         for message in answered.take(MOST_MESSAGES) {
@@ -88,7 +89,7 @@ impl Squeezed {
             message.tokens = TRIMMED;
         }
         if squeezed.saved < need || surplus > 0 {
-            squeezed.cut_contents(outline, keep, &messages, asked, need)?;
+            squeezed.cut_contents(outline, keep, &messages, current_request, need)?;
         }
         Ok(squeezed)
     }
@@ -99,7 +100,7 @@ impl Squeezed {
         outline: &Outline,
         keep: &[Range<u64>],
         messages: &[Message],
-        asked: Option<Asked>,
+        current_request: Option<CurrentRequest>,
         need: u64,
     ) -> Result<(), StoreError> {
         let (mut low, mut high) = (LEAST, messages.iter().map(|message| message.tokens).max().unwrap_or(0));
@@ -115,7 +116,9 @@ impl Squeezed {
         each(outline, keep, &mut |place, kept, seen| {
             // What is not in the log cannot be looked up there.
             let may = kept && seen.kind.is_none() && trimmed.binary_search(&place).is_err();
-            let most = asked.filter(|asked| asked.place == place).map_or(most, |asked| asked.most);
+            let most = current_request
+                .filter(|current_request| current_request.place == place)
+                .map_or(most, |current_request| current_request.most);
             if !may || seen.shown.tokens <= most {
                 return;
             }

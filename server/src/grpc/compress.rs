@@ -121,7 +121,7 @@ async fn done_of(serving: &Serving, id: TaskId, done: Done) -> Result<pb::Compre
     serving.keep_small(id, &pressure);
     Ok(pb::CompressDone {
         compressed: done.is_rewritten(),
-        reason: if done.reason.is_empty() { done.missed } else { done.reason.to_owned() },
+        reason: if done.reason.is_empty() { done.shortfall } else { done.reason.to_owned() },
         strategy: done.strategy.to_owned(),
         emergency: done.emergency,
         messages_before: done.messages_before,

@@ -31,6 +31,8 @@ const ANSWERS: [&str; 8] = [
     "<summary>[Summary of messages 1–9]\nNever mind.</summary><retain>All of it.</retain>",
 ];
 
+/// Tokens of the tools that are sent, at most.
+const TOOLS: u64 = 300;
 /// Tokens of what stands for a result that never came.
 const STAND_IN: u64 = 10;
 
@@ -78,6 +80,7 @@ pub(crate) struct Case<'a> {
     newest_plan: Option<String>,
     /// A provider has said what it counted, so that all counts are multiplied, by two at most.
     is_calibrated: bool,
+    is_rewound: bool,
     stack: Vec<Before>,
     compressions: u64,
     undos: u64,
@@ -124,6 +127,7 @@ impl<'a> Case<'a> {
             missing,
             newest_plan: None,
             is_calibrated: false,
+            is_rewound: false,
             stack,
             compressions: 0,
             undos: 0,
@@ -274,7 +278,8 @@ impl<'a> Case<'a> {
             self.look_at_newest(&before, &after);
         }
         // Where too few messages may go, what stays is made smaller, and that is all.
-        let target = request.target_tokens.filter(|_| done.messages_removed > 0);
+        // After a rewind the newest group of the view is another one than that of the log.
+        let target = request.target_tokens.filter(|_| done.messages_removed > 0 && !self.is_rewound);
         if let Some(target) = target {
             // Summaries that are there already go with another summary only.
             let said =
@@ -334,7 +339,11 @@ impl<'a> Case<'a> {
     fn look_at_asked(&self, before: &[String], after: &[String]) {
         let is_asked = |line: &&String| value(line)["role"] == "user" && !is_ours(line);
         let Some(asked) = before.iter().rfind(is_asked) else { return };
-        let is_large = asked.len() as u64 / 8 > self.config.context_length.unwrap() / 4;
+        // Pins, the system prompt and tools take room, and counts may be multiplied by two.
+        let said = value(asked);
+        let known = self.messages.iter().rfind(|message| message.json["content"] == said["content"]);
+        let tokens = known.map_or(asked.len() as u64, |message| message.tokens) + self.floor("") + TOOLS;
+        let is_large = 4 * tokens > self.config.context_length.unwrap();
         assert!(after.contains(asked) || is_large, "{asked} is gone: {after:#?}");
         let Some(first) = before.iter().find(is_asked).filter(|_| GOAL_STAYS) else { return };
         let goal = content(first).lines().next().unwrap_or_default().to_owned();
@@ -479,6 +488,7 @@ impl<'a> Case<'a> {
         let then = view(&mut self.scene.api, request).await;
         self.scene.api.rewind_task(self.scene.work.rewind(seq)).await.unwrap();
         self.note(format!("goes back to {seq}"));
+        self.is_rewound = true;
         let lines = self.scene.lines().await;
         assert_eq!(lines, then.lines().collect::<Vec<_>>());
         self.pins.retain(|pinned, line| *pinned <= seq && lines.contains(line));

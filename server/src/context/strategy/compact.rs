@@ -41,8 +41,8 @@ impl Choose for Compact {
         self.tail.cut(most);
     }
 
-    fn choose(mut self: Box<Self>, fixed: u64, asked: Option<&Group>) -> Choice {
-        self.tail.keep_asked(asked);
+    fn choose(mut self: Box<Self>, fixed: u64, current_request: Option<&Group>) -> Choice {
+        self.tail.keep_request(current_request);
         self.tail.cut(self.most.saturating_sub(fixed.min(self.most / 2)));
         let mut keep = Vec::new();
         if let (Some(start), Some(first)) = (self.starts.front(), self.tail.first()) {
@@ -57,7 +57,7 @@ impl Choose for Compact {
             // The turn began with what was summarised before.
             keep = self.tail.places(self.behind);
         } else {
-            keep.extend(asked.map(Group::places));
+            keep.extend(current_request.map(Group::places));
         }
         Choice { keep, gone: Gone::Summary }
     }

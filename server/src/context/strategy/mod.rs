@@ -82,9 +82,9 @@ pub trait Choose: Send {
     /// The next group that may go, and the tokens of all that has to stay so far.
     fn look(&mut self, group: &Group);
 
-    /// Returns the choice after the last group. `fixed` are the tokens of what has to stay; `asked` is the last message of
+    /// Returns the choice after the last group. `fixed` are the tokens of what has to stay; `current_request` is the last message of
     /// the user, unless it is a part of that.
-    fn choose(self: Box<Self>, fixed: u64, asked: Option<&Group>) -> Choice;
+    fn choose(self: Box<Self>, fixed: u64, current_request: Option<&Group>) -> Choice;
 }
 
 /// The chooser of a strategy.

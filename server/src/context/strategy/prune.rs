@@ -162,8 +162,8 @@ impl Choose for Prune {
     }
 
     /// The best first, and each that still has room.
-    fn choose(mut self: Box<Self>, fixed: u64, asked: Option<&Group>) -> Choice {
-        self.newest.keep_asked(asked);
+    fn choose(mut self: Box<Self>, fixed: u64, current_request: Option<&Group>) -> Choice {
+        self.newest.keep_request(current_request);
         let room = self.goal.saturating_sub(fixed);
         self.newest.cut(room);
         let newest = self.newest.all().into_iter().map(|places| (places.start, places.end));
@@ -171,7 +171,7 @@ impl Choose for Prune {
         let newest_from = self.newest.first().unwrap_or(u64::MAX);
         // Sorted by what is reversed: the best come first.
         for Reverse(group) in self.best.into_sorted_vec() {
-            let is_kept = asked.is_some_and(|asked| asked.first == group.places.0);
+            let is_kept = current_request.is_some_and(|request| request.first == group.places.0);
             if group.places.0 < newest_from && !is_kept {
                 kept.add_within(&group, room);
             }

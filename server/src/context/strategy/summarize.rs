@@ -26,8 +26,8 @@ impl Choose for Summarize {
         self.tail.push(group, |messages, _| messages >= keep);
     }
 
-    fn choose(mut self: Box<Self>, fixed: u64, asked: Option<&Group>) -> Choice {
-        self.tail.keep_asked(asked);
+    fn choose(mut self: Box<Self>, fixed: u64, current_request: Option<&Group>) -> Choice {
+        self.tail.keep_request(current_request);
         // Of messages that would not fit even if they were cut, only the newest stay.
         let room = self.goal.saturating_sub(fixed).saturating_sub(SUMMARY.max(self.goal / 5));
         if self.keep == 0 {

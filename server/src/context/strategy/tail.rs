@@ -9,7 +9,7 @@ use super::Group;
 #[derive(Debug, Default)]
 pub(super) struct Tail {
     /// The last message of the user.
-    asked: Option<Kept>,
+    request: Option<Kept>,
     groups: VecDeque<Kept>,
     messages: u64,
     tokens: u64,
@@ -40,13 +40,13 @@ impl Tail {
     }
 
     /// Keeps the last message of the user, also where the newest groups do not reach back to it.
-    pub(super) fn keep_asked(&mut self, asked: Option<&Group>) {
-        self.asked =
-            asked.map(|group| Kept { places: group.places(), tokens: group.tokens, least: group.least });
-        if let Some(asked) = &self.asked
-            && let Some(same) = self.groups.iter_mut().find(|kept| kept.places == asked.places)
+    pub(super) fn keep_request(&mut self, request: Option<&Group>) {
+        self.request =
+            request.map(|group| Kept { places: group.places(), tokens: group.tokens, least: group.least });
+        if let Some(request) = &self.request
+            && let Some(same) = self.groups.iter_mut().find(|kept| kept.places == request.places)
         {
-            same.least = asked.least;
+            same.least = request.least;
         }
     }
 
@@ -57,9 +57,9 @@ impl Tail {
     }
 
     /// Returns the last message of the user, if it stands before the newest groups.
-    fn asked_before(&self) -> Option<&Kept> {
+    fn request_before(&self) -> Option<&Kept> {
         let first = self.first().unwrap_or(u64::MAX);
-        self.asked.as_ref().filter(|asked| asked.places.start < first)
+        self.request.as_ref().filter(|request| request.places.start < first)
     }
 
     /// Lets go of the oldest while there are more than so many tokens.
@@ -72,8 +72,8 @@ impl Tail {
     /// Lets go of the oldest while there are more than so many tokens even if all are made as small as can be.
     pub(super) fn cut_hard(&mut self, most: u64) {
         let mut least: u64 = self.groups.iter().map(|group| group.least).sum();
-        let asked = |tail: &Self| tail.asked_before().map_or(0, |asked| asked.least);
-        while least + asked(self) > most && self.groups.len() > 1 {
+        let request = |tail: &Self| tail.request_before().map_or(0, |request| request.least);
+        while least + request(self) > most && self.groups.len() > 1 {
             least -= self.drop_oldest();
         }
     }
@@ -88,7 +88,7 @@ impl Tail {
 
     /// Their tokens, with those of the last message of the user.
     pub(super) fn tokens(&self) -> u64 {
-        self.tokens.saturating_add(self.asked_before().map_or(0, |asked| asked.tokens))
+        self.tokens.saturating_add(self.request_before().map_or(0, |request| request.tokens))
     }
 
     /// Where it begins.
@@ -99,7 +99,7 @@ impl Tail {
     /// Returns all that stays: the last message of the user and the newest groups.
     pub(super) fn all(&self) -> Vec<Range<u64>> {
         let mut ranges: Vec<Range<u64>> =
-            self.asked_before().map(|asked| asked.places.clone()).into_iter().collect();
+            self.request_before().map(|request| request.places.clone()).into_iter().collect();
         for places in self.places(0) {
             join(&mut ranges, places);
         }

@@ -34,8 +34,8 @@ impl Choose for Window {
         }
     }
 
-    fn choose(mut self: Box<Self>, fixed: u64, asked: Option<&Group>) -> Choice {
-        self.tail.keep_asked(asked);
+    fn choose(mut self: Box<Self>, fixed: u64, current_request: Option<&Group>) -> Choice {
+        self.tail.keep_request(current_request);
         // What has to stay stands in the same window, and so does the note that says what is missing.
         self.tail.cut(self.tokens.saturating_sub(fixed + NOTE));
         Choice { keep: self.tail.all(), gone: Gone::Note }

@@ -1678,8 +1678,8 @@ class CompressRequest(_message.Message):
     strategy: _builtins.str
     """`summarize`, `compact`, `prune` or `window`. Empty: the task's own."""
     target_tokens: _builtins.int
-    """Tokens that the view is to have afterwards, at most. Unset: as the strategy has it. What may not go stays all the
-    same, and so do messages that are fewer than `min_messages`.
+    """Tokens that the view is to have afterwards, at most; a view that has no more is left as it is. Unset: as the strategy has
+    it. What may not go stays all the same, and so do messages that are fewer than `min_messages`.
     """
     request_id: _builtins.str
     """Names the call."""
@@ -1815,10 +1815,12 @@ class CompressDone(_message.Message):
     compressed: _builtins.bool
     """Whether the view was rewritten, by this call or by the one that it repeats."""
     reason: _builtins.str
-    """If not, why: `nothing` (too few messages that may go), `not_worth_it` (it would not get smaller), `over` (what may not
-    go is too large alone), `too_many_parts` (thousands of pinned messages and trimmed outputs that lie apart: the new view
-    could not be written down). `duplicate`: a repeated call; the first one was carried out, and this tells what it did as far
-    as the log has it, with messages that were appended while it ran, and without fallback_reason and duration.
+    """If not, why: `nothing` (too few messages that may go), `within_target` (it has no more tokens than target_tokens already),
+    `not_worth_it` (it would not get smaller), `over` (what may not go is too large alone, or over the limit nothing can go),
+    `too_many_parts` (thousands of pinned messages and trimmed outputs that lie apart: the new view could not be written down).
+    `duplicate`: a repeated call; the first one was carried out, and this tells what it did as far as the log has it, with
+    messages that were appended while it ran, and without fallback_reason and duration. If it was rewritten and has more tokens
+    than target_tokens: `target_missed: `, by how many, and what they are.
     """
     strategy: _builtins.str
     """The strategy."""

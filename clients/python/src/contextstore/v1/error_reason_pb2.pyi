@@ -163,8 +163,8 @@ class _ErrorReasonEnumTypeWrapper(_enum_type_wrapper._EnumTypeWrapper[_ErrorReas
     Code: INTERNAL. Retry: no.
     """
     ERROR_REASON_REQUEST_TOO_LARGE: _ErrorReason.ValueType  # 33
-    """The body of a request to a provider is larger than it may be. Its size, as far as it was looked at, and the limit
-    are named.
+    """A request to a provider is larger than it may be: its body in bytes, or its context in tokens. Its size, as far as it was
+    looked at, and the limit are named.
     Code: FAILED_PRECONDITION. Retry: no; make the context smaller or raise the limit.
     """
     ERROR_REASON_PROVIDER_NOT_CONFIGURED: _ErrorReason.ValueType  # 34
@@ -200,7 +200,7 @@ class _ErrorReasonEnumTypeWrapper(_enum_type_wrapper._EnumTypeWrapper[_ErrorReas
     """
     ERROR_REASON_NOTHING_TO_SUMMARIZE: _ErrorReason.ValueType  # 41
     """Of the context there is nothing that an agent could summarise. Why is named, in the words of
-    CompressDone.reason: `nothing`, `over` or `too_many_parts`.
+    CompressDone.reason: `nothing`, `within_target`, `over` or `too_many_parts`.
     Code: FAILED_PRECONDITION. Retry: no; once there are more messages, or with other settings.
     """
     ERROR_REASON_NOT_IN_VIEW: _ErrorReason.ValueType  # 42
@@ -371,8 +371,8 @@ ERROR_REASON_INTERNAL: ErrorReason.ValueType  # 32
 Code: INTERNAL. Retry: no.
 """
 ERROR_REASON_REQUEST_TOO_LARGE: ErrorReason.ValueType  # 33
-"""The body of a request to a provider is larger than it may be. Its size, as far as it was looked at, and the limit
-are named.
+"""A request to a provider is larger than it may be: its body in bytes, or its context in tokens. Its size, as far as it was
+looked at, and the limit are named.
 Code: FAILED_PRECONDITION. Retry: no; make the context smaller or raise the limit.
 """
 ERROR_REASON_PROVIDER_NOT_CONFIGURED: ErrorReason.ValueType  # 34
@@ -408,7 +408,7 @@ Code: NOT_FOUND. Retry: no.
 """
 ERROR_REASON_NOTHING_TO_SUMMARIZE: ErrorReason.ValueType  # 41
 """Of the context there is nothing that an agent could summarise. Why is named, in the words of
-CompressDone.reason: `nothing`, `over` or `too_many_parts`.
+CompressDone.reason: `nothing`, `within_target`, `over` or `too_many_parts`.
 Code: FAILED_PRECONDITION. Retry: no; once there are more messages, or with other settings.
 """
 ERROR_REASON_NOT_IN_VIEW: ErrorReason.ValueType  # 42

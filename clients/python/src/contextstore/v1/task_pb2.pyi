@@ -143,7 +143,9 @@ class CompressionConfig(_message.Message):
     keep_recent_messages: _builtins.int
     """Messages at the end that `summarize` keeps, rounded outwards to whole groups of calls and results."""
     min_messages: _builtins.int
-    """Messages that there must be to summarise, at least: fewer stay, whatever the goal."""
+    """Messages that there must be to summarise, at least: fewer stay, whatever the goal, unless the context is over its limit:
+    then one is enough.
+    """
     complexity: _builtins.str
     """`simple` (0.5), `medium` (0.7) or `complex` (0.85): sets the threshold if none is given."""
     preset: _builtins.str
@@ -391,8 +393,8 @@ class OutputsConfig(_message.Message):
     enabled: _builtins.bool
     """Whether outputs in the view are trimmed when they pass their budget."""
     budget_tokens: _builtins.int
-    """Tokens that outputs in the view may have together. Unset: a quarter of the limit, at least 20 000 and at most 60 000, but
-    never over half of the limit.
+    """Tokens that outputs in the view may have together, once the view has half of the limit; the oldest are trimmed then, to a
+    third of it. Unset: a quarter of the limit, at least 20 000 and at most 60 000, but never over half of the limit.
     """
     max_message_bytes: _builtins.int
     """Largest view of one output, in bytes. Never over 1 MiB and an eighth of a message, whatever is said here."""

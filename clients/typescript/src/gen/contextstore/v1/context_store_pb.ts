@@ -1978,8 +1978,8 @@ export type CompressRequest = Message<"contextstore.v1.CompressRequest"> & {
   window?: WindowConfig | undefined;
 
   /**
-   * Tokens that the view is to have afterwards, at most. Unset: as the strategy has it. What may not go stays all the
-   * same, and so do messages that are fewer than `min_messages`.
+   * Tokens that the view is to have afterwards, at most; a view that has no more is left as it is. Unset: as the strategy has
+   * it. What may not go stays all the same, and so do messages that are fewer than `min_messages`.
    *
    * @generated from field: optional uint64 target_tokens = 6;
    */
@@ -2107,10 +2107,12 @@ export type CompressDone = Message<"contextstore.v1.CompressDone"> & {
   compressed: boolean;
 
   /**
-   * If not, why: `nothing` (too few messages that may go), `not_worth_it` (it would not get smaller), `over` (what may not
-   * go is too large alone), `too_many_parts` (thousands of pinned messages and trimmed outputs that lie apart: the new view
-   * could not be written down). `duplicate`: a repeated call; the first one was carried out, and this tells what it did as far
-   * as the log has it, with messages that were appended while it ran, and without fallback_reason and duration.
+   * If not, why: `nothing` (too few messages that may go), `within_target` (it has no more tokens than target_tokens already),
+   * `not_worth_it` (it would not get smaller), `over` (what may not go is too large alone, or over the limit nothing can go),
+   * `too_many_parts` (thousands of pinned messages and trimmed outputs that lie apart: the new view could not be written down).
+   * `duplicate`: a repeated call; the first one was carried out, and this tells what it did as far as the log has it, with
+   * messages that were appended while it ran, and without fallback_reason and duration. If it was rewritten and has more tokens
+   * than target_tokens: `target_missed: `, by how many, and what they are.
    *
    * @generated from field: string reason = 2;
    */

@@ -296,8 +296,8 @@ export enum ErrorReason {
   INTERNAL = 32,
 
   /**
-   * The body of a request to a provider is larger than it may be. Its size, as far as it was looked at, and the limit
-   * are named.
+   * A request to a provider is larger than it may be: its body in bytes, or its context in tokens. Its size, as far as it was
+   * looked at, and the limit are named.
    * Code: FAILED_PRECONDITION. Retry: no; make the context smaller or raise the limit.
    *
    * @generated from enum value: ERROR_REASON_REQUEST_TOO_LARGE = 33;
@@ -365,7 +365,7 @@ export enum ErrorReason {
 
   /**
    * Of the context there is nothing that an agent could summarise. Why is named, in the words of
-   * CompressDone.reason: `nothing`, `over` or `too_many_parts`.
+   * CompressDone.reason: `nothing`, `within_target`, `over` or `too_many_parts`.
    * Code: FAILED_PRECONDITION. Retry: no; once there are more messages, or with other settings.
    *
    * @generated from enum value: ERROR_REASON_NOTHING_TO_SUMMARIZE = 41;

@@ -161,7 +161,8 @@ export type CompressionConfig = Message<"contextstore.v1.CompressionConfig"> & {
   keepRecentMessages?: number | undefined;
 
   /**
-   * Messages that there must be to summarise, at least: fewer stay, whatever the goal.
+   * Messages that there must be to summarise, at least: fewer stay, whatever the goal, unless the context is over its limit:
+   * then one is enough.
    *
    * @generated from field: optional uint32 min_messages = 8;
    */
@@ -389,8 +390,8 @@ export type OutputsConfig = Message<"contextstore.v1.OutputsConfig"> & {
   enabled?: boolean | undefined;
 
   /**
-   * Tokens that outputs in the view may have together. Unset: a quarter of the limit, at least 20 000 and at most 60 000, but
-   * never over half of the limit.
+   * Tokens that outputs in the view may have together, once the view has half of the limit; the oldest are trimmed then, to a
+   * third of it. Unset: a quarter of the limit, at least 20 000 and at most 60 000, but never over half of the limit.
    *
    * @generated from field: optional uint64 budget_tokens = 2;
    */
