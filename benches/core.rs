@@ -1,8 +1,10 @@
 //! Appends beside what they cannot beat and what they compete with: bare `fdatasync`, SQLite in WAL mode with full
-//! syncs, a task of a million messages beside an empty one, and what counting tokens and masking take of an append.
+//! syncs, a task of a million messages beside an empty one, what counting tokens and masking take of an append, and how often
+//! prompt caches break.
 //!
 //! Everything is measured in every round, in turns, and compared within the round: the machine may be busy, but it
-//! is as busy for all. `ROUNDS=n` sets how many. The table goes to the screen and to `target/bench/core.md`.
+//! is as busy for all. `ROUNDS=n` sets how many, `ONLY=caches` measures the last of these alone. The table
+//! goes to the screen and to `target/bench/core.md`.
 
 #![allow(
     clippy::disallowed_methods,
@@ -11,6 +13,9 @@
     clippy::unwrap_used,
     reason = "a measurement has no caller to tell of a failure"
 )]
+
+#[path = "core/caches.rs"]
+mod caches;
 
 use std::fmt::Write as _;
 use std::fs::{self, File};
@@ -52,11 +57,18 @@ fn main() {
         std::thread::available_parallelism().map_or(0, usize::from),
         SLICE
     );
+    let only = std::env::var("ONLY").unwrap_or_default();
+    if only == "caches" {
+        caches::caches(place.path(), &mut report);
+        println!("{report}");
+        return;
+    }
     appends(place.path(), rounds, &mut report);
     counting(place.path(), rounds, &mut report);
     masking(place.path(), rounds, &mut report);
     growth(place.path(), rounds, &mut report);
     scanning(rounds, &mut report);
+    caches::caches(place.path(), &mut report);
     println!("{report}");
     fs::write(out.join("core.md"), report).unwrap();
 }
