@@ -3,17 +3,31 @@
 //!
 //! Only the new message is ever counted; totals are kept, never counted again from the files.
 
+use base64::alphabet;
+use base64::engine::general_purpose::{GeneralPurpose, GeneralPurposeConfig};
+use base64::engine::{DecodePaddingMode, Engine as _};
+
 use super::text::plain;
 use super::{exact, fitted};
 use crate::model::json::{field, items};
-use crate::model::{Json, JsonKind, NewMessage, TokenCounter};
+use crate::model::{Json, JsonKind, NewMessage, Provider, TokenCounter};
 
 /// What a provider adds around each message.
 const AROUND: u64 = 4;
 
-/// Tokens of an image or a file in a message: OpenAI's for an image of 1024 pixels square in full detail (four
-/// tiles of 170 and 85 for the whole). What a file really takes is known only to who reads it.
+/// Tokens of an image in a message: OpenAI's for one of 1024 pixels square in full detail (four tiles of 170 and 85 for the
+/// whole). Sounds and files that are only named count the same: what they take is known only to who reads them.
 pub const IMAGE_TOKENS: u64 = 765;
+
+/// Tokens of a page of a PDF: the least that Anthropic says of one, with its picture. Too few are corrected by the first
+/// report of the provider, too many are not.
+const PAGE_TOKENS: u64 = 1500;
+/// Bytes of a PDF that make a page where its pages cannot be seen, as they are packed.
+const PAGE_BYTES: usize = 128 << 10;
+/// Most pages that are counted of a PDF: what providers take.
+const MOST_PAGES: usize = 1000;
+/// Characters of an encrypted thought, in base64, that make a token.
+const CHARACTERS_OF_A_THOUGHT: usize = 6;
 
 /// Types of parts that are not text. Their data is no text for the model, however long it is.
 const MEDIA: [&str; 12] = [
@@ -36,7 +50,29 @@ pub fn count_tokens(counter: TokenCounter, message: &NewMessage) -> u64 {
     let content = message.content.as_ref().map_or(0, |content| count_content(counter, content.as_str()));
     let fields = [&message.tool_calls, &message.tool_call_id, &message.name];
     let fields = fields.into_iter().flatten().map(|value| count_json(counter, value));
-    fields.fold(AROUND.saturating_add(content), u64::saturating_add)
+    let thoughts = message.extra.as_ref().map_or(0, |extra| count_thoughts(counter, extra.as_str()));
+    fields.fold(AROUND.saturating_add(content).saturating_add(thoughts), u64::saturating_add)
+}
+
+/// What a model thought and is sent back: the text of it, or what is encrypted, whichever is more.
+fn count_thoughts(counter: TokenCounter, extra: &str) -> u64 {
+    let text = |json: &str, name: &str| {
+        let text = field(json, name).filter(|text| JsonKind::of(text) == JsonKind::Text);
+        text.map_or(0, |text| count_value(counter, text))
+    };
+    let encrypted = |json: &str, name: &str| {
+        let length = field(json, name).map_or(0, str::len);
+        length.saturating_sub(2) as u64 / CHARACTERS_OF_A_THOUGHT as u64
+    };
+    let names = Provider::ALL.into_iter().filter_map(Provider::thoughts);
+    let lists =
+        names.filter_map(|name| field(extra, name)).filter(|list| JsonKind::of(list) == JsonKind::Array);
+    let blocks = lists.flat_map(items).map(|block| {
+        let hidden = ["signature", "data", "encrypted_content"].map(|name| encrypted(block, name));
+        hidden.into_iter().fold(text(block, "thinking"), u64::max)
+    });
+    // As Ollama has it.
+    blocks.fold(text(extra, "thinking"), u64::saturating_add)
 }
 
 /// The tokens of JSON that the model sees as such: calls, tools.
@@ -69,7 +105,7 @@ fn count_part(counter: TokenCounter, part: &str) -> u64 {
         return count_value(counter, part);
     }
     match field(part, "type") {
-        Some(kind) if MEDIA.contains(&kind) => IMAGE_TOKENS,
+        Some(kind) if MEDIA.contains(&kind) => count_media(counter, part),
         // Parts in parts, as other providers have them: the result of a tool, with an image perhaps.
         Some(_) if let Some(inner) = field(part, "content").filter(|inner| is_nested(inner)) => {
             count_content(counter, inner)
@@ -85,6 +121,49 @@ fn count_part(counter: TokenCounter, part: &str) -> u64 {
         None => count_value(counter, part),
     }
 }
+
+/// An image, a sound or a file: what is read of it, not the characters that carry it.
+fn count_media(counter: TokenCounter, part: &str) -> u64 {
+    // A document of Anthropic can be text or parts as it is.
+    let source = field(part, "source").unwrap_or("{}");
+    match (field(source, "type"), field(source, "data"), field(source, "content")) {
+        (Some("\"text\""), Some(text), _) => return count_value(counter, text),
+        (Some("\"content\""), _, Some(inner)) if is_nested(inner) => return count_content(counter, inner),
+        _ => {}
+    }
+    let file = field(part, "file").unwrap_or(part);
+    let is_pdf = field(source, "media_type") == Some("\"application/pdf\"");
+    let data = field(source, "data").filter(|_| is_pdf).or_else(|| field(file, "file_data"));
+    match data.and_then(pdf_pages) {
+        Some(pages) => pages.clamp(1, MOST_PAGES) as u64 * PAGE_TOKENS,
+        None => IMAGE_TOKENS,
+    }
+}
+
+/// The pages of a PDF in base64, as JSON text, with or without what a data URL begins with; none: it is no PDF.
+fn pdf_pages(data: &str) -> Option<usize> {
+    let text = plain(data.trim_matches('"'));
+    let text = text.rsplit_once("base64,").map_or(&*text, |(_, behind)| behind);
+    let bytes = STANDARD_PERMISSIVE.decode(text.trim()).ok()?;
+    if !bytes.starts_with(b"%PDF") {
+        return None;
+    }
+    let is_page = |at: usize| {
+        let behind = bytes.get(at + 5..).unwrap_or_default().trim_ascii_start();
+        // `/Pages` is the tree of them.
+        behind.strip_prefix(b"/Page").is_some_and(|rest| !rest.first().is_some_and(u8::is_ascii_alphabetic))
+    };
+    let pages = memchr::memmem::find_iter(&bytes, b"/Type").filter(|at| is_page(*at)).count();
+    Some(if pages > 0 { pages } else { bytes.len() / PAGE_BYTES })
+}
+
+/// Base64 with or without what fills it up.
+const STANDARD_PERMISSIVE: GeneralPurpose = GeneralPurpose::new(
+    &alphabet::STANDARD,
+    GeneralPurposeConfig::new()
+        .with_decode_padding_mode(DecodePaddingMode::Indifferent)
+        .with_decode_allow_trailing_bits(true),
+);
 
 fn is_nested(inner: &str) -> bool {
     matches!(JsonKind::of(inner), JsonKind::Array | JsonKind::Text)
@@ -161,8 +240,68 @@ mod tests {
         }
     }
 
+    /// A PDF of so many pages, in base64.
+    fn pdf(pages: usize, rest: usize) -> String {
+        let page = "2 0 obj\n<< /Type /Page /Parent 1 0 R >>\nendobj\n".repeat(pages);
+        let text =
+            format!("%PDF-1.4\n1 0 obj\n<</Type/Pages/Count {pages}>>\nendobj\n{page}{}", "x".repeat(rest));
+        base64::engine::general_purpose::STANDARD.encode(text)
+    }
+
     #[test]
-    fn images_and_files_count_the_same_however_long_they_are() {
+    fn a_pdf_counts_by_its_pages() {
+        let count = |part: &str| {
+            of_json(TokenCounter::Fitted, &format!(r#"{{"role":"user","content":[{part}]}}"#)) - AROUND
+        };
+        for (pages, rest, expected) in [(1, 10, 1), (40, 10, 40), (0, 10, 1), (0, PAGE_BYTES * 3, 3)] {
+            let data = pdf(pages, rest);
+            for part in [
+                format!(
+                    r#"{{"type":"file","file":{{"filename":"a.pdf","file_data":"data:application/pdf;base64,{data}"}}}}"#
+                ),
+                format!(
+                    r#"{{"type":"document","source":{{"type":"base64","media_type":"application/pdf","data":"{data}"}}}}"#
+                ),
+                format!(
+                    r#"{{"type":"input_file","filename":"a.pdf","file_data":"{}"}}"#,
+                    data.replace('/', r"\/")
+                ),
+            ] {
+                assert_eq!(count(&part), expected * PAGE_TOKENS, "{}", &part[..40]);
+            }
+        }
+        assert_eq!(count(r#"{"type":"file","file":{"file_id":"file-1"}}"#), IMAGE_TOKENS);
+        let text = r#"{"type":"document","source":{"type":"text","media_type":"text/plain","data":"one two three"}}"#;
+        assert_eq!(count(text), count_text(TokenCounter::Fitted, "one two three"));
+    }
+
+    #[test]
+    fn what_a_model_thought_counts_as_it_is_sent_back() {
+        let empty = of_json(TokenCounter::Fitted, r#"{"role":"assistant","content":"so"}"#);
+        let count = |extra: &str| {
+            of_json(TokenCounter::Fitted, &format!(r#"{{"role":"assistant","content":"so",{extra}}}"#))
+                - empty
+        };
+        let words = "I should look at the tests first. ".repeat(50);
+        let of_words = count_text(TokenCounter::Fitted, &words);
+        let block = format!(r#"{{"type":"thinking","thinking":"{words}","signature":"c2ln"}}"#);
+        assert_eq!(count(&format!(r#""thinking_blocks":[{block},{block}]"#)), 2 * of_words);
+        assert_eq!(count(&format!(r#""thinking":"{words}""#)), of_words);
+        let hidden = "QUJD".repeat(1500);
+        for extra in [
+            format!(r#""thinking_blocks":[{{"type":"thinking","thinking":"","signature":"{hidden}"}}]"#),
+            format!(r#""thinking_blocks":[{{"type":"redacted_thinking","data":"{hidden}"}}]"#),
+            format!(
+                r#""reasoning_items":[{{"id":"rs_1","type":"reasoning","summary":[],"encrypted_content":"{hidden}"}}]"#
+            ),
+        ] {
+            assert_eq!(count(&extra), 1000, "{}", &extra[..40]);
+        }
+        assert_eq!(count(r#""finish_reason":"stop""#), 0);
+    }
+
+    #[test]
+    fn images_and_sounds_count_the_same_however_long_they_are() {
         let data = "QUJD".repeat(10_000);
         let media = [
             format!(r#"{{"type":"image_url","image_url":{{"url":"data:image/png;base64,{data}"}}}}"#),
