@@ -147,7 +147,7 @@ type ContextStoreClient interface {
 	//
 	// A context over the limit of the model is compressed before it is sent, without asking a model, if the task's contexts are
 	// compressed by themselves. If the model refuses it all the same as too long, before anything of an answer came, it is
-	// compressed and sent once more; should that not help, the call fails with PROVIDER_REFUSED.
+	// made smaller and sent again, twice at most; should that not help, the call fails with PROVIDER_REFUSED.
 	//
 	// If the answer breaks off, what arrived is appended with `"interrupted":true` beside its content, without tool calls
 	// that are not whole, and the call fails with PROVIDER_FAILED; the next request is valid. The same is appended when the
@@ -252,9 +252,9 @@ type ContextStoreClient interface {
 	// four are disjoint: take cached tokens out of OpenAI's input. What was read, cached or not, also calibrates the
 	// counts of this task: from here on they are multiplied by the ratio of what was reported to what was counted of the
 	// view (without the answer, if that was appended before) and of the tools (`tools_tokens`). One report moves the factor by a quarter up or a fifth
-	// down at most, and it stays from 0.5 to 2; nothing moves it where fewer than 200 tokens were counted. Until the view is
-	// rewritten, the pressure is at least what was reported last (at most twice what was counted of it) and what was
-	// appended since. Errors as AppendMessage.
+	// down at most, and it stays from 0.8 to 2; nothing moves it where fewer than 200 tokens were counted. Until the view is
+	// rewritten, the pressure is at least what was reported last, however much that is, and what was
+	// appended since. A report of less than half of what was counted changes neither. Errors as AppendMessage.
 	RecordUsage(ctx context.Context, in *RecordUsageRequest, opts ...grpc.CallOption) (*RecordUsageResponse, error)
 	// Adds to the task's counters. Errors as AppendMessage.
 	UpdateStatistics(ctx context.Context, in *UpdateStatisticsRequest, opts ...grpc.CallOption) (*UpdateStatisticsResponse, error)
@@ -852,7 +852,7 @@ type ContextStoreServer interface {
 	//
 	// A context over the limit of the model is compressed before it is sent, without asking a model, if the task's contexts are
 	// compressed by themselves. If the model refuses it all the same as too long, before anything of an answer came, it is
-	// compressed and sent once more; should that not help, the call fails with PROVIDER_REFUSED.
+	// made smaller and sent again, twice at most; should that not help, the call fails with PROVIDER_REFUSED.
 	//
 	// If the answer breaks off, what arrived is appended with `"interrupted":true` beside its content, without tool calls
 	// that are not whole, and the call fails with PROVIDER_FAILED; the next request is valid. The same is appended when the
@@ -957,9 +957,9 @@ type ContextStoreServer interface {
 	// four are disjoint: take cached tokens out of OpenAI's input. What was read, cached or not, also calibrates the
 	// counts of this task: from here on they are multiplied by the ratio of what was reported to what was counted of the
 	// view (without the answer, if that was appended before) and of the tools (`tools_tokens`). One report moves the factor by a quarter up or a fifth
-	// down at most, and it stays from 0.5 to 2; nothing moves it where fewer than 200 tokens were counted. Until the view is
-	// rewritten, the pressure is at least what was reported last (at most twice what was counted of it) and what was
-	// appended since. Errors as AppendMessage.
+	// down at most, and it stays from 0.8 to 2; nothing moves it where fewer than 200 tokens were counted. Until the view is
+	// rewritten, the pressure is at least what was reported last, however much that is, and what was
+	// appended since. A report of less than half of what was counted changes neither. Errors as AppendMessage.
 	RecordUsage(context.Context, *RecordUsageRequest) (*RecordUsageResponse, error)
 	// Adds to the task's counters. Errors as AppendMessage.
 	UpdateStatistics(context.Context, *UpdateStatisticsRequest) (*UpdateStatisticsResponse, error)

@@ -295,9 +295,10 @@ impl LogState {
                     input_tokens.saturating_add(cache_creation_tokens).saturating_add(cache_read_tokens);
                 tally.tokens = tally.tokens.saturating_add(input).saturating_add(output_tokens);
                 // Without the one, nothing is known of what was sent.
-                let counted = counted_tokens.map_or(0, |counted| counted.saturating_add(tools_tokens));
-                tally.calibration = tally.calibration.reported(input, counted);
-                tally.reported = Reported::new(input, counted).or(tally.reported);
+                if let Some(counted) = counted_tokens.map(|counted| counted.saturating_add(tools_tokens)) {
+                    tally.calibration = tally.calibration.reported(input, counted);
+                    tally.reported = Reported::new(input, counted).or(tally.reported);
+                }
                 tally.tools_tokens = tools_tokens;
             }
             Event::Statistics { llm_calls, tool_calls, tokens, compressions } => {

@@ -52,9 +52,22 @@ impl TokenCounter {
 /// What counts are multiplied by: the ratio of reported to counted tokens, approached in bounded steps. Whole
 /// numbers throughout, so that every reader of a log comes to the same.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(transparent)]
+#[serde(from = "u64", into = "u64")]
 pub struct Calibration {
     millionths: u64,
+}
+
+impl From<u64> for Calibration {
+    /// A checkpoint of an older version may have less than is believed now.
+    fn from(millionths: u64) -> Self {
+        Self { millionths: millionths.clamp(Self::LEAST, Self::MOST) }
+    }
+}
+
+impl From<Calibration> for u64 {
+    fn from(calibration: Calibration) -> Self {
+        calibration.millionths
+    }
 }
 
 impl Default for Calibration {
@@ -65,7 +78,7 @@ impl Default for Calibration {
 
 impl Calibration {
     const ONE: u64 = 1_000_000;
-    const LEAST: u64 = Self::ONE / 2;
+    const LEAST: u64 = Self::ONE / 5 * 4;
     const MOST: u64 = Self::ONE * 2;
     /// A request of fewer counted tokens says more about what is around messages than about their text.
     pub const MIN_COUNTED: u64 = 200;
@@ -74,7 +87,7 @@ impl Calibration {
     /// it by a quarter up or a fifth down at most, so that a wrong one does little.
     #[must_use]
     pub fn reported(self, reported: u64, counted: u64) -> Self {
-        if counted < Self::MIN_COUNTED || reported == 0 {
+        if counted < Self::MIN_COUNTED || !is_credible(reported, counted) {
             return self;
         }
         let ratio = u128::from(reported) * u128::from(Self::ONE) / u128::from(counted);
@@ -96,8 +109,14 @@ impl Calibration {
     }
 }
 
-/// What a provider charged for a view as it is, and what was counted of that. It counts at once, where a calibration
-/// takes several reports: a context that is nearly full has no time for them.
+/// Whether a report is of the whole view. One of less than half of what was counted is of something else, as of what no
+/// cache had.
+fn is_credible(reported: u64, counted: u64) -> bool {
+    reported > 0 && reported >= counted / 2
+}
+
+/// What a provider charged for a view as it is, and what was counted of that. It counts at once and whatever it is, where a
+/// calibration is bounded: the provider knows what it read, and has the last word on what it takes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Reported {
     input: u64,
@@ -105,11 +124,9 @@ pub struct Reported {
 }
 
 impl Reported {
-    /// None if nothing can be told from it, as by [`Calibration::reported`]; more than a calibration can come to is not
-    /// believed either.
+    /// None if it is less than half of what was counted.
     pub fn new(input: u64, counted: u64) -> Option<Self> {
-        let most = Calibration { millionths: Calibration::MOST }.apply(counted);
-        (counted >= Calibration::MIN_COUNTED && input > 0).then(|| Self { input: input.min(most), counted })
+        is_credible(input, counted).then_some(Self { input, counted })
     }
 
     /// What so many counted tokens are: what was charged, and what came since.
@@ -124,6 +141,15 @@ impl Reported {
     }
 }
 
+/// Figures of a context that a model refused as too long, by the provider's count.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Overflow {
+    /// Tokens that the model takes, if the refusal states them.
+    pub limit: Option<u64>,
+    /// Tokens of the context that was sent, if the refusal states them.
+    pub sent: Option<u64>,
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -135,9 +161,15 @@ mod tests {
         assert_eq!(reported.apply(1000, calibration), 1700);
         assert_eq!(reported.apply(1100, calibration), 1800);
         assert_eq!(reported.apply(500, calibration), 850);
-        // Nonsense is believed as little as by a calibration.
-        assert_eq!(Reported::new(1 << 40, 1000).unwrap().apply(1000, calibration), 2000);
-        assert_eq!((Reported::new(400, 199), Reported::new(0, 1000)), (None, None));
+        // However much it is: a calibration would not come to it.
+        assert_eq!(Reported::new(195_000, 46_000).unwrap().apply(46_100, calibration), 195_100);
+        assert_eq!(Reported::new(400, 50).unwrap().apply(50, calibration), 400);
+        // What is less than half of the view is of something else.
+        assert_eq!(
+            (Reported::new(40, 1000), Reported::new(499, 1000), Reported::new(0, 1)),
+            (None, None, None)
+        );
+        assert_eq!(Reported::new(500, 1000).unwrap().apply(1000, calibration), 500);
     }
 
     #[test]
@@ -155,16 +187,20 @@ mod tests {
         assert_eq!(fresh.apply(1234), 1234);
         assert_eq!(fresh.reported(1100, 1000).apply(1000), 1100);
         assert_eq!(fresh.reported(9000, 1000).apply(1000), 1250);
-        assert_eq!(fresh.reported(1, 1000).apply(1000), 800);
+        assert_eq!(fresh.reported(600, 1000).apply(1000), 800);
+        // Five reports of what no cache had.
+        assert_eq!((0..5).fold(fresh, |so_far, _| so_far.reported(40, 1000)), fresh);
         // Too small to tell, or not told.
         assert_eq!(fresh.reported(400, 199), fresh);
         assert_eq!(fresh.reported(0, 1000), fresh);
         let (mut high, mut low) = (fresh, fresh);
         for _ in 0..20 {
             high = high.reported(u64::MAX, 1000);
-            low = low.reported(1, u64::MAX);
+            low = low.reported(600, 1000);
         }
-        assert_eq!((high.apply(1000), low.apply(1000)), (2000, 500));
+        assert_eq!((high.apply(1000), low.apply(1000)), (2000, 800));
+        // As a checkpoint of an older version may have it.
+        assert_eq!(serde_json::from_str::<Calibration>("500000").unwrap(), low);
         assert_eq!(high.apply(u64::MAX), u64::MAX);
         assert!((high.factor() - 2.0).abs() < f64::EPSILON);
     }

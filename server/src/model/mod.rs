@@ -10,7 +10,7 @@ mod records;
 mod rewrite;
 mod task;
 
-pub use counter::{Calibration, Reported, TokenCounter};
+pub use counter::{Calibration, Overflow, Reported, TokenCounter};
 pub use error::{InvalidField, SizeUnit, StoreError, in_full};
 pub use ids::{InstanceId, OutputRef, RequestId, TaskId};
 pub(crate) use json::fields;

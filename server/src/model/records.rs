@@ -131,6 +131,14 @@ impl Event {
     pub(crate) const NAMES: [&str; 10] =
         ["started", "lease", "config", "rewrite", "status", "usage", "statistics", "pin", "forked", "erased"];
 
+    /// Tokens that the model has read, cached or not; 0: it is no report of usage.
+    pub fn input_tokens(&self) -> u64 {
+        let Self::Usage { input_tokens, cache_creation_tokens, cache_read_tokens, .. } = self else {
+            return 0;
+        };
+        input_tokens.saturating_add(*cache_creation_tokens).saturating_add(*cache_read_tokens)
+    }
+
     /// Its name in the log.
     pub fn name(&self) -> &'static str {
         match self {

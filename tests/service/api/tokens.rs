@@ -175,8 +175,45 @@ async fn reported_usage_calibrates_what_callers_are_told() {
         last = factor;
     }
     assert_eq!(last, 2.0);
+    // What the provider says of the view is believed all the same, with what came since.
     let more = append(&mut client, &work, "more").await;
-    assert_eq!(more.pressure.unwrap().tokens, 2 * usage(&mut client, &work, "").await.counted_tokens);
+    assert_eq!(more.pressure.unwrap().tokens, (1 << 40) + 2 * (answer + more.tokens));
+}
+
+/// The provider has the last word on what it read, however far that is from what was counted here.
+#[tokio::test(flavor = "multi_thread")]
+async fn the_pressure_is_never_less_than_what_the_provider_reported() {
+    let server = TestServer::start().await;
+    let mut client = api(&server).await;
+    let config = pb::TaskConfig {
+        context_length: Some(200_000),
+        compression: Some(pb::CompressionConfig { auto: Some(false), ..Default::default() }),
+        ..Default::default()
+    };
+    let work =
+        start_as(&mut client, pb::StartTaskRequest { config: Some(config), ..Default::default() }).await;
+    append(&mut client, &work, &"some more words ".repeat(2000)).await;
+    let counted = usage(&mut client, &work, "").await.counted_tokens;
+    assert!(counted < 20_000);
+    let told = client.record_usage(report(&work, 195_000, 0)).await.unwrap().into_inner().pressure.unwrap();
+    assert_eq!((told.tokens, told.stage.as_str(), told.should_compress), (195_000, "AGGRESSIVE", true));
+    // A report of what no cache had says nothing of the view.
+    for _ in 0..5 {
+        client.record_usage(report(&work, 40, 0)).await.unwrap();
+    }
+    let now = usage(&mut client, &work, "").await;
+    assert_eq!((now.pressure.unwrap().tokens, now.calibration), (195_000, 1.25));
+    let fresh = start(&mut client).await;
+    append(&mut client, &fresh, &"some more words ".repeat(200)).await;
+    let counted = usage(&mut client, &fresh, "").await.counted_tokens;
+    for _ in 0..5 {
+        client.record_usage(report(&fresh, 40, 0)).await.unwrap();
+    }
+    assert_eq!(usage(&mut client, &fresh, "").await.pressure.unwrap().tokens, counted);
+    for _ in 0..5 {
+        client.record_usage(report(&fresh, counted / 2, 0)).await.unwrap();
+    }
+    assert_eq!(usage(&mut client, &fresh, "").await.calibration, 0.8);
 }
 
 /// What tools took is not taken for messages: with them counted, what was charged is what was expected.

@@ -337,14 +337,16 @@ impl State {
     }
 
     fn calibrate(&mut self, input: u64, counted: u64) {
-        if counted >= 200 && input > 0 {
-            self.reported = Some((input.min(2 * counted), counted));
+        // What is less than half of the view is of something else.
+        if input == 0 || input < counted / 2 {
+            return;
         }
+        self.reported = Some((input, counted));
         if counted >= 200 {
             let before = 1_000_000 + self.calibration;
             let ratio = i128::from(input) * 1_000_000 / i128::from(counted);
             let step = ratio.max(before * 4 / 5).min(before * 5 / 4);
-            self.calibration = step.clamp(500_000, 2_000_000) - 1_000_000;
+            self.calibration = step.clamp(800_000, 2_000_000) - 1_000_000;
         }
     }
 

@@ -122,7 +122,7 @@ class ContextStoreStub:
 
     A context over the limit of the model is compressed before it is sent, without asking a model, if the task's contexts are
     compressed by themselves. If the model refuses it all the same as too long, before anything of an answer came, it is
-    compressed and sent once more; should that not help, the call fails with PROVIDER_REFUSED.
+    made smaller and sent again, twice at most; should that not help, the call fails with PROVIDER_REFUSED.
 
     If the answer breaks off, what arrived is appended with `"interrupted":true` beside its content, without tool calls
     that are not whole, and the call fails with PROVIDER_FAILED; the next request is valid. The same is appended when the
@@ -243,9 +243,9 @@ class ContextStoreStub:
     four are disjoint: take cached tokens out of OpenAI's input. What was read, cached or not, also calibrates the
     counts of this task: from here on they are multiplied by the ratio of what was reported to what was counted of the
     view (without the answer, if that was appended before) and of the tools (`tools_tokens`). One report moves the factor by a quarter up or a fifth
-    down at most, and it stays from 0.5 to 2; nothing moves it where fewer than 200 tokens were counted. Until the view is
-    rewritten, the pressure is at least what was reported last (at most twice what was counted of it) and what was
-    appended since. Errors as AppendMessage.
+    down at most, and it stays from 0.8 to 2; nothing moves it where fewer than 200 tokens were counted. Until the view is
+    rewritten, the pressure is at least what was reported last, however much that is, and what was
+    appended since. A report of less than half of what was counted changes neither. Errors as AppendMessage.
     """
     UpdateStatistics: _grpc.UnaryUnaryMultiCallable[_context_store_pb2.UpdateStatisticsRequest, _context_store_pb2.UpdateStatisticsResponse]
     """Adds to the task's counters. Errors as AppendMessage."""
@@ -350,7 +350,7 @@ class ContextStoreAsyncStub(ContextStoreStub):
 
     A context over the limit of the model is compressed before it is sent, without asking a model, if the task's contexts are
     compressed by themselves. If the model refuses it all the same as too long, before anything of an answer came, it is
-    compressed and sent once more; should that not help, the call fails with PROVIDER_REFUSED.
+    made smaller and sent again, twice at most; should that not help, the call fails with PROVIDER_REFUSED.
 
     If the answer breaks off, what arrived is appended with `"interrupted":true` beside its content, without tool calls
     that are not whole, and the call fails with PROVIDER_FAILED; the next request is valid. The same is appended when the
@@ -471,9 +471,9 @@ class ContextStoreAsyncStub(ContextStoreStub):
     four are disjoint: take cached tokens out of OpenAI's input. What was read, cached or not, also calibrates the
     counts of this task: from here on they are multiplied by the ratio of what was reported to what was counted of the
     view (without the answer, if that was appended before) and of the tools (`tools_tokens`). One report moves the factor by a quarter up or a fifth
-    down at most, and it stays from 0.5 to 2; nothing moves it where fewer than 200 tokens were counted. Until the view is
-    rewritten, the pressure is at least what was reported last (at most twice what was counted of it) and what was
-    appended since. Errors as AppendMessage.
+    down at most, and it stays from 0.8 to 2; nothing moves it where fewer than 200 tokens were counted. Until the view is
+    rewritten, the pressure is at least what was reported last, however much that is, and what was
+    appended since. A report of less than half of what was counted changes neither. Errors as AppendMessage.
     """
     UpdateStatistics: _aio.UnaryUnaryMultiCallable[_context_store_pb2.UpdateStatisticsRequest, _context_store_pb2.UpdateStatisticsResponse]  # type: ignore[assignment]
     """Adds to the task's counters. Errors as AppendMessage."""
@@ -659,7 +659,7 @@ class ContextStoreServicer(metaclass=_abc_1.ABCMeta):
 
         A context over the limit of the model is compressed before it is sent, without asking a model, if the task's contexts are
         compressed by themselves. If the model refuses it all the same as too long, before anything of an answer came, it is
-        compressed and sent once more; should that not help, the call fails with PROVIDER_REFUSED.
+        made smaller and sent again, twice at most; should that not help, the call fails with PROVIDER_REFUSED.
 
         If the answer breaks off, what arrived is appended with `"interrupted":true` beside its content, without tool calls
         that are not whole, and the call fails with PROVIDER_FAILED; the next request is valid. The same is appended when the
@@ -924,9 +924,9 @@ class ContextStoreServicer(metaclass=_abc_1.ABCMeta):
         four are disjoint: take cached tokens out of OpenAI's input. What was read, cached or not, also calibrates the
         counts of this task: from here on they are multiplied by the ratio of what was reported to what was counted of the
         view (without the answer, if that was appended before) and of the tools (`tools_tokens`). One report moves the factor by a quarter up or a fifth
-        down at most, and it stays from 0.5 to 2; nothing moves it where fewer than 200 tokens were counted. Until the view is
-        rewritten, the pressure is at least what was reported last (at most twice what was counted of it) and what was
-        appended since. Errors as AppendMessage.
+        down at most, and it stays from 0.8 to 2; nothing moves it where fewer than 200 tokens were counted. Until the view is
+        rewritten, the pressure is at least what was reported last, however much that is, and what was
+        appended since. A report of less than half of what was counted changes neither. Errors as AppendMessage.
         """
 
     @_abc_1.abstractmethod
