@@ -164,7 +164,6 @@ impl From<LlmError> for AskError {
         match error {
             LlmError::NotConfigured { .. } => Self::NotConfigured { problem },
             LlmError::Refused { .. } => Self::Refused { overflow, problem },
-            LlmError::Failed { .. } if overflow => Self::Refused { overflow, problem },
             LlmError::Failed { .. } => Self::Failed { problem },
         }
     }

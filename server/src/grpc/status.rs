@@ -89,7 +89,7 @@ impl From<Refusal> for Status {
                 let data = vec![("provider", provider.as_str().to_owned())];
                 fault(Code::FailedPrecondition, R::ProviderNotConfigured, data)
             }
-            Refusal::Provider(LlmError::Refused { provider, status, kind, message }) => {
+            Refusal::Provider(LlmError::Refused { provider, status, kind, message, .. }) => {
                 let data = [
                     ("provider", provider.as_str().to_owned()),
                     ("status", status.to_string()),

@@ -12,9 +12,10 @@ use tokio::time::{Instant, sleep, sleep_until, timeout, timeout_at};
 
 use super::body::FileBody;
 use super::decode::{Broken, Decode, Event, decoder, take};
-use super::error::{Said, told};
+use super::error::{ErrorBody, told};
 use super::frames::{Frames, MAX_FRAME_BYTES};
 use super::key::ApiKey;
+use super::verdict::{Verdict, judge};
 use super::{Gateway, LlmError, Request, endpoint, headers};
 use crate::infra::clock::SystemClock;
 use crate::infra::metrics;
@@ -53,6 +54,20 @@ struct Stream {
     frames: Frames,
     decode: Box<dyn Decode>,
     begun: bool,
+}
+
+impl Stream {
+    /// Whether the model had ended when the connection broke. Tells the rest then.
+    fn is_whole(&mut self, out: &mut VecDeque<Event>) -> bool {
+        let _ = self.frames.end();
+        while let Some(frame) = self.frames.next() {
+            // The last frame may be half of one.
+            if let Err(Broken::Error(_)) = take(self.decode.as_mut(), &frame, out) {
+                return false;
+            }
+        }
+        self.decode.end(out)
+    }
 }
 
 /// Why a try failed.
@@ -154,6 +169,12 @@ impl Answer {
         let until = self.deadline.min(Instant::now() + limit);
         let chunk = match timeout_at(until, stream.response.chunk()).await {
             Ok(Ok(chunk)) => chunk,
+            // What was to come behind the end of an answer is not worth the answer.
+            _ if stream.is_whole(&mut self.ready) => {
+                self.ended = true;
+                self.outcome = Some("ok");
+                return Ok(());
+            }
             Ok(Err(error)) => {
                 return Err(self.failed(format!("the answer broke off: {}", in_full(&error.without_url()))));
             }
@@ -206,18 +227,8 @@ impl Answer {
             return Ok(Stream { response, key, frames: Frames::new(framing), decode, begun: false });
         }
         let retry_after = retry_after(response.headers(), SystemClock::shared().now());
-        let said = Said::read(&self.words(response).await);
-        let exposed = key.as_ref().map(ApiKey::expose);
-        let (kind, message) = (told(&said.kind, exposed), told(&said.message, exposed));
-        // It says "later", and means "never".
-        let out_of_money = kind == "insufficient_quota";
-        if !may_pass(status.as_u16()) || out_of_money {
-            let status = status.as_u16();
-            return Err(final_(LlmError::Refused { provider, status, kind, message }));
-        }
-        let kind = if kind.is_empty() { String::new() } else { format!(" ({kind})") };
-        let problem = format!("it answered {}{kind}: {message}", words_of(status));
-        Err(Failure { error: LlmError::Failed { provider, problem, retry_after }, passes: true })
+        let body = ErrorBody::read(&self.words(response).await);
+        Err(self.judged(Some(status), &body, retry_after, key.as_ref()))
     }
 
     /// Waits for the head of the answer. As long as the provider takes the request, it is not silent.
@@ -269,28 +280,38 @@ impl Answer {
     }
 
     fn broken(&self, broken: Broken, key: Option<&ApiKey>) -> Failure {
-        let exposed = key.map(ApiKey::expose);
         match broken {
-            Broken::Refused { status, kind, message } => {
-                let (kind, message) = (told(&kind, exposed), told(&message, exposed));
-                let passes = status.is_none_or(may_pass) && !is_final(&kind);
-                if !passes {
-                    // What it says is worth more than the status that it came with.
-                    let (provider, status) = (self.provider(), status.unwrap_or(200));
-                    let error = LlmError::Refused { provider, status, kind, message };
-                    return Failure { error, passes };
-                }
-                let kind = if kind.is_empty() { String::new() } else { format!(" ({kind})") };
-                self.failed(format!("it answered with an error{kind}: {message}"))
-            }
-            Broken::Said { kind, message } => {
-                let passes = !is_final(&kind);
-                let kind =
-                    if kind.is_empty() { String::new() } else { format!(" ({})", told(&kind, exposed)) };
-                Failure { passes, ..self.failed(format!("it gave up{kind}: {}", told(&message, exposed))) }
-            }
+            Broken::Error(body) => self.judged(None, &body, None, key),
             Broken::Malformed(problem) => {
-                self.failed(format!("what it sent cannot be read: {}", told(&problem, exposed)))
+                let problem = told(&problem, key.map(ApiKey::expose));
+                self.failed(format!("what it sent cannot be read: {problem}"))
+            }
+        }
+    }
+
+    /// The failure that an error of the provider is. `status` is that of an answer that is nothing else.
+    fn judged(
+        &self,
+        status: Option<StatusCode>,
+        body: &ErrorBody,
+        retry_after: Option<Duration>,
+        key: Option<&ApiKey>,
+    ) -> Failure {
+        let (provider, exposed) = (self.provider(), key.map(ApiKey::expose));
+        let (kind, message) = (told(&body.kind, exposed), told(&body.message, exposed));
+        let number = status.as_ref().map(StatusCode::as_u16).or(body.status);
+        let verdict = judge(number, &body.kind, &body.message);
+        match verdict {
+            Verdict::Overflow(_) | Verdict::LongAnswer { .. } | Verdict::Refused => {
+                let status = number.unwrap_or(200);
+                let error = LlmError::Refused { provider, status, kind, message, verdict };
+                Failure { error, passes: false }
+            }
+            Verdict::Throttled | Verdict::Broken => {
+                let what = status.map_or_else(|| "with an error".to_owned(), words_of);
+                let kind = if kind.is_empty() { kind } else { format!(" ({kind})") };
+                let problem = format!("it answered {what}{kind}: {message}");
+                Failure { error: LlmError::Failed { provider, problem, retry_after }, passes: true }
             }
         }
     }
@@ -302,19 +323,6 @@ impl Drop for Answer {
         let outcome = self.outcome.unwrap_or("interrupted");
         metrics::llm_request_ended(self.provider().as_str(), outcome, self.began.elapsed());
     }
-}
-
-/// Whether a request that was answered with this status may be taken later.
-fn may_pass(status: u16) -> bool {
-    matches!(status, 408 | 409 | 425 | 429 | 500..=599)
-}
-
-/// Whether the same request would be answered the same, by the provider's word for it.
-fn is_final(kind: &str) -> bool {
-    matches!(
-        kind,
-        "invalid_request_error" | "context_length_exceeded" | "insufficient_quota" | "BadRequestError"
-    )
 }
 
 fn words_of(status: StatusCode) -> String {

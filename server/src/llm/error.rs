@@ -2,6 +2,9 @@
 
 use std::time::Duration;
 
+use serde_json::Value;
+
+use super::verdict::Verdict;
 use crate::model::Provider;
 
 /// Most bytes that are kept of what a provider says.
@@ -29,6 +32,8 @@ pub enum LlmError {
         kind: String,
         /// The provider's words.
         message: String,
+        /// What they mean.
+        verdict: Verdict,
     },
     /// It failed in a way that may pass.
     #[error("{provider} failed: {problem}", provider = .provider.as_str())]
@@ -42,69 +47,18 @@ pub enum LlmError {
     },
 }
 
-/// How providers say that a request has more tokens or bytes than a model takes, in lower case.
-const TOO_LONG: [&str; 16] = [
-    "context_length_exceeded",
-    "maximum context length",
-    "context length",
-    "context window",
-    "context limit",
-    "context size",
-    "prompt is too long",
-    "prompt too long",
-    "input is too long",
-    "input too long",
-    "too many tokens",
-    "too many input tokens",
-    "request too large",
-    "request_too_large",
-    "exceeds the maximum size",
-    "string too long",
-];
-
-/// What stands before the limit where a refusal names it; what has to follow first, if anything.
-const TOLD_LIMITS: [(&str, &str); 8] = [
-    ("context length is", ""),
-    ("context length of only", ""),
-    ("context length of", ""),
-    ("context size (", ""),
-    ("context window of", ""),
-    // `199000 + 8000 > 200000`
-    ("exceed context limit:", ">"),
-    ("n_ctx\":", ""),
-    ("tokens >", ""),
-];
-
 impl LlmError {
-    /// What the model takes, if a refusal of a context that is too long says it.
-    pub fn told_limit(&self) -> Option<u64> {
-        let words = match self {
-            Self::NotConfigured { .. } => return None,
-            Self::Refused { message, .. } => message,
-            Self::Failed { problem, .. } => problem,
+    /// What a refusal means; none if nothing was refused.
+    pub fn verdict(&self) -> Option<Verdict> {
+        match self {
+            Self::Refused { verdict, .. } => Some(*verdict),
+            Self::NotConfigured { .. } | Self::Failed { .. } => None,
         }
-        .to_lowercase();
-        TOLD_LIMITS.iter().find_map(|(before, then)| {
-            let behind = &words[words.find(before)? + before.len()..];
-            let behind = &behind[behind.find(then)? + then.len()..];
-            let digits = behind.trim_start().chars().take_while(|c| c.is_ascii_digit() || *c == ',');
-            digits.filter(char::is_ascii_digit).collect::<String>().parse().ok().filter(|limit| *limit > 0)
-        })
     }
 
     /// Whether a shorter request might be taken.
     pub fn is_overflow(&self) -> bool {
-        let says = |words: &str| {
-            let words = words.to_lowercase();
-            TOO_LONG.iter().any(|sign| words.contains(sign))
-        };
-        match self {
-            Self::NotConfigured { .. } => false,
-            Self::Refused { status: 413, .. } => true,
-            Self::Refused { kind, message, .. } => says(kind) || says(message),
-            // Some take the request, and say so where the answer should be.
-            Self::Failed { problem, .. } => says(problem),
-        }
+        matches!(self.verdict(), Some(Verdict::Overflow(_)))
     }
 }
 
@@ -112,36 +66,59 @@ fn in_brackets(kind: &str) -> String {
     if kind.is_empty() { String::new() } else { format!(" ({kind})") }
 }
 
-/// What a provider says, in the body of an error.
+/// An error as a provider writes it, wherever it comes: as the answer, or as an event of a stream.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
-pub(super) struct Said {
+pub(super) struct ErrorBody {
+    /// The status that it means, where its code is a number.
+    pub(super) status: Option<u16>,
+    /// Its code, or its type if that is no word.
     pub(super) kind: String,
+    /// Its words.
     pub(super) message: String,
 }
 
-impl Said {
-    /// Reads the forms that providers have for it: `{"error":{"type","message"}}`, `{"error":"…"}`,
-    /// `{"message":"…"}`, `{"detail":…}`; anything else is told as it is.
+impl ErrorBody {
+    /// Reads the forms that providers have for it: `{"error":{"code","type","message"}}`, `{"error":"…"}`,
+    /// `{"response":{"error":{…}}}`, `{"message":"…"}`, `{"detail":…}`, also in an array; anything else is told as it is.
     pub(super) fn read(body: &[u8]) -> Self {
         let text = String::from_utf8_lossy(body);
-        let Ok(value) = serde_json::from_str::<serde_json::Value>(&text) else {
-            return Self { kind: String::new(), message: text.trim().to_owned() };
+        let text = text.trim();
+        let Ok(value) = serde_json::from_str::<Value>(text) else {
+            return Self { message: text.to_owned(), ..Self::default() };
         };
-        let word = |value: &serde_json::Value, names: &[&str]| {
-            names.iter().find_map(|name| value.get(name)?.as_str().map(str::to_owned)).unwrap_or_default()
-        };
-        let error = value.get("error").unwrap_or(&value);
-        let message = match error {
-            serde_json::Value::String(text) => text.clone(),
-            serde_json::Value::Object(_) => word(error, &["message", "detail"]),
-            serde_json::Value::Null
-            | serde_json::Value::Bool(_)
-            | serde_json::Value::Number(_)
-            | serde_json::Value::Array(_) => String::new(),
-        };
-        let message = if message.is_empty() { text.trim().to_owned() } else { message };
-        Self { kind: word(error, &["code", "type"]), message }
+        let value = value.get(0).unwrap_or(&value);
+        let within = |value: &Value| value.get("error").filter(|error| !error.is_null()).cloned();
+        let inner = within(value).or_else(|| within(value.get("response")?));
+        let error = inner.as_ref().unwrap_or(value);
+        let number = error.get("code").and_then(as_number);
+        let status =
+            number.and_then(|code| u16::try_from(code).ok()).filter(|code| (400..600).contains(code));
+        let kind = word(error, &["code", "type", "status", "__type"]);
+        let kind = kind.or_else(|| word(value, &["error_type"])).unwrap_or_default();
+        let message = error.as_str().map(str::to_owned).or_else(|| word(error, &["message", "detail"]));
+        let mut message = message.unwrap_or_else(|| text.to_owned());
+        // Who stands before the provider may have wrapped what that says.
+        if let Some(raw) = error.pointer("/metadata/raw").and_then(Value::as_str) {
+            message = format!("{message}: {raw}");
+        }
+        // llama.cpp states what it takes beside its words.
+        if let Some(limit) = error.get("n_ctx").filter(|_| !message.contains("tokens)")) {
+            message = format!("{message} (n_ctx {limit})");
+        }
+        Self { status, kind, message }
     }
+}
+
+/// A number, also as text.
+fn as_number(value: &Value) -> Option<u64> {
+    value.as_u64().or_else(|| value.as_str()?.parse().ok())
+}
+
+/// The first of some fields that has a word in it.
+fn word(value: &Value, names: &[&str]) -> Option<String> {
+    let words = names.iter().filter_map(|name| value.get(name)?.as_str());
+    let is_status = |word: &str| word.parse::<u16>().is_ok_and(|number| (400..600).contains(&number));
+    words.filter(|word| !word.is_empty() && *word != "error" && !is_status(word)).map(str::to_owned).next()
 }
 
 /// A provider's words as they may be told: of bounded length, on one line, and without the key.
@@ -160,11 +137,6 @@ pub(super) fn told(text: &str, key: Option<&str>) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    fn refused(status: u16, kind: &str, message: &str) -> LlmError {
-        let (kind, message) = (kind.to_owned(), message.to_owned());
-        LlmError::Refused { provider: Provider::OpenAi, status, kind, message }
-    }
 
     #[test]
     fn the_words_of_every_provider_are_found() {
@@ -195,57 +167,9 @@ mod tests {
             ("", "", ""),
             ("[1]", "", "[1]"),
         ] {
-            let said = Said::read(body.as_bytes());
+            let said = ErrorBody::read(body.as_bytes());
             assert_eq!((said.kind.as_str(), said.message.as_str()), (kind, message), "{body}");
         }
-    }
-
-    #[test]
-    fn a_request_that_is_too_long_is_known_by_the_words() {
-        for (status, kind, message) in [
-            (
-                400,
-                "context_length_exceeded",
-                "This model's maximum context length is 128000 tokens. However, …",
-            ),
-            (400, "invalid_request_error", "prompt is too long: 210000 tokens > 200000 maximum"),
-            (400, "invalid_request_error", "input length and `max_tokens` exceed context limit: 1 + 2 > 3"),
-            (413, "", ""),
-            (400, "BadRequestError", "Please reduce the length of the input; the context window is full"),
-            (400, "exceed_context_size_error", "the request exceeds the available context size"),
-        ] {
-            assert!(refused(status, kind, message).is_overflow(), "{message}");
-        }
-        for (status, kind, message) in [
-            (400, "invalid_request_error", "max_tokens is too large: 20000"),
-            (401, "authentication_error", "Incorrect API key provided."),
-            (404, "", "model 'x' not found"),
-        ] {
-            assert!(!refused(status, kind, message).is_overflow(), "{message}");
-        }
-        let failed = |problem: &str| LlmError::Failed {
-            provider: Provider::LmStudio,
-            problem: problem.to_owned(),
-            retry_after: None,
-        };
-        assert!(failed("it gave up (context_length_exceeded): too much").is_overflow());
-        assert!(!failed("it cannot be reached: connection refused").is_overflow());
-    }
-
-    #[test]
-    fn the_limit_is_read_where_a_refusal_names_it() {
-        let told = |message: &str| refused(400, "", message).told_limit();
-        let openai =
-            "This model's maximum context length is 8192 tokens. However, you requested 10000 tokens";
-        assert_eq!(told(openai), Some(8192));
-        assert_eq!(told("prompt is too long: 208310 tokens > 200,000 maximum"), Some(200_000));
-        assert_eq!(told("the request exceeds the available context size (4096 tokens)"), Some(4096));
-        assert_eq!(told("the prompt exceeds a context length of only 2048 tokens"), Some(2048));
-        let with_answer =
-            "input length and `max_tokens` exceed context limit: 199000 + 8000 > 200000, decrease input";
-        assert_eq!(told(with_answer), Some(200_000));
-        assert_eq!(told("input length and `max_tokens` exceed context limit: 199000"), None);
-        assert_eq!(told("Please reduce the length of the input"), None);
     }
 
     #[test]

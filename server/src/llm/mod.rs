@@ -11,6 +11,7 @@ mod frames;
 mod key;
 mod params;
 mod said;
+mod verdict;
 
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
@@ -22,8 +23,9 @@ pub use answer::Answer;
 pub use body::Payload;
 pub use decode::{CallPiece, Event, Usage};
 pub use error::LlmError;
-pub(crate) use params::{answer_tokens, thinks};
+pub(crate) use params::{answer_tokens, thinks, with_answer};
 pub use said::Said;
+pub use verdict::Verdict;
 
 use crate::config::{Llm, ProviderConfig};
 use crate::model::{InvalidField, Provider};

@@ -87,6 +87,32 @@ pub(crate) fn answer_tokens(params_json: &str) -> u64 {
     said.or_else(|| field(options, "num_predict")?.parse().ok()).unwrap_or(0)
 }
 
+/// The same parameters with so many tokens for the answer, under the name that they have for it, or that the provider has.
+pub(crate) fn with_answer(provider: Provider, params_json: &str, most: u64) -> String {
+    let most = most.to_string();
+    if provider == Provider::Ollama {
+        let options = field(params_json, "options").unwrap_or("{}");
+        let inner = with_field(options, "num_predict", &most);
+        return with_field(params_json, "options", &inner);
+    }
+    let names = ["max_tokens", "max_completion_tokens", "max_output_tokens"];
+    let name = names.into_iter().find(|name| field(params_json, name).is_some());
+    let usual = match provider {
+        Provider::OpenAi => "max_completion_tokens",
+        Provider::OpenAiResponses => "max_output_tokens",
+        Provider::Anthropic | Provider::LmStudio | Provider::Ollama => "max_tokens",
+    };
+    with_field(params_json, name.unwrap_or(usual), &most)
+}
+
+/// An object with a field, be it there or not.
+fn with_field(object: &str, name: &str, value: &str) -> String {
+    match field(object, name) {
+        Some(_) => joined(object, &[], &[(name, value)]),
+        None => joined(object, &[(name, value.to_owned())], &[]),
+    }
+}
+
 /// Whether a model of OpenAI thinks before it answers, as far as its name tells.
 pub(crate) fn thinks(model: &str) -> bool {
     let name = model.rsplit('/').next().unwrap_or(model);

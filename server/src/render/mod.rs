@@ -113,6 +113,12 @@ impl RenderOptions {
         Self { max_bytes: None, ..self }
     }
 
+    /// The same with other parameters, which were checked before.
+    #[must_use]
+    pub fn with_params(self, params_json: String) -> Self {
+        Self { params: Json::kept(params_json), ..self }
+    }
+
     fn has_param(&self, name: &str) -> bool {
         crate::model::json::field(self.params.as_str(), name).is_some()
     }

@@ -6,7 +6,7 @@ use super::task::{Caller, Compressed, NewView, Outline, RequestFile, Retold};
 use super::{Store, StoreError, layout};
 use crate::context::Policy;
 use crate::log::Digest;
-use crate::model::{Json, Provider, TaskId};
+use crate::model::{Json, Overflow, Provider, TaskId};
 
 /// A file that is there while a view is compressed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -82,9 +82,9 @@ impl Store {
         self.task(id)?.note_asked(provider, model)
     }
 
-    /// Remembers that a model refused the context as too long; `told` is what it says it takes.
-    pub fn note_overflow(&self, id: TaskId, told: Option<u64>) -> Result<(), StoreError> {
-        self.task(id)?.note_overflow(told)
+    /// Remembers that a model refused the context as too long, and the figures that it stated.
+    pub fn note_overflow(&self, id: TaskId, stated: Overflow) -> Result<(), StoreError> {
+        self.task(id)?.note_overflow(stated)
     }
 
     /// Remembers the tools of a request: they are sent beside the view with the next one too.

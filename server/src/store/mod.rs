@@ -321,6 +321,12 @@ impl Store {
         self.task(id)?.drop_pieces(prefix, after, caller)
     }
 
+    /// Replaces all images and files of a view that the model has answered; answers the ordinal of the rewrite, if there was
+    /// one.
+    pub fn shed_all_media(&self, id: TaskId) -> Result<Option<u64>, StoreError> {
+        self.task(id)?.shed_all_media()
+    }
+
     /// Trims the oldest outputs of tools in a view, if they have passed their budget and it is worth a rewrite.
     pub fn trim_if_due(&self, id: TaskId) -> Result<Option<TrimOutcome>, StoreError> {
         self.task(id)?.trim_if_due()

@@ -15,6 +15,7 @@
 mod answer;
 mod door;
 mod intake;
+mod limits;
 mod record;
 mod scanner;
 mod script;

@@ -162,7 +162,8 @@ async fn what_a_stream_says_at_once_is_asked_for_again_only_if_it_may_pass() {
             scene.fake.reset();
             scene.fake.script(&fault(kind));
             let heard = scene.chat(scene.ask(provider, "Hello")).await;
-            assert_eq!(reason(&heard), ErrorReason::ProviderFailed, "{provider} {kind}");
+            // An error means the same wherever it comes.
+            assert_eq!(reason(&heard), ErrorReason::ProviderRefused, "{provider} {kind}");
             assert!(heard.error.as_ref().unwrap().message().contains(kind), "{heard:?}");
             assert_eq!(scene.fake.requests().len(), 1, "{provider} {kind}: it was asked again");
         }
@@ -201,5 +202,49 @@ async fn an_answer_that_is_no_stream_is_an_answer() {
         assert_eq!(told.reason, ErrorReason::ProviderFailed, "{provider}");
         assert!(told.words.contains("the model is not loaded"), "{provider}: {}", told.words);
         assert_eq!(scene.fake.requests().len(), 2, "{provider}");
+    }
+}
+
+/// A connection that breaks behind the end of the answer takes nothing of it away.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_connection_that_drops_behind_the_end_of_an_answer_costs_nothing() {
+    for (provider, pieces) in [("openai", 3), ("lmstudio", 3), ("anthropic", 6)] {
+        for fault in ["break_mid_stream", "end_early"] {
+            let mut scene = Scene::new(&[("llm.retries", "0")]).await;
+            scene.fake.script(&json!({"text": "Hi there", "fault": fault, "after": pieces}));
+            let heard = scene.chat(scene.ask(provider, "Hello")).await;
+            assert_eq!(heard.whole().finish_reason, "stop", "{provider} {fault}");
+            assert_eq!(heard.text, "Hi there", "{provider} {fault}");
+            assert_eq!(scene.fake.requests().len(), 1);
+            assert!(scene.log().await.last().unwrap()["extra"]["interrupted"].is_null(), "{provider}");
+        }
+    }
+}
+
+/// What some say of tokens is about requests, not about the context.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_throttle_does_not_touch_the_context() {
+    for (provider, status, body) in [
+        ("anthropic", 429, json!({"message": "Too many tokens, please wait before trying again."})),
+        (
+            "lmstudio",
+            503,
+            json!({"error": {"message": "the maximum context length of 131072 tokens is exceeded"}}),
+        ),
+    ] {
+        let mut scene = Scene::new(&[("llm.retries", "1")]).await;
+        for at in 0..40 {
+            let text = format!("Step {at}: {}", "some more words ".repeat(20));
+            let role = if at % 2 == 0 { "user" } else { "assistant" };
+            let message = json!({"role": role, "content": text}).to_string();
+            scene.api.append_message(scene.work.json(message)).await.unwrap();
+        }
+        scene.fake.script(&json!({"status": status, "body": body, "times": 2}));
+        let heard = scene.chat(scene.ask(provider, "And now?")).await;
+        assert_eq!(reason(&heard), ErrorReason::ProviderFailed, "{provider}");
+        assert_eq!(scene.fake.requests().len(), 2, "{provider}");
+        let task = test_support::wire::task(&mut scene.api, &scene.work).await;
+        assert_eq!(task.view_generation, 0, "{provider}: the context was compressed");
+        scene.chat(scene.ask(provider, "")).await.whole();
     }
 }

@@ -5,8 +5,8 @@ use serde_json::{Map, Value, json};
 use super::flatten::cost;
 use super::{AskError, Question};
 use crate::compress::prompt::Wanted;
-use crate::llm::{Gateway, LlmError, thinks};
-use crate::model::Provider;
+use crate::llm::{Gateway, LlmError, Verdict, thinks};
+use crate::model::{Overflow, Provider};
 
 /// Tokens of an answer beside the summary: tags, JSON.
 const AROUND: u64 = 1024;
@@ -76,20 +76,25 @@ impl Shape {
 
     /// Whether the question can be put otherwise, so that this would not be said of it. Does so.
     pub(super) fn yields_to(&mut self, error: &LlmError) -> bool {
-        if error.is_overflow() {
-            let once = !self.halved;
-            self.halved = true;
-            self.window /= 2;
-            self.limit(self.most);
-            return once;
+        match error.verdict() {
+            Some(Verdict::Overflow(Overflow { limit, .. })) => {
+                let once = !self.halved;
+                self.halved = true;
+                self.window = limit.filter(|limit| *limit < self.window).unwrap_or(self.window / 2);
+                self.limit(self.most);
+                once
+            }
+            Some(Verdict::LongAnswer { most }) => {
+                let most = most.unwrap_or(EVERYBODY);
+                let fewer = most < self.most;
+                self.limit(most.min(self.most));
+                fewer
+            }
+            Some(Verdict::Refused) => {
+                error.to_string().contains("temperature") && self.temperature.take().is_some()
+            }
+            Some(Verdict::Throttled | Verdict::Broken) | None => false,
         }
-        let LlmError::Refused { status: 400 | 422, message, .. } = error else { return false };
-        let names = ["max_tokens", "max_completion_tokens", "max_output_tokens", "num_predict"];
-        if names.iter().any(|name| message.contains(name)) && self.most > EVERYBODY {
-            self.limit(EVERYBODY);
-            return true;
-        }
-        message.contains("temperature") && self.temperature.take().is_some()
     }
 
     /// The parameters of a request, as JSON.

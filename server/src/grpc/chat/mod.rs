@@ -3,6 +3,7 @@
 //! That task outlives a caller that goes away, so that what had arrived is recorded; the caller has only the receiving
 //! end of a short queue.
 
+mod adapt;
 mod turn;
 
 use std::collections::HashMap;
@@ -162,7 +163,8 @@ pub(super) async fn begin(
         drop_pieces(serving, (id, &binding), &seqs, &caller).await?;
         let serving = Arc::clone(serving);
         let going = Chats::begin(&serving);
-        let turn = Turn { serving, id, binding, caller, provider: asked, options, answer_tokens, seqs };
+        let provider = asked;
+        let turn = Turn { serving, id, binding, caller, provider, options, answer_tokens, seqs, sent: None };
         tokio::spawn(async move {
             turn.run(events).await;
             drop((going, guard));

@@ -27,6 +27,8 @@ use crate::store::{Append, AppendOutcome, Binding, Caller, RequestFile, Store};
 const RENDERED_AT_ONCE: u64 = 4 << 20;
 /// What a message takes in the log beside what was said.
 const AROUND_BYTES: usize = 8 << 10;
+/// How often a request is changed that the model does not take.
+const CHANGES: u32 = 2;
 /// How often a write that failed is tried again.
 const WRITES: u32 = 3;
 
@@ -42,6 +44,14 @@ pub(super) struct Turn {
     /// Tokens that the answer may have; 0: nobody says.
     pub(super) answer_tokens: u64,
     pub(super) seqs: Vec<u64>,
+    /// What was sent last.
+    pub(super) sent: Option<Sent>,
+}
+
+/// The view that a request was made of: its generation, and its tokens as counted.
+pub(super) struct Sent {
+    generation: u64,
+    tokens: u64,
 }
 
 /// Why an answer is not whole.
@@ -57,17 +67,20 @@ enum Cut {
 }
 
 impl Turn {
-    async fn with<T>(&self, act: impl FnOnce(&Store) -> Result<T, StoreError>) -> Result<T, Status> {
+    pub(super) async fn with<T>(
+        &self,
+        act: impl FnOnce(&Store) -> Result<T, StoreError>,
+    ) -> Result<T, Status> {
         self.serving.with_bound(&self.binding, act).await
     }
 
-    pub(super) async fn run(self, events: mpsc::Sender<Item>) {
+    pub(super) async fn run(mut self, events: mpsc::Sender<Item>) {
         if let Err(status) = self.turn(&events).await {
             let _ = events.send(Err(status)).await;
         }
     }
 
-    async fn turn(&self, events: &mpsc::Sender<Item>) -> Result<(), Status> {
+    async fn turn(&mut self, events: &mpsc::Sender<Item>) -> Result<(), Status> {
         let fitting = Box::pin(self.serving.fit(self.id, Some(self.options.tools()), self.answer_tokens));
         self.serving.held(self.id, self.caller.lease_generation, fitting).await?;
         let mut started = Some(pb::ChatStarted {
@@ -76,11 +89,11 @@ impl Turn {
             model: self.options.model().to_owned(),
         });
         let (mut said, mut ended) = self.ask(&mut started, events).await?;
-        if let Err(Cut::Provider(error)) = &ended
-            && said.bytes() == 0
-            && error.is_overflow()
-            && self.make_smaller(error).await?
-        {
+        for _ in 0..CHANGES {
+            let Err(Cut::Provider(error)) = &ended else { break };
+            if said.bytes() > 0 || !self.adapt(error).await? {
+                break;
+            }
             (said, ended) = self.ask(&mut started, events).await?;
         }
         let appended = self.record(&said).await;
@@ -109,7 +122,7 @@ impl Turn {
 
     /// Sends the context once, and tells the answer.
     async fn ask(
-        &self,
+        &mut self,
         started: &mut Option<pb::ChatStarted>,
         events: &mpsc::Sender<Item>,
     ) -> Result<(Said, Result<(), Cut>), Status> {
@@ -125,25 +138,9 @@ impl Turn {
         Ok((said, ended))
     }
 
-    /// Compresses a context that the model refused as too long, although it should have taken it. Whether that helped.
-    async fn make_smaller(&self, error: &LlmError) -> Result<bool, Status> {
-        let told = error.told_limit();
-        let lower = |store: &Store| {
-            let before = store.pressure(self.id)?.tokens;
-            store.note_overflow(self.id, told)?;
-            Ok(before)
-        };
-        let before = self.with(lower).await?;
-        tracing::warn!(id = %self.id, tokens = before, ?told, "the model takes less than was known; the context is compressed");
-        let store = self.serving.store().bound(&self.binding);
-        let smaller = Box::pin(self.serving.compressor.if_due(&store, self.id, true));
-        self.serving.held(self.id, self.caller.lease_generation, smaller).await;
-        Ok(self.with(|store| store.pressure(self.id)).await?.tokens < before)
-    }
-
     /// Makes the request on disk. One that is larger than the task allows is made once more, without the oldest images
     /// and files.
-    async fn render(&self) -> Result<RequestFile, Status> {
+    async fn render(&mut self) -> Result<RequestFile, Status> {
         let shed = |store: &Store| {
             request::shed(store, self.id, None);
             outputs_trim::if_due(store, self.id);
@@ -160,12 +157,16 @@ impl Turn {
     }
 
     /// Makes the request on disk, piece by piece.
-    async fn render_once(&self) -> Result<Result<RequestFile, StoreError>, Status> {
+    async fn render_once(&mut self) -> Result<Result<RequestFile, StoreError>, Status> {
         let begin = |store: &Store| {
+            // Counted first: what is appended in between counts as appended since, not as sent.
+            let tokens = store.context_usage(self.id, Some(self.options.tools()))?.counted_tokens;
             let view = store.view_snapshot(self.id)?;
-            Ok((store.request_file(self.id)?, Rendering::new(self.options.clone(), view.lines())))
+            let sent = Sent { generation: view.generation, tokens };
+            Ok((sent, store.request_file(self.id)?, Rendering::new(self.options.clone(), view.lines())))
         };
-        let (mut file, mut rendering) = self.with(begin).await?;
+        let (sent, mut file, mut rendering) = self.with(begin).await?;
+        self.sent = Some(sent);
         let mut piece = Vec::new();
         let mut more = true;
         while more {
@@ -305,15 +306,26 @@ impl Turn {
         for (kind, tokens) in kinds {
             metrics::llm_tokens(self.provider.as_str(), kind, tokens);
         }
-        self.record_event(&LogEvent::Usage {
-            input_tokens: input,
-            output_tokens: output,
-            cache_creation_tokens: cache_creation,
-            cache_read_tokens: cache_read,
-            counted_tokens: None,
-            tools_tokens: self.tools_tokens().await,
-        })
-        .await;
+        // What was sent is another view than there is now, if that was rewritten meanwhile: then it only cost something.
+        let generation = self.with(|store| Ok(store.view_snapshot(self.id)?.generation)).await.ok();
+        let sent = self.sent.as_ref().filter(|sent| Some(sent.generation) == generation);
+        let event = match sent.map(|sent| sent.tokens) {
+            Some(tokens) => LogEvent::Usage {
+                input_tokens: input,
+                output_tokens: output,
+                cache_creation_tokens: cache_creation,
+                cache_read_tokens: cache_read,
+                counted_tokens: Some(tokens),
+                tools_tokens: self.tools_tokens().await,
+            },
+            None => LogEvent::Statistics {
+                llm_calls: 1,
+                tool_calls: 0,
+                tokens: [input, output, cache_creation, cache_read].into_iter().fold(0, u64::saturating_add),
+                compressions: 0,
+            },
+        };
+        self.record_event(&event).await;
     }
 
     /// What is counted of the tools that were sent: they are in what the provider charged.

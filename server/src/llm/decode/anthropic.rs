@@ -5,7 +5,7 @@ use std::collections::VecDeque;
 use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
 
-use super::{Broken, CallPiece, Decode, Event, Frame, Usage, new_call_id, parse, some};
+use super::{Broken, CallPiece, Decode, Event, Frame, Usage, new_call_id, parse, some, tokens};
 
 #[derive(Debug, Default)]
 pub(super) struct Events {
@@ -33,7 +33,6 @@ struct Raw<'a> {
     content_block: Option<&'a RawValue>,
     delta: Option<Delta>,
     usage: Option<RawUsage>,
-    error: Option<Failure>,
 }
 
 /// A whole answer.
@@ -63,9 +62,13 @@ struct Message {
 
 #[derive(Deserialize)]
 struct RawUsage {
+    #[serde(default, deserialize_with = "tokens")]
     input_tokens: Option<u64>,
+    #[serde(default, deserialize_with = "tokens")]
     output_tokens: Option<u64>,
+    #[serde(default, deserialize_with = "tokens")]
     cache_creation_input_tokens: Option<u64>,
+    #[serde(default, deserialize_with = "tokens")]
     cache_read_input_tokens: Option<u64>,
 }
 
@@ -87,13 +90,6 @@ struct Delta {
     signature: Option<String>,
     partial_json: Option<String>,
     stop_reason: Option<String>,
-}
-
-#[derive(Deserialize)]
-struct Failure {
-    #[serde(rename = "type")]
-    kind: Option<String>,
-    message: Option<String>,
 }
 
 /// A block of thinking as it goes back.
@@ -126,13 +122,7 @@ impl Decode for Events {
                 self.count(raw.usage, out);
             }
             "message_stop" => self.done = true,
-            "error" => {
-                let (kind, message) = raw.error.map_or((None, None), |error| (error.kind, error.message));
-                return Err(Broken::Said {
-                    kind: kind.unwrap_or_default(),
-                    message: message.unwrap_or_default(),
-                });
-            }
+            "error" => return Err(Broken::error(frame)),
             // `ping`, and what is new.
             _ => {}
         }

@@ -1,16 +1,17 @@
 //! What providers say, in words that are the same for all of them: one decoder for each form of answer.
 
 mod anthropic;
+mod calls;
 mod ollama;
 mod openai;
 mod responses;
 
 use std::collections::VecDeque;
 
-use serde::Deserialize;
+use serde::{Deserialize, Deserializer};
 use uuid::Uuid;
 
-use super::error::Said;
+use super::error::ErrorBody;
 use super::frames::{Frame, Framing};
 use crate::model::Provider;
 
@@ -96,24 +97,17 @@ impl Usage {
 /// Why an answer cannot be used.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum Broken {
-    /// The provider says that it failed.
-    Said {
-        /// Its word for it.
-        kind: String,
-        /// Its words.
-        message: String,
-    },
-    /// The provider answers with an error, though its status says otherwise.
-    Refused {
-        /// The status that it means, where it says so.
-        status: Option<u16>,
-        /// Its word for it.
-        kind: String,
-        /// Its words.
-        message: String,
-    },
+    /// The provider says that it failed, or that it refuses.
+    Error(ErrorBody),
     /// What it sent is not in its own form.
     Malformed(String),
+}
+
+impl Broken {
+    /// An error that stands in a frame.
+    fn error(frame: &Frame) -> Self {
+        Self::Error(ErrorBody::read(frame.data.as_bytes()))
+    }
 }
 
 /// Makes events of frames.
@@ -145,14 +139,11 @@ pub(super) fn take(decode: &mut dyn Decode, frame: &Frame, out: &mut VecDeque<Ev
     }
     let body: serde_json::Value = parse(frame)?;
     let is_error = |name: &str| body.get(name).and_then(serde_json::Value::as_str) == Some("error");
-    let inner = body.get("error").filter(|error| !error.is_null());
-    if inner.is_none() && !is_error("object") && !is_error("type") {
-        return decode.whole(frame, out);
+    let has_error = body.get("error").is_some_and(|error| !error.is_null());
+    if has_error || is_error("object") || is_error("type") {
+        return Err(Broken::error(frame));
     }
-    let code = inner.unwrap_or(&body).get("code").and_then(serde_json::Value::as_u64);
-    let status = code.and_then(|code| u16::try_from(code).ok()).filter(|code| (400..600).contains(code));
-    let said = Said::read(frame.data.as_bytes());
-    Err(Broken::Refused { status, kind: said.kind, message: said.message })
+    decode.whole(frame, out)
 }
 
 fn parse<'a, T: Deserialize<'a>>(frame: &'a Frame) -> Result<T, Broken> {
@@ -162,6 +153,43 @@ fn parse<'a, T: Deserialize<'a>>(frame: &'a Frame) -> Result<T, Broken> {
 /// An id for a call that came without one.
 fn new_call_id() -> String {
     format!("call_{}", Uuid::new_v4().simple())
+}
+
+/// A count of tokens, which some write with a point.
+#[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "a count, rounded down")]
+fn tokens<'de, D: Deserializer<'de>>(value: D) -> Result<Option<u64>, D::Error> {
+    let number = Option::<serde_json::Number>::deserialize(value)?;
+    Ok(number.and_then(|number| number.as_u64().or_else(|| Some(number.as_f64()?.max(0.0) as u64))))
+}
+
+/// Text, or parts of text, as some write the content of a message.
+#[derive(Deserialize)]
+#[serde(untagged)]
+enum Content {
+    Text(String),
+    Parts(Vec<ContentPart>),
+}
+
+#[derive(Deserialize)]
+struct ContentPart {
+    text: Option<String>,
+    thinking: Option<Box<Content>>,
+}
+
+impl Content {
+    /// What it says, and what it thinks.
+    fn split(self) -> (String, String) {
+        let parts = match self {
+            Self::Text(text) => return (text, String::new()),
+            Self::Parts(parts) => parts,
+        };
+        let (mut text, mut thoughts) = (String::new(), String::new());
+        for part in parts {
+            text.push_str(&part.text.unwrap_or_default());
+            thoughts.push_str(&part.thinking.map(|inner| inner.split().0).unwrap_or_default());
+        }
+        (text, thoughts)
+    }
 }
 
 /// Text that says something.

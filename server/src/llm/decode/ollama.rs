@@ -3,9 +3,10 @@
 use std::collections::VecDeque;
 
 use serde::Deserialize;
+use serde::de::IgnoredAny;
 use serde_json::value::RawValue;
 
-use super::{Broken, CallPiece, Decode, Event, Frame, Usage, new_call_id, parse, some};
+use super::{Broken, CallPiece, Decode, Event, Frame, Usage, new_call_id, parse, some, tokens};
 
 #[derive(Debug, Default)]
 pub(super) struct Lines {
@@ -20,17 +21,11 @@ struct Raw<'a> {
     message: Option<Message<'a>>,
     done: Option<bool>,
     done_reason: Option<String>,
+    #[serde(default, deserialize_with = "tokens")]
     prompt_eval_count: Option<u64>,
+    #[serde(default, deserialize_with = "tokens")]
     eval_count: Option<u64>,
-    error: Option<Failure>,
-}
-
-/// Its own words, or those of whoever stands before it.
-#[derive(Deserialize)]
-#[serde(untagged)]
-enum Failure {
-    Text(String),
-    Object { message: String },
+    error: Option<IgnoredAny>,
 }
 
 #[derive(Deserialize)]
@@ -58,9 +53,8 @@ struct Function<'a> {
 impl Decode for Lines {
     fn take(&mut self, frame: &Frame, out: &mut VecDeque<Event>) -> Result<(), Broken> {
         let raw: Raw<'_> = parse(frame)?;
-        if let Some(error) = raw.error {
-            let (Failure::Text(message) | Failure::Object { message }) = error;
-            return Err(Broken::Said { kind: String::new(), message });
+        if raw.error.is_some() {
+            return Err(Broken::error(frame));
         }
         if let Some(message) = raw.message {
             out.extend(some(message.thinking).map(Event::Reasoning));

@@ -3,29 +3,24 @@
 use std::collections::VecDeque;
 
 use serde::Deserialize;
+use serde::de::IgnoredAny;
 
-use super::{Broken, CallPiece, Decode, Event, Frame, Usage, new_call_id, parse, some};
+use super::calls::{Call, Calls};
+use super::{Broken, Content, Decode, Event, Frame, Usage, parse, some, tokens};
 
 #[derive(Debug, Default)]
 pub(super) struct Chunks {
-    calls: Vec<Slot>,
+    calls: Calls,
     finish: Option<String>,
     said_something: bool,
     done: bool,
-}
-
-/// A call as the provider counts it.
-#[derive(Debug)]
-struct Slot {
-    index: Option<u64>,
-    id: String,
 }
 
 #[derive(Deserialize)]
 struct Chunk {
     choices: Option<Vec<Choice>>,
     usage: Option<RawUsage>,
-    error: Option<Failure>,
+    error: Option<IgnoredAny>,
 }
 
 #[derive(Deserialize)]
@@ -39,7 +34,7 @@ struct Choice {
 
 #[derive(Deserialize)]
 struct Delta {
-    content: Option<String>,
+    content: Option<Content>,
     refusal: Option<String>,
     /// As DeepSeek, vLLM and LM Studio call it.
     reasoning_content: Option<String>,
@@ -70,25 +65,17 @@ struct Custom {
 
 #[derive(Deserialize)]
 struct RawUsage {
+    #[serde(default, deserialize_with = "tokens")]
     prompt_tokens: Option<u64>,
+    #[serde(default, deserialize_with = "tokens")]
     completion_tokens: Option<u64>,
     prompt_tokens_details: Option<Details>,
 }
 
 #[derive(Deserialize)]
 struct Details {
+    #[serde(default, deserialize_with = "tokens")]
     cached_tokens: Option<u64>,
-}
-
-#[derive(Deserialize)]
-#[serde(untagged)]
-enum Failure {
-    Object {
-        message: Option<String>,
-        #[serde(rename = "type")]
-        kind: Option<String>,
-    },
-    Text(String),
 }
 
 impl Decode for Chunks {
@@ -97,7 +84,12 @@ impl Decode for Chunks {
             self.done = true;
             return Ok(());
         }
-        self.chunk(parse(frame)?, out)
+        let chunk: Chunk = parse(frame)?;
+        if chunk.error.is_some() {
+            return Err(Broken::error(frame));
+        }
+        self.chunk(chunk, out);
+        Ok(())
     }
 
     fn whole(&mut self, frame: &Frame, out: &mut VecDeque<Event>) -> Result<(), Broken> {
@@ -112,7 +104,8 @@ impl Decode for Chunks {
             }
         }
         self.done = true;
-        self.chunk(chunk, out)
+        self.chunk(chunk, out);
+        Ok(())
     }
 
     fn is_done(&self) -> bool {
@@ -126,6 +119,7 @@ impl Decode for Chunks {
             None if self.done && self.said_something => "stop".to_owned(),
             None => return false,
         };
+        self.calls.pass_on(true, out);
         // The word of those who knew only one call.
         let finish = if finish == "function_call" { "tool_calls".to_owned() } else { finish };
         out.push_back(Event::Finish(finish));
@@ -134,17 +128,7 @@ impl Decode for Chunks {
 }
 
 impl Chunks {
-    fn chunk(&mut self, chunk: Chunk, out: &mut VecDeque<Event>) -> Result<(), Broken> {
-        if let Some(error) = chunk.error {
-            let (kind, message) = match error {
-                Failure::Object { message, kind } => (kind, message),
-                Failure::Text(text) => (None, Some(text)),
-            };
-            return Err(Broken::Said {
-                kind: kind.unwrap_or_default(),
-                message: message.unwrap_or_default(),
-            });
-        }
+    fn chunk(&mut self, chunk: Chunk, out: &mut VecDeque<Event>) {
         // One answer is asked for.
         for choice in chunk.choices.into_iter().flatten().filter(|choice| choice.index.unwrap_or(0) == 0) {
             if let Some(delta) = choice.delta {
@@ -160,21 +144,22 @@ impl Chunks {
                 usage.completion_tokens.unwrap_or(0),
             )));
         }
-        Ok(())
     }
 
     fn delta(&mut self, delta: Delta, out: &mut VecDeque<Event>) {
         let before = out.len();
-        out.extend(some(delta.reasoning_content).or(some(delta.reasoning)).map(Event::Reasoning));
-        out.extend(some(delta.content).map(Event::Text));
+        let (text, thoughts) = delta.content.map_or_else(Default::default, Content::split);
+        let reasoning = some(delta.reasoning_content).or(some(delta.reasoning)).or(some(Some(thoughts)));
+        out.extend(reasoning.map(Event::Reasoning));
+        out.extend(some(Some(text)).map(Event::Text));
         out.extend(some(delta.refusal).map(Event::Refusal));
         for piece in delta.tool_calls.into_iter().flatten() {
-            out.push_back(Event::ToolCall(self.piece(piece)));
+            self.piece(piece, out);
         }
-        self.said_something |= out.len() > before;
+        self.said_something |= out.len() > before || !self.calls.is_empty();
     }
 
-    fn piece(&mut self, piece: Piece) -> CallPiece {
+    fn piece(&mut self, piece: Piece, out: &mut VecDeque<Event>) {
         let id = some(piece.id);
         let custom = piece.custom.is_some();
         let (name, arguments) = match (piece.function, piece.custom) {
@@ -182,23 +167,17 @@ impl Chunks {
             (Some(function), None) => (function.name, function.arguments),
             (None, None) => (None, None),
         };
-        let arguments = arguments.unwrap_or_default();
         // Another id under the same number is another call: some number all calls 0, or not at all.
-        let same = |slot: &Slot| id.as_ref().is_none_or(|id| *id == slot.id);
-        let known = match piece.index {
-            Some(index) => self.calls.iter().rposition(|slot| slot.index == Some(index) && same(slot)),
-            None => self.calls.len().checked_sub(1).filter(|last| same(&self.calls[*last])),
+        let same = |call: &Call| id.is_none() || call.id.is_none() || call.id == id;
+        let is = |call: &Call, is_last: bool| match piece.index {
+            Some(index) => call.number == Some(index) && same(call),
+            None => is_last && same(call),
         };
-        if let Some(at) = known {
-            return CallPiece { index: number(at), custom, arguments, ..CallPiece::default() };
-        }
-        let id = id.unwrap_or_else(new_call_id);
-        self.calls.push(Slot { index: piece.index, id: id.clone() });
-        let name = name.unwrap_or_default();
-        CallPiece { index: number(self.calls.len() - 1), id, name, custom, arguments }
+        let call = self.calls.find(piece.index, is);
+        call.id = call.id.take().or(id);
+        call.name = call.name.take().or(some(name));
+        call.custom |= custom;
+        call.arguments.push_str(&arguments.unwrap_or_default());
+        self.calls.pass_on(false, out);
     }
-}
-
-fn number(at: usize) -> u32 {
-    u32::try_from(at).unwrap_or(u32::MAX)
 }

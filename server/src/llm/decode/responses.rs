@@ -5,21 +5,14 @@ use std::collections::VecDeque;
 use serde::Deserialize;
 use serde_json::value::RawValue;
 
-use super::{Broken, CallPiece, Decode, Event, Frame, Usage, new_call_id, parse, some};
+use super::calls::{Call, Calls};
+use super::{Broken, Decode, Event, Frame, Usage, parse, some, tokens};
 
 #[derive(Debug, Default)]
 pub(super) struct Events {
-    calls: Vec<Call>,
+    calls: Calls,
     finish: Option<String>,
     done: bool,
-}
-
-/// A call with what was told of it.
-#[derive(Debug)]
-struct Call {
-    output_index: u64,
-    custom: bool,
-    told: usize,
 }
 
 #[derive(Deserialize)]
@@ -31,9 +24,6 @@ struct Raw<'a> {
     #[serde(borrow)]
     item: Option<&'a RawValue>,
     response: Option<Response>,
-    // Of `error`.
-    code: Option<String>,
-    message: Option<String>,
 }
 
 #[derive(Deserialize)]
@@ -49,7 +39,6 @@ struct Item {
 #[derive(Deserialize)]
 struct Response {
     usage: Option<RawUsage>,
-    error: Option<Failure>,
     incomplete_details: Option<Incomplete>,
 }
 
@@ -81,20 +70,17 @@ fn parse_item<'a, T: Deserialize<'a>>(raw: &'a str) -> Result<T, Broken> {
 
 #[derive(Deserialize)]
 struct RawUsage {
+    #[serde(default, deserialize_with = "tokens")]
     input_tokens: Option<u64>,
+    #[serde(default, deserialize_with = "tokens")]
     output_tokens: Option<u64>,
     input_tokens_details: Option<Details>,
 }
 
 #[derive(Deserialize)]
 struct Details {
+    #[serde(default, deserialize_with = "tokens")]
     cached_tokens: Option<u64>,
-}
-
-#[derive(Deserialize)]
-struct Failure {
-    code: Option<String>,
-    message: Option<String>,
 }
 
 #[derive(Deserialize)]
@@ -117,7 +103,7 @@ impl Decode for Events {
                 out.extend(some(raw.delta).map(Event::Reasoning));
             }
             "response.function_call_arguments.delta" | "response.custom_tool_call_input.delta" => {
-                self.arguments(index, raw.delta.unwrap_or_default(), out);
+                self.arguments(index, &raw.delta.unwrap_or_default(), out);
             }
             "response.output_item.added" | "response.output_item.done" => {
                 if let Some(item) = raw.item {
@@ -127,12 +113,7 @@ impl Decode for Events {
             "response.completed" | "response.incomplete" => {
                 self.complete(raw.response, kind == "response.incomplete", out);
             }
-            "response.failed" => {
-                let error = raw.response.and_then(|response| response.error);
-                let (kind, message) = error.map_or((None, None), |error| (error.code, error.message));
-                return Err(said(kind, message));
-            }
-            "error" => return Err(said(raw.code, raw.message)),
+            "response.failed" | "error" => return Err(Broken::error(frame)),
             // Begins and ends of parts, and what is new.
             _ => {}
         }
@@ -177,13 +158,10 @@ impl Decode for Events {
     }
 }
 
-fn said(kind: Option<String>, message: Option<String>) -> Broken {
-    Broken::Said { kind: kind.unwrap_or_default(), message: message.unwrap_or_default() }
-}
-
 impl Events {
     fn complete(&mut self, response: Option<Response>, incomplete: bool, out: &mut VecDeque<Event>) {
         self.done = true;
+        self.calls.pass_on(true, out);
         let details = response.as_ref().and_then(|response| response.incomplete_details.as_ref());
         self.finish = Some(match details.and_then(|details| details.reason.as_deref()) {
             Some("max_output_tokens") => "length".to_owned(),
@@ -209,24 +187,17 @@ impl Events {
             // With its encrypted content, which only comes at the end.
             "reasoning" if done => out.push_back(Event::Opaque(raw.to_owned())),
             "function_call" | "custom_tool_call" => {
-                let custom = kind == "custom_tool_call";
-                if !self.calls.iter().any(|call| call.output_index == index) {
-                    self.calls.push(Call { output_index: index, custom, told: 0 });
-                    out.push_back(Event::ToolCall(CallPiece {
-                        index: number(self.calls.len() - 1),
-                        id: some(item.call_id).unwrap_or_else(new_call_id),
-                        name: item.name.unwrap_or_default(),
-                        custom,
-                        arguments: String::new(),
-                    }));
-                }
+                let call = self.call(index);
+                call.custom = kind == "custom_tool_call";
+                call.id = call.id.take().or(some(item.call_id));
+                call.name = call.name.take().or(some(item.name));
                 // Some tell the arguments only here.
                 let whole = item.arguments.or(item.input).unwrap_or_default();
-                let told = self.calls.iter().find(|call| call.output_index == index);
-                let told = told.map_or(0, |call| call.told);
-                if done && let Some(rest) = whole.get(told..).filter(|rest| !rest.is_empty()) {
-                    self.arguments(index, rest.to_owned(), out);
+                if done && whole.len() > call.arguments.len() {
+                    call.arguments = whole;
                 }
+                call.done = done;
+                self.calls.pass_on(false, out);
             }
             // Messages come as deltas.
             _ => {}
@@ -234,15 +205,13 @@ impl Events {
         Ok(())
     }
 
-    fn arguments(&mut self, index: u64, arguments: String, out: &mut VecDeque<Event>) {
-        let Some(at) = self.calls.iter().position(|call| call.output_index == index) else { return };
-        let call = &mut self.calls[at];
-        call.told += arguments.len();
-        let (index, custom) = (number(at), call.custom);
-        out.push_back(Event::ToolCall(CallPiece { index, custom, arguments, ..CallPiece::default() }));
+    fn arguments(&mut self, index: u64, more: &str, out: &mut VecDeque<Event>) {
+        self.call(index).arguments.push_str(more);
+        self.calls.pass_on(false, out);
     }
-}
 
-fn number(at: usize) -> u32 {
-    u32::try_from(at).unwrap_or(u32::MAX)
+    /// A call, which begins with whatever is said of it first.
+    fn call(&mut self, index: u64) -> &mut Call {
+        self.calls.find(Some(index), |call, _| call.number == Some(index))
+    }
 }

@@ -108,9 +108,10 @@ fn calls_of_servers_that_count_otherwise_are_told_apart() {
         r#"{"choices":[{"delta":{"tool_calls":[{"index":0,"id":"","function":{"arguments":"}"}}]},"finish_reason":"tool_calls"}]}"#,
     ]);
     let (events, _) = events(Provider::OpenAi, &[answer.as_bytes()]).unwrap();
+    // Who gives no id does so to the end: the call is told then, whole.
     let Event::ToolCall(first) = &events[0] else { panic!("{events:?}") };
-    assert!(first.id.starts_with("call_"), "{first:?}");
-    assert_eq!(events[1], call(0, "", "", "}"));
+    assert!(first.id.starts_with("call_") && first.arguments == "{}", "{first:?}");
+    assert_eq!(events[1..], [finish("tool_calls")]);
 }
 
 #[test]
@@ -256,8 +257,10 @@ fn an_answer_that_breaks_off_is_not_whole() {
 
 #[test]
 fn what_a_provider_says_in_the_middle_is_passed_on() {
-    let said =
-        |kind: &str, message: &str| Broken::Said { kind: kind.to_owned(), message: message.to_owned() };
+    let said = |kind: &str, message: &str| {
+        let (kind, message) = (kind.to_owned(), message.to_owned());
+        Broken::Error(ErrorBody { status: None, kind, message })
+    };
     for (provider, answer, expected) in [
         (
             Provider::OpenAi,
@@ -275,6 +278,18 @@ fn what_a_provider_says_in_the_middle_is_passed_on() {
             Provider::OpenAiResponses,
             sse(&[r#"{"type":"error","code":"rate_limit","message":"slow"}"#]),
             said("rate_limit", "slow"),
+        ),
+        (
+            Provider::OpenAiResponses,
+            sse(&[
+                r#"{"type":"error","sequence_number":2,"error":{"type":"invalid_request_error","code":"context_length_exceeded","message":"too long","param":"input"}}"#,
+            ]),
+            said("context_length_exceeded", "too long"),
+        ),
+        (
+            Provider::OpenAiResponses,
+            sse(&[r#"{"type":"error","code":null,"message":"no","param":null}"#]),
+            said("", "no"),
         ),
         (
             Provider::Anthropic,
@@ -312,8 +327,7 @@ fn whole_answers_are_taken_though_a_stream_was_asked_for() {
             reasoning("hm"),
             Event::Opaque(item.to_owned()),
             text("Hi"),
-            call(0, "a", "f", ""),
-            call(0, "", "", "{}"),
+            call(0, "a", "f", "{}"),
             usage(9, 2, 0, 0),
             finish("tool_calls")
         ]
@@ -369,16 +383,59 @@ fn an_error_in_place_of_a_stream_keeps_its_words() {
         ),
         (r#"{"error":"no such model"}"#, None, "", "no such model"),
     ] {
-        let expected = Broken::Refused { status, kind: kind.to_owned(), message: message.to_owned() };
+        let (kind, message) = (kind.to_owned(), message.to_owned());
+        let expected = Broken::Error(ErrorBody { status, kind, message });
         for provider in [Provider::OpenAi, Provider::OpenAiResponses, Provider::Anthropic, Provider::LmStudio]
         {
             assert_eq!(events(provider, &[body.as_bytes()]), Err(expected.clone()), "{provider:?} {body}");
         }
     }
     for body in [r#"{"error":"no such model"}"#, r#"{"error":{"message":"no such model","code":404}}"#] {
-        let Err(Broken::Said { message, .. }) = events(Provider::Ollama, &[body.as_bytes()]) else {
+        let Err(Broken::Error(error)) = events(Provider::Ollama, &[body.as_bytes()]) else {
             panic!("{body} is an error");
         };
-        assert_eq!(message, "no such model");
+        assert_eq!(error.message, "no such model");
     }
+}
+
+/// What others than OpenAI make of chat completions.
+#[test]
+fn ids_and_names_may_come_later_and_figures_with_a_point() {
+    let answer = sse(&[
+        r#"{"choices":[{"delta":{"tool_calls":[{"index":0,"function":{"arguments":"{\"x\":"}}]}}]}"#,
+        r#"{"choices":[{"delta":{"tool_calls":[{"index":1,"id":"b","function":{"name":"g","arguments":"{"}}]}}]}"#,
+        r#"{"choices":[{"delta":{"tool_calls":[{"index":0,"id":"a","function":{"arguments":"1"}}]}}]}"#,
+        r#"{"choices":[{"delta":{"tool_calls":[{"index":0,"function":{"name":"f"}}]}}]}"#,
+        r#"{"choices":[{"delta":{"tool_calls":[{"index":0,"id":"a","function":{"arguments":"}"}},{"index":1,"function":{"arguments":"}"}}]},"finish_reason":"tool_calls"}],"usage":{"prompt_tokens":11.0,"completion_tokens":2.0,"prompt_tokens_details":{"cached_tokens":1.0}}}"#,
+    ]);
+    assert_eq!(
+        whole(Provider::LmStudio, &answer),
+        [
+            call(0, "a", "f", "{\"x\":1"),
+            call(1, "b", "g", "{"),
+            call(0, "", "", "}"),
+            call(1, "", "", "}"),
+            usage(10, 2, 0, 1),
+            finish("tool_calls"),
+        ]
+    );
+    let answer = sse(&[
+        r#"{"type":"response.output_item.added","output_index":0,"item":{"type":"function_call","call_id":null,"name":"","arguments":""}}"#,
+        r#"{"type":"response.function_call_arguments.delta","output_index":0,"delta":"{}"}"#,
+        r#"{"type":"response.output_item.done","output_index":0,"item":{"type":"function_call","call_id":"call_a","name":"f","arguments":"{}"}}"#,
+        r#"{"type":"response.completed","response":{"usage":{"input_tokens":5.0,"output_tokens":1.0}}}"#,
+    ]);
+    assert_eq!(
+        whole(Provider::OpenAiResponses, &answer),
+        [call(0, "call_a", "f", "{}"), usage(5, 1, 0, 0), finish("tool_calls")]
+    );
+}
+
+#[test]
+fn a_content_in_parts_is_text_and_thoughts() {
+    let answer = sse(&[
+        r#"{"choices":[{"delta":{"content":[{"type":"thinking","thinking":[{"type":"text","text":"hm"}]}]}}]}"#,
+        r#"{"choices":[{"delta":{"content":[{"type":"text","text":"Hi"},{"type":"reference","reference_ids":[1]}]},"finish_reason":"stop"}]}"#,
+    ]);
+    assert_eq!(whole(Provider::OpenAi, &answer), [reasoning("hm"), text("Hi"), finish("stop")]);
 }

@@ -263,7 +263,7 @@ impl Task {
     /// Usage goes into the log with what was counted: what the model was sent, so not what it answered.
     fn with_counts(&self, inner: &mut Inner, event: &Event) -> Event {
         let mut event = event.clone();
-        if let Event::Usage { counted_tokens, .. } = &mut event {
+        if let Event::Usage { counted_tokens: counted_tokens @ None, .. } = &mut event {
             self.ensure_view(inner);
             *counted_tokens = Some(inner.view_tokens().saturating_sub(inner.state.answer_tokens));
         }

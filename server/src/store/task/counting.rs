@@ -113,7 +113,7 @@ impl Task {
         self.ensure_view(&mut inner);
         inner.advance(durability);
         let (counter, policy) = (self.counter_of(self.shown_config(&inner)), self.shown_policy(&inner));
-        let tally = inner.shown.tally.clone();
+        let tally = inner.known(&inner.shown.tally);
         let sent = inner.sent.tokens(inner.shown.tally.tools_tokens);
         let (mut counted_tokens, mut messages, mut view_bytes) =
             (inner.shown.view_tokens, inner.shown.view_lines, inner.shown.view_len);

@@ -136,6 +136,7 @@ pub(super) fn assemble(env: &Arc<Env>, metadata: Metadata, begun: Begun, signal:
             shed_at: 0,
             outputs: Outputs::default(),
             asked: Asked::default(),
+            refused: None,
             tried: super::Tried::default(),
             sent: super::Sent::default(),
             pinned_tokens: None,

@@ -57,16 +57,35 @@ impl Task {
         };
         let size = rendered.unwrap_or(look.view_bytes);
         let goal = size - budget / LEAVE.1 * LEAVE.0;
+        let worth = rendered.map_or(budget / WORTH, |size| size - budget);
+        self.replace_media(&look, goal, worth, &format!("a request of more than {budget} bytes"))
+    }
+
+    /// Replaces all images, sounds and files that the model has answered, as it refused the view as too long: what they
+    /// take is known only to who reads them. Answers as [`Self::shed_media`].
+    pub(crate) fn shed_all_media(&self) -> Result<Option<u64>, StoreError> {
+        let look = self.outline()?;
+        self.replace_media(&look, u64::MAX, 1, "a context that was refused as too long")
+    }
+
+    /// Replaces the oldest media that save `goal` bytes, if they save as many as it is worth.
+    fn replace_media(
+        &self,
+        look: &Outline,
+        goal: u64,
+        worth: u64,
+        reason: &str,
+    ) -> Result<Option<u64>, StoreError> {
         let (found, covers) = look.oldest_media(goal)?;
         let saved: u64 = found.values().map(|shed| shed.saved).sum();
-        if saved < rendered.map_or(budget / WORTH, |size| size - budget) {
+        if saved < worth {
             return Ok(None);
         }
         let rewrite = NewRewrite {
             strategy: "trim".to_owned(),
             base: look.generation,
             covers,
-            reason: format!("a request of more than {budget} bytes"),
+            reason: reason.to_owned(),
             segments: look.segments(found, covers),
             summaries: Vec::new(),
         };

@@ -133,6 +133,8 @@ struct Inner {
     outputs: Outputs,
     /// Who was asked last. It is not kept: a task that is opened again knows it with the next request.
     asked: Asked,
+    /// What the model refused last, if that says something of the view as it is.
+    refused: Option<policy::Refused>,
     /// What the last try to compress has found.
     tried: Tried,
     /// What is known of the tools that are sent beside the view.
@@ -285,6 +287,7 @@ impl Task {
         inner.note_before(end, before);
         if let Event::Usage { tools_tokens, .. } = event {
             inner.sent.reported(*tools_tokens);
+            self.note_taken(inner, event);
         }
         Ok(end)
     }
@@ -355,7 +358,7 @@ impl Task {
     /// How full the context is.
     fn pressure(&self, inner: &mut Inner) -> Pressure {
         let tokens = inner.view_tokens().saturating_add(inner.tools_tokens());
-        let tokens = inner.state.tally.told(tokens);
+        let tokens = inner.known(&inner.state.tally).told(tokens);
         self.whole_pressure(inner, tokens, &inner.policy)
     }
 

@@ -105,6 +105,7 @@ impl Task {
             shed_at: 0,
             outputs: Outputs::default(),
             asked: super::Asked::default(),
+            refused: None,
             tried: super::Tried::default(),
             sent: super::Sent::default(),
             pinned_tokens: None,

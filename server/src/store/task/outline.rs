@@ -136,7 +136,7 @@ impl Task {
             tokens,
             output_tokens: view.map_or(0, |view| view.state().output_tokens),
             tools_tokens,
-            present: inner.state.tally.told(tokens.saturating_add(tools_tokens)),
+            present: inner.known(&inner.state.tally).told(tokens.saturating_add(tools_tokens)),
             calibration: inner.state.tally.calibration,
             messages: view.map_or(0, |view| view.state().lines),
             message_tokens: inner.state.tally.message_tokens,

@@ -2,13 +2,21 @@
 
 use std::sync::Arc;
 
-use super::{Inner, Task};
+use super::{Inner, Task, Tried};
 use crate::context::{Asked, Policy, Settings};
-use crate::model::{Provider, StoreError, TaskConfig};
+use crate::log::Tally;
+use crate::model::{Event, Overflow, Provider, Reported, StoreError, TaskConfig};
 use crate::store::env::Env;
 
-/// The least that a model that refuses is taken to take.
+/// The least that a model that refuses without a figure is taken to take.
 const LEAST_LIMIT: u64 = 512;
+
+/// What a refusal of a context says of the view that it was made of, until that is rewritten or taken.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Refused {
+    generation: u64,
+    count: Reported,
+}
 
 /// What follows from a configuration, and from who was asked.
 pub(super) fn resolved(env: &Env, config: &TaskConfig, asked: &Asked) -> Arc<Policy> {
@@ -29,23 +37,41 @@ impl Task {
         self.check_there(&inner)?;
         if inner.asked.provider != Some(provider) || inner.asked.model != model {
             inner.asked = Asked { provider: Some(provider), model: model.to_owned(), most: None };
+            inner.refused = None;
             inner.policy = resolved(&self.env, self.config(&inner), &inner.asked);
         }
         Ok(Arc::clone(&inner.policy))
     }
 
-    /// Remembers that the model refused the context as too long. `told` is what it says it takes; if it says nothing, half
-    /// of what it was sent is tried.
-    pub(crate) fn note_overflow(&self, told: Option<u64>) -> Result<(), StoreError> {
+    /// Remembers that the model refused the context as too long. The limit that it states is the limit. If that is more than
+    /// what is counted here, the count is wrong, and the view has at least one token more than the limit. Without a figure, the
+    /// limit is a little below what was sent.
+    pub(crate) fn note_overflow(&self, stated: Overflow) -> Result<(), StoreError> {
         let mut inner = self.lock();
         self.check_there(&inner)?;
         self.ensure_view(&mut inner);
-        let sent = self.pressure(&mut inner).tokens;
-        // It counts otherwise than we do, so what it says it takes may still be too much by our count.
-        let most = told.unwrap_or(sent / 2).min(sent / 10 * 9).max(LEAST_LIMIT);
+        let told = self.pressure(&mut inner).tokens;
+        let most = stated.limit.unwrap_or_else(|| (told / 10 * 9).max(LEAST_LIMIT));
+        let least = stated.limit.map_or(0, |limit| limit.saturating_add(1)).max(stated.sent.unwrap_or(0));
+        if least > told {
+            let counted = inner.view_tokens().saturating_add(inner.tools_tokens());
+            let generation = inner.state.view_generation();
+            inner.refused = Reported::new(least, counted).map(|count| Refused { generation, count });
+        }
         inner.asked.most = Some(most);
         inner.policy = resolved(&self.env, self.config(&inner), &inner.asked);
+        // What the last try found was found by another count.
+        inner.tried = Tried::default();
         Ok(())
+    }
+
+    /// Takes in a report of usage: a limit that is less than what the model has read is none, and what it refused is known.
+    pub(super) fn note_taken(&self, inner: &mut Inner, usage: &Event) {
+        inner.refused = None;
+        if inner.asked.most.is_some_and(|most| usage.input_tokens() > most) {
+            inner.asked.most = None;
+            inner.policy = resolved(&self.env, self.config(inner), &inner.asked);
+        }
     }
 
     /// What holds for a call that says something of its own.
@@ -65,5 +91,14 @@ impl Task {
         let (shown, newest) = (self.shown_config(inner), self.config(inner));
         let same = std::ptr::eq(shown, newest);
         if same { Arc::clone(&inner.policy) } else { resolved(&self.env, shown, &inner.asked) }
+    }
+}
+
+impl Inner {
+    /// What is known of the tokens of the view: by the log, and by a refusal that came since.
+    pub(super) fn known(&self, tally: &Tally) -> Tally {
+        let refused = self.refused.filter(|refused| refused.generation == self.state.view_generation());
+        let reported = refused.map(|refused| refused.count).or(tally.reported);
+        Tally { reported, ..tally.clone() }
     }
 }

@@ -120,7 +120,7 @@ impl Task {
     fn shown_pressure(&self, inner: &Inner) -> Pressure {
         let shown = &inner.shown;
         let tools = inner.sent.tokens(shown.tally.tools_tokens);
-        let tokens = shown.tally.told(shown.view_tokens.saturating_add(tools));
+        let tokens = inner.known(&shown.tally).told(shown.view_tokens.saturating_add(tools));
         self.whole_pressure(inner, tokens, &self.shown_policy(inner))
     }
 

@@ -9,6 +9,7 @@ use crate::{Provider, Refusal};
 use bytes::Bytes;
 use serde_json::{Value, json};
 
+use crate::fake::limits;
 use crate::fake::script::{Call, Part, Script};
 use crate::place;
 
@@ -99,7 +100,7 @@ impl Reply {
         }
         let finish = if calls.is_empty() { "stop" } else { "tool_calls" };
         let said = text.len() + calls.iter().map(|call| call.arguments.len()).sum::<usize>();
-        let input_tokens = bytes as u64 / 4 + 1;
+        let input_tokens = limits::tokens(bytes);
         Self {
             number,
             model: body["model"].as_str().unwrap_or("fake").to_owned(),
@@ -203,9 +204,9 @@ pub(crate) fn failed(provider: Provider, script: &Script) -> Bytes {
         Provider::OpenAi | Provider::LmStudio => data(
             &json!({"error": {"message": words, "type": kind("server_error"), "param": null, "code": null}}),
         ),
-        Provider::OpenAiResponses => named(&json!({
-            "type": "error", "code": kind("server_error"), "message": words, "param": null, "sequence_number": 99,
-        })),
+        Provider::OpenAiResponses => named(&json!({"type": "error", "sequence_number": 99, "error": {
+            "type": "error", "code": kind("server_error"), "message": words, "param": null,
+        }})),
         Provider::Anthropic => named(
             &json!({"type": "error", "error": {"type": kind("overloaded_error"), "message": "Overloaded"}}),
         ),

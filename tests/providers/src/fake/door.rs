@@ -16,6 +16,7 @@ use serde_json::{Value, json};
 use crate::fake::Options;
 use crate::fake::answer::{self, Reply};
 use crate::fake::intake::{self, Taken};
+use crate::fake::limits;
 use crate::fake::record::{Pen, Records};
 use crate::fake::script::{Fault, Script, Scripts};
 use crate::fake::send::{self, Body, Gate, Turn};
@@ -155,7 +156,7 @@ impl Door {
     ) -> io::Result<Response<Body>> {
         // Before the request can be seen, so that whoever has seen it can let it go on.
         let turn = self.gate.turn();
-        let pen = self.records.begin(parts, peer_port);
+        let mut pen = self.records.begin(parts, peer_port);
         let script = match self.script(parts) {
             Ok(script) => script,
             Err(err) => return whole(400, json_body(&json!({"error": format!("x-fake-script: {err}")}))),
@@ -188,8 +189,16 @@ impl Door {
             Ok(body) => body.unwrap_or(Value::Null),
             Err(refusal) => return refuse(provider, &refusal, None, pen),
         };
+        if let (Some(status), Some(body)) = (script.status, &script.body) {
+            pen.write(|record| record.status = status);
+            pen.sent();
+            return whole(status, json_body(body));
+        }
         if let Some(status) = script.status {
             return refuse(provider, &answer::failure(status, &script), script.retry_after.as_deref(), pen);
+        }
+        if let Err(refusal) = limits::check(provider, &body, taken.bytes, &script) {
+            return refuse(provider, &refusal, None, pen);
         }
         let reply = Reply::new(pen.number, provider, &body, taken.bytes, &script);
         respond(provider, &reply, &script, turn, pen)

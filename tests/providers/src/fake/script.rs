@@ -28,6 +28,12 @@ pub(crate) struct Script {
     pub(crate) status: Option<u16>,
     /// The words of the error.
     pub(crate) message: Option<String>,
+    /// The body of the error as it is, in place of one of the provider's form.
+    pub(crate) body: Option<serde_json::Value>,
+    /// Tokens that the model takes; a request of more is refused.
+    pub(crate) takes: Option<u64>,
+    /// Tokens that an answer of the model may have; a request for more is refused.
+    pub(crate) answers: Option<u64>,
     /// The header `Retry-After` of the error.
     pub(crate) retry_after: Option<String>,
     /// All pieces of the answer come as one.

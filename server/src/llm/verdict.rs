@@ -1,0 +1,233 @@
+//! What an error of a provider means: the one place that turns status, code and words into one of a few kinds.
+//!
+//! The code counts most, then the status, then the words. Figures are only read where the words are about tokens of the
+//! context or of the answer.
+
+use crate::model::Overflow;
+
+/// Tokens that an answer needs at least. Where less is left beside the context, it is the context that is too long.
+const LEAST_ANSWER: u64 = 1024;
+/// Smaller figures are no limits of a context.
+const LEAST_LIMIT: u64 = 256;
+
+/// What an error means, and so what can be done about it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Verdict {
+    /// The context is longer than the model takes: a shorter one may be taken.
+    Overflow(Overflow),
+    /// The answer may be longer than the model can give: one of `most` tokens may be taken.
+    LongAnswer {
+        /// Tokens that an answer may have, if the error states them.
+        most: Option<u64>,
+    },
+    /// The provider takes no more for the moment.
+    Throttled,
+    /// The same request would be refused again.
+    Refused,
+    /// The provider failed in a way that may pass.
+    Broken,
+}
+
+/// Codes that say that a context is too long.
+const OVERFLOW_CODES: [&str; 6] = [
+    "context_length_exceeded",
+    "exceed_context_size_error",
+    "model_context_window_exceeded",
+    "request_too_large",
+    "string_above_max_length",
+    // Z.AI's.
+    "1261",
+];
+
+/// Codes that no pause helps against, whatever the status says.
+const FINAL_CODES: [&str; 2] = ["insufficient_quota", "billing_hard_limit_reached"];
+
+/// Codes of requests that are wrong, where no status says so.
+const REFUSAL_CODES: [&str; 2] = ["invalid_request_error", "badrequesterror"];
+
+/// Parts of codes that ask for a pause.
+const THROTTLE_CODES: [&str; 5] =
+    ["rate_limit", "throttl", "overloaded", "too_many_requests", "resource_exhausted"];
+
+/// How providers say that a request has more tokens or bytes than a model takes, in lower case.
+const OVERFLOW_WORDS: [&str; 23] = [
+    "n_ctx",
+    "maximum context length",
+    "context length",
+    "context window",
+    "context limit",
+    "context size",
+    "context_length_exceeded",
+    "prompt is too long",
+    "prompt too long",
+    "prompt length",
+    "prompt exceeds max length",
+    "prompt token count",
+    "input is too long",
+    "input too long",
+    "input token count",
+    "too many input tokens",
+    "`inputs` must have less than",
+    "`inputs` tokens",
+    "input length should be",
+    "model token limit",
+    "request too large",
+    "exceeds the maximum size",
+    "string too long",
+];
+
+/// What stands before the limit of a context, and what has to follow that first, if anything.
+const LIMITS: [(&str, &str); 18] = [
+    ("context length is", ""),
+    ("context length of only", ""),
+    ("context length of", ""),
+    // `199000 + 8000 > 200000`
+    ("context limit:", ">"),
+    ("context size (", ""),
+    ("context size of", ""),
+    ("context window of", ""),
+    ("prompt length is", ""),
+    ("tokens allowed", ""),
+    ("only supports up to", ""),
+    ("must have less than", ""),
+    ("must be <=", ""),
+    ("token limit:", ""),
+    ("exceeds the limit of", ""),
+    ("input length should be [1,", ""),
+    ("n_ctx", ""),
+    ("tokens >", ""),
+    ("too large for model with", ""),
+];
+
+/// What stands before the tokens of the context that was sent.
+const SENT: [&str; 15] = [
+    "context limit:",
+    "resulted in",
+    "request contains",
+    "request has",
+    "prompt is too long:",
+    "token count of",
+    "token count is",
+    "token count (",
+    "given:",
+    "contains at least",
+    "prompt contains",
+    "requested:",
+    "request (",
+    "keep the first",
+    "n_prompt_tokens",
+];
+
+/// What stands before the tokens of context and answer together.
+const TOGETHER: [&str; 2] = ["requested about", "you requested"];
+
+/// What stands behind the tokens of the answer that was asked for.
+const ANSWER: [&str; 5] =
+    [" in the completion", " for the completion", " in the output", " output tokens", " `max_new_tokens`"];
+
+/// What stands before the most tokens of an answer.
+const MOST_BEFORE: [&str; 7] = [
+    "supports at most",
+    "expected a value <=",
+    "maximum output tokens",
+    "must be less than or equal to",
+    "exceeds the model limit of",
+    "range of max_tokens is [1,",
+    "maximum number of output tokens is",
+];
+
+/// What stands behind it.
+const MOST_BEHIND: [&str; 1] = [", which is the maximum allowed number of output tokens"];
+
+/// What providers call the tokens that an answer may have, in lower case.
+const ANSWER_NAMES: [&str; 8] = [
+    "max_tokens",
+    "max_completion_tokens",
+    "max_output_tokens",
+    "maxoutputtokens",
+    "max_new_tokens",
+    "num_predict",
+    "maximum tokens you requested",
+    "maximum output tokens",
+];
+
+/// What an error means. `kind` is the provider's code, or its type if it has none.
+pub(super) fn judge(status: Option<u16>, kind: &str, message: &str) -> Verdict {
+    let (kind, words) = (kind.to_lowercase(), message.to_lowercase());
+    if OVERFLOW_CODES.contains(&kind.as_str()) {
+        return too_long(&words).unwrap_or(Verdict::Overflow(overflow(&words)));
+    }
+    if FINAL_CODES.contains(&kind.as_str()) {
+        return Verdict::Refused;
+    }
+    if status == Some(413) {
+        return Verdict::Overflow(overflow(&words));
+    }
+    if matches!(status, Some(429 | 503 | 529)) || THROTTLE_CODES.iter().any(|code| kind.contains(code)) {
+        return Verdict::Throttled;
+    }
+    if let Some(verdict) = too_long(&words) {
+        return verdict;
+    }
+    match status {
+        Some(408 | 409 | 425 | 500..=599) => Verdict::Broken,
+        None if !REFUSAL_CODES.contains(&kind.as_str()) => Verdict::Broken,
+        Some(_) | None => Verdict::Refused,
+    }
+}
+
+/// What the words say of the lengths of context and answer, if they are about those.
+fn too_long(words: &str) -> Option<Verdict> {
+    let names_answer = ANSWER_NAMES.iter().any(|name| words.contains(name));
+    let figures = overflow(words);
+    let asks = names_answer || ANSWER.iter().any(|behind| number_behind(words, behind).is_some());
+    if let (Some(limit), Some(sent), true) = (figures.limit, figures.sent, asks) {
+        let left = limit.saturating_sub(sent);
+        return Some(if left >= LEAST_ANSWER {
+            Verdict::LongAnswer { most: Some(left) }
+        } else {
+            Verdict::Overflow(figures)
+        });
+    }
+    let most = MOST_BEFORE.iter().find_map(|before| number(words, before, ""));
+    let most = most.or_else(|| MOST_BEHIND.iter().find_map(|behind| number_behind(words, behind)));
+    if let Some(most) = most.filter(|_| names_answer) {
+        return Some(Verdict::LongAnswer { most: Some(most) });
+    }
+    if OVERFLOW_WORDS.iter().any(|sign| words.contains(sign)) {
+        return Some(Verdict::Overflow(figures));
+    }
+    let is_much = ["too large", "too high", "exceed"].iter().any(|sign| words.contains(sign));
+    (names_answer && is_much).then_some(Verdict::LongAnswer { most: None })
+}
+
+/// The figures of a context in the words of a provider.
+fn overflow(words: &str) -> Overflow {
+    let limit = LIMITS.iter().find_map(|(before, then)| number(words, before, then));
+    let limit = limit.or_else(|| number_behind(words, " maximum context length"));
+    let limit = limit.filter(|limit| *limit >= LEAST_LIMIT);
+    let answer = || ANSWER.iter().find_map(|behind| number_behind(words, behind)).unwrap_or(0);
+    let together = || TOGETHER.iter().find_map(|before| number(words, before, ""));
+    let sent = SENT.iter().find_map(|before| number(words, before, ""));
+    let sent = sent.or_else(|| together().map(|all| all.saturating_sub(answer())));
+    Overflow { limit, sent: sent.filter(|sent| *sent > 0) }
+}
+
+/// The number behind some words, and behind what has to follow them first.
+fn number(words: &str, before: &str, then: &str) -> Option<u64> {
+    let behind = &words[words.find(before)? + before.len()..];
+    let behind = &behind[behind.find(then)? + then.len()..];
+    let behind = behind.trim_start_matches([' ', '(', ':', '"', '\'', '`', '=']);
+    let digits = behind.chars().take_while(|c| c.is_ascii_digit() || *c == ',');
+    digits.filter(char::is_ascii_digit).collect::<String>().parse().ok().filter(|number| *number > 0)
+}
+
+/// The number right before some words.
+fn number_behind(words: &str, behind: &str) -> Option<u64> {
+    let before = &words[..words.find(behind)?];
+    let digits = before.rsplit(|c: char| !c.is_ascii_digit() && c != ',').next()?;
+    digits.chars().filter(char::is_ascii_digit).collect::<String>().parse().ok().filter(|number| *number > 0)
+}
+
+#[cfg(test)]
+mod tests;
