@@ -220,31 +220,3 @@ async fn a_connection_that_drops_behind_the_end_of_an_answer_costs_nothing() {
         }
     }
 }
-
-/// What some say of tokens is about requests, not about the context.
-#[tokio::test(flavor = "multi_thread")]
-async fn a_throttle_does_not_touch_the_context() {
-    for (provider, status, body) in [
-        ("anthropic", 429, json!({"message": "Too many tokens, please wait before trying again."})),
-        (
-            "lmstudio",
-            503,
-            json!({"error": {"message": "the maximum context length of 131072 tokens is exceeded"}}),
-        ),
-    ] {
-        let mut scene = Scene::new(&[("llm.retries", "1")]).await;
-        for at in 0..40 {
-            let text = format!("Step {at}: {}", "some more words ".repeat(20));
-            let role = if at % 2 == 0 { "user" } else { "assistant" };
-            let message = json!({"role": role, "content": text}).to_string();
-            scene.api.append_message(scene.work.json(message)).await.unwrap();
-        }
-        scene.fake.script(&json!({"status": status, "body": body, "times": 2}));
-        let heard = scene.chat(scene.ask(provider, "And now?")).await;
-        assert_eq!(reason(&heard), ErrorReason::ProviderFailed, "{provider}");
-        assert_eq!(scene.fake.requests().len(), 2, "{provider}");
-        let task = test_support::wire::task(&mut scene.api, &scene.work).await;
-        assert_eq!(task.view_generation, 0, "{provider}: the context was compressed");
-        scene.chat(scene.ask(provider, "")).await.whole();
-    }
-}

@@ -279,3 +279,20 @@ async fn a_view_that_got_too_large_is_compressed_before_it_is_sent() {
     let after = pressure(&mut scene).await;
     assert!(after.tokens <= TAKES, "{after:?}");
 }
+
+/// What some say of tokens is about requests, not about the context.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_throttle_does_not_touch_the_context() {
+    let too_long = json!({"error": {"message": "the maximum context length of 131072 tokens is exceeded"}});
+    let too_many = json!({"message": "Too many tokens, please wait before trying again."});
+    for (provider, status, body) in [("anthropic", 429, too_many), ("lmstudio", 503, too_long)] {
+        let mut scene = Scene::new(&[("llm.retries", "1")]).await;
+        long_talk(&mut scene, knows_much()).await;
+        scene.fake.script(&json!({"status": status, "body": body, "times": 2}));
+        let heard = scene.chat(scene.ask(provider, "And now?")).await;
+        assert_eq!(why(heard.error.as_ref().unwrap()).reason, ErrorReason::ProviderFailed, "{provider}");
+        assert_eq!(scene.fake.requests().len(), 2, "{provider}");
+        assert_eq!(task(&mut scene.api, &scene.work).await.view_generation, 0, "{provider}");
+        assert_eq!(pressure(&mut scene).await.limit, 100_000, "{provider}");
+    }
+}
