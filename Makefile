@@ -238,7 +238,7 @@ bench-core: ## Measures the store alone, beside bare fdatasync and SQLite: ROUND
 bench-service: target/venv/bench/installed ## Measures the service, from Rust and Python: ROUNDS=n, ONLY=names, AGAINST=binary, AWAKE=1, …
 	@for peer in redis-server rg; do command -v $$peer >/dev/null || echo "$$peer is not installed; it is left out" >&2; done
 	PYTHON=$(CURDIR)/$(<D)/bin/python $(CARGO) bench --locked --package contextstore --bench service
-bench-retention: ## Measures what compressed contexts still know (docs/RETENTION.md, which it writes): SHOW=session
+bench-retention: ## Measures what compressed contexts still know (docs/RETENTION.md, which it writes): ONLY=part, SHOW=session
 	$(CARGO) bench --locked --package contextstore --bench retention
 bench-python-memory: target/venv/high/installed ## Draws the memory of a Python agent, with contextstore and with a list: MESSAGES=n
 	$(CARGO) build --locked --release --package contextstore

@@ -1,12 +1,12 @@
-//! What contexts still know after they were compressed: `make bench-retention`.
+//! What contexts still have after they were compressed: `make bench-retention`.
 //!
-//! Long sessions with planted facts (`benches/retention`) go through a server as any other: appended, compressed to a
-//! share of their tokens by each strategy, and read back. What is counted is the share of the facts that the view still
-//! tells, less those that it tells although a newer one took their place. The same sessions by dropping the oldest
-//! messages are what it is measured against.
+//! Sessions with planted facts go through a server as any other: appended, compressed to a share of their tokens by
+//! each strategy, and read back. Coding sessions of six requests are compressed after each of them. Everything is
+//! seeded: the same server gives the same numbers.
 //!
-//! Writes the tables and the plot of docs/RETENTION.md anew, and fails if a target is missed. `SHOW=name` prints the
-//! view of a session and what it lost; `ONLY=first,third` measures some generators, prints their tables and writes nothing.
+//! Writes the table and the plot of docs/RETENTION.md, and fails if a target is missed. `SHOW=name` prints the view of
+//! a session and what it lost, `SHOW=rounds` what the rounds lost; `ONLY=tuning`, `ONLY=judge` and `ONLY=rounds`
+//! measure a part, print it and write nothing.
 
 #![allow(
     clippy::disallowed_methods,
@@ -18,97 +18,85 @@
 
 #[path = "retention/door.rs"]
 mod door;
-// The judge, which nobody who tunes the summariser has read:
-#[path = "retention/eighth/mod.rs"]
-mod eighth;
-#[path = "retention/fifth/mod.rs"]
-mod fifth;
-#[path = "retention/first/mod.rs"]
-mod first;
-#[path = "retention/fourth/mod.rs"]
-mod fourth;
+#[path = "retention/generators.rs"]
+mod generators;
 #[path = "retention/plot.rs"]
 mod plot;
 #[path = "retention/report.rs"]
 mod report;
+#[path = "retention/rounds.rs"]
+mod rounds;
 #[path = "retention/score.rs"]
 mod score;
-#[path = "retention/second/mod.rs"]
-mod second;
+#[path = "retention/scripted/mod.rs"]
+mod scripted;
 #[expect(dead_code, reason = "the other benches measure more of a server")]
 #[path = "service/server.rs"]
 mod server;
 #[path = "retention/session.rs"]
 mod session;
-#[path = "retention/seventh/mod.rs"]
-mod seventh;
-#[path = "retention/sixth/mod.rs"]
-mod sixth;
-#[path = "retention/third/mod.rs"]
-mod third;
+#[path = "retention/state.rs"]
+mod state;
 
 use std::path::{Path, PathBuf};
 
 use door::Door;
+use rounds::{Losses, WINDOWS};
 use score::{Result, Way};
 use session::Session;
 
 /// What sessions are compressed to, in percent.
 const SHARES: [u64; 2] = [30, 10];
-
-/// A generator, and what it gives.
-struct Generator {
-    name: &'static str,
-    sessions: Vec<Session>,
-}
+/// The window of a session that is compressed once: more than it needs.
+const WIDE: u64 = 1_000_000;
 
 fn main() {
     // `cargo test --benches` only wants to know that it builds and starts.
     if std::env::args().any(|arg| arg == "--test") {
         return;
     }
-    let generators = [
-        Generator { name: "first", sessions: first::sessions() },
-        Generator { name: "second", sessions: second::sessions() },
-        Generator { name: "third", sessions: third::sessions() },
-        Generator { name: "fourth", sessions: fourth::sessions() },
-        Generator { name: "fifth", sessions: fifth::sessions() },
-        Generator { name: "sixth", sessions: sixth::sessions() },
-        Generator { name: "seventh", sessions: seventh::sessions() },
-        Generator { name: "eighth", sessions: eighth::sessions() },
-    ];
-    let only = std::env::var("ONLY").ok().filter(|only| !only.is_empty());
+    let given = |name: &str| std::env::var(name).ok().filter(|value| !value.is_empty());
+    let (only, show) = (given("ONLY"), given("SHOW"));
     let is_wanted = |name: &str| only.as_ref().is_none_or(|only| only.split(',').any(|one| one == name));
     let place = tempfile::tempdir().unwrap();
     let door = Door::open(&PathBuf::from(env!("CARGO_BIN_EXE_contextstore")), place.path());
-    if let Ok(name) = std::env::var("SHOW") {
-        let sessions = generators.iter().flat_map(|generator| &generator.sessions);
-        sessions.filter(|session| session.name == name).for_each(|session| show(&door, session));
+    if let Some(name) = show {
+        show_losses(&door, &name);
         return;
     }
-    let wanted = generators.iter().filter(|generator| is_wanted(generator.name));
-    let results: Vec<Result> = wanted.flat_map(|generator| measure(&door, generator)).collect();
-    let table = report::tables(&results);
+    let mut results = Vec::new();
+    if is_wanted("tuning") {
+        results.extend(measure(&door, "tuning", &generators::tuning()));
+    }
+    if is_wanted("judge") {
+        results.extend(measure(&door, "judge", &generators::judge()));
+    }
+    let mut losses = Vec::new();
+    if is_wanted("rounds") {
+        let each = WINDOWS.into_iter().flat_map(|window| Way::ALL.map(|way| (window, way)));
+        losses.extend(each.map(|(window, way)| rounds::measure(&door, way, window)));
+    }
+    let rows = report::rows(&results, &losses);
+    let table = report::table(&rows);
     println!("{table}");
     if only.is_some() {
         return;
     }
     let docs = Path::new(env!("CARGO_MANIFEST_DIR")).join("../docs");
     report::into_document(&docs.join("RETENTION.md"), &table);
-    std::fs::write(docs.join("retention.svg"), plot::draw(&results)).unwrap();
-    let missed = report::targets(&results);
+    std::fs::write(docs.join("retention.svg"), plot::draw(&rows)).unwrap();
+    let missed = report::missed(&results, &losses);
     assert!(missed.is_empty(), "missed: {}", missed.join("; "));
 }
 
-/// All that is known of the sessions of a generator.
-fn measure(door: &Door, generator: &Generator) -> Vec<Result> {
-    let each =
-        SHARES.into_iter().flat_map(|share| Way::ALL.map(|way| Result::new(generator.name, share, way)));
+/// Returns what each way keeps of the sessions of a generator.
+fn measure(door: &Door, generator: &'static str, sessions: &[Session]) -> Vec<Result> {
+    let each = SHARES.into_iter().flat_map(|share| Way::ALL.map(|way| Result::new(generator, share, way)));
     let mut results: Vec<Result> = each.collect();
-    for session in &generator.sessions {
+    for session in sessions {
         session.check();
         let total = door::tokens(&session.messages);
-        let appended = door.append(session);
+        let appended = door.append(&session.messages, WIDE);
         for result in &mut results {
             result.add(session, &appended.view(result.way, total * result.percent / 100), total);
         }
@@ -116,16 +104,24 @@ fn measure(door: &Door, generator: &Generator) -> Vec<Result> {
     results
 }
 
-/// One session by the built-in summariser.
-fn show(door: &Door, session: &Session) {
-    let appended = door.append(session);
-    for share in SHARES {
+/// Prints what the summariser made of one session, or lost in the rounds.
+fn show_losses(door: &Door, name: &str) {
+    if name == "rounds" {
+        let losses = WINDOWS.map(|window| rounds::measure(door, Way::Summarize, window));
+        losses.iter().flat_map(|losses: &Losses| &losses.wrong).for_each(|wrong| println!("{wrong}"));
+        return;
+    }
+    let sessions = generators::tuning().into_iter().chain(generators::judge());
+    for session in sessions.filter(|session| session.name == name) {
         let total = door::tokens(&session.messages);
-        let view = appended.view(Way::Extractive, total * share / 100);
-        println!("=== {}, {share} % of {total} tokens: {}", session.name, door::tokens(&view));
-        view.iter().for_each(|message| println!("{}\n", message.replace("\\n", "\n")));
-        let mut result = Result::new("", share, Way::Extractive);
-        result.add(session, &view, total);
-        result.wrong.iter().for_each(|wrong| println!("{wrong}"));
+        let appended = door.append(&session.messages, WIDE);
+        for share in SHARES {
+            let view = appended.view(Way::Summarize, total * share / 100);
+            println!("=== {name}, {share} % of {total} tokens: {}", door::tokens(&view));
+            view.iter().for_each(|message| println!("{}\n", message.replace("\\n", "\n")));
+            let mut result = Result::new("", share, Way::Summarize);
+            result.add(&session, &view, total);
+            result.wrong.iter().for_each(|wrong| println!("{wrong}"));
+        }
     }
 }

@@ -10,7 +10,6 @@ use tokio::runtime::Runtime;
 
 use super::score::Way;
 use super::server::Server;
-use super::session::Session;
 
 /// A running server.
 pub(crate) struct Door {
@@ -27,20 +26,19 @@ impl Door {
         Self { runtime, client, _server: server }
     }
 
-    /// Appends a session to a task of its own.
-    pub(crate) fn append(&self, session: &Session) -> Appended<'_> {
-        self.runtime.block_on(async {
-            let task = self.start().await;
-            append(&task, &session.messages).await;
-            Appended { door: self, task, messages: session.messages.clone() }
-        })
+    /// Appends messages to a task of its own with a window of so many tokens.
+    pub(crate) fn append(&self, messages: &[String], window: u64) -> Appended<'_> {
+        let task = self.runtime.block_on(self.start(window));
+        let mut appended = Appended { door: self, task };
+        appended.append(messages);
+        appended
     }
 
-    async fn start(&self) -> Task {
+    async fn start(&self, window: u64) -> Task {
         let compression = v1::CompressionConfig { auto: Some(false), ..Default::default() };
         let config = v1::TaskConfig {
             durability: "process".to_owned(),
-            context_length: Some(1_000_000),
+            context_length: Some(window),
             compression: Some(compression),
             ..Default::default()
         };
@@ -48,12 +46,12 @@ impl Door {
         Box::pin(self.client.start_task(start)).await.unwrap()
     }
 
-    /// Compresses a task; answers whether that did anything, and else why not.
-    async fn compress(&self, task: &Task, strategy: &str, target: u64) -> Result<(), String> {
+    /// Compresses a task, to its default size without a target; the error is why that did nothing.
+    async fn compress(&self, task: &Task, strategy: &str, target: Option<u64>) -> Result<(), String> {
         let request = v1::CompressRequest {
             task_uuid: task.uuid().to_owned(),
             strategy: strategy.to_owned(),
-            target_tokens: Some(target),
+            target_tokens: target,
             lease_generation: task.lease_generation(),
             ..Default::default()
         };
@@ -65,14 +63,8 @@ impl Door {
             }
         }
         let done = done.unwrap();
-        if done.compressed { Ok(()) } else { Err(format!("{strategy} to {target}: {}", done.reason)) }
+        if done.compressed { Ok(()) } else { Err(format!("{strategy} to {target:?}: {}", done.reason)) }
     }
-}
-
-async fn append(task: &Task, messages: &[String]) {
-    let messages: Vec<NewMessage> = messages.iter().map(NewMessage::json).collect();
-    let mut appended = task.append_many(stream::iter(messages)).await.unwrap();
-    while appended.try_next().await.unwrap().is_some() {}
 }
 
 async fn read(task: &Task) -> Vec<String> {
@@ -84,54 +76,44 @@ async fn read(task: &Task) -> Vec<String> {
     String::from_utf8(view).unwrap().lines().map(str::to_owned).collect()
 }
 
-/// A session in a task.
+/// Messages in a task.
 pub(crate) struct Appended<'a> {
     door: &'a Door,
     task: Task,
-    messages: Vec<String>,
 }
 
 impl Appended<'_> {
-    /// What it is after it was brought down to so many tokens, as JSON messages. Afterwards it is as before.
-    pub(crate) fn view(&self, way: Way, target: u64) -> Vec<String> {
-        match way {
-            Way::Extractive => self.compressed("summarize", target),
-            Way::Rounds => self.in_rounds(target),
-            Way::Prune => self.compressed("prune", target),
-            Way::Window => self.compressed("window", target),
-            Way::DropOldest => newest(&self.messages, target),
-        }
-    }
-
-    fn compressed(&self, strategy: &str, target: u64) -> Vec<String> {
-        let Self { door, task, .. } = self;
-        door.runtime.block_on(async {
-            door.compress(task, strategy, target).await.unwrap();
-            let view = read(task).await;
-            let undo = v1::UndoCompactionRequest {
-                task_uuid: task.uuid().to_owned(),
-                lease_generation: task.lease_generation(),
-                ..Default::default()
-            };
-            door.client.raw().undo_compaction(undo).await.unwrap();
-            view
-        })
-    }
-
-    /// In another task, to the same size after each third.
-    fn in_rounds(&self, target: u64) -> Vec<String> {
+    pub(crate) fn append(&mut self, messages: &[String]) {
+        let messages: Vec<NewMessage> = messages.iter().map(NewMessage::json).collect();
         self.door.runtime.block_on(async {
-            let task = self.door.start().await;
-            let thirds = self.messages.chunks(self.messages.len().div_ceil(3));
-            let last = thirds.len() - 1;
-            for (at, third) in thirds.enumerate() {
-                append(&task, third).await;
-                let compressed = self.door.compress(&task, "summarize", target).await;
-                // A third may be small enough.
-                assert!(at < last || compressed.is_ok(), "{compressed:?}");
-            }
-            read(&task).await
-        })
+            let mut appended = self.task.append_many(stream::iter(messages)).await.unwrap();
+            while appended.try_next().await.unwrap().is_some() {}
+        });
+    }
+
+    pub(crate) fn compress(&self, way: Way, target: Option<u64>) -> Result<(), String> {
+        self.door.runtime.block_on(self.door.compress(&self.task, way.as_str(), target))
+    }
+
+    /// Returns the view as JSON messages.
+    pub(crate) fn read(&self) -> Vec<String> {
+        self.door.runtime.block_on(read(&self.task))
+    }
+
+    /// Returns the view after it was brought down to so many tokens; afterwards the task is as before.
+    pub(crate) fn view(&self, way: Way, target: u64) -> Vec<String> {
+        if way == Way::DropOldest {
+            return newest(&self.read(), target);
+        }
+        self.compress(way, Some(target)).unwrap();
+        let view = self.read();
+        let undo = v1::UndoCompactionRequest {
+            task_uuid: self.task.uuid().to_owned(),
+            lease_generation: self.task.lease_generation(),
+            ..Default::default()
+        };
+        self.door.runtime.block_on(self.door.client.raw().undo_compaction(undo)).unwrap();
+        view
     }
 }
 
@@ -142,7 +124,7 @@ pub(crate) fn tokens(messages: &[String]) -> u64 {
 }
 
 /// The system prompt and the newest messages that have room; no result without its call.
-fn newest(messages: &[String], target: u64) -> Vec<String> {
+pub(crate) fn newest(messages: &[String], target: u64) -> Vec<String> {
     let mut left = target.saturating_sub(tokens(&messages[..1]));
     let mut start = messages.len();
     while start > 1 {

@@ -2,98 +2,71 @@
 
 use std::fmt::Write as _;
 
-use super::score::{Result, Way};
+use super::report::Row;
+use super::score::Way;
 
 const WIDTH: u32 = 760;
 const PANEL: u32 = 230;
 const TOP: u32 = 46;
-const BAR: u32 = 44;
+const BAR: u32 = 34;
 const LEFT: u32 = 56;
+/// Groups of bars beside each other.
+const GROUPS: usize = 4;
+const COLOURS: [&str; 4] = ["#1a6fb4", "#e08a1e", "#7a9a3a", "#9a9a9a"];
 
-/// One panel for each generator: a group of bars for each share.
-pub(crate) fn draw(results: &[Result]) -> String {
-    let measured =
-        |generator: &str| results.iter().any(|result| result.generator == generator && result.sessions > 0);
-    let generators = super::report::GENERATORS.iter().map(|(generator, _)| *generator);
-    let generators: Vec<&str> = generators.filter(|generator| measured(generator)).collect();
-    let height = TOP + PANEL * generators.len() as u32 + 8;
+/// Returns a panel for the generators and one for the rounds: a group of bars for each row.
+pub(crate) fn draw(rows: &[Row]) -> String {
+    let panels = ["facts kept after one compression", "instructions of the user known in six rounds"];
+    let height = TOP + PANEL * panels.len() as u32 + 8;
     let mut svg = format!(
         "<svg xmlns=\"http://www.w3.org/2000/svg\" viewBox=\"0 0 {WIDTH} {height}\" font-family=\"sans-serif\" font-size=\"12\">\n\
-         <title>Share of planted facts that the view still tells after a compression</title>\n\
+         <title>What a view still has after compressions</title>\n\
          <rect width=\"{WIDTH}\" height=\"{height}\" fill=\"#ffffff\"/>\n"
     );
-    legend(&mut svg);
-    for (place, generator) in (0..).zip(generators) {
-        panel(&mut svg, TOP + place * PANEL, generator, results);
+    for ((place, way), colour) in (0..).zip(Way::ALL).zip(COLOURS) {
+        let x = LEFT + place * 150;
+        rect(&mut svg, x, 14.0, 12, 12.0, colour);
+        label(&mut svg, x + 18, 24.0, "start", way.as_str());
+    }
+    for ((place, title), rows) in (0..).zip(panels).zip(rows.chunks(GROUPS)) {
+        panel(&mut svg, TOP + place * PANEL, title, rows);
     }
     svg.push_str("</svg>\n");
     svg
 }
 
-fn colour(way: Way) -> &'static str {
-    match way {
-        Way::Extractive => "#1a6fb4",
-        Way::Rounds => "#7fb2dc",
-        Way::Prune => "#e08a1e",
-        Way::Window => "#7a9a3a",
-        Way::DropOldest => "#9a9a9a",
-    }
-}
-
-fn legend(svg: &mut String) {
-    for (place, way) in (0..).zip(Way::ALL) {
-        let x = LEFT + place * 136;
-        let _ = writeln!(
-            svg,
-            "<rect x=\"{x}\" y=\"14\" width=\"12\" height=\"12\" fill=\"{}\"/>\
-             <text x=\"{}\" y=\"24\" fill=\"#222222\">{}</text>",
-            colour(way),
-            x + 18,
-            way.as_str()
-        );
-    }
-}
-
-fn panel(svg: &mut String, top: u32, generator: &str, results: &[Result]) {
-    let (high, base) = (PANEL - 60, top + PANEL - 36);
+fn panel(svg: &mut String, top: u32, title: &str, rows: &[Row]) {
+    let (high, base) = (PANEL - 70, top + PANEL - 36);
+    label(svg, LEFT, f64::from(top) + 14.0, "start", title);
     for percent in [0, 25, 50, 75, 100] {
         let y = base - high * percent / 100;
-        let _ = writeln!(
-            svg,
-            "<line x1=\"{LEFT}\" y1=\"{y}\" x2=\"{}\" y2=\"{y}\" stroke=\"#dddddd\"/>\
-             <text x=\"{}\" y=\"{}\" fill=\"#555555\" text-anchor=\"end\">{percent} %</text>",
-            WIDTH - 20,
-            LEFT - 8,
-            y + 4
-        );
+        let end = WIDTH - 20;
+        let _ = writeln!(svg, "<line x1=\"{LEFT}\" y1=\"{y}\" x2=\"{end}\" y2=\"{y}\" stroke=\"#dddddd\"/>");
+        label(svg, LEFT - 8, f64::from(y + 4), "end", &format!("{percent} %"));
     }
-    let mut x = LEFT + 24;
-    for percent in super::SHARES {
+    let mut x = LEFT + 16;
+    for row in rows {
         let start = x;
-        for way in Way::ALL {
-            let found = results
-                .iter()
-                .find(|result| (result.generator, result.percent, result.way) == (generator, percent, way));
-            let share = found.map_or(0.0, |result| result.all.share()).max(0.0);
-            let tall = f64::from(high) * share / 100.0;
-            let _ = writeln!(
-                svg,
-                "<rect x=\"{x}\" y=\"{:.1}\" width=\"{}\" height=\"{tall:.1}\" fill=\"{}\"/>\
-                 <text x=\"{}\" y=\"{:.1}\" fill=\"#222222\" text-anchor=\"middle\">{share:.0}</text>",
-                f64::from(base) - tall,
-                BAR - 6,
-                colour(way),
-                x + BAR / 2 - 3,
-                f64::from(base) - tall - 4.0
-            );
+        for (share, colour) in row.shares.iter().zip(COLOURS) {
+            let tall = f64::from(high) * share.max(0.0) / 100.0;
+            let y = f64::from(base) - tall;
+            rect(svg, x, y, BAR - 6, tall, colour);
+            label(svg, x + BAR / 2 - 3, y - 4.0, "middle", &format!("{share:.0}"));
             x += BAR;
         }
-        let _ = writeln!(
-            svg,
-            "<text x=\"{}\" y=\"{}\" fill=\"#222222\" text-anchor=\"middle\">to {percent} % of the tokens ({generator} generator)</text>",
-            (start + x) / 2 - 3,
-            base + 18
-        );
-        x += 100;
+        label(svg, u32::midpoint(start, x) - 3, f64::from(base) + 18.0, "middle", &row.short);
+        x += 32;
     }
+}
+
+fn rect(svg: &mut String, x: u32, y: f64, width: u32, height: f64, colour: &str) {
+    let _ = writeln!(
+        svg,
+        "<rect x=\"{x}\" y=\"{y:.1}\" width=\"{width}\" height=\"{height:.1}\" fill=\"{colour}\"/>"
+    );
+}
+
+fn label(svg: &mut String, x: u32, y: f64, anchor: &str, text: &str) {
+    let _ =
+        writeln!(svg, "<text x=\"{x}\" y=\"{y:.1}\" fill=\"#222222\" text-anchor=\"{anchor}\">{text}</text>");
 }

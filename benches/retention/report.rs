@@ -1,138 +1,115 @@
-//! The tables of the retention benchmark, and its targets.
+//! The table of the retention benchmark, and its targets.
 
 use std::fmt::Write as _;
 use std::path::Path;
 
-use super::score::{Count, Result, Way};
-use super::session::Kind;
+use super::rounds::{Losses, WINDOWS};
+use super::score::{Result, Way};
 
 /// Between these the document holds what was measured.
 const BEGIN: &str = "<!-- measured: make bench-retention -->\n";
 const END: &str = "<!-- end -->\n";
 
-/// What a generator is for.
-const TUNING: &str = "used for tuning";
-const JUDGE: &str = "the judge";
-
-/// The generators, and what each is for; the judge is the one that was never used for tuning.
-pub(crate) const GENERATORS: &[(&str, &str)] = &[
-    ("first", TUNING),
-    ("second", TUNING),
-    ("third", TUNING),
-    ("fourth", TUNING),
-    ("fifth", TUNING),
-    ("sixth", TUNING),
-    ("seventh", TUNING),
-    ("eighth", JUDGE),
-];
-
-/// A table of all, and one for each generator.
-pub(crate) fn tables(results: &[Result]) -> String {
-    let mut text = all_together(results);
-    for &(generator, use_of) in GENERATORS {
-        let of = results.iter().filter(|result| result.generator == generator && result.sessions > 0);
-        let of: Vec<&Result> = of.collect();
-        let Some(any) = of.first() else { continue };
-        let (sessions, before) = (any.sessions, any.before / u64::from(any.sessions));
-        let (planted, superseded) = (any.all.planted, any.all.superseded);
-        let _ = writeln!(
-            text,
-            "The {generator} generator ({use_of}): {sessions} sessions of {before} tokens on average, {planted} facts that hold and \
-             {superseded} that were superseded.\n"
-        );
-        text.push_str("| to | strategy | facts kept |");
-        Kind::ALL.iter().for_each(|kind| text.push_str(&format!(" {} |", kind.as_str())));
-        text.push_str(" superseded ones kept | view |\n|---|---|---|");
-        Kind::ALL.iter().for_each(|_| text.push_str("---|"));
-        text.push_str("---|---|\n");
-        for result in of {
-            let _ = write!(
-                text,
-                "| {} % | {} | **{:.1} %** |",
-                result.percent,
-                result.way.as_str(),
-                result.all.share()
-            );
-            for kind in Kind::ALL {
-                let count = result.kinds.get(&kind).copied().unwrap_or_default();
-                let _ = write!(text, " {:.1} |", count.share());
-            }
-            let view = 100.0 * result.after as f64 / result.before as f64;
-            let _ = writeln!(text, " {} of {} | {view:.1} % |", result.all.stale, result.all.superseded);
-        }
-        text.push('\n');
-    }
-    text
+/// One row of the table, and a group of bars of the plot: what each way reaches.
+pub(crate) struct Row {
+    pub(crate) title: String,
+    /// The title below the bars.
+    pub(crate) short: String,
+    cells: Vec<String>,
+    /// In percent.
+    pub(crate) shares: Vec<f64>,
 }
 
-/// What is kept of the facts of all generators that are used for tuning, and of those of the judge.
-fn all_together(results: &[Result]) -> String {
-    let mut text = String::from(
-        "| to | facts kept of | extractive | in three rounds | prune | window | drop the oldest |\n|---|---|---|---|---|---|---|\n",
-    );
-    for (percent, use_of) in [(30, TUNING), (30, JUDGE), (10, TUNING), (10, JUDGE)] {
-        let shares = Way::ALL.map(|way| together(results, use_of, percent, way));
-        let shares = shares.map(|share| share.map_or_else(String::new, |share| format!("{share:.1} %")));
-        let of = if use_of == JUDGE { "the judge" } else { "all used for tuning" };
-        let _ = writeln!(text, "| {percent} % | {of} | {} |", shares.join(" | "));
+/// Returns the rows of what was measured: the generators, then the rounds.
+pub(crate) fn rows(results: &[Result], losses: &[Losses]) -> Vec<Row> {
+    let mut rows = Vec::new();
+    for percent in super::SHARES {
+        for generator in ["tuning", "judge"] {
+            let of: Vec<&Result> = results
+                .iter()
+                .filter(|result| (result.generator, result.percent) == (generator, percent))
+                .collect();
+            let shares: Vec<f64> = of.iter().map(|result| result.share()).collect();
+            rows.push(Row {
+                title: format!("Facts kept at {percent} %, {generator}"),
+                short: format!("{percent} %, {generator}"),
+                cells: shares.iter().map(|share| format!("{share:.1} %")).collect(),
+                shares,
+            });
+        }
+    }
+    for window in WINDOWS {
+        let of: Vec<&Losses> = losses.iter().filter(|losses| losses.window == window).collect();
+        let Some(any) = of.first() else { continue };
+        let checks = any.goals.of;
+        rows.push(Row {
+            title: format!(
+                "Lost in six rounds at {}k: goal, request (of {checks}), instructions (of {})",
+                window / 1000,
+                any.instructions.of
+            ),
+            short: format!("six rounds, {}k", window / 1000),
+            cells: of.iter().map(|losses| losses.cell()).collect(),
+            shares: of.iter().map(|losses| losses.instructions.kept_percent()).collect(),
+        });
+    }
+    rows
+}
+
+/// Returns the table.
+pub(crate) fn table(rows: &[Row]) -> String {
+    let names = Way::ALL.map(Way::as_str).join(" | ");
+    let mut text = format!("\n| | {names} |\n|---{}|\n", "|---".repeat(Way::ALL.len()));
+    for row in rows {
+        let _ = writeln!(text, "| {} | {} |", row.title, row.cells.join(" | "));
     }
     text.push('\n');
     text
 }
 
-/// Puts the tables into the document, between its marks.
-pub(crate) fn into_document(path: &Path, tables: &str) {
+/// Puts the table into the document, between its marks.
+pub(crate) fn into_document(path: &Path, table: &str) {
     let text = std::fs::read_to_string(path).unwrap();
     let (before, rest) = text.split_once(BEGIN).unwrap();
     let (_, behind) = rest.split_once(END).unwrap();
-    std::fs::write(path, format!("{before}{BEGIN}\n{tables}{END}{behind}")).unwrap();
+    std::fs::write(path, format!("{before}{BEGIN}{table}{END}{behind}")).unwrap();
 }
 
-/// What one way kept of the facts of one generator, if that was measured.
-fn measured(results: &[Result], generator: &str, percent: u64, way: Way) -> Option<Count> {
-    let is = |result: &&Result| {
-        (result.generator, result.percent, result.way) == (generator, percent, way) && result.sessions > 0
-    };
-    results.iter().find(is).map(|result| result.all)
-}
-
-/// The share that one way kept of the facts of all generators that are for this, if all were measured.
-fn together(results: &[Result], use_of: &str, percent: u64, way: Way) -> Option<f64> {
-    let names = GENERATORS.iter().filter(|(_, of)| *of == use_of).map(|(name, _)| *name);
-    let counts = names.map(|name| measured(results, name, percent, way)).collect::<Option<Vec<Count>>>()?;
-    Some(counts.into_iter().sum::<Count>().share())
-}
-
-/// What was missed.
-pub(crate) fn targets(results: &[Result]) -> Vec<String> {
+/// Returns the targets that were missed.
+pub(crate) fn missed(results: &[Result], losses: &[Losses]) -> Vec<String> {
     let share = |generator: &str, percent: u64, way: Way| {
-        measured(results, generator, percent, way).map(Count::share)
+        let is =
+            |result: &&Result| (result.generator, result.percent, result.way) == (generator, percent, way);
+        results.iter().find(is).map_or(0.0, Result::share)
     };
     let mut missed = Vec::new();
-    for &(generator, _) in GENERATORS {
-        let at_ten = share(generator, 10, Way::Extractive).zip(share(generator, 10, Way::DropOldest));
-        if let Some((kept, dropped)) = at_ten.filter(|(kept, dropped)| *kept < 2.0 * dropped) {
-            missed.push(format!("{generator}: extractive keeps {kept:.1} % at 10 %, not twice {dropped:.1}"));
+    for generator in ["tuning", "judge"] {
+        let kept = share(generator, 10, Way::Summarize);
+        let dropped = share(generator, 10, Way::DropOldest);
+        if kept < 2.0 * dropped {
+            missed.push(format!("{generator}: summarize keeps {kept:.1} % at 10 %, not twice {dropped:.1}"));
         }
     }
-    let tuned = together(results, TUNING, 30, Way::Extractive);
-    if let Some(kept) = tuned.filter(|kept| *kept < 90.0) {
-        missed.push(format!("extractive keeps {kept:.1} % at 30 % of what is used for tuning, not 90"));
+    let (tuned, judged) = (share("tuning", 30, Way::Summarize), share("judge", 30, Way::Summarize));
+    if judged < tuned - 5.0 {
+        missed.push(format!("at 30 % the judge says {judged:.1}, more than 5 points below {tuned:.1}"));
     }
-    let both = tuned.zip(together(results, JUDGE, 30, Way::Extractive));
-    if let Some((tuned, judged)) = both.filter(|(tuned, judged)| (tuned - judged).abs() > 5.0) {
-        missed.push(format!(
-            "at 30 % the judge says {judged:.1}, and those used for tuning together {tuned:.1}"
-        ));
+    for result in results.iter().filter(|result| result.largest > result.percent as f64 + 0.5) {
+        let Result { generator, percent, way, largest, .. } = result;
+        missed.push(format!("{generator}, {}: a view has {largest:.1} %, not {percent}", way.as_str()));
     }
-    let over = results
-        .iter()
-        .filter(|result| result.way == Way::Extractive && result.largest > result.percent as f64 + 0.5);
-    missed.extend(over.map(|result| {
-        format!(
-            "{}: a view has {:.1} % where {} were asked for",
-            result.generator, result.largest, result.percent
-        )
-    }));
+    for losses in losses.iter().filter(|losses| losses.way == Way::Summarize) {
+        let lost = losses.goals.lost + losses.requests.lost + losses.instructions.lost;
+        if losses.window >= 16_000 && lost > 0 {
+            missed.push(format!(
+                "{} lost in six rounds at {}k, not none",
+                losses.cell(),
+                losses.window / 1000
+            ));
+        }
+        if losses.over > 0 {
+            missed.push(format!("{} views over the window at {}k", losses.over, losses.window / 1000));
+        }
+    }
     missed
 }

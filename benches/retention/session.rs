@@ -1,16 +1,10 @@
 //! What a generator gives the retention benchmark: sessions of an agent, and the facts that were planted in them.
-//! Says nothing about what a summary keeps or how.
-//!
-//! A generator is a module with a function `sessions() -> Vec<Session>`, seeded, so that it gives the same sessions
-//! each time. What holds for its facts is checked by [`Session::check`]:
 //!
 //! - A probe is the shortest text that shows that the fact is still known, in the words of who stated it: a path, a
-//!   code, an id, a value with its name, the distinctive words of a constraint or decision. Upper and lower case
-//!   count, runs of white space are one space.
-//! - It occurs in the session, and not in its first message (the system prompt, which every strategy keeps).
-//! - The probe of a superseded fact is of the old statement, and does not occur in the one that supersedes it or after
-//!   it: "the port is 5432", where the newer one says "use 6543 instead of 5432 from now on".
-//! - Facts are planted all over the session. What stands only in its last messages is known to every strategy.
+//!   code, an id, the distinctive words of a constraint. Upper and lower case count, runs of white space are one space.
+//! - It occurs in the session, not in its first message (the system prompt, which every strategy keeps), and not only
+//!   in its last messages, which every strategy keeps too.
+//! - The probe of a superseded fact does not occur in what supersedes it, nor after it.
 
 use serde_json::{Value, json};
 
@@ -25,14 +19,20 @@ pub(crate) struct Session {
     pub(crate) facts: Vec<Fact>,
 }
 
-/// Something that an agent must still know later on, or must not believe any more.
+/// Something that an agent must still know later on.
 #[derive(Debug, Clone)]
 pub(crate) struct Fact {
     pub(crate) kind: Kind,
     /// Text that must be found in the plain text of the view.
     pub(crate) probe: String,
-    /// A newer fact took its place: it must not be found.
-    pub(crate) superseded: bool,
+    /// What replaced or withdrew it later: the probe of a fact, or a sentence. Empty if it holds.
+    pub(crate) newer: Vec<String>,
+}
+
+impl Fact {
+    pub(crate) fn holds(&self) -> bool {
+        self.newer.is_empty()
+    }
 }
 
 /// What kind of fact it is.
@@ -48,18 +48,22 @@ pub(crate) enum Kind {
     Error,
     /// An id, a number, an address.
     Id,
+    /// What the user wants in the end.
+    Goal,
+    /// What the user asked for last.
+    Request,
 }
 
 impl Kind {
-    pub(crate) const ALL: [Self; 5] = [Self::Constraint, Self::Decision, Self::Path, Self::Error, Self::Id];
-
     pub(crate) fn as_str(self) -> &'static str {
         match self {
-            Self::Constraint => "constraints",
-            Self::Decision => "decisions",
-            Self::Path => "paths",
-            Self::Error => "errors",
-            Self::Id => "ids",
+            Self::Constraint => "constraint",
+            Self::Decision => "decision",
+            Self::Path => "path",
+            Self::Error => "error",
+            Self::Id => "id",
+            Self::Goal => "goal",
+            Self::Request => "request",
         }
     }
 }
@@ -88,28 +92,17 @@ impl Session {
         self.messages.push(json!({"role": "tool", "tool_call_id": id, "content": result}).to_string());
     }
 
-    /// Plants a fact that stays true.
-    pub(crate) fn fact(&mut self, kind: Kind, probe: impl Into<String>) {
-        self.facts.push(Fact { kind, probe: probe.into(), superseded: false });
-    }
-
-    /// Plants a fact that does not.
-    pub(crate) fn superseded(&mut self, kind: Kind, probe: impl Into<String>) {
-        self.facts.push(Fact { kind, probe: probe.into(), superseded: true });
-    }
-
     /// Panics if a fact cannot be looked for.
     pub(crate) fn check(&self) {
         let texts: Vec<String> = self.messages.iter().map(|message| plain(message)).collect();
-        for Fact { probe, superseded, .. } in &self.facts {
-            let probe = spaced(probe);
+        for fact in &self.facts {
+            let probe = spaced(&fact.probe);
             let is_in = |text: &String| text.contains(&probe);
             assert!(probe.chars().count() >= 4, "{}: {probe:?} is found by chance", self.name);
             assert!(texts.iter().skip(1).any(is_in), "{}: {probe:?} does not occur", self.name);
             assert!(!is_in(&texts[0]), "{}: {probe:?} is in the system prompt", self.name);
-            let tail = texts.len() - texts.len() / 10;
-            let late = *superseded && texts.iter().skip(tail).any(is_in);
-            assert!(!late, "{}: {probe:?} is superseded, but said again at the end", self.name);
+            let late = !fact.holds() && texts.iter().skip(texts.len() - texts.len() / 10).any(is_in);
+            assert!(!late, "{}: {probe:?} is superseded, but stated again at the end", self.name);
         }
     }
 }
@@ -144,6 +137,11 @@ pub(crate) fn plain(message: &str) -> String {
         }
     }
     spaced(&text)
+}
+
+/// The plain text of a view without its system prompt.
+pub(crate) fn text_of(view: &[String]) -> String {
+    view.iter().skip(1).map(|message| plain(message)).collect::<Vec<_>>().join("\n")
 }
 
 /// With every run of white space as one space.
