@@ -5,7 +5,7 @@
 //! seeded: the same server gives the same numbers.
 //!
 //! Writes the table and the plot of docs/RETENTION.md, and fails if a target is missed. `SHOW=name` prints the view of
-//! a session and what it lost, `SHOW=rounds` what the rounds lost; `ONLY=tuning`, `ONLY=judge` and `ONLY=rounds`
+//! a session for tuning and what it lost, `SHOW=rounds` what the rounds lost; `ONLY=tuning`, `ONLY=judge` and `ONLY=rounds`
 //! measure a part, print it and write nothing.
 
 #![allow(
@@ -111,8 +111,8 @@ fn show_losses(door: &Door, name: &str) {
         losses.iter().flat_map(|losses: &Losses| &losses.wrong).for_each(|wrong| println!("{wrong}"));
         return;
     }
-    let sessions = generators::tuning().into_iter().chain(generators::judge());
-    for session in sessions.filter(|session| session.name == name) {
+    // The sessions of the judge are not shown.
+    for session in generators::tuning().into_iter().filter(|session| session.name == name) {
         let total = door::tokens(&session.messages);
         let appended = door.append(&session.messages, WIDE);
         for share in SHARES {

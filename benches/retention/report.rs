@@ -29,6 +29,9 @@ pub(crate) fn rows(results: &[Result], losses: &[Losses]) -> Vec<Row> {
                 .iter()
                 .filter(|result| (result.generator, result.percent) == (generator, percent))
                 .collect();
+            if of.is_empty() {
+                continue;
+            }
             let shares: Vec<f64> = of.iter().map(|result| result.share()).collect();
             rows.push(Row {
                 title: format!("Facts kept at {percent} %, {generator}"),
