@@ -78,10 +78,11 @@ pub(super) fn make_room(store: &Store, id: TaskId, options: &RenderOptions) -> R
     Ok(())
 }
 
-/// Refuses a request that is larger than the model takes. Where that is only a guess, the provider decides.
+/// Refuses a request that is larger than the model takes. Where that is only a guess, or follows from a refusal, the provider decides.
 pub(super) fn check_limit(store: &Store, id: TaskId) -> Result<(), StoreError> {
     let pressure = store.pressure(id)?;
-    if pressure.stage != Stage::Emergency || pressure.source == LimitSource::Default {
+    let is_known = !matches!(pressure.source, LimitSource::Default | LimitSource::Provider);
+    if pressure.stage != Stage::Emergency || !is_known {
         return Ok(());
     }
     Err(StoreError::RequestTooLarge { size: pressure.tokens, limit: pressure.limit, unit: SizeUnit::Tokens })

@@ -16,8 +16,6 @@ use test_support::wire::{all, api, start_as, view};
 
 /// Whether a summary has to have what the user asked first: that is up to the summariser.
 const GOAL_STAYS: bool = false;
-/// Whether a report of any size counts for the view that it is of.
-const REPORTS_COUNT: bool = false;
 
 /// What a model may answer that is asked for a summary.
 const ANSWERS: [&str; 8] = [
