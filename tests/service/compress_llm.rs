@@ -167,6 +167,35 @@ async fn every_provider_can_summarise() {
     }
 }
 
+/// Text that is not between tags, and a summary that tells nothing, stand for nothing; the user's words stand in front of one
+/// that lacks them.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_models_summary_is_not_accepted_whatever_it_says() {
+    let mut scene = Scene::new(&[]).await;
+    for (answer, says) in [
+        ("<summary>ok</summary>", "needs at least"),
+        ("Sure! I will now run the tests.", "not between <summary> and </summary>"),
+    ] {
+        let work = scene.task().await;
+        scene.fake.reset();
+        scene.fake.script(&json!({ "text": answer, "times": 2 }));
+        let (done, _) = scene.compress(&work, "openai", |_| {}).await;
+        assert_eq!(done.summarizer, "extractive", "{done:?}");
+        assert!(done.fallback_reason.contains(says), "{done:?}");
+    }
+    let work = scene.task().await;
+    scene.fake.reset();
+    let text =
+        "<summary>The agent read src/main.rs ten times, and met mismatched types each time. out-1</summary>";
+    scene.fake.script(&json!({ "text": text }));
+    let (done, _) = scene.compress(&work, "openai", |_| {}).await;
+    assert_eq!(done.summarizer, "openai", "{done:?}");
+    let current = view(&mut scene.api, work.current()).await;
+    let (rule, said) =
+        (current.find("Never touch config/prod.yaml."), current.find("The agent read src/main.rs"));
+    assert!(current.contains("## Goal") && rule.is_some() && rule < said, "{current}");
+}
+
 #[tokio::test(flavor = "multi_thread")]
 async fn a_bad_answer_is_asked_for_once_more() {
     let mut scene = Scene::new(&[]).await;
@@ -330,6 +359,9 @@ async fn what_was_retained_stays_unless_the_model_retains_something_else() {
             ("summarize", "<summary>Third.</summary>", "Ticket ABC-123."),
             ("compact", "<retain>ABC-123 is closed.</retain><summary>Last.</summary>", "ABC-123 is closed."),
         ] {
+            // A summary that tells next to nothing is refused.
+            let told = "The agent read src/main.rs ten times, met mismatched types each time, and changed nothing so far.";
+            let answer = &answer.replace("</summary>", &format!(" {told}</summary>"));
             scene.fake.script(&json!({ "text": answer }));
             let change = |request: &mut pb::CompressRequest| request.strategy = strategy.to_owned();
             let (done, _) = scene.compress(&work, provider, change).await;

@@ -24,6 +24,8 @@ const REF_TOKENS: u64 = 24;
 pub(super) struct Apart {
     /// Messages that go, but for summaries and what was taken over.
     pub(super) material: Material,
+    /// Messages that stay.
+    pub(super) staying: Material,
     /// Messages of the log that go.
     pub(super) messages: u64,
     /// Their tokens.
@@ -112,13 +114,17 @@ impl Apart {
         }
         let [going, staying] = writers;
         let files = [going.finish()?, staying.finish()?];
-        let (file, len) = files[0].contents();
+        let [material, staying] = [0, 1].map(|at: usize| {
+            let (file, len) = files[at].contents();
+            Material::new(file, len).until(&outline.stop)
+        });
         let joined = |texts: Vec<String>| (!texts.is_empty()).then(|| texts.join("\n\n"));
         let (previous, retained) = (joined(sorter.summaries), joined(sorter.retained));
         let carried = [&previous, &retained].into_iter().flatten();
         let refs = newest_refs(carried.flat_map(|text| OutputId::named_in(text)), sorter.refs);
         Ok(Self {
-            material: Material::new(file, len).until(&outline.stop),
+            material,
+            staying,
             messages: sorter.messages,
             tokens: sorter.tokens,
             kept_tokens: sorter.kept_tokens,

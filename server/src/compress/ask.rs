@@ -193,6 +193,9 @@ pub(crate) async fn ask(
         Nothing::Empty if text.trim().is_empty() => {
             AskError::Empty { problem: "the answer is empty".to_owned() }
         }
+        Nothing::Untagged => {
+            AskError::Empty { problem: "the answer is not between <summary> and </summary>".to_owned() }
+        }
         Nothing::Empty => AskError::Empty { problem: "there is no summary in the answer".to_owned() },
         Nothing::Declined(words) => AskError::Declined { words },
     })?;

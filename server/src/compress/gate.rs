@@ -37,6 +37,20 @@ pub(super) fn sizes(
     }
 }
 
+/// Whether a summary by a model tells enough of what it stands for: a token for so many, up to a number of tokens that says
+/// something of any history.
+pub(super) fn tells_enough(summary: &str, replaced: u64, counter: TokenCounter) -> Result<(), String> {
+    const STANDS_FOR: u64 = 512;
+    const ENOUGH: u64 = 128;
+    let (tokens, least) = (count_text(counter, summary.trim()), (replaced / STANDS_FOR).min(ENOUGH));
+    if tokens < least {
+        return Err(format!(
+            "has {tokens} tokens, and stands for messages of {replaced}; it needs at least {least}"
+        ));
+    }
+    Ok(())
+}
+
 /// Whether a summary can stand for what it is to stand for; if not, why.
 pub(super) fn check(
     summary: &str,
@@ -96,6 +110,8 @@ mod tests {
         assert!(problem(&"x".repeat(404), 1000, &[]).contains("at most 50"));
         assert!(check(&"x".repeat(300), (1000, 50, 80), &[], counter).is_ok());
         assert!(check(&"x".repeat(360), (1000, 50, 80), &[], counter).unwrap_err().contains("at most 50"));
+        assert!(tells_enough("ok", 500, counter).is_ok());
+        assert!(tells_enough("ok", 54_000, counter).unwrap_err().ends_with("at least 105"));
         assert!(problem("Goal: ship.", 100, &["out-1", "out-2"]).ends_with("refs: out-1, out-2"));
     }
 }

@@ -10,7 +10,7 @@ use super::plan_note::{self, Noted};
 use super::run::{Done, Order};
 use super::squeeze::Squeezed;
 use super::words;
-use crate::context::{Gone, Policy, Pressure, Stage, Strategy, Whole};
+use crate::context::{Gone, Policy, Pressure, Stage, Strategy, Whole, count_text};
 use crate::model::{Literal, StoreError, TaskId};
 use crate::store::{Outline, Store};
 
@@ -244,7 +244,9 @@ pub(super) fn summary_budget(policy: &Policy, looked: &Looked, apart: &Apart, ke
         (None, None) => {
             // The tools are no part of it.
             let most = (policy.limit / 10).max(USUAL_SUMMARY) + looked.outline.told(0);
-            (gone / 3).min(looked.outline.counted(most))
+            let earlier =
+                apart.previous.as_deref().map_or(0, |text| count_text(looked.outline.counter, text));
+            (gone / 3).max(earlier).min(looked.outline.counted(most))
         }
     };
     // It has to be smaller than what it stands for, with the line above it.

@@ -18,6 +18,7 @@ mod made;
 mod material;
 mod plan;
 mod plan_note;
+mod preface;
 pub(crate) mod prompt;
 mod reply;
 mod run;

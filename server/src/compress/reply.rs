@@ -1,12 +1,13 @@
-//! What a model answered, read with patience: tags in any order, without their ends or not at all, in fences of code, with
-//! thoughts before it. What cannot be read as asked is taken as it is.
+//! What a model answered, read with patience: tags in any order, without their ends, in fences of code, with
+//! thoughts before it. Text without any tag is no answer.
 
 mod sections;
 mod tags;
 
 use serde_json::Value;
 
-use sections::{sections, told};
+use sections::sections;
+pub(super) use sections::told;
 pub(super) use tags::begins_at;
 use tags::{blocks, content, outside, tag, without_thoughts};
 
@@ -49,6 +50,8 @@ pub(super) struct Read {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum Nothing {
     Empty,
+    /// There is text, but not between the tags that were asked for: it may be anything.
+    Untagged,
     /// The model does not want to.
     Declined(String),
 }
@@ -78,6 +81,9 @@ pub(super) fn read(answer: &str, asked: Asked) -> Result<Read, Nothing> {
     let retain = content(&text, &blocks, "retain").map(|retained| unfenced(&retained).to_owned());
     let retain = retain.filter(|retained| says_something(retained));
     let sections = if asked.structured { sections(said, tagged) } else { None };
+    if !tagged && sections.is_none() {
+        return Err(Nothing::Untagged);
+    }
     let summary = sections.as_ref().map_or_else(|| said.to_owned(), told);
     Ok(Read { summary, retain, keep, sections })
 }

@@ -94,7 +94,8 @@ pub(super) async fn run(
     if looked.is_within_target(&order.policy) && !renews {
         return refuse(done, WITHIN_TARGET);
     }
-    let apart = block_in_place(|| Apart::set(store, id, &looked.outline, &looked.plan.stays()))?;
+    let apart =
+        block_in_place(|| Apart::set(store, id, &looked.outline, &looked.plan.stays())).map(Box::new)?;
     progress(Step::Extracting { messages: apart.messages, tokens: apart.tokens });
     let too_few = looked.plan.gone == Gone::Summary && apart.messages < looked.least_messages(&order.policy);
     // Where there are too few to be summarised, all of them stay, and what was put beside them; but not an older plan.

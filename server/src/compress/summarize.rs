@@ -11,10 +11,11 @@ use tokio::time::Instant;
 use super::apart::{Apart, Gap};
 use super::ask::{self, Question, Reply};
 use super::material::{Material, plain};
+use super::preface::Preface;
 use super::prompt::Purpose;
 use super::under_way::{NotAsked, Turn};
 use super::{final_summary, gate, run::Step};
-use crate::context::extract::{Extractor, Piece, Sections};
+use crate::context::extract::{Extractor, Piece, Section, Sections};
 use crate::context::{Breakers, Left, Policy, Summarizer};
 use crate::llm::Gateway;
 use crate::model::{Provider, Role, StoreError, TaskId};
@@ -86,7 +87,7 @@ impl Asker<'_> {
         progress: &(dyn Fn(Step) + Sync),
     ) -> Result<Summed, StoreError> {
         let fallback = match self.who(wanted) {
-            Ok(Some(who)) => match self.asked(&who, self.ask(wanted, &who, progress)).await {
+            Ok(Some(who)) => match self.asked(&who, Box::pin(self.ask(wanted, &who, progress))).await {
                 Ok(summed) => return Ok(summed),
                 Err(why) => Some(stepped_in(wanted, why)),
             },
@@ -215,27 +216,35 @@ impl Asker<'_> {
         progress: &(dyn Fn(Step) + Sync),
     ) -> Result<Summed, String> {
         let apart = wanted.apart;
+        let preface = block_in_place(|| Preface::of(wanted)).map_err(|error| error.to_string())?;
+        let asked = wanted.asked().saturating_sub(preface.tokens);
         let (mut refused, mut problem): (Option<String>, String) = (None, String::new());
         for attempt in [1, 2] {
             progress(wanted.step(attempt, 0));
-            let question = wanted.question(wanted.purpose, who, wanted.asked(), refused.as_deref());
+            let question = wanted.question(wanted.purpose, who, asked, refused.as_deref());
             let heard = |tokens| progress(wanted.step(attempt, tokens));
-            let reply: Reply = match ask::ask(self.gateway, self.store, wanted.id, &question, &heard).await {
-                Ok(reply) => reply,
-                Err(error) if error.is_bad_answer() => {
-                    (refused, problem) = (Some(error.to_model()), error.to_string());
-                    continue;
-                }
-                Err(error) => return Err(error.to_string()),
-            };
+            let mut reply: Reply =
+                match ask::ask(self.gateway, self.store, wanted.id, &question, &heard).await {
+                    Ok(reply) => reply,
+                    Err(error) if error.is_bad_answer() => {
+                        (refused, problem) = (Some(error.to_model()), error.to_string());
+                        continue;
+                    }
+                    Err(error) => return Err(error.to_string()),
+                };
             let retain = reply.retain.as_deref().unwrap_or_default();
             let mut sizes = gate::sizes(retain, (apart.tokens, wanted.budget, wanted.room), wanted.carried);
             if wanted.purpose == Purpose::Final {
                 // What a task ends with stands for nothing: it may be as long as it was asked for.
                 sizes.0 = u64::MAX;
             }
-            let whole = format!("{}\n{retain}", reply.summary);
-            match gate::check(&whole, sizes, wanted.refs(), wanted.outline.counter) {
+            let counter = wanted.outline.counter;
+            let told = format!("{}\n{retain}", reply.summary);
+            preface.put_before(&mut reply);
+            let whole = format!("{}\n{}", reply.summary, reply.retain.as_deref().unwrap_or_default());
+            let checked = gate::tells_enough(&told, apart.tokens, counter)
+                .and_then(|()| gate::check(&whole, sizes, wanted.refs(), counter));
+            match checked {
                 Ok(()) => {
                     return Ok(Summed {
                         text: reply.summary,
@@ -325,13 +334,7 @@ fn extract(wanted: &Wanted<'_>) -> Result<Summed, StoreError> {
         if wanted.purpose == Purpose::Final {
             extractor = extractor.without_refs();
         }
-        if let Some(left) = &wanted.apart.inherited {
-            take_over(&mut extractor, left);
-        }
-        if let Some(previous) = &wanted.apart.previous {
-            extractor.previous(previous);
-        }
-        read(&mut extractor, &wanted.apart.material, wanted.outline)?;
+        read_all(&mut extractor, wanted.apart, wanted.outline)?;
         let made = extractor.finish();
         // Texts that take far more bytes than tokens are rare.
         if budget <= 1 || gate::can_be_written(&made.text).is_ok() {
@@ -341,9 +344,30 @@ fn extract(wanted: &Wanted<'_>) -> Result<Summed, StoreError> {
     };
     Ok(Summed {
         text: made.text,
-        sections: wanted.policy.structured.then(|| six(made.sections)),
+        sections: wanted.policy.structured.then(|| six(&made.sections)),
         by: EXTRACTIVE.to_owned(),
         ..Summed::default()
+    })
+}
+
+/// Has the built-in summariser read all that goes, and what the user asked for in the messages that stay.
+pub(super) fn read_all(
+    extractor: &mut Extractor,
+    apart: &Apart,
+    outline: &Outline,
+) -> Result<(), StoreError> {
+    if let Some(left) = &apart.inherited {
+        take_over(extractor, left);
+    }
+    if let Some(previous) = &apart.previous {
+        extractor.previous(previous);
+    }
+    read(extractor, &apart.material, outline)?;
+    apart.staying.each(&mut |piece| {
+        if piece.seq > apart.last_seq {
+            extractor.stays(piece);
+        }
+        Ok(())
     })
 }
 
@@ -368,7 +392,7 @@ fn read(extractor: &mut Extractor, material: &Material, outline: &Outline) -> Re
 /// Folds in what was taken over from another task: what was known, why it failed, and what its agent planned.
 fn take_over(extractor: &mut Extractor, left: &Left) {
     for known in [&left.kept, &left.summary].into_iter().flatten() {
-        extractor.previous(known);
+        extractor.inherited(known);
     }
     for failure in &left.earlier.failures {
         extractor.failed(&final_summary::failed(failure));
@@ -380,16 +404,17 @@ fn take_over(extractor: &mut Extractor, left: &Left) {
 }
 
 /// The sections that every summary has.
-fn six(sections: Sections) -> Value {
-    let Sections { goal, constraints, decisions, changes, files, commands, errors, facts, pending, refs } =
-        sections;
+fn six(sections: &Sections) -> Value {
+    let of = |list: &[Section]| -> Vec<&String> {
+        list.iter().flat_map(|section| sections.of(*section)).collect()
+    };
     json!({
-        "goal": ([goal, constraints].concat()),
-        "decisions": decisions,
-        "changes": ([changes, commands, facts].concat()),
-        "files": files,
-        "errors": errors,
-        "pending": ([pending, refs].concat()),
+        "goal": of(&[Section::Goal, Section::Request, Section::Constraints]),
+        "decisions": of(&[Section::Decisions]),
+        "changes": of(&[Section::Changes, Section::Commands, Section::Facts]),
+        "files": of(&[Section::Files]),
+        "errors": of(&[Section::Errors]),
+        "pending": of(&[Section::Pending, Section::Refs]),
     })
 }
 

@@ -62,7 +62,7 @@ fn strings(value: &Value) -> Vec<String> {
 }
 
 /// Sections as a text with headings.
-pub(super) fn told(sections: &Value) -> String {
+pub(in super::super) fn told(sections: &Value) -> String {
     let mut text = String::new();
     for (name, _) in SECTIONS {
         let lines = sections.get(name).and_then(Value::as_array).map(Vec::as_slice).unwrap_or_default();

@@ -20,18 +20,13 @@ fn the_summary_is_found_however_it_is_wrapped() {
         "<SUMMARY lang=\"en\">The port is 8080.</Summary >",
         "<summary>The port is 8080.",
         "The port is 8080.</summary>",
-        "The port is 8080.",
-        "```\nThe port is 8080.\n```",
         "```xml\n<summary>The port is 8080.</summary>\n```",
         "<summary>\n```markdown\nThe port is 8080.\n```\n</summary>",
         "<summary>\n```markdown\nThe port is 8080.\n",
         "<think>I wonder\n<summary>no</summary></think>\n<summary>The port is 8080.</summary>",
         "I wonder</think><summary>The port is 8080.</summary>",
-        "I wonder\n</think>\n\nThe port is 8080.",
         "<reasoning>I wonder\n<summary>no</summary></reasoning><summary>The port is 8080.</summary>",
         "Here it is: <summary>The port is 8080.</summary>",
-        "<analysis>hm</analysis>The port is 8080.",
-        "<retain>x</retain>\nThe port is 8080.",
         "<summary>The port is 8080.<retain>x</retain>",
         "<summary>The port is 8080.</summary><retain>x",
         "<retain>x<summary>The port is 8080.</summary>",
@@ -48,7 +43,6 @@ fn a_summary_may_speak_of_tags() {
     let both = format!("<retain>a</retain><summary>{about}</summary>");
     assert_eq!(summary(&both), about);
     assert_eq!(summary(&format!("<summary>{about}</summary><retain>a</retain>")), about);
-    assert_eq!(summary("if a < b and c > d then <summarise> it"), "if a < b and c > d then <summarise> it");
     // Of those of the answer too.
     for said in [
         "Fixed: the parser strips a stray </think> tag.\n- Next: tests/proxy.rs",
@@ -58,18 +52,13 @@ fn a_summary_may_speak_of_tags() {
     ] {
         assert_eq!(summary(&format!("<summary>{said}</summary>")), said);
         assert_eq!(summary(&format!("<think>hm</think><summary>{said}</summary>")), said);
-        assert_eq!(summary(said), said);
         let kept = read(&format!("<retain>K-77</retain>\n<summary>{said}</summary>"), RETAIN).unwrap();
         assert_eq!((kept.summary.as_str(), kept.retain.as_deref()), (said, Some("K-77")));
         let unasked = read(&format!("<summary>{said}</summary>"), PLAIN).unwrap();
         assert_eq!((unasked.summary.as_str(), unasked.retain), (said, None));
     }
-    assert_eq!(
-        summary("Removed the </summary> of a.html. Port 9"),
-        "Removed the </summary> of a.html. Port 9"
-    );
     let fenced = "Ran:\n```\nmake\n```\nand\n```\nmake test\n```";
-    assert_eq!(summary(fenced), fenced);
+    assert_eq!(summary(&format!("<summary>{fenced}</summary>")), fenced);
 }
 
 #[test]
@@ -134,7 +123,7 @@ fn messages_to_keep_are_named_in_many_ways() {
     }
     let many = read("<keep seq=\"1-18446744073709551615\"/><summary>s</summary>", RETAIN).unwrap();
     assert_eq!(many.keep.len(), MAX_KEPT);
-    assert_eq!(read("<keep seq=\"9-3\"/>s", RETAIN).unwrap().keep, [3, 9]);
+    assert_eq!(read("<keep seq=\"9-3\"/><summary>s</summary>", RETAIN).unwrap().keep, [3, 9]);
 }
 
 #[test]
@@ -156,6 +145,23 @@ fn nothing_is_nothing() {
     }
 }
 
+/// Text that is not between tags may be anything: the model may have gone on with the work.
+#[test]
+fn text_without_tags_is_no_summary() {
+    for answer in [
+        "Sure! I will now run the tests.",
+        "The port is 8080.",
+        "```\nThe port is 8080.\n```",
+        "<analysis>hm</analysis>The port is 8080.",
+        "I wonder\n</think>\n\nThe port is 8080.",
+        "<retain>x</retain>\nThe port is 8080.",
+        "if a < b and c > d then <summarise> it",
+        "Removed the </summary> of a.html. Port 9",
+    ] {
+        assert_eq!(read(answer, RETAIN), Err(Nothing::Untagged), "{answer}");
+    }
+}
+
 #[test]
 fn one_who_declines_has_not_summarised() {
     for refusal in [
@@ -170,9 +176,9 @@ fn one_who_declines_has_not_summarised() {
     let tagged = read("<summary>I'm sorry, but I can't help with that.</summary>", PLAIN);
     assert!(matches!(tagged, Err(Nothing::Declined(_))), "{tagged:?}");
     // A history in which somebody was sorry.
-    assert_eq!(summary("The user said: I'm sorry"), "The user said: I'm sorry");
+    assert_eq!(summary("<summary>The user said: I'm sorry</summary>"), "The user said: I'm sorry");
     let long = format!("I cannot tell all of it. {}", "It went on. ".repeat(100));
-    assert_eq!(summary(&long), long.trim());
+    assert_eq!(summary(&format!("<summary>{long}</summary>")), long.trim());
 }
 
 #[test]
@@ -208,7 +214,8 @@ fn sections_become_a_text_with_headings() {
         let read = read(answer, ALL).unwrap();
         assert_eq!((read.summary.as_str(), read.sections), (expected, None), "{answer}");
     }
-    assert_eq!(read(all, RETAIN).unwrap().sections, None, "they were not asked for");
+    let unasked = read(&format!("<summary>{all}</summary>"), RETAIN).unwrap();
+    assert_eq!(unasked.sections, None, "they were not asked for");
 }
 
 #[test]

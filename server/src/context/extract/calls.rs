@@ -1,203 +1,201 @@
 //! What an assistant does: the commands that it runs, the files that it reads and changes.
 
-use std::borrow::Cow;
 use std::collections::BTreeMap;
 
-use serde_json::value::RawValue;
+use serde_json::Value;
 
 use super::Call;
-use super::item::Item;
 use super::line::clean;
-use super::outputs::{Source, call_hash};
-use super::pool::Pool;
-use super::prose::file;
+use super::notes::{Note, Notes, Rank, hash};
 use super::scan::{Kind, tokens};
-use super::sections::Section;
-use super::statement::Statement;
+use super::section::Section;
 
 /// Longer values are content, not names.
 const LONGEST_VALUE: usize = 4096;
-/// Characters of a command that are kept.
-const LONGEST_COMMAND: usize = 200;
-/// Characters of the arguments of another call.
+/// Characters of a command, and of the arguments of another call.
+const LONGEST_COMMAND: usize = 160;
 const LONGEST_ARGUMENTS: usize = 140;
+/// Characters of what an output is labelled with.
+const LONGEST_LABEL: usize = 80;
+/// Paths of one call, and bytes of a path.
+const MOST_PATHS: usize = 64;
+const LONGEST_PATH: usize = 240;
 
 /// Stands between a command and its result.
 pub(super) const RESULT: &str = " → ";
 
-/// Takes a call, and tells what its result will be.
-pub(super) fn take(pool: &mut Pool, call: &Call<'_>) -> Source {
-    let call_hash = call_hash(call.name, call.arguments);
+/// What an output is of.
+#[derive(Debug, Clone, Default)]
+pub(super) struct Source {
+    /// The command or the tool, as it is told.
+    pub(super) label: String,
+    /// The same for the same command; 0: none.
+    pub(super) command: u64,
+    /// It shows what is in files: errors in it are not ours.
+    pub(super) is_listing: bool,
+    /// The note of the command, which its result is added to.
+    told: Option<String>,
+}
+
+impl Source {
+    /// Returns the source of an output whose call is not known.
+    pub(super) fn unknown(tool: &str) -> Self {
+        let label = clean(tool, LONGEST_LABEL, 0);
+        let is_listing = is_listing(tool);
+        Self { label, is_listing, ..Self::default() }
+    }
+
+    /// Returns the source of lines that stand between fences in a message.
+    pub(super) fn pasted(by_user: bool) -> Self {
+        Self { is_listing: !by_user, ..Self::default() }
+    }
+}
+
+/// Takes a call, and tells what its output will be of.
+pub(super) fn take(notes: &mut Notes, call: &Call<'_>) -> Source {
     let arguments = Arguments::of(call.arguments);
-    let mut source =
-        Source { tool: clean(call.name, 40, 0), call: call_hash, listing: is_listing(call.name) };
     if let Some(command) = arguments.command(call.name) {
-        source.listing = shows_files(&command);
-        source.tool = clean(&command, 60, 0);
-        self::command(pool, &command, source.listing, call_hash);
-        return source;
+        let is_listing = shows_files(&command);
+        let text = clean(&command, LONGEST_COMMAND, 0);
+        files_of(notes, &command, is_listing);
+        let told = (!is_listing).then(|| text.clone());
+        if !is_listing {
+            notes.add(Note::new(Section::Commands, text.clone(), Rank::Filler).named(&text));
+        }
+        let label = clean(&command, LONGEST_LABEL, 0);
+        return Source { command: hash(&label), label, is_listing, told };
     }
     let done = what_is_done(call.name);
-    let mut files = 0;
-    for (name, path) in arguments.paths() {
+    let (mut files, short) = (0, arguments.short());
+    let mut about = short.as_str();
+    for (name, path) in arguments.paths().take(MOST_PATHS) {
         files += 1;
         let leaves = name.starts_with("old") || name.starts_with("source") || name == "from" || name == "src";
         match done {
-            Some("deleted") => pool.remove(Section::Files, &path),
-            Some("moved") if leaves => pool.remove(Section::Files, &path),
-            Some(done) => file(pool, &path, 460, Some(done)),
-            None => file(pool, &path, 180, None),
+            Some("deleted") => notes.forget(Section::Files, path),
+            Some("moved") if leaves => notes.forget(Section::Files, path),
+            Some(done) => file(notes, path, Rank::Telling, Some(done)),
+            None => file(notes, path, Rank::Filler, None),
         }
+        about = path;
     }
-    files += patched(pool, call.arguments);
-    if files == 0 && !source.listing {
-        let text = format!("{} {}", call.name, arguments.short());
-        let item = Item::new(Section::Commands, clean(&text, LONGEST_ARGUMENTS, 0), 170);
-        pool.add(item.showing(Statement::of(&text)));
+    files += patched(notes, call.arguments);
+    let is_listing = is_listing(call.name);
+    let told =
+        (files == 0 && !is_listing).then(|| clean(&format!("{} {short}", call.name), LONGEST_ARGUMENTS, 0));
+    if let Some(text) = &told {
+        notes.add(Note::new(Section::Commands, text.clone(), Rank::Filler).named(text));
     }
-    source
+    let label = clean(&format!("{} {about}", call.name), LONGEST_LABEL, 0);
+    Source { command: hash(&label), label, is_listing, told }
 }
 
-/// What a command came to, behind the command.
-pub(super) fn result(pool: &mut Pool, source: &Source, result: &str) {
-    if let Some(item) = pool.last_from(Section::Commands, source.call) {
-        let command = item.text.split(RESULT).next().unwrap_or_default();
-        item.text = format!("{command}{RESULT}{result}");
+/// Adds what a command came to, behind the command.
+pub(super) fn result(notes: &mut Notes, source: &Source, result: &str, is_wrong: bool) {
+    if let Some(command) = &source.told {
+        let rank = if is_wrong { Rank::Telling } else { Rank::Named };
+        notes.add(Note::new(Section::Commands, format!("{command}{RESULT}{result}"), rank).named(command));
     }
 }
 
-/// A command of an earlier summary.
-pub(super) fn recall(pool: &mut Pool, line: &str) {
-    let command = line.split(RESULT).next().unwrap_or_default();
-    let item = Item::new(Section::Commands, line.to_owned(), 180).named(command);
-    pool.add(item.showing(Statement::of(command)));
+/// Adds the line of a stored output: what it is of, its result, and its ref.
+pub(super) fn stored(notes: &mut Notes, output_ref: &str, source: &Source, result: Option<&str>) {
+    const LONGEST_RESULT: usize = 60;
+    let mut text = source.label.clone();
+    if let Some(result) = result {
+        let result = clean(result, LONGEST_RESULT, 0);
+        text = if text.is_empty() { result } else { format!("{text}, {result}") };
+    }
+    let text = if text.is_empty() { output_ref.to_owned() } else { format!("{text}: {output_ref}") };
+    notes.add(Note::new(Section::Refs, text, Rank::Telling).named(output_ref));
 }
 
-/// The line that names a stored output.
-pub(super) fn stored(pool: &mut Pool, output_ref: &str, source: &Source) {
-    let text = if source.tool.is_empty() {
-        output_ref.to_owned()
-    } else {
-        format!("{output_ref} ({})", source.tool)
+/// Adds a file, and what was done to it.
+pub(super) fn file(notes: &mut Notes, path: &str, rank: Rank, done: Option<&str>) {
+    const GENERATED: [&str; 6] =
+        ["node_modules/", "target/debug/", "target/release/", ".git/", "site-packages/", "__pycache__"];
+    if path.len() > LONGEST_PATH || path == "/dev/null" {
+        return;
+    }
+    let rank = if GENERATED.iter().any(|folder| path.contains(folder)) { Rank::Filler } else { rank };
+    let name = clean(path, LONGEST_PATH, 0);
+    let known = notes.named(Section::Files, &name).map(|note| note.text.clone());
+    let text = match (done, known) {
+        (Some("changed"), Some(known)) if known.ends_with("(created)") => known,
+        (Some(done), _) => format!("{name} ({done})"),
+        (None, Some(known)) => known,
+        (None, None) => name.clone(),
     };
-    pool.add(Item::new(Section::Refs, clean(&text, LONGEST_COMMAND, 0), 600).named(output_ref));
+    notes.add(Note::new(Section::Files, text, rank).named(&name));
 }
 
-/// The source of a result whose call is not known.
-pub(super) fn unknown(tool: &str) -> Source {
-    Source { tool: clean(tool, 40, 0), call: 0, listing: is_listing(tool) }
-}
+/// What a call was given: its short texts by name. Arguments that are no JSON are one text without a name.
+struct Arguments(Vec<(String, String)>);
 
-/// What a call was given. Arguments that are no JSON are one text.
-enum Arguments<'a> {
-    Fields(BTreeMap<Cow<'a, str>, &'a RawValue>),
-    Text(&'a str),
-}
-
-impl<'a> Arguments<'a> {
-    fn of(arguments: &'a str) -> Self {
-        serde_json::from_str(arguments).map_or(Self::Text(arguments), Self::Fields)
-    }
-
-    /// Short texts among them, by name.
-    fn texts(&self) -> Vec<(&str, String)> {
-        let Self::Fields(fields) = self else { return Vec::new() };
-        let short = fields.iter().filter(|(_, value)| value.get().len() <= LONGEST_VALUE);
-        short
-            .flat_map(|(name, value)| {
-                let json = value.get();
-                let texts = serde_json::from_str::<String>(json).map(|text| vec![text]);
-                let texts = texts.or_else(|_| serde_json::from_str::<Vec<String>>(json)).unwrap_or_default();
-                texts.into_iter().map(|text| (name.as_ref(), text))
-            })
-            .collect()
+impl Arguments {
+    fn of(arguments: &str) -> Self {
+        let Ok(fields) = serde_json::from_str::<BTreeMap<String, Value>>(arguments) else {
+            return Self(vec![(
+                String::new(),
+                arguments[..arguments.floor_char_boundary(LONGEST_VALUE)].to_owned(),
+            )]);
+        };
+        let text = |value: &Value| value.as_str().map_or_else(|| value.to_string(), str::to_owned);
+        let texts = fields.into_iter().flat_map(|(name, value)| match value.as_array() {
+            Some(items) => items.iter().map(|item| (name.clone(), text(item))).collect(),
+            None => vec![(name, text(&value))],
+        });
+        Self(texts.filter(|(_, text)| text.len() <= LONGEST_VALUE).collect())
     }
 
     /// The command line, if it is one.
     fn command(&self, tool: &str) -> Option<String> {
         const NAMES: [&str; 7] =
             ["command", "cmd", "script", "commands", "shell_command", "bash", "command_line"];
-        let runs = ["bash", "shell", "exec", "run", "terminal", "command", "sh", "execute"];
-        let is_shell = parts(tool).any(|part| runs.contains(&part));
-        match self {
-            Self::Text(text) if is_shell => Some((*text).to_owned()),
-            Self::Text(_) => None,
-            Self::Fields(_) => {
-                let texts = self.texts().into_iter().filter(|(name, _)| NAMES.contains(name));
-                let words: Vec<String> =
-                    texts.map(|(_, text)| text).filter(|text| !is_wrapper(text)).collect();
-                (!words.is_empty()).then(|| words.join(" "))
-            }
-        }
+        const SHELLS: [&str; 8] = ["bash", "shell", "exec", "run", "terminal", "command", "sh", "execute"];
+        const WRAPPERS: [&str; 8] = ["bash", "sh", "zsh", "-c", "-lc", "-l", "/bin/bash", "/bin/sh"];
+        let is_one = |name: &str| NAMES.contains(&name) || name.is_empty() && has_part(tool, &SHELLS);
+        let words = self.0.iter().filter(|(name, text)| is_one(name) && !WRAPPERS.contains(&text.as_str()));
+        let words: Vec<&str> = words.map(|(_, text)| text.as_str()).collect();
+        (!words.is_empty()).then(|| words.join(" "))
     }
 
-    /// The paths, by the names of their arguments.
-    fn paths(&self) -> Vec<(&str, String)> {
-        let is_path = |name: &str, text: &str| {
-            let named = [
-                "path",
-                "file",
-                "filename",
-                "filepath",
-                "dir",
-                "directory",
-                "folder",
-                "source",
-                "destination",
-            ];
-            let by_name = parts(name).any(|part| named.contains(&part))
-                || matches!(name, "from" | "to" | "src" | "dst");
-            by_name
-                && text.len() <= 300
-                // A message goes to somebody, not to a file.
-                && !text.contains(['\n', '@'])
-                && text.contains(['/', '.', '\\'])
-                && text.len() > 2
-        };
-        self.texts().into_iter().filter(|(name, text)| is_path(name, text)).collect()
+    /// The paths, by the names of their arguments. A message goes to somebody, not to a file.
+    fn paths(&self) -> impl Iterator<Item = &(String, String)> {
+        const NAMED: [&str; 9] =
+            ["path", "file", "filename", "filepath", "dir", "directory", "folder", "source", "destination"];
+        let by_name = |name: &str| has_part(name, &NAMED) || matches!(name, "from" | "to" | "src" | "dst");
+        let is_path =
+            |text: &str| text.len() > 2 && !text.contains(['\n', '@']) && text.contains(['/', '.', '\\']);
+        self.0.iter().filter(move |(name, text)| by_name(name) && is_path(text))
     }
 
     /// All of it on one line.
     fn short(&self) -> String {
-        match self {
-            Self::Text(text) => clean(text, LONGEST_ARGUMENTS, 0),
-            Self::Fields(fields) => {
-                let mut line = String::new();
-                for (name, value) in fields.iter().take(6) {
-                    let json = value.get();
-                    let text: String = match serde_json::from_str(&json[..json.len().min(LONGEST_VALUE)]) {
-                        Ok(text) => text,
-                        Err(_) => json.chars().take(60).collect(),
-                    };
-                    line.push_str(&format!("{name}={} ", clean(&text, 60, 0)));
-                }
-                line
-            }
-        }
+        let told = |(name, text): &(String, String)| {
+            let text = clean(text, 60, 0);
+            if name.is_empty() { text } else { format!("{name}={text}") }
+        };
+        self.0.iter().take(6).map(told).collect::<Vec<_>>().join(" ")
     }
 }
 
 /// The words of a name: `read_file`, `readFile`.
-fn parts(name: &str) -> impl Iterator<Item = &str> {
+fn has_part(name: &str, words: &[&str]) -> bool {
+    let name = &name[..name.floor_char_boundary(100)];
     let starts = |at: &usize| *at == 0 || name.as_bytes()[*at].is_ascii_uppercase();
     let cuts: Vec<usize> = (0..name.len()).filter(|at| name.is_char_boundary(*at)).filter(starts).collect();
-    let ends = cuts.clone().into_iter().skip(1).chain([name.len()]);
-    let camel = cuts.into_iter().zip(ends).map(|(start, end)| &name[start..end]);
-    camel.flat_map(|part| part.split(['_', '-', '.', '/', ' ']))
-}
-
-fn has_part(name: &str, words: &[&str]) -> bool {
-    parts(name).any(|part| words.iter().any(|word| part.eq_ignore_ascii_case(word)))
-}
-
-fn is_wrapper(word: &str) -> bool {
-    ["bash", "sh", "zsh", "-c", "-lc", "-l", "/bin/bash", "/bin/sh"].contains(&word)
+    let ends = cuts.iter().copied().skip(1).chain([name.len()]);
+    let parts =
+        cuts.iter().zip(ends).flat_map(|(start, end)| name[*start..end].split(['_', '-', '.', '/', ' ']));
+    parts.into_iter().any(|part| words.iter().any(|word| part.eq_ignore_ascii_case(word)))
 }
 
 /// Whether a tool shows what is there and changes nothing.
 fn is_listing(tool: &str) -> bool {
-    const SHOW: [&str; 9] = ["read", "cat", "view", "grep", "ls", "glob", "tree", "diff", "rg"];
-    const MAY_SHOW: [&str; 8] = ["open", "search", "find", "list", "show", "browse", "get", "fetch"];
+    const SHOW: [&str; 11] =
+        ["read", "cat", "view", "grep", "ls", "glob", "tree", "diff", "rg", "search", "find"];
+    const MAY_SHOW: [&str; 6] = ["open", "list", "show", "browse", "get", "fetch"];
     const FILES: [&str; 9] =
         ["file", "files", "dir", "directory", "folder", "code", "repo", "content", "contents"];
     has_part(tool, &SHOW) && !has_part(tool, &["log", "logs"])
@@ -208,20 +206,18 @@ fn what_is_done(tool: &str) -> Option<&'static str> {
     const DONE: [(&[&str], &str); 4] = [
         (&["delete", "remove", "unlink", "rm"], "deleted"),
         (&["rename", "move", "mv"], "moved"),
-        (&["create", "write", "mkdir", "new"], "created"),
-        (&["edit", "patch", "replace", "insert", "append", "apply", "update", "modify", "str"], "changed"),
+        (&["create", "mkdir", "new"], "created"),
+        // An existing file may be written too: it is certain only that it changed.
+        (
+            &["edit", "write", "patch", "replace", "insert", "append", "apply", "update", "modify", "str"],
+            "changed",
+        ),
     ];
-    // An existing file may be written too; only what says so is certain.
-    let found = DONE.iter().find(|(words, _)| has_part(tool, words)).map(|(_, done)| *done);
-    if found == Some("created") && !has_part(tool, &["create", "new", "mkdir"]) {
-        Some("changed")
-    } else {
-        found
-    }
+    DONE.iter().find(|(words, _)| has_part(tool, words)).map(|(_, done)| *done)
 }
 
-/// The files that a patch names.
-fn patched(pool: &mut Pool, arguments: &str) -> usize {
+/// Adds the files that a patch names, and tells how many they are.
+fn patched(notes: &mut Notes, arguments: &str) -> usize {
     const MARKS: [(&str, &str); 4] = [
         ("*** Update File: ", "changed"),
         ("*** Add File: ", "created"),
@@ -230,49 +226,33 @@ fn patched(pool: &mut Pool, arguments: &str) -> usize {
     ];
     let mut files = 0;
     for (mark, done) in MARKS {
-        for at in memchr::memmem::find_iter(arguments.as_bytes(), mark).take(64) {
+        for at in memchr::memmem::find_iter(arguments.as_bytes(), mark).take(MOST_PATHS) {
             let rest = &arguments[at + mark.len()..];
+            let rest = &rest[..rest.floor_char_boundary(LONGEST_PATH + 1)];
             // The arguments are JSON: a line ends with an escape.
             let path = rest.split(['\n', '\\', '"']).next().unwrap_or_default().trim();
-            if path.is_empty() {
-                continue;
-            }
-            files += 1;
+            files += usize::from(!path.is_empty());
             match done {
-                "deleted" => pool.remove(Section::Files, path),
-                _ => file(pool, path, 460, Some(done)),
+                _ if path.is_empty() => {}
+                "deleted" => notes.forget(Section::Files, path),
+                _ => file(notes, path, Rank::Telling, Some(done)),
             }
         }
     }
     files
 }
 
-fn command(pool: &mut Pool, command: &str, listing: bool, call: u64) {
-    let mut paths = Vec::new();
+/// Adds the files that a command names.
+fn files_of(notes: &mut Notes, command: &str, is_listing: bool) {
     let head = &command[..command.floor_char_boundary(LONGEST_VALUE)];
+    let mut paths = Vec::new();
     tokens(head, |kind, range| {
-        if kind == Kind::Path && !head[range.clone()].ends_with('/') {
+        if kind == Kind::Path && !head[range.clone()].ends_with('/') && paths.len() < MOST_PATHS {
             paths.push(&head[range]);
         }
     });
-    let words: Vec<&str> = head.split_whitespace().take(2).collect();
-    let (first, second) =
-        (words.first().copied().unwrap_or_default(), words.get(1).copied().unwrap_or_default());
-    let verb = if first == "git" { second } else { first };
-    match verb {
-        "mv" => {
-            let target = paths.pop();
-            paths.iter().for_each(|path| pool.remove(Section::Files, path));
-            target.into_iter().for_each(|path| file(pool, path, 300, Some("moved here")));
-        }
-        "rm" => paths.iter().for_each(|path| pool.remove(Section::Files, path)),
-        _ => paths.iter().take(16).for_each(|path| file(pool, path, if listing { 140 } else { 190 }, None)),
-    }
-    if !listing {
-        let text = clean(command, LONGEST_COMMAND, 0);
-        let item = Item::new(Section::Commands, text.clone(), 200).named(&text).from(call);
-        pool.add(item.showing(Statement::of(&text)));
-    }
+    let rank = if is_listing { Rank::Filler } else { Rank::Named };
+    paths.iter().for_each(|path| file(notes, path, rank, None));
 }
 
 /// Whether a command line only shows files.
@@ -281,12 +261,14 @@ fn shows_files(command: &str) -> bool {
         "cat", "sed", "head", "less", "more", "grep", "rg", "ls", "find", "tree", "awk", "wc", "bat", "fd",
         "ag", "nl",
     ];
-    let mut words = command.split_whitespace().skip_while(|word| word.contains('=') || *word == "sudo");
-    let first = words.next().unwrap_or_default();
-    let second = words.next().unwrap_or_default();
-    match first {
-        "cd" => command.split_once("&&").is_some_and(|(_, rest)| shows_files(rest)),
-        "git" => matches!(second, "diff" | "show" | "log" | "grep" | "blame"),
-        first => SHOW.contains(&first) && !command.contains(" -i "),
+    let mut rest = command;
+    // What stands before `&&` is only where it happens.
+    while let Some(behind) = rest.trim_start().strip_prefix("cd ").and_then(|rest| rest.split_once("&&")) {
+        rest = behind.1;
+    }
+    let mut words = rest.split_whitespace().skip_while(|word| word.contains('=') || *word == "sudo");
+    match (words.next().unwrap_or_default(), words.next().unwrap_or_default()) {
+        ("git", second) => matches!(second, "diff" | "show" | "log" | "grep" | "blame"),
+        (first, _) => SHOW.contains(&first) && !rest.contains(" -i "),
     }
 }

@@ -1,197 +1,227 @@
-//! Which of the lines that were found go into the summary: each section has a share of the budget, and what one leaves
-//! goes to whatever matters most.
+//! Which of the lines that were found go into the summary: the user's words first, then a share of the budget for each
+//! section, and what these leave for whatever matters most.
 
+use std::cmp::Reverse;
 use std::collections::HashSet;
 
-use super::item::Item;
-use super::sections::{Section, Sections};
+use super::notes::{Note, Rank};
+use super::section::{AS_THE_GOAL, Section, Sections};
 use crate::context::count_text;
 use crate::model::TokenCounter;
 
-/// Below this nothing can be said.
+/// Below this nothing can be told.
 const LEAST: u64 = 16;
-/// What weighs less says nothing.
-const LEAST_WEIGHT: u32 = 60;
-/// What weighs less is told only if there is room, and so many lines of it in a section at most: one for so many tokens
-/// of the budget, and a few.
-const LIGHT: u32 = 100;
-const TOKENS_FOR_LIGHT: u64 = 200;
-const FEW: u64 = 10;
-/// How many times their share sections may have that could go on for ever.
-const CROWD: u64 = 3;
-/// A summary with less room than that is better short.
-const ROOMY: u64 = 600;
-/// Tokens of a ref and the heading above it.
-const LEAST_OF_REFS: u64 = 48;
-/// More commands tell no more.
-const MOST_COMMANDS: u64 = 15;
 /// Tokens around a line: its mark and its end.
 const AROUND: u64 = 2;
 
-/// More than anything else ranks.
-const FIRST: f64 = 1e15;
+/// Lines whose tokens differ by less are of one size.
+const SIZE: u64 = 24;
+
+/// In which order lines are given room: a section, the least rank, and the percent of the budget that the section may have
+/// up to there.
+const SHARES: [(Section, Rank, u64); 17] = [
+    (Section::Constraints, Rank::Firm, 60),
+    (Section::Refs, Rank::Telling, 12),
+    (Section::Errors, Rank::Firm, 8),
+    (Section::Decisions, Rank::Telling, 16),
+    (Section::Constraints, Rank::Telling, 65),
+    (Section::Pending, Rank::Telling, 8),
+    (Section::Files, Rank::Telling, 10),
+    (Section::Constraints, Rank::Named, 70),
+    (Section::Errors, Rank::Telling, 14),
+    (Section::Facts, Rank::Telling, 8),
+    (Section::Facts, Rank::Named, 20),
+    (Section::Changes, Rank::Named, 6),
+    (Section::Commands, Rank::Named, 6),
+    (Section::Files, Rank::Named, 16),
+    (Section::Errors, Rank::Named, 18),
+    (Section::Decisions, Rank::Named, 20),
+    (Section::Constraints, Rank::Filler, 70),
+];
+
+/// What the user asked for: sentences that always come first.
+#[derive(Debug, Default)]
+pub(super) struct Asked {
+    pub(super) goal: Vec<Note>,
+    pub(super) request: Vec<Note>,
+}
 
 struct Line {
-    item: Item,
+    note: Note,
     cost: u64,
-    rank: f64,
     chosen: bool,
 }
 
-/// The best lines within a budget, in the order of their sections and of time.
-pub(super) fn fill(items: Vec<Item>, now: u64, budget: u64, counter: TokenCounter) -> Sections {
+/// Returns the best lines within a budget, in the order of their sections and of time.
+pub(super) fn fill(asked: Asked, notes: Vec<Note>, budget: u64, counter: TokenCounter) -> Sections {
     if budget < LEAST {
         return Sections::default();
     }
-    let mut lines: Vec<Line> = items
-        .into_iter()
-        .filter(|item| item.weight >= LEAST_WEIGHT)
-        .map(|item| {
-            let cost = count_text(counter, &item.text) + AROUND;
-            #[expect(clippy::cast_precision_loss, reason = "scores and costs are far below 2^52")]
-            let (score, cost_of) = (item.score(now) as f64, (cost + 10) as f64);
-            let rank = if item.section == Section::Goal {
-                // What was asked for first is what it is all for.
-                FIRST / (item.order + 1) as f64
-            } else if item.section == Section::Constraints {
-                // What the user wants is not told less because it takes more words.
-                score / cost_of.powf(0.25)
-            } else {
-                score / cost_of.sqrt()
-            };
-            Line { item, cost, rank, chosen: false }
-        })
-        .collect();
-    drop_bare_names(&mut lines);
-    shorten_goal(&mut lines, budget, counter);
-    shorten_refs(&mut lines, budget, counter);
-    let mut ranked: Vec<usize> = (0..lines.len()).collect();
-    ranked.sort_by(|a, b| lines[*b].rank.total_cmp(&lines[*a].rank).then(a.cmp(b)));
-
-    let mut choice = Choice {
-        left: budget,
-        budget,
-        lines: [0; Section::COUNT],
-        used: [0; Section::COUNT],
-        text: String::new(),
-        counter,
-        crowded: false,
-    };
-    for section in Section::BY_NEED {
-        let mut share = budget * section.share() / 100;
-        if section == Section::Refs {
-            // One has room at least.
-            share = share.max(LEAST_OF_REFS.min(budget / 3));
-        }
+    let known: HashSet<u64> = asked.goal.iter().chain(&asked.request).map(|note| note.key).collect();
+    let notes = without_bare_names(notes).filter(|note| !known.contains(&note.key));
+    let mut choice =
+        Choice { left: budget, used: [0; Section::COUNT], lines: Vec::new(), text: String::new(), counter };
+    choice.ask(asked, budget);
+    let first = choice.lines.len();
+    choice.lines.extend(notes.map(|note| Line { cost: 0, note, chosen: false }));
+    for line in &mut choice.lines[first..] {
+        #[cfg(test)]
+        super::tests::work(line.note.text.len());
+        line.cost = count_text(counter, &line.note.text) + AROUND;
+    }
+    // Of lines that matter the same, the newest first, and what takes few words before what takes many.
+    let mut ranked: Vec<usize> = (first..choice.lines.len()).collect();
+    ranked.sort_by_key(|at| {
+        let Line { note, cost, .. } = &choice.lines[*at];
+        (Reverse(note.rank), *cost / SIZE, Reverse(note.order))
+    });
+    for (section, least, percent) in SHARES {
+        let most = budget * percent / 100;
         for &at in &ranked {
-            if lines[at].item.section == section && lines[at].item.weight >= LIGHT {
-                choice.take(&mut lines[at], &mut share);
+            let note = &choice.lines[at].note;
+            if note.section == section && note.rank >= least {
+                choice.take(at, most);
             }
         }
     }
-    let mut rest = u64::MAX;
-    let mut light = [0; Section::COUNT];
-    let most = FEW + budget / TOKENS_FOR_LIGHT;
     for &at in &ranked {
-        let item = &lines[at].item;
-        let (is_light, count) = (item.weight < LIGHT, &mut light[item.section as usize]);
-        if !lines[at].chosen && (!is_light || *count < most) {
-            *count += u64::from(is_light);
-            choice.take(&mut lines[at], &mut rest);
-        }
+        choice.take(at, u64::MAX);
     }
-    // Room that is left is for whatever there is, in the words in which it was said.
-    choice.crowded = true;
-    for &at in ranked.iter().filter(|_| budget >= ROOMY) {
-        if !lines[at].chosen {
-            choice.take(&mut lines[at], &mut rest);
-        }
-    }
-    within(&mut lines, &ranked, budget, counter)
+    choice.within(&ranked, budget)
 }
 
 /// What has been chosen so far.
 struct Choice {
     left: u64,
-    budget: u64,
-    lines: [u64; Section::COUNT],
     used: [u64; Section::COUNT],
-    /// All of it, to see what has been said.
+    lines: Vec<Line>,
+    /// All of it, to see which files have been told.
     text: String,
     counter: TokenCounter,
-    /// Nothing can be crowded out any more.
-    crowded: bool,
 }
 
 impl Choice {
-    fn take(&mut self, line: &mut Line, share: &mut u64) {
-        let section = line.item.section;
-        let heading = count_text(self.counter, section.heading()) + AROUND;
-        let lines = &mut self.lines[section as usize];
-        let cost = line.cost + if *lines > 0 { 0 } else { heading };
-        // A path that a sentence names need not be listed again.
-        let said = section == Section::Files && self.text.contains(&line.item.text);
-        let used = &mut self.used[section as usize];
-        let enough = match section {
-            Section::Commands => *lines >= MOST_COMMANDS,
-            // One kind of thing must not crowd out all others.
-            Section::Files | Section::Errors | Section::Changes => {
-                !self.crowded && *used + cost > self.budget * section.share() * CROWD / 100
+    /// Takes the goal and the current request, each cut to a quarter of the budget.
+    fn ask(&mut self, asked: Asked, budget: u64) {
+        let is_one = asked.request.is_empty() && !asked.goal.is_empty();
+        let Asked { goal, mut request } = asked;
+        if is_one {
+            request.push(Note::new(Section::Request, AS_THE_GOAL.to_owned(), Rank::Firm));
+        }
+        for (section, notes) in [(Section::Goal, goal), (Section::Request, request)] {
+            let heading = count_text(self.counter, &section.heading()) + AROUND;
+            let mut room = (budget / 4).saturating_sub(heading).max(LEAST / 2).min(self.left);
+            for mut note in notes {
+                (note.section, note.text) = (section, cut(&note.text, room, self.counter));
+                let cost = count_text(self.counter, &note.text) + AROUND;
+                if room < AROUND * 2 {
+                    break;
+                }
+                room = room.saturating_sub(cost);
+                self.left = self.left.saturating_sub(cost);
+                self.lines.push(Line { note, cost, chosen: true });
             }
-            Section::Goal
-            | Section::Constraints
-            | Section::Decisions
-            | Section::Facts
-            | Section::Pending
-            | Section::Refs => false,
-        };
-        if cost > self.left || cost > *share || said || enough {
+            self.left = self.left.saturating_sub(heading);
+        }
+    }
+
+    /// Takes a line if there is room, and if its section has no more than so much then.
+    fn take(&mut self, at: usize, most: u64) {
+        let line = &self.lines[at];
+        let section = line.note.section as usize;
+        let is_first = self.used[section] == 0;
+        let heading =
+            if is_first { count_text(self.counter, &line.note.section.heading()) + AROUND } else { 0 };
+        let cost = line.cost + heading;
+        if line.chosen || cost > self.left || self.used[section] + cost > most {
             return;
         }
+        if line.note.section == Section::Files && self.text.contains(&line.note.text) {
+            return;
+        }
+        self.text.push_str(&line.note.text);
         self.left -= cost;
-        *share -= cost;
-        *lines += 1;
-        *used += cost;
-        self.text.push_str(&line.item.text);
-        self.text.push('\n');
-        line.chosen = true;
+        self.used[section] += cost;
+        self.lines[at].chosen = true;
     }
-}
 
-/// A file that is told with its folders need not be told by its name alone.
-fn drop_bare_names(lines: &mut Vec<Line>) {
-    let path = |line: &Line| line.item.text.split(" (").next().unwrap_or_default().to_owned();
-    let files = lines.iter().filter(|line| line.item.section == Section::Files).map(path);
-    let names: HashSet<String> =
-        files.filter_map(|path| path.rsplit_once('/').map(|(_, name)| name.to_owned())).collect();
-    lines.retain(|line| line.item.section != Section::Files || !names.contains(&path(line)));
-}
-
-/// The first request is told even if all of it has no room.
-fn shorten_goal(lines: &mut [Line], budget: u64, counter: TokenCounter) {
-    let room = (budget / 5).max(LEAST / 2);
-    let first = lines.iter_mut().find(|line| line.item.section == Section::Goal);
-    if let Some(line) = first.filter(|line| line.cost > room) {
-        line.item.text = cut(&line.item.text, room, counter);
-        line.cost = count_text(counter, &line.item.text) + AROUND;
-    }
-}
-
-/// Many stored outputs are told by their refs alone.
-fn shorten_refs(lines: &mut [Line], budget: u64, counter: TokenCounter) {
-    let refs = || |line: &&mut Line| line.item.section == Section::Refs;
-    let cost: u64 = lines.iter_mut().filter(refs()).map(|line| line.cost).sum();
-    if cost > budget * Section::Refs.share() / 100 {
-        for line in lines.iter_mut().filter(refs()) {
-            let end = line.item.text.find(' ').unwrap_or(line.item.text.len());
-            line.item.text.truncate(end);
-            line.cost = count_text(counter, &line.item.text) + AROUND;
+    /// Leaves out what matters least until the finished text fits.
+    fn within(mut self, ranked: &[usize], budget: u64) -> Sections {
+        loop {
+            let sections = self.told();
+            let tokens = count_text(self.counter, &sections.to_text());
+            if tokens == 0 || tokens > budget && !self.lines.iter().any(|line| line.chosen) {
+                return self.best(ranked, budget);
+            }
+            if tokens <= budget {
+                return sections;
+            }
+            let mut over = tokens - budget;
+            let asked = (0..self.lines.len() - ranked.len()).rev();
+            for at in ranked.iter().rev().copied().chain(asked) {
+                if over == 0 {
+                    break;
+                }
+                if std::mem::take(&mut self.lines[at].chosen) {
+                    over = over.saturating_sub(self.lines[at].cost);
+                }
+            }
         }
     }
+
+    /// The one line that matters most, cut to the budget; nothing if there is none.
+    fn best(&self, ranked: &[usize], budget: u64) -> Sections {
+        let mut sections = Sections::default();
+        let first = self.lines.first().filter(|_| ranked.len() < self.lines.len());
+        let Some(best) = first.or_else(|| ranked.first().map(|at| &self.lines[*at])) else { return sections };
+        let mut room = budget;
+        loop {
+            *sections.of_mut(best.note.section) = vec![cut(&best.note.text, room, self.counter)];
+            if room == 0 || count_text(self.counter, &sections.to_text()) <= budget {
+                return sections;
+            }
+            room -= 1;
+        }
+    }
+
+    /// The chosen lines; sentences of one message that follow each other are one line.
+    fn told(&self) -> Sections {
+        let mut sections = Sections::default();
+        let mut last: Option<&Note> = None;
+        for Line { note, .. } in self.lines.iter().filter(|line| line.chosen) {
+            let told = sections.of_mut(note.section);
+            let follows =
+                last.is_some_and(|last| last.section == note.section && last.message == note.message);
+            let is_prose = note.section.is_prose() && note.command == 0;
+            match told.last_mut() {
+                Some(before) if follows && is_prose && before.ends_with(ENDS) => {
+                    if !before.ends_with(['。', '！', '？']) {
+                        before.push(' ');
+                    }
+                    before.push_str(&note.text);
+                }
+                _ => told.push(note.text.clone()),
+            }
+            last = Some(note);
+        }
+        sections
+    }
+}
+
+/// The ends of sentences, by which they are told from each other when they are read back.
+const ENDS: [char; 6] = ['.', '!', '?', '。', '！', '？'];
+
+/// A file that is told with its folders need not be told by its name alone.
+fn without_bare_names(notes: Vec<Note>) -> impl Iterator<Item = Note> {
+    let path = |note: &Note| note.text.split(" (").next().unwrap_or_default().to_owned();
+    let files = notes.iter().filter(|note| note.section == Section::Files).map(path);
+    let names: HashSet<String> =
+        files.filter_map(|path| path.rsplit_once('/').map(|(_, name)| name.to_owned())).collect();
+    notes.into_iter().filter(move |note| note.section != Section::Files || !names.contains(&path(note)))
 }
 
 /// The beginning of a text that has at most so many tokens.
-fn cut(text: &str, tokens: u64, counter: TokenCounter) -> String {
+pub(super) fn cut(text: &str, tokens: u64, counter: TokenCounter) -> String {
     let shortened = |length: usize| format!("{}…", text[..text.floor_char_boundary(length)].trim_end());
     if count_text(counter, text) <= tokens {
         return text.to_owned();
@@ -202,71 +232,4 @@ fn cut(text: &str, tokens: u64, counter: TokenCounter) -> String {
         if count_text(counter, &shortened(middle)) <= tokens { fits = middle } else { over = middle }
     }
     shortened(fits)
-}
-
-/// Leaves out what matters least until the finished text fits.
-fn within(lines: &mut [Line], ranked: &[usize], budget: u64, counter: TokenCounter) -> Sections {
-    loop {
-        let sections = told(lines);
-        let tokens = count_text(counter, &sections.to_text());
-        if tokens <= budget && tokens > 0 {
-            return sections;
-        }
-        let mut over = tokens.saturating_sub(budget);
-        let before = over;
-        for &at in ranked.iter().rev().filter(|_| tokens > 0) {
-            if over == 0 {
-                break;
-            }
-            if lines[at].chosen {
-                lines[at].chosen = false;
-                over = over.saturating_sub(lines[at].cost);
-            }
-        }
-        if tokens == 0 || over == before || !lines.iter().any(|line| line.chosen) {
-            return best(lines, ranked, budget, counter);
-        }
-    }
-}
-
-/// The one line that matters most, cut to the budget; nothing if there is none.
-fn best(lines: &[Line], ranked: &[usize], budget: u64, counter: TokenCounter) -> Sections {
-    let mut sections = Sections::default();
-    let Some(best) = ranked.first().map(|at| &lines[*at].item) else { return sections };
-    let mut room = budget;
-    loop {
-        *sections.of_mut(best.section) = vec![cut(&best.text, room, counter)];
-        if room == 0 || count_text(counter, &sections.to_text()) <= budget {
-            return sections;
-        }
-        room -= 1;
-    }
-}
-
-/// The chosen lines; sentences of one message that follow each other are one.
-fn told(lines: &[Line]) -> Sections {
-    let mut sections = Sections::default();
-    let mut last: Option<&Item> = None;
-    for Line { item, .. } in lines.iter().filter(|line| line.chosen) {
-        let told = sections.of_mut(item.section);
-        let follows = last.is_some_and(|last| {
-            last.section == item.section && last.message == item.message && item.statement.is_some()
-        });
-        match told.last_mut() {
-            Some(before) if follows && is_ended(before) && item.source == 0 && !item.of_output => {
-                if !before.ends_with(['。', '！', '？']) {
-                    before.push(' ');
-                }
-                before.push_str(&item.text);
-            }
-            _ => told.push(item.text.clone()),
-        }
-        last = Some(item);
-    }
-    sections
-}
-
-/// Whether the end of a sentence is seen, so that it can be told from what follows when it is read back.
-fn is_ended(text: &str) -> bool {
-    text.ends_with(['.', '!', '?', '。', '！', '？'])
 }

@@ -6,6 +6,8 @@ pub(super) fn clean(text: &str, most: usize, focus: usize) -> String {
     // Even if all of it were single bytes, the focus would be behind the end.
     let start = if focus > most * 2 / 3 { focus - most / 3 } else { 0 };
     let start = text.ceil_char_boundary(start.min(text.len()));
+    #[cfg(test)]
+    super::tests::work(most.min(text.len()));
     let mut line = String::new();
     let mut count = 0;
     let mut space = false;

@@ -1,104 +1,77 @@
-//! What tools put out: the lines that tell of errors, and those with names in them that nothing else in the output looks
-//! like. Listings of files are somebody else's text, and count little.
+//! What tools put out: the lines that tell of errors, settings, the lines that look like no other and name something, and
+//! the result in the last line. Listings of files are somebody else's text, and count little.
 
-use std::cmp::Reverse;
 use std::ops::Range;
 
 use super::TRIMMED;
-use super::calls::{self, RESULT};
-use super::item::Item;
+use super::calls::{self, RESULT, Source, file};
 use super::line::clean;
-use super::pool::Pool;
-use super::prose::file;
+use super::notes::{Note, Notes, Rank, hash};
+use super::said::Marks;
 use super::scan::{Kind, tokens};
-use super::sections::Section;
+use super::section::Section;
 use super::split::line_of;
-use super::statement::{Statement, hash, long_hash};
 use super::wrong::{error_at, is_code, is_error, is_success};
 
-/// Where an output comes from.
-#[derive(Debug, Clone, Default)]
-pub(super) struct Source {
-    /// The tool.
-    pub(super) tool: String,
-    /// The same for the same call.
-    pub(super) call: u64,
-    /// It shows what is in files: errors in it are not ours.
-    pub(super) listing: bool,
-}
-
-impl Source {
-    /// Lines between fences in a message.
-    pub(super) fn pasted(by_user: bool) -> Self {
-        Self { listing: !by_user, ..Self::default() }
-    }
-}
-
-/// Characters of a line that are kept.
+/// Characters of a line that are kept, and of a result.
 const LONGEST: usize = 240;
+const LONGEST_RESULT: usize = 120;
 /// An output of so few bytes is told whole.
 const SHORT: usize = 320;
-/// An output of so few is told by lines.
-const MEDIUM: usize = 2000;
-/// Bytes of a line that is the result of a command.
-const LONGEST_RESULT: usize = 120;
-/// Lines of one output that are told, by kind.
-const MOST_ERRORS: u32 = 96;
-const MOST_FACTS: usize = 4;
-/// With those that are told only if there is room.
-const MOST_KEPT_FACTS: usize = 120;
-const MOST_OF_LISTING: usize = 48;
-pub(super) const WEIGHT_OF_MORE: u32 = 62;
-const MOST_KEPT: usize = 192;
-/// What the last line weighs, if it has so many words.
-const WEIGHT_OF_LAST: u32 = 90;
-const LEAST_OF_LAST: usize = 2;
-const MOST_FILES: u32 = 32;
+/// Lines of one output that are told.
+const MOST_ALIKE: usize = 4;
+const MOST_FACTS: usize = 6;
+const MOST_FILLERS: usize = 60;
+const MOST_KEPT: usize = 256;
+const MOST_FILES: usize = 32;
 
-/// Takes the output of a tool.
-pub(super) fn take(pool: &mut Pool, text: &str, source: &Source) {
+/// Takes the output of a tool; returns its result in a few words, if it tells one.
+pub(super) fn take(notes: &mut Notes, text: &str, source: &Source) -> Option<String> {
     let text = without_note(text.trim());
     if text.starts_with(TRIMMED) {
-        return;
+        return None;
     }
-    // Compilers and linters say nothing if all is well.
-    if text.is_empty() || text == "(no output)" {
-        pool.succeeded(source.call);
-        return;
+    if source.command != 0 && !source.is_listing {
+        notes.ran(source.command);
     }
-    if source.listing {
-        pool.shows_again(source.call);
-    }
-    let mut outputs = Outputs { bytes: text.len(), ..Outputs::default() };
-    if text.len() <= SHORT && !source.listing && !is_error(text) {
-        outputs.whole(pool, text, source);
-        return;
-    }
-    let mut rest = text;
-    let mut last = "";
+    let mut outputs = Outputs::default();
+    let (mut rest, mut last) = (text, "");
     while !rest.is_empty() {
-        let line;
         let at = text.len() - rest.len();
+        let line;
         (line, rest) = line_of(rest);
-        outputs.line(pool, line, at, source);
+        outputs.line(notes, line, at, source);
         if !line.trim().is_empty() {
             last = line;
         }
     }
-    if outputs.errors == 0 && source.call != 0 && is_success(last) {
-        pool.succeeded(source.call);
+    let first_error =
+        outputs.errors.first().map(|(place, ..)| clean(&text[place.clone()], LONGEST_RESULT, 0));
+    if first_error.is_none() && text.len() <= SHORT && !source.is_listing {
+        if Marks::of(text).is_named() {
+            fact(notes, text, 0, source, Rank::Named);
+        }
+    } else {
+        outputs.tell_kept(notes, text, source);
     }
-    outputs.tell_kept(pool, text, source);
-    // The last line is often the result of it all.
-    let tells = Statement::of(last);
-    if tells.weight() >= LEAST_OF_LAST && !is_error(last) && !is_code(last) {
-        let named = 30 * tells.names.min(2) + 10 * tells.numbers.min(2);
-        let weight = if source.listing { WEIGHT_OF_MORE } else { WEIGHT_OF_LAST + named };
-        fact(pool, last, 0, source, weight);
+    let tells = last.len() <= LONGEST_RESULT && (is_success(last) || is_error(last));
+    let result = if tells { Some(clean(last, LONGEST_RESULT, 0)) } else { first_error.clone() };
+    if let Some(result) = &result {
+        calls::result(notes, source, result, first_error.is_some());
+    } else if text.len() > SHORT && !source.is_listing && Marks::of(last).is_named() {
+        fact(notes, last, 0, source, Rank::Filler);
     }
-    if !source.listing && last.len() <= LONGEST_RESULT && tells.numbers > 0 {
-        calls::result(pool, source, &clean(last, LONGEST_RESULT, 0));
+    result
+}
+
+/// Takes lines that stand between fences in a message.
+pub(super) fn pasted(notes: &mut Notes, text: &str, lines: &[&str], by_user: bool) {
+    let (mut outputs, source) = (Outputs::default(), Source::pasted(by_user));
+    for line in lines {
+        let start = line.as_ptr().addr() - text.as_ptr().addr();
+        outputs.line(notes, line, start, &source);
     }
+    outputs.tell_kept(notes, text, &source);
 }
 
 /// Without our note of what was left out.
@@ -111,215 +84,184 @@ fn without_note(text: &str) -> &str {
 
 /// What is known of an output while it is read.
 #[derive(Debug, Default)]
-pub(super) struct Outputs {
-    bytes: usize,
-    errors: u32,
-    files: u32,
-    /// Lines in which the place of the last error may be told.
-    near_error: u32,
-    /// The last line said only where something went wrong; what it was comes next.
+struct Outputs {
+    /// Lines that tell of errors: where they are, their shapes, and where in them it is told.
+    errors: Vec<(Range<usize>, usize, usize)>,
+    files: usize,
+    settings: usize,
+    /// The last line said only that something went wrong; what it was comes next.
     error_goes_on: bool,
     /// How many lines looked like this, by a hash of their shape.
     shapes: Shapes,
-    /// How often words were there, by a hash.
-    words: Words,
-    /// Lines with a name in them that may turn out to be like no other.
-    kept: Vec<Kept>,
-}
-
-/// A line of an output.
-#[derive(Debug)]
-struct Kept {
-    place: Range<usize>,
-    /// Where its shape is counted.
-    shape: usize,
-    /// How many of its words were new.
-    new: usize,
-    /// There is an id or an address in it.
-    named: bool,
+    /// Lines with a name in them that may turn out to be like no other, and their shapes.
+    kept: Vec<(Range<usize>, usize)>,
 }
 
 impl Outputs {
-    /// A short output.
-    fn whole(&mut self, pool: &mut Pool, text: &str, source: &Source) {
-        let statement = Statement::of(text);
-        if is_success(text) && source.call != 0 {
-            pool.succeeded(source.call);
-        }
-        let (names, numbers) = (statement.names.min(3), statement.numbers.min(2));
-        if statement.weight() < 2 || names + numbers == 0 {
-            return;
-        }
-        self.files(pool, text, 120);
-        fact(pool, text, 0, source, 130 + 40 * names + 20 * numbers);
-    }
-
-    /// One line, which begins at a byte of the output.
-    pub(super) fn line(&mut self, pool: &mut Pool, line: &str, at: usize, source: &Source) {
+    /// Takes one line, which begins at a byte of the output.
+    fn line(&mut self, notes: &mut Notes, line: &str, at: usize, source: &Source) {
         if line.len() < 4 {
             return;
         }
-        let (shape, seen) = self.shapes.count(line);
+        let shape = self.shapes.count(line);
         let goes_on = std::mem::take(&mut self.error_goes_on);
         if let Some(wrong) = error_at(line).or(goes_on.then_some(0)) {
-            self.words.count(line, pool);
-            self.error(pool, line, wrong, seen, source);
-            return;
+            // A panic of Rust says what went wrong in the next line, and so do many test runners.
+            self.error_goes_on = line.trim_end().ends_with(':') || line.contains('❯');
+            if self.errors.len() < MOST_KEPT && !is_code(line) {
+                self.errors.push((at..at + line.len(), shape, wrong));
+            }
+            self.files(notes, line);
+        } else if line.len() <= LONGEST && setting(line.trim()).is_some() {
+            self.settings += 1;
+            if self.settings <= MOST_FILLERS {
+                fact(notes, line, 0, source, if source.is_listing { Rank::Filler } else { Rank::Named });
+            }
+        } else {
+            let named = name_at(line).is_some();
+            let paths = line.contains('/') && (source.is_listing || !self.errors.is_empty());
+            if paths {
+                self.files(notes, line);
+            }
+            if (named || !source.is_listing) && self.shapes.is_rare(shape) && self.kept.len() < MOST_KEPT {
+                self.kept.push((at..at + line.len(), shape));
+            }
         }
-        if self.near_error > 0 {
-            self.near_error -= 1;
-            self.files(pool, line, if source.listing { 60 } else { 200 });
+    }
+
+    /// Tells the lines that nothing else looks like.
+    fn tell_kept(&mut self, notes: &mut Notes, text: &str, source: &Source) {
+        self.tell_errors(notes, text, source);
+        let kept = std::mem::take(&mut self.kept);
+        let alone = kept.into_iter().filter(|(_, shape)| self.shapes.is_rare(*shape));
+        let (mut facts, mut fillers) = (0, 0);
+        for (place, _) in alone {
+            let line = &text[place];
+            let name = name_at(line);
+            let is_fact = name.is_some() && !source.is_listing && facts < MOST_FACTS;
+            facts += usize::from(is_fact);
+            fillers += usize::from(!is_fact);
+            if is_fact || fillers <= MOST_FILLERS {
+                fact(
+                    notes,
+                    line,
+                    name.unwrap_or(0),
+                    source,
+                    if is_fact { Rank::Named } else { Rank::Filler },
+                );
+            }
         }
-        if line.len() <= LONGEST && setting(line.trim()).is_some() {
-            fact(pool, line, 0, source, if source.listing { 75 } else { 160 });
-            return;
-        }
-        if source.listing && self.files < MOST_FILES && line.contains('/') {
-            self.files(pool, line, 60);
-        }
-        let (new, named) = self.words.count(line, pool);
-        if new == 0 && (seen > 1 || !named) {
-            return;
-        }
-        if self.kept.len() >= MOST_KEPT {
-            let least = self.kept.iter().enumerate().min_by_key(|(_, kept)| (kept.named, kept.new));
-            match least {
-                Some((place, kept)) if (kept.named, kept.new) < (named, new) => self.kept.swap_remove(place),
-                _ => return,
+    }
+
+    /// Adds the errors: the first one with the command, those that look like no other, and a few that look like many.
+    fn tell_errors(&mut self, notes: &mut Notes, text: &str, source: &Source) {
+        let is_ours = !source.is_listing || source.label.contains("log");
+        let mut alike = 0;
+        for (at, (place, shape, wrong)) in std::mem::take(&mut self.errors).into_iter().enumerate() {
+            let (line, is_rare) = (&text[place], self.shapes.is_rare(shape));
+            alike += usize::from(!is_rare);
+            let text = clean(line, LONGEST, wrong);
+            let rank = match (is_ours, at, is_rare) {
+                (false, ..) => Rank::Filler,
+                (true, 0, _) if !source.label.is_empty() => Rank::Firm,
+                (true, at, true) if at < MOST_ALIKE => Rank::Telling,
+                (true, ..) => Rank::Filler,
             };
-        }
-        self.kept.push(Kept { place: at..at + line.len(), shape, new, named });
-    }
-
-    /// The lines that nothing else looks like.
-    pub(super) fn tell_kept(&mut self, pool: &mut Pool, text: &str, source: &Source) {
-        let weight = if self.bytes <= MEDIUM { 120 } else { 85 };
-        let mut kept = std::mem::take(&mut self.kept);
-        kept.sort_by_key(|kept| {
-            let once = self.words.once(&text[kept.place.clone()]);
-            (Reverse((kept.named, once + usize::from(self.shapes.0[kept.shape] == 1))), kept.place.start)
-        });
-        kept.truncate(if source.listing { MOST_OF_LISTING } else { MOST_KEPT_FACTS });
-        kept.retain(|kept| self.shapes.0[kept.shape] == 1 || self.words.once(&text[kept.place.clone()]) >= 2);
-        let best = kept.iter().take(MOST_FACTS).filter(|kept| kept.named && !source.listing);
-        let best: Vec<usize> = best.map(|kept| kept.place.start).collect();
-        kept.sort_by_key(|kept| kept.place.start);
-        for kept in kept {
-            let weight = if best.contains(&kept.place.start) { weight } else { WEIGHT_OF_MORE };
-            let line = &text[kept.place];
-            fact(pool, line, name_at(line).unwrap_or(0), source, weight);
+            if !is_rare && alike > MOST_ALIKE {
+                continue;
+            }
+            if !is_ours {
+                fact(notes, line, wrong, source, rank);
+                continue;
+            }
+            let text = if at > 0 || source.label.is_empty() {
+                text
+            } else {
+                format!("{}{RESULT}{text}", source.label)
+            };
+            notes.add(Note::new(Section::Errors, text, rank).of_command(source.command));
         }
     }
 
-    fn error(&mut self, pool: &mut Pool, line: &str, at: usize, seen: u32, source: &Source) {
-        if self.errors >= MOST_ERRORS || is_code(line) {
-            return;
-        }
-        self.errors += 1;
-        self.near_error = 3;
-        // A panic of Rust says what went wrong in the next line, and so do many test runners.
-        self.error_goes_on = line.trim_end().ends_with(':') || line.contains('❯');
-        let statement = Statement::of(line);
-        let weight = if source.listing { 90 } else { 330 };
-        let weight: u32 = weight + 35 * statement.names.min(3) + 15 * statement.numbers.min(2);
-        self.files(pool, line, if source.listing { 60 } else { 200 });
-        let weight = weight.saturating_sub(25 * seen.min(8));
-        if source.listing && !source.tool.contains("log") {
-            // They are not of what was run; in logs they are.
-            fact(pool, line, at, source, weight);
-            return;
-        }
-        pool.add(error(clean(line, LONGEST, at), weight, statement).from(source.call).of_output(0));
-    }
-
-    fn files(&mut self, pool: &mut Pool, line: &str, weight: u32) {
+    fn files(&mut self, notes: &mut Notes, line: &str) {
         tokens(line, |kind, range| {
             // A bare name in a listing says nothing.
             if kind == Kind::Path && self.files < MOST_FILES && line[range.clone()].contains('/') {
                 self.files += 1;
-                file(pool, &line[range], weight, None);
+                file(notes, &line[range], Rank::Filler, None);
             }
         });
     }
+}
+
+/// Takes a line of an earlier summary that tells of an error.
+pub(super) fn recall(notes: &mut Notes, line: &str) {
+    let (command, rank) = match line.split_once(RESULT) {
+        Some((label, _)) => (hash(&label.to_owned()), Rank::Firm),
+        None => (0, Rank::Named),
+    };
+    notes.add(Note::new(Section::Errors, line.to_owned(), rank).of_command(command));
 }
 
 /// Where a line has an id or an address.
 fn name_at(line: &str) -> Option<usize> {
     let mut first = None;
     tokens(line, |kind, range| {
-        if is_name(kind, &line[range.clone()]) {
+        let token = &line[range.clone()];
+        let is_name = match kind {
+            // A time or a version is none.
+            Kind::Id => {
+                let letters = token.bytes().filter(u8::is_ascii_alphabetic).count();
+                letters >= 2 || token.len() >= 8 && !token.contains([':', '.'])
+            }
+            Kind::Url => true,
+            Kind::Word | Kind::Run | Kind::Number | Kind::Name | Kind::Path => false,
+        };
+        if is_name {
             first.get_or_insert(range.start);
         }
     });
     first
 }
 
-/// Whether a token is an id or an address, and not a time or a version.
-fn is_name(kind: Kind, token: &str) -> bool {
-    match kind {
-        Kind::Id => {
-            let letters = token.bytes().filter(u8::is_ascii_alphabetic).count();
-            letters >= 2 || token.len() >= 8 && !token.contains([':', '.'])
-        }
-        Kind::Url => true,
-        Kind::Word | Kind::Run | Kind::Number | Kind::Name | Kind::Path | Kind::Quoted => false,
-    }
-}
-
-/// A line that tells of an error. One with a name in it is the same error whatever the numbers are.
-pub(super) fn error(text: String, weight: u32, statement: Statement) -> Item {
-    let mut name = String::new();
-    if statement.names > 0 {
-        tokens(&text, |kind, range| {
-            if kind != Kind::Number {
-                name.push_str(&text[range]);
-            }
-        });
-    }
-    let item = Item::new(Section::Errors, text, weight).showing(statement);
-    if name.is_empty() { item } else { item.named(&name) }
-}
-
-/// A line that says something of a name.
-fn fact(pool: &mut Pool, line: &str, focus: usize, source: &Source, weight: u32) {
+/// Adds a line that says something.
+fn fact(notes: &mut Notes, line: &str, focus: usize, source: &Source, rank: Rank) {
     let text = clean(line, LONGEST, focus);
-    let name = setting(&text).map(|name| format!("{name}="));
-    let told = if name.is_some() || source.tool.is_empty() {
-        text
-    } else {
-        format!("{}{RESULT}{text}", source.tool)
-    };
-    let statement = Statement::of(&told);
-    let item = Item::new(Section::Facts, told, weight).showing(statement).of_output(source.call);
-    pool.add(match name {
-        Some(name) => item.named(&name),
-        None => item,
-    });
+    if let Some(name) = setting(&text) {
+        let name = format!("{name}=");
+        notes.add(Note::new(Section::Facts, text, rank).named(&name));
+        return;
+    }
+    let text = if source.label.is_empty() { text } else { format!("{}{RESULT}{text}", source.label) };
+    notes.add(Note::new(Section::Facts, text, rank));
 }
 
-/// The name in `name=value` and `name: value`, if it looks like that of a setting.
-fn setting(line: &str) -> Option<&str> {
+/// Returns the name in `name=value` and `name: value`, if it looks like that of a setting.
+pub(super) fn setting(line: &str) -> Option<&str> {
     let at = line.find(['=', ':'])?;
     let name = line[..at].trim_start_matches("export ").trim().trim_matches('"');
-    let value = line[at + 1..].trim().trim_end_matches([',', ';']);
+    let value = line[at + 1..].trim().trim_end_matches([',', ';', '.']);
     let plain = |byte: u8| byte.is_ascii_alphanumeric() || matches!(byte, b'_' | b'.' | b'-');
-    let telling = name.contains(['_', '.', '-']) && (5..=60).contains(&name.len()) && name.bytes().all(plain);
-    (telling && !value.is_empty() && !value.contains(' ')).then_some(name)
+    // A colon follows many words; a name that is none of a sentence has a mark in it.
+    let telling = line.as_bytes()[at] == b'=' || name.contains(['_', '.', '-']);
+    let is_name = telling && (2..=60).contains(&name.len()) && name.bytes().all(plain);
+    let is_value = !value.is_empty() && !value.contains(' ') && !value.starts_with('=');
+    (is_name && is_value).then_some(name)
 }
 
 /// How often shapes were seen, roughly: letters and digits are all the same, and so are runs of them.
 #[derive(Debug)]
-struct Shapes([u8; 512]);
+struct Shapes(Box<[u8; 1024]>);
 
 impl Default for Shapes {
     fn default() -> Self {
-        Self([0; 512])
+        Self(Box::new([0; 1024]))
     }
 }
 
 impl Shapes {
-    /// Where it is counted, and how many there are.
-    fn count(&mut self, line: &str) -> (usize, u32) {
+    /// Counts the shape of a line, and tells its place.
+    fn count(&mut self, line: &str) -> usize {
         let mut hash = 0xcbf2_9ce4_8422_2325_u64;
         let mut last = 0;
         for &byte in line.as_bytes().iter().take(LONGEST) {
@@ -335,64 +277,10 @@ impl Shapes {
         }
         let place = (hash >> 32) as usize % self.0.len();
         self.0[place] = self.0[place].saturating_add(1);
-        (place, u32::from(self.0[place]))
-    }
-}
-
-/// How often words were there, roughly.
-#[derive(Debug)]
-struct Words(Box<[u8; 4096]>);
-
-impl Default for Words {
-    fn default() -> Self {
-        Self(Box::new([0; 4096]))
-    }
-}
-
-impl Words {
-    /// Counts the words of a line, and tells how many of them are new and whether there is a name among them.
-    fn count(&mut self, line: &str, pool: &mut Pool) -> (usize, bool) {
-        let (mut new, mut named) = (0, false);
-        tokens(line, |kind, range| {
-            named |= is_name(kind, &line[range.clone()]);
-            pool.shown.count(kind, &line[range.clone()]);
-            if let Some(place) = Self::place(kind, &line[range]) {
-                new += usize::from(self.0[place] == 0);
-                self.0[place] = self.0[place].saturating_add(1);
-            }
-        });
-        (new, named)
+        place
     }
 
-    /// How many words of a line are in no other.
-    fn once(&self, line: &str) -> usize {
-        let mut once = 0;
-        tokens(line, |kind, range| {
-            let is_once = Self::place(kind, &line[range]).is_some_and(|place| self.0[place] == 1);
-            once += usize::from(is_once);
-        });
-        once
-    }
-
-    fn place(kind: Kind, word: &str) -> Option<usize> {
-        matches!(kind, Kind::Word | Kind::Run | Kind::Name).then(|| hash(word) as usize % 4096)
-    }
-}
-
-/// The same for the same call.
-pub(super) fn call_hash(name: &str, arguments: &str) -> u64 {
-    long_hash(name) ^ long_hash(arguments).rotate_left(1) | 1
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn settings_are_known_by_their_names() {
-        assert_eq!(setting("MAX_RETRIES=5"), Some("MAX_RETRIES"));
-        assert_eq!(setting("db.port: 5432,"), Some("db.port"));
-        assert_eq!(setting("id: 5"), None);
-        assert_eq!(setting("this_is: a sentence of words"), None);
+    fn is_rare(&self, place: usize) -> bool {
+        self.0[place] <= 1
     }
 }

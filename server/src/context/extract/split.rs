@@ -82,6 +82,8 @@ pub(super) fn sentences<'a>(paragraph: &'a str, mut tell: impl FnMut(&'a str)) {
             tell(sentence);
         }
     };
+    #[cfg(test)]
+    super::tests::work(paragraph.len());
     for (at, c) in paragraph.char_indices() {
         let end = at + c.len_utf8();
         match c {

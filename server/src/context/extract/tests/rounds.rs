@@ -3,33 +3,10 @@
 use super::bounds::HOSTILE;
 use super::*;
 
-/// What was summarised before is taken back as what is still in the history.
-#[test]
-fn what_an_earlier_summary_tells_can_be_taken_back() {
-    for (old, new, gone) in [
-        ("Keep response times under 200 ms.", "Relax the response time limit to 350 ms.", "200 ms"),
-        (
-            "Use camelCase for JSON keys.",
-            "Switch JSON keys to snake_case, forget camelCase.",
-            "Use camelCase",
-        ),
-        ("リリース日は4月10日です。", "リリース日は4月24日に変更になりました。", "4月10日"),
-    ] {
-        let first = summary(500, &[(Role::User, "Please look after the shop."), (Role::User, old)]);
-        assert!(first.text.contains(gone), "{}", first.text);
-        let mut again = Extractor::new(500, COUNTER);
-        again.previous(&first.text);
-        again.take(&piece(9, Role::Assistant, "I am looking at the tests of the basket."));
-        again.take(&piece(10, Role::User, new));
-        let text = again.finish().text;
-        assert!(!text.contains(gone) && text.contains(new), "{old} -> {new}\n{text}");
-    }
-}
-
-/// Ten summaries on top of each other: what matters stays, nothing grows, what is superseded goes.
+/// Ten summaries on top of each other: what matters stays, nothing grows.
 #[test]
 fn folding_again_and_again_loses_nothing_that_matters() {
-    const BUDGET: u64 = 700;
+    const BUDGET: u64 = 800;
     let mut text = summary(BUDGET, SESSION).text;
     let mut dice = Dice(3);
     for generation in 0..10 {
@@ -53,13 +30,13 @@ fn folding_again_and_again_loses_nothing_that_matters() {
             "I decided to keep amounts as integers in cents.",
             "PAY-4711",
             "add an index on invoices.due_at",
-            "E0308",
             "docs/migrate.md",
+            "port 5433",
         ] {
             assert!(text.contains(kept), "{kept} after {generation}\n{text}");
         }
-        let port = if generation < 5 { "port 5433" } else { "port 6544" };
-        assert!(text.contains(port) && (generation < 5 || !text.contains("5433")), "{generation}\n{text}");
+        let newer = text.find("port 6544");
+        assert!(generation < 5 || newer > text.find("port 5433"), "{generation}\n{text}");
     }
     // With nothing new it is what it was.
     let again = |text: &str| {
@@ -69,6 +46,23 @@ fn folding_again_and_again_loses_nothing_that_matters() {
     };
     let once = again(&text);
     assert_eq!(again(&once), once);
+}
+
+/// Goal and request of an earlier summary go on, until the user asks for something else.
+#[test]
+fn the_request_of_an_earlier_summary_becomes_an_instruction() {
+    let mut extractor = Extractor::new(1000, COUNTER);
+    extractor.previous("## Goal\n- Build the shop.\n\n## Current request\n- Write the exporter.");
+    extractor.take(&piece(9, Role::Assistant, "I am looking at it."));
+    let first = extractor.finish();
+    assert_eq!(first.sections.of(Section::Request), &["Write the exporter."], "{}", first.text);
+    let mut extractor = Extractor::new(1000, COUNTER);
+    extractor.previous(&first.text);
+    extractor.take(&piece(10, Role::User, "Now write the importer."));
+    let Extract { text, sections } = extractor.finish();
+    assert_eq!(sections.of(Section::Goal), &["Build the shop."], "{text}");
+    assert_eq!(sections.of(Section::Request), &["Now write the importer."], "{text}");
+    assert_eq!(sections.of(Section::Constraints), &["Write the exporter."], "{text}");
 }
 
 #[test]
@@ -89,25 +83,31 @@ fn a_summary_of_somebody_else_is_important() {
     }
 }
 
-/// What tools have shown only fills the room that was left, and does so again when it is told again.
+/// The user's words stand in front; what a model writes under the same heading is the model's.
 #[test]
-fn what_tools_have_shown_is_not_worth_more_in_the_next_round() {
-    let shown = |line: u32| {
-        format!("- read_file → src/core/writer{line}.rs:{line}8: PriceList price_{line} = get_{line}();\n")
-    };
-    let said = [
-        "The loader of batch_7 stops at offset 40961.",
-        "Segment wal-0093 begins in src/wal/recover.rs at line 218.",
-        "The replica of shop_eu has 3 workers.",
-    ];
-    let mut facts: String = (0..30).map(shown).collect();
-    facts.extend(said.iter().map(|line| format!("- {line}\n")));
-    facts.extend((30..60).map(shown));
-    let mut extractor = Extractor::new(300, COUNTER);
-    extractor.previous(&format!("## Goal\n- Find out why segments are lost.\n\n## Facts\n{facts}"));
-    let text = extractor.finish().text;
-    for line in said {
-        assert!(text.contains(line), "{line}\n{text}");
-    }
-    assert!(text.contains("price_"), "there is room left\n{text}");
+fn a_models_goal_behind_the_users_is_no_goal() {
+    let mut extractor = Extractor::new(1000, COUNTER);
+    extractor.previous(
+        "## Goal\n- Build the shop.\n\n## Current request\n- As the goal.\n\nPrices are integers now.",
+    );
+    let found = extractor.finish();
+    assert_eq!(found.sections.of(Section::Request), &[section::AS_THE_GOAL], "{}", found.text);
+    assert!(found.text.contains("Prices are integers now."), "{}", found.text);
+    let text = "## Goal\n- Build the shop.\n\n## Goal\n- The agent builds a web shop in src/shop.\n\n## Decisions\n- Port 8080 was chosen.";
+    let mut extractor = Extractor::new(1000, COUNTER);
+    extractor.previous(text);
+    let Extract { text, sections } = extractor.finish();
+    assert_eq!(sections.of(Section::Goal), &["Build the shop."], "{text}");
+    assert!(text.contains("The agent builds a web shop") && text.contains("Port 8080 was chosen."), "{text}");
+}
+
+/// What was asked for in a task before this one is known, but not the goal.
+#[test]
+fn the_goal_of_another_task_is_an_instruction() {
+    let mut extractor = Extractor::new(1000, COUNTER);
+    extractor.inherited("### Goal\n- Build the shop.\n\n### Facts\n- The cart is in src/cart.rs.");
+    extractor.take(&piece(1, Role::User, "Please fix the cart."));
+    let Extract { text, sections } = extractor.finish();
+    assert_eq!(sections.of(Section::Goal), &["Please fix the cart."], "{text}");
+    assert!(text.contains("Build the shop.") && text.contains("src/cart.rs"), "{text}");
 }

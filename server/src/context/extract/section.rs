@@ -1,0 +1,161 @@
+//! The sections of a summary, and the form of its text: how it is written, and how it is read back when a later summary
+//! takes it in.
+//!
+//! Every line of content begins with `- `, so nothing in it can pass for a heading.
+
+/// A section of a summary, in the order in which they are written. What the user said stands behind what the model decided
+/// and found, because a reader takes what comes last for what holds.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Section {
+    /// What it is all for, in the user's words.
+    Goal,
+    /// What the model decided.
+    Decisions,
+    /// Ids, numbers, addresses, findings.
+    Facts,
+    /// What the user said, in the user's words.
+    Constraints,
+    /// What the user asked for last, in the user's words.
+    Request,
+    /// What was made, changed and removed.
+    Changes,
+    /// Paths of files, with what was done to them.
+    Files,
+    /// Commands that were run, with their results.
+    Commands,
+    /// Lines that tell of errors.
+    Errors,
+    /// What is still to be done.
+    Pending,
+    /// Outputs of tools that can still be read in full.
+    Refs,
+}
+
+impl Section {
+    /// How many there are.
+    pub(super) const COUNT: usize = 11;
+
+    /// All of them, in order.
+    pub const ALL: [Self; Self::COUNT] = [
+        Self::Goal,
+        Self::Decisions,
+        Self::Facts,
+        Self::Constraints,
+        Self::Request,
+        Self::Changes,
+        Self::Files,
+        Self::Commands,
+        Self::Errors,
+        Self::Pending,
+        Self::Refs,
+    ];
+
+    /// The words of the heading.
+    fn title(self) -> &'static str {
+        match self {
+            Self::Goal => "Goal",
+            Self::Request => "Current request",
+            Self::Decisions => "Decisions",
+            Self::Facts => "Facts",
+            Self::Constraints => "Instructions and constraints",
+            Self::Changes => "Changes made",
+            Self::Files => "Files",
+            Self::Commands => "Commands run",
+            Self::Errors => "Errors seen",
+            Self::Pending => "Open items",
+            Self::Refs => "Stored outputs",
+        }
+    }
+
+    /// The line above its lines.
+    pub(super) fn heading(self) -> String {
+        format!("## {}", self.title())
+    }
+
+    /// Returns the section of a heading of any level, ours or one that a model was asked for.
+    fn of_heading(line: &str) -> Option<Self> {
+        let title = line.trim_start_matches('#');
+        if title.len() == line.len() || !title.starts_with(' ') {
+            return None;
+        }
+        let title = title.trim().trim_end_matches(':');
+        match title {
+            "Changes" => Some(Self::Changes),
+            "Errors" => Some(Self::Errors),
+            "Pending" => Some(Self::Pending),
+            _ => Self::ALL.into_iter().find(|section| section.title() == title),
+        }
+    }
+
+    /// Whether its lines are the user's own words.
+    pub(super) fn is_of_user(self) -> bool {
+        matches!(self, Self::Goal | Self::Request | Self::Constraints)
+    }
+
+    /// Whether its lines are sentences of somebody, rather than lines of tools.
+    pub(super) fn is_prose(self) -> bool {
+        !matches!(self, Self::Files | Self::Commands | Self::Errors | Self::Refs)
+    }
+}
+
+/// The current request where it is the goal itself.
+pub(super) const AS_THE_GOAL: &str = "As the goal.";
+
+/// The lines of a summary by section.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct Sections([Vec<String>; Section::COUNT]);
+
+impl Sections {
+    /// The lines of a section.
+    pub fn of(&self, section: Section) -> &Vec<String> {
+        &self.0[section as usize]
+    }
+
+    /// The lines of a section, to be changed.
+    pub fn of_mut(&mut self, section: Section) -> &mut Vec<String> {
+        &mut self.0[section as usize]
+    }
+
+    /// Returns the text of a summary.
+    pub fn to_text(&self) -> String {
+        let mut text = String::new();
+        for section in Section::ALL {
+            let lines = self.of(section);
+            if lines.is_empty() {
+                continue;
+            }
+            if !text.is_empty() {
+                text.push('\n');
+            }
+            text.push_str(&section.heading());
+            text.push('\n');
+            for line in lines {
+                text.push_str("- ");
+                text.push_str(line);
+                text.push('\n');
+            }
+        }
+        text.truncate(text.trim_end().len());
+        text
+    }
+}
+
+/// Calls `take` with each line of a summary and its section; none for a line under no heading that is known. What stands a
+/// second time under a heading of the user's words is a model's.
+pub(super) fn read<'a>(text: &'a str, mut take: impl FnMut(Option<Section>, &'a str)) {
+    let (mut section, mut seen) = (None, [false; Section::COUNT]);
+    for line in text.lines().filter(|line| !line.trim().is_empty()) {
+        if line.starts_with('#') {
+            section = Section::of_heading(line);
+            if let Some(found) = section {
+                let again = std::mem::replace(&mut seen[found as usize], true);
+                section = section.filter(|found| !(again && found.is_of_user()));
+                continue;
+            }
+        }
+        let content = line.strip_prefix("- ");
+        // The user's words are lines of a list; what stands behind it is a model's.
+        section = section.filter(|section| content.is_some() || !section.is_of_user());
+        take(section, content.unwrap_or(line));
+    }
+}
