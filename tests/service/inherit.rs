@@ -407,7 +407,9 @@ async fn what_was_taken_over_is_passed_on() {
             let missing: Vec<_> = known.iter().filter(|fact| !text.contains(**fact)).collect();
             assert!(missing.is_empty(), "{generation}: {missing:?} in {text}");
             let goal = text.split("# Goal\n").nth(1).and_then(|rest| rest.split("\n\n").next());
-            assert!(goal.is_some_and(|goal| goal.contains(known[0])), "{generation}: {text}");
+            // What was asked for is the goal of the task that it was asked of; later ones have their own, and know it.
+            let is_own = goal.is_some_and(|goal| goal.contains(known[0]));
+            assert_eq!(is_own, generation == 1, "{generation}: {text}");
             for words in OURS {
                 assert_eq!(text.matches(words).count(), 1, "{generation}: {words} in {text}");
             }

@@ -18,7 +18,7 @@ use super::{final_summary, gate, run::Step};
 use crate::context::extract::{Extractor, Piece, Section, Sections};
 use crate::context::{Breakers, Left, Policy, Summarizer};
 use crate::llm::Gateway;
-use crate::model::{Provider, Role, StoreError, TaskId};
+use crate::model::{Provider, StoreError, TaskId};
 use crate::store::{Outline, Store};
 
 /// What a summary is made of, and how large it may be.
@@ -398,8 +398,7 @@ fn take_over(extractor: &mut Extractor, left: &Left) {
         extractor.failed(&final_summary::failed(failure));
     }
     if let Some(plans) = &left.plans {
-        let (role, calls) = (Role::Assistant, &[]);
-        extractor.take(&Piece { seq: 1, role, text: plans, calls, tool_name: None, output_ref: None });
+        extractor.inherited(plans);
     }
 }
 

@@ -304,8 +304,7 @@ impl Extractor {
         match section {
             Some(Section::Goal | Section::Request) if line == section::AS_THE_GOAL => {}
             None => split::sentences(line, |text| {
-                let rank = said::of_user(text, Marks::of(text)).unwrap_or(Rank::Filler);
-                notes.add(Note::new(Section::Facts, line::clean(text, 700, 0), rank.max(Rank::Telling)));
+                notes.add(Note::new(Section::Facts, line::clean(text, 700, 0), Rank::Firm));
             }),
             Some(Section::Goal | Section::Request | Section::Constraints) => {
                 let is_whole = line.ends_with(']') && line.contains(ANSWERS);
