@@ -23,8 +23,8 @@ const SHARES: [(Section, Rank, u64); 17] = [
     (Section::Constraints, Rank::Firm, 60),
     (Section::Refs, Rank::Telling, 12),
     (Section::Errors, Rank::Firm, 8),
-    (Section::Decisions, Rank::Telling, 16),
     (Section::Constraints, Rank::Telling, 65),
+    (Section::Decisions, Rank::Telling, 16),
     (Section::Pending, Rank::Telling, 8),
     (Section::Files, Rank::Telling, 10),
     (Section::Constraints, Rank::Named, 70),
@@ -73,7 +73,7 @@ pub(super) fn fill(asked: Asked, notes: Vec<Note>, budget: u64, counter: TokenCo
     let mut ranked: Vec<usize> = (first..choice.lines.len()).collect();
     ranked.sort_by_key(|at| {
         let Line { note, cost, .. } = &choice.lines[*at];
-        (Reverse(note.rank), *cost / SIZE, Reverse(note.order))
+        (Reverse(note.section.is_of_user()), Reverse(note.rank), *cost / SIZE, Reverse(note.order))
     });
     for (section, least, percent) in SHARES {
         let most = budget * percent / 100;

@@ -167,7 +167,7 @@ impl Notes {
     }
 
     /// Lowers outdated errors and, where there is too much, drops what matters least and came first, down to half of the
-    /// room: so each note is looked at a few times at most.
+    /// room: so each note is looked at a few times at most. What the user said goes last.
     fn tidy(&mut self) {
         let mut list: Vec<Note> = std::mem::take(&mut self.list).into_iter().flatten().collect();
         for note in &mut list {
@@ -176,7 +176,7 @@ impl Notes {
             }
         }
         if self.bytes > self.room {
-            list.sort_by_key(|note| std::cmp::Reverse((note.rank, note.order)));
+            list.sort_by_key(|note| std::cmp::Reverse((note.section.is_of_user(), note.rank, note.order)));
             let mut bytes = 0;
             list.retain(|note| {
                 bytes += note.text.len() + AROUND;

@@ -14,7 +14,7 @@ const LONGEST: usize = 700;
 const LONGEST_REQUEST: usize = 900;
 /// Sentences of the first request that tell the goal, beside its rules.
 const GOAL_SENTENCES: usize = 3;
-/// Words of a sentence of which nothing else is known, at least.
+/// Words of a model's sentence of which nothing else is known, at least.
 const LEAST_WORDS: usize = 3;
 /// Words of a line that only stands above a list, at most.
 const MOST_OF_HEADING: usize = 4;
@@ -172,7 +172,9 @@ pub(super) fn of_user(text: &str, marks: Marks) -> Option<Rank> {
     if marks.is_named() {
         return Some(if is_question(text) { Rank::Named } else { Rank::Telling });
     }
-    (marks.words >= LEAST_WORDS || asks(text, marks)).then_some(Rank::Filler)
+    // Whatever else the user says may hold as well: nothing in the words tells.
+    let rank = if is_question(text) { Rank::Named } else { Rank::Telling };
+    (marks.words > 0 || asks(text, marks)).then_some(rank)
 }
 
 /// Whether a sentence only goes on or is polite: "ok", "thanks, looks good", "continue". "Continue with the refactoring" is
