@@ -88,7 +88,9 @@ pub(crate) fn documented(field: &str) -> &'static [ErrorReason] {
         "generation" => &[R::StaleView],
         "max_bytes" => &[R::RequestTooLarge],
         "strategy" | "overrides.strategy" | "config.compression.strategy" => &[R::LimitUnknown],
-        "overrides" | "overrides.keep_recent_messages" | "overrides.min_messages" => &[R::NothingToSummarize],
+        "overrides" | "overrides.keep_recent_messages" | "overrides.min_messages" | "target_tokens" => {
+            &[R::NothingToSummarize]
+        }
         "inherit" => &[R::TaskNotFound, R::WrongStatus, R::NothingToInherit],
         "token" => &[R::CompactionNotFound],
         "provider" | "model" => &[R::ProviderNotConfigured],
