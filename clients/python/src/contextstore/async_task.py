@@ -150,6 +150,7 @@ class AsyncTask(AsyncTaskRecords):
         await self.flush()
         patience = self.client.timeout if timeout is None else timeout
         batch, index, failure = Batch(), 0, None
+        given: NewMessage | None = None
         try:
             async with contextlib.aclosing(_each(messages)) as source:
                 while failure is None:

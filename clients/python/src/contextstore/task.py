@@ -139,6 +139,7 @@ class Task(TaskRecords):
         self.flush()
         patience = self.client.timeout if timeout is None else timeout
         batch, index, failure = Batch(), 0, None
+        given: NewMessage | None = None
         source = iter(messages)
         try:
             while failure is None:
