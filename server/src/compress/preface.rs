@@ -60,7 +60,7 @@ impl Preface {
     /// The lines of which a sentence is not in a text.
     fn lacking(&self, told: &str) -> Sections {
         let mut lacking = Sections::default();
-        for section in [Section::Goal, Section::Constraints, Section::Request] {
+        for section in Section::OF_USER {
             for line in self.sections.of(section) {
                 if !told.contains(&even(line)) {
                     lacking.of_mut(section).push(line.clone());

@@ -408,7 +408,7 @@ fn six(sections: &Sections) -> Value {
         list.iter().flat_map(|section| sections.of(*section)).collect()
     };
     json!({
-        "goal": of(&[Section::Goal, Section::Request, Section::Constraints]),
+        "goal": of(&Section::OF_USER),
         "decisions": of(&[Section::Decisions]),
         "changes": of(&[Section::Changes, Section::Commands, Section::Facts]),
         "files": of(&[Section::Files]),

@@ -64,7 +64,7 @@ const WORDS: &[(Cues, &str)] = &[
     (Cues::NEXT, "^now, ^next, ^great, ^thanks, ^thank you, ^perfect, ^nice, ^good, ^awesome, ^cool, ^ok+ now, ^ok+ next, \
         ^excellent, ^lgtm, ^merged, ^works, ^次は, ^次に, ^では, ^それでは, ^じゃあ, ^ありがとう, ^完璧, ^いいですね, ^お疲れ"),
     (Cues::ASK, "please, can you, could you, would you, want you to, need you to, like you to, let's, we need to, i want, i need, \
-        we want, ください, 下さい, お願い, ほしい, 欲しい, しましょう, でいこう, 頼む"),
+        we want, wants, ください, 下さい, お願い, ほしい, 欲しい, しましょう, でいこう, 頼む"),
     (Cues::RULE, "must, mustn't, never, always, do not, don't, not allowed, forbid*, prohibit*, under no circumstances, required, \
         requirement*, constraint*, mandatory, no matter what, at most, at least, no more than, no less than, not exceed, no \
         longer than, no later than, only use, only ever, may only, can only, off limits, off-limits, hands off, without, \

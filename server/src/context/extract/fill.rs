@@ -57,10 +57,17 @@ pub(super) fn fill(asked: Asked, notes: Vec<Note>, budget: u64, counter: TokenCo
     if budget < LEAST {
         return Sections::default();
     }
+    let request = asked.request.iter().map(|note| note.order).max().unwrap_or(u64::MAX);
     let known: HashSet<u64> = asked.goal.iter().chain(&asked.request).map(|note| note.key).collect();
     let notes = without_bare_names(notes).filter(|note| !known.contains(&note.key));
-    let mut choice =
-        Choice { left: budget, used: [0; Section::COUNT], lines: Vec::new(), text: String::new(), counter };
+    let mut choice = Choice {
+        left: budget,
+        used: [0; Section::COUNT],
+        lines: Vec::new(),
+        text: String::new(),
+        counter,
+        request,
+    };
     choice.ask(asked, budget);
     let first = choice.lines.len();
     choice.lines.extend(notes.map(|note| Line { cost: 0, note, chosen: false }));
@@ -98,6 +105,8 @@ struct Choice {
     /// All of it, to see which files have been told.
     text: String,
     counter: TokenCounter,
+    /// The place of the current request in the order of all that came.
+    request: u64,
 }
 
 impl Choice {
@@ -189,7 +198,9 @@ impl Choice {
         let mut sections = Sections::default();
         let mut last: Option<&Note> = None;
         for Line { note, .. } in self.lines.iter().filter(|line| line.chosen) {
-            let told = sections.of_mut(note.section);
+            // A reader takes what comes last for what holds, so what was said after the request stands behind it.
+            let is_later = note.section == Section::Constraints && note.order > self.request;
+            let told = sections.of_mut(if is_later { Section::Later } else { note.section });
             let follows =
                 last.is_some_and(|last| last.section == note.section && last.message == note.message);
             let is_prose = note.section.is_prose() && note.command == 0;

@@ -306,7 +306,7 @@ impl Extractor {
             None => split::sentences(line, |text| {
                 notes.add(Note::new(Section::Facts, line::clean(text, 700, 0), Rank::Firm));
             }),
-            Some(Section::Goal | Section::Request | Section::Constraints) => {
+            Some(Section::Goal | Section::Request | Section::Constraints | Section::Later) => {
                 let is_whole = line.ends_with(']') && line.contains(ANSWERS);
                 let mut add = |text: &str| {
                     let rank = said::of_user(text, Marks::of(text)).unwrap_or(Rank::Filler);

@@ -17,6 +17,8 @@ pub enum Section {
     Constraints,
     /// What the user asked for last, in the user's words.
     Request,
+    /// What the user has said since the current request, in the user's words.
+    Later,
     /// What was made, changed and removed.
     Changes,
     /// Paths of files, with what was done to them.
@@ -33,7 +35,7 @@ pub enum Section {
 
 impl Section {
     /// How many there are.
-    pub(super) const COUNT: usize = 11;
+    pub(super) const COUNT: usize = 12;
 
     /// All of them, in order.
     pub const ALL: [Self; Self::COUNT] = [
@@ -42,6 +44,7 @@ impl Section {
         Self::Facts,
         Self::Constraints,
         Self::Request,
+        Self::Later,
         Self::Changes,
         Self::Files,
         Self::Commands,
@@ -49,6 +52,9 @@ impl Section {
         Self::Pending,
         Self::Refs,
     ];
+
+    /// The sections of the user's own words, in order.
+    pub const OF_USER: [Self; 4] = [Self::Goal, Self::Constraints, Self::Request, Self::Later];
 
     /// The words of the heading.
     fn title(self) -> &'static str {
@@ -58,6 +64,7 @@ impl Section {
             Self::Decisions => "Decisions",
             Self::Facts => "Facts",
             Self::Constraints => "Instructions and constraints",
+            Self::Later => "Instructions since the request",
             Self::Changes => "Changes made",
             Self::Files => "Files",
             Self::Commands => "Commands run",
@@ -89,7 +96,7 @@ impl Section {
 
     /// Whether its lines are the user's own words.
     pub(super) fn is_of_user(self) -> bool {
-        matches!(self, Self::Goal | Self::Request | Self::Constraints)
+        Self::OF_USER.contains(&self)
     }
 
     /// Whether its lines are sentences of somebody, rather than lines of tools.

@@ -104,3 +104,34 @@ fn a_long_message_tells_what_it_asks_for() {
         found.text
     );
 }
+
+/// A reader takes what comes last for what holds: what the user said after the request stands behind it, also after it was
+/// read back.
+#[test]
+fn instructions_since_the_request_stand_behind_it() {
+    let said = [
+        "Please build the checkout.",
+        "The port is 5433.",
+        "Split the tests into four shards. Retry a flaky test once if you have to.",
+        "About the tests: no retries at all, they hid a real bug.",
+    ];
+    let first = by_user(&said);
+    assert_eq!(first.sections.of(Section::Constraints), &["The port is 5433."], "{}", first.text);
+    assert_eq!(first.sections.of(Section::Later), &[said[3]], "{}", first.text);
+    let mut again = Extractor::new(1000, COUNTER);
+    again.previous(&first.text);
+    again.take(&piece(9, Role::User, "Never skip a test."));
+    let Extract { text, sections } = again.finish();
+    assert_eq!(sections.of(Section::Later), &[said[3], "Never skip a test."], "{text}");
+    assert!(text.find("Retry a flaky") < text.find("no retries"), "{text}");
+}
+
+#[test]
+fn what_somebody_wants_is_a_request() {
+    for request in ["marketing wants a banner above the cart", "営業チームがバナーをほしいと言っています。"]
+    {
+        let (_, found, text) =
+            goal_and_request(&[(Role::User, "Please build the shop."), (Role::User, request)]);
+        assert_eq!(found, request, "{text}");
+    }
+}
