@@ -179,8 +179,7 @@ test-python: build-tests target/venv/high/installed target/venv/low/installed ta
 	cd $(PYTHON_CLIENT) && $(CURDIR)/target/venv/high/bin/mypy
 	PYRIGHT_PYTHON_CACHE_DIR=target/venv/pyright/cache target/venv/pyright/bin/pyright --project $(PYTHON_CLIENT) \
 	  --pythonpath target/venv/high/bin/python
-	$(call pytest,low,$(PYTHON_CLIENT),-m quick $(BESIDE) --ignore tests/test_fork.py \
-	  --deselect tests/test_unsaved.py::test_a_program_that_cannot_save_says_how_much)
+	$(call pytest,low,$(PYTHON_CLIENT),-m quick $(BESIDE))
 long-python: build-tests target/venv/high/installed ## Runs the long forms of the Python client's tests; among them an agent with 100 000 messages
 	$(CARGO) build --locked --profile quick --package contextstore
 	export CONTEXTSTORE_TEST_LONG=1; $(call pytest,high,$(PYTHON_CLIENT),$(BESIDE) --ignore tests/test_memory.py)

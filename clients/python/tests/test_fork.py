@@ -155,6 +155,28 @@ def test_each_child_is_another_client(shared_server: Server, use: str, kind: str
     assert first[3:] == second[3:] == [True, "mine"]
 
 
+@pytest.mark.parametrize("kind", ["threads", "asyncio"])
+def test_a_fork_follows_the_close_of_the_last_client(shared_server: Server, kind: str) -> None:
+    """grpcio would shut down with its last channel, in a thread that a fork interrupts."""
+    answers = tell(
+        """
+        address, kind = sys.argv[1:]
+        def ask():
+            if kind == "threads":
+                with Client(address) as client:
+                    return client.server_info().process_id > 0
+            async def ask():
+                async with AsyncClient(address) as client:
+                    return (await client.server_info()).process_id > 0
+            return asyncio.run(ask())
+        print(json.dumps([ask() and child(ask) for _ in range(40)]))
+        """,
+        shared_server.unix,
+        kind,
+    )
+    assert answers == [True] * 40
+
+
 def test_a_lease_protects_from_other_children_and_is_renewed_in_them() -> None:
     server = Server({"CONTEXTSTORE_LEASE__TTL": "2s"})
     try:

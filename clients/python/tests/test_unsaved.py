@@ -16,6 +16,7 @@ import weakref
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
 from typing import Any
 
+import grpc
 import pytest
 from serving import DEADLINE, Server, eventually
 
@@ -24,6 +25,7 @@ from contextstore import AsyncClient, Client, NewMessage, UnsavedWarning, _unsav
 CALLS = [
     {"id": name, "type": "function", "function": {"name": "look", "arguments": "{}"}} for name in ("c1", "c2")
 ]
+GRPCIO = tuple(int(part) for part in grpc.__version__.split("."))
 QUIET: dict[str, Any] = {"compression": {"auto": False}}
 
 
@@ -230,6 +232,9 @@ def test_a_program_that_cannot_save_says_how_much(server: Server, form: str) -> 
         _, complaints = ending.communicate("go\n", timeout=DEADLINE)
     assert ending.returncode == 0
     assert "UnsavedWarning: 7 messages" in complaints and "Task was destroyed" not in complaints
+    if GRPCIO < (1, 75, 1):
+        # It writes an empty error when a program ends with a channel of asyncio open (grpc/grpc#38679).
+        complaints = complaints.replace("Error in sys.excepthook:\n\nOriginal exception was:\n", "")
     assert complaints.count("\n") <= 2, complaints
 
 

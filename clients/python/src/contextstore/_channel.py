@@ -96,6 +96,32 @@ def not_yet(error: ContextStoreError) -> ContextStoreError:
     return error
 
 
+_unused_channel: Any = None
+
+
+def _keep_grpcio_running() -> None:
+    """Keeps grpcio initialized until this process ends.
+
+    Otherwise grpcio shuts down in a thread of its own when its last channel is closed. A fork at that moment aborts the
+    process, or leaves a child whose first call never returns.
+    """
+    global _unused_channel
+    if _unused_channel is None:
+        # A channel connects with its first call, and this one has none.
+        _unused_channel = grpc.insecure_channel("unix:/nonexistent")
+
+
+def _forget_unused_channel() -> None:
+    """In a forked child: with GRPC_ENABLE_FORK_SUPPORT, grpcio has closed the channels of the parent."""
+    global _unused_channel
+    if _unused_channel is not None:
+        leave(_unused_channel)
+        _unused_channel = None
+
+
+os.register_at_fork(after_in_child=_forget_unused_channel)
+
+
 _KINDS = ("unary_unary", "unary_stream", "stream_unary", "stream_stream")
 
 
@@ -146,6 +172,7 @@ class Connection(Forkable):
             if self._closed:
                 raise ValueError("the client is closed: make another one")
             if self._channel is None:
+                _keep_grpcio_running()
                 self._channel = self._make(self._target(), options(self._address))
             self._calls += 1
             return self._channel
