@@ -143,13 +143,13 @@ build-tests: ## Builds the server and everything that tests need, once, and fail
 # The tests of `service` mostly wait for disks and sockets, so more of them run beside each other than there are processors.
 test-rust: build-tests ## Runs the tests of the server and of the Rust client
 	$(PYTHON) tests/oracle/test_fold.py
-	$(CARGO_CLIPPY) test --locked --package contextstore $(TESTED) --test tidy
-	$(CARGO_CLIPPY) test --locked --package contextstore $(TESTED) --test service -- --test-threads 4
+	$(CARGO_CLIPPY) test --locked --workspace $(TESTED) --test tidy
+	$(CARGO_CLIPPY) test --locked --workspace $(TESTED) --test service -- --test-threads 4
 	$(CARGO_CLIPPY) test --locked --workspace $(TESTED) --no-fail-fast --lib --test store --test pure --test long
 	$(CARGO_CLIPPY) test --locked --workspace $(TESTED) --doc
 long-rust: ## Runs the Rust tests at full size
 	$(CARGO) build --locked --workspace --bins --profile quick
-	CONTEXTSTORE_TEST_LONG=1 $(CARGO) test --locked --package contextstore --profile quick --no-fail-fast \
+	CONTEXTSTORE_TEST_LONG=1 $(CARGO) test --locked --workspace --profile quick --no-fail-fast \
 	  --test service --test store --test pure --test long -- --test-threads 2
 long-power: ## Cuts the power of a file system in a file 200 times each on ext4 and XFS, and makes it give up 40 times; needs root
 	$(CARGO) build --locked --package test-support --bin workload --profile quick

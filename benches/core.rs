@@ -26,12 +26,12 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Barrier, Mutex};
 use std::time::{Duration, Instant};
 
-use contextstore::context::count_tokens;
-use contextstore::mask::{Found, Masker};
-use contextstore::model::{
+use contextstore_base::model::{
     Durability, Holder, InstanceId, NewMessage, Role, StoreError, TaskConfig, TaskId, TaskKey, TokenCounter,
 };
-use contextstore::store::{Append, Caller, StartTask, Store, StoreOptions};
+use contextstore_policy::context::count_tokens;
+use contextstore_policy::mask::{Found, Masker};
+use contextstore_store::store::{Append, Caller, StartTask, Store, StoreOptions};
 use rusqlite::Connection;
 
 /// How long each measurement of a round takes.
@@ -297,7 +297,7 @@ fn scanning(rounds: usize, report: &mut String) {
     report.push_str("\n| masking text without secrets, one core | MB/s, median (quartiles) | in pieces of 64 KiB | target |\n|---|---|---|---|\n");
     let texts = [
         ("English", ENGLISH),
-        ("code", include_str!("../server/src/store/task/append.rs")),
+        ("code", include_str!("../server/store/src/store/task/append.rs")),
         ("Japanese", japanese),
         ("JSON", json),
     ];

@@ -11,10 +11,22 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 
-/// Which layer of `server/src` may name which. Everything not here is forbidden; a new layer gets a row.
+/// The crates of the server, from the top to the bottom; cargo keeps their order.
+const CRATES: &[&str] = &[
+    "server/src/",
+    "server/app/src/",
+    "server/llm/src/",
+    "server/store/src/",
+    "server/summarizer/src/",
+    "server/policy/src/",
+    "server/base/src/",
+];
+
+/// Which layer of the server may name which, within a crate or across. Everything not here is forbidden; a new layer
+/// gets a row.
 const LAYERS: &[(&str, &[&str])] = &[
     ("main", &["cli"]),
-    ("cli", &["mask", "serve", "compress", "config", "store", "outputs", "model", "infra"]),
+    ("cli", &["mask", "serve", "compress", "config", "store", "outputs", "telemetry", "model", "infra"]),
     (
         "serve",
         &["mask", "grpc", "compress", "hooks", "http", "llm", "config", "store", "context", "model", "infra"],
@@ -26,15 +38,17 @@ const LAYERS: &[(&str, &[&str])] = &[
             "infra",
         ],
     ),
-    ("compress", &["hooks", "llm", "config", "store", "outputs", "render", "context", "model", "infra"]),
-    ("llm", &["config", "model", "infra"]),
-    ("hooks", &["config", "model", "infra"]),
-    ("config", &["mask", "context", "model", "infra"]),
+    ("config", &["hooks", "llm", "mask", "context", "telemetry", "model", "infra"]),
+    ("compress", &["hooks", "llm", "summarizer", "store", "outputs", "render", "context", "model", "infra"]),
+    ("hooks", &["model", "infra"]),
+    ("llm", &["model", "infra"]),
     ("http", &["infra"]),
+    ("telemetry", &["infra"]),
     ("store", &["mask", "outputs", "log", "catalog", "render", "context", "model", "infra"]),
     ("outputs", &["log", "model", "infra"]),
     ("log", &["model", "infra"]),
     ("catalog", &["model", "infra"]),
+    ("summarizer", &["context", "model"]),
     ("render", &["model"]),
     ("context", &["model"]),
     ("mask", &["model"]),
@@ -44,15 +58,15 @@ const LAYERS: &[(&str, &[&str])] = &[
 
 /// Crates that one part of the server keeps to itself.
 const KEPT: &[(&str, &[&str])] = &[
-    ("rusqlite", &["server/src/catalog/"]),
-    ("rusqlite_migration", &["server/src/catalog/"]),
-    ("rustix", &["server/src/infra/", "server/src/catalog/"]),
+    ("rusqlite", &["server/store/src/catalog/"]),
+    ("rusqlite_migration", &["server/store/src/catalog/"]),
+    ("rustix", &["server/base/src/infra/", "server/store/src/catalog/"]),
     ("tonic", &["server/src/grpc/", "server/src/serve/"]),
     ("contextstore_proto", &["server/src/grpc/"]),
     ("axum", &["server/src/http/"]),
-    ("reqwest", &["server/src/llm/", "server/src/hooks/"]),
+    ("reqwest", &["server/llm/src/", "server/app/src/hooks/"]),
     ("rmcp", &["server/src/cli/mcp.rs", "server/src/cli/mcp/"]),
-    ("rustls", &["server/src/llm/", "server/src/hooks/"]),
+    ("rustls", &["server/llm/src/", "server/app/src/hooks/"]),
 ];
 
 /// Lines a file may have outside tests.
@@ -119,7 +133,7 @@ fn is_go(path: &str) -> bool {
 }
 
 fn is_server(path: &str) -> bool {
-    path.starts_with("server/src/") && is_rust(path)
+    CRATES.iter().any(|start| path.starts_with(start)) && is_rust(path)
 }
 
 fn is_code(path: &str) -> bool {
@@ -186,8 +200,11 @@ fn size(_: &str, text: &str) -> Vec<String> {
 }
 
 fn layers(path: &str, text: &str) -> Vec<String> {
-    let module = path.strip_prefix("server/src/").unwrap().trim_end_matches(".rs").trim_end_matches("/mod");
-    let layer = module.split('/').next().unwrap();
+    let (start, module) = CRATES.iter().find_map(|start| Some((*start, path.strip_prefix(start)?))).unwrap();
+    let module = module.trim_end_matches(".rs").trim_end_matches("/mod");
+    // These crates are one layer each.
+    let whole = ["llm", "summarizer"].into_iter().find(|name| start == format!("server/{name}/src/"));
+    let layer = whole.unwrap_or_else(|| module.split('/').next().unwrap());
     if layer == "lib" {
         return vec![];
     }
@@ -195,7 +212,9 @@ fn layers(path: &str, text: &str) -> Vec<String> {
         return vec![format!("the layer `{layer}` has no row in LAYERS")];
     };
     let text = code(text);
-    let top = "super::".repeat(module.split('/').count());
+    let depth = module.split('/').count();
+    // Above the root of a crate that is one layer there is nothing.
+    let top = "super::".repeat(if whole.is_some() { depth + 1 } else { depth });
     ["crate::", "contextstore::", &top]
         .iter()
         .flat_map(|start| after(&text, start))
@@ -257,7 +276,7 @@ fn named_paths(text: &str) -> Vec<(String, bool)> {
     paths
 }
 
-/// `exists` answers for paths from the top. A name may also be meant from `server/src` or from the document;
+/// `exists` answers for paths from the top. A name may also be meant from a crate's `src` or from the document;
 /// of one with a placeholder (`*`, `{…}`, `<…>`) only the folder before it is looked for.
 fn paths_exist(path: &str, text: &str, exists: impl Fn(&str) -> bool) -> Vec<String> {
     let here = path.rsplit_once('/').map_or(String::new(), |(dir, _)| format!("{dir}/"));
@@ -267,7 +286,7 @@ fn paths_exist(path: &str, text: &str, exists: impl Fn(&str) -> bool) -> Vec<Str
             None => name,
         };
         exists(&format!("{here}{fixed}"))
-            || (!is_link && (exists(fixed) || exists(&format!("server/src/{fixed}"))))
+            || (!is_link && (exists(fixed) || CRATES.iter().any(|start| exists(&format!("{start}{fixed}")))))
     };
     let missing = named_paths(text).into_iter().filter(|named| !found(named));
     missing.map(|(name, _)| format!("names `{name}`, which does not exist")).collect()
@@ -294,18 +313,24 @@ fn no_file_is_too_long_to_read() {
 #[test]
 fn layers_use_only_those_below() {
     let fine = "use crate::model::{TaskId, StoreError};\nuse crate::{infra::fs, model};\n// crate::store\n";
-    assert_eq!(layers("server/src/log/fold.rs", fine), [""; 0]);
-    assert_eq!(layers("server/src/log/mod.rs", "use super::model::TaskId;\nuse crate::log::fold;"), [""; 0]);
-    assert_eq!(layers("server/src/infra/fs/disk.rs", "use super::super::clock;\nuse super::path;"), [""; 0]);
+    assert_eq!(layers("server/store/src/log/fold.rs", fine), [""; 0]);
+    assert_eq!(
+        layers("server/store/src/log/mod.rs", "use super::model::TaskId;\nuse crate::log::fold;"),
+        [""; 0]
+    );
+    assert_eq!(
+        layers("server/base/src/infra/fs/disk.rs", "use super::super::clock;\nuse super::path;"),
+        [""; 0]
+    );
     assert_eq!(layers("server/src/lib.rs", "pub mod store;\npub use crate::store::Store;"), [""; 0]);
 
     let up = |path, text| assert_eq!(layers(path, text).len(), 1, "{path}: {text}");
-    up("server/src/log/fold.rs", "use crate::store::Store;");
-    up("server/src/log/fold.rs", "use crate::{model::{A, B}, catalog::Catalog};");
-    up("server/src/log/fold.rs", "fn f() { super::super::catalog::open() }");
-    up("server/src/catalog/mod.rs", "use super::log;");
-    up("server/src/model/ids.rs", "fn f(clock: &crate::infra::clock::SystemClock) {}");
-    up("server/src/infra/clock.rs", "use crate::model::TaskId;");
+    up("server/store/src/log/fold.rs", "use crate::store::Store;");
+    up("server/store/src/log/fold.rs", "use crate::{model::{A, B}, catalog::Catalog};");
+    up("server/store/src/log/fold.rs", "fn f() { super::super::catalog::open() }");
+    up("server/store/src/catalog/mod.rs", "use super::log;");
+    up("server/base/src/model/ids.rs", "fn f(clock: &crate::infra::clock::SystemClock) {}");
+    up("server/base/src/infra/clock.rs", "use crate::model::TaskId;");
     up("server/src/main.rs", "use contextstore::{cli, store};");
     up("server/src/web/mod.rs", "");
     hold(is_server, layers);
@@ -321,11 +346,11 @@ fn the_table_of_layers_has_no_circle() {
 
 #[test]
 fn one_place_knows_sqlite_and_one_the_system_calls() {
-    assert_eq!(kept_crates("server/src/catalog/mod.rs", "use rusqlite::Connection;"), [""; 0]);
-    assert_eq!(kept_crates("server/src/log/mod.rs", "// as rusqlite does\nlet rustixy = 1;"), [""; 0]);
-    assert_eq!(kept_crates("server/src/store/mod.rs", "use rusqlite::Connection;").len(), 1);
-    assert_eq!(kept_crates("server/src/store/mod.rs", "use rusqlite_migration as m;").len(), 1);
-    assert_eq!(kept_crates("server/src/log/mod.rs", "rustix::fs::fsync(f)?;").len(), 1);
+    assert_eq!(kept_crates("server/store/src/catalog/mod.rs", "use rusqlite::Connection;"), [""; 0]);
+    assert_eq!(kept_crates("server/store/src/log/mod.rs", "// as rusqlite does\nlet rustixy = 1;"), [""; 0]);
+    assert_eq!(kept_crates("server/store/src/store/mod.rs", "use rusqlite::Connection;").len(), 1);
+    assert_eq!(kept_crates("server/store/src/store/mod.rs", "use rusqlite_migration as m;").len(), 1);
+    assert_eq!(kept_crates("server/store/src/log/mod.rs", "rustix::fs::fsync(f)?;").len(), 1);
     hold(is_server, kept_crates);
 }
 
@@ -343,7 +368,7 @@ fn nothing_is_half_done() {
 
 #[test]
 fn documents_name_only_paths_that_exist() {
-    let there = ["docs", "docs/A.md", "server/src/log/fold.rs", "tests/data"];
+    let there = ["docs", "docs/A.md", "server/store/src/log/fold.rs", "tests/data"];
     let check = |text| paths_exist("docs/B.md", text, |path| there.contains(&path));
     assert_eq!(
         check("`docs/A.md`, `log/fold.rs`, `A.md`, `tests/data/v*/`, [a](A.md#x), [b](https://b.c)"),
@@ -367,10 +392,14 @@ fn no_test_and_no_proto_is_forgotten() {
     assert_eq!(unlisted("path = \"../tests/a.rs\"", "tests/b.rs", "../tests/b.rs").len(), 1);
 
     // A program is listed in the manifest, and a file or folder of a program is one of its modules.
-    let manifest = fs::read_to_string(root().join("server/Cargo.toml")).unwrap();
-    for program in ["service", "store", "pure", "long"] {
+    for (owner, program) in
+        [("server", "service"), ("server/store", "store"), ("server", "pure"), ("server", "long")]
+    {
+        let manifest = format!("{owner}/Cargo.toml");
+        let text = fs::read_to_string(root().join(&manifest)).unwrap();
         let main = format!("tests/{program}/main.rs");
-        assert_eq!(unlisted(&manifest, "server/Cargo.toml", &format!("../{main}")), [""; 0]);
+        let up = "../".repeat(owner.split('/').count());
+        assert_eq!(unlisted(&text, &manifest, &format!("{up}{main}")), [""; 0]);
         let main = fs::read_to_string(root().join(main)).unwrap();
         let module = |path: &str| {
             let rest = path.strip_prefix(&format!("tests/{program}/"))?;

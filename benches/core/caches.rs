@@ -3,8 +3,8 @@
 use std::fmt::Write as _;
 use std::path::Path;
 
-use contextstore::model::{Durability, NewMessage, TaskConfig, TaskId};
-use contextstore::store::{Append, Store};
+use contextstore_base::model::{Durability, NewMessage, TaskConfig, TaskId};
+use contextstore_store::store::{Append, Store};
 use fastrand::Rng;
 use serde_json::json;
 

@@ -2,9 +2,9 @@
 
 use std::path::Path;
 
-use contextstore::context::count_tokens;
-use contextstore::model::{NewMessage as Message, TokenCounter};
+use contextstore_base::model::{NewMessage as Message, TokenCounter};
 use contextstore_client::{Client, NewMessage, ReadCurrent, StartTask, Task, v1};
+use contextstore_policy::context::count_tokens;
 use futures_util::stream;
 use tokio::runtime::Runtime;
 

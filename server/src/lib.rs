@@ -3,40 +3,28 @@
 //! # Layout
 //! - [`cli`]: the command line
 //! - [`serve`]: the server: sockets, the gRPC service, upkeep
-//! - `compress`: keeps contexts small
-//! - `hooks`: tells others what happens to tasks
-//! - [`llm`]: asks models of providers
+//! - `grpc`: wire ⇄ model
 //! - [`http`]: metrics and health over HTTP
 //! - [`config`]: the configuration of a server
-//! - [`context`]: pure policy: tokens, pressure
-//! - [`render`]: the view as the body of a request to a provider
-//! - [`mask`]: replaces secrets in texts
-//! - [`model`]: the nouns, and the one error type
-//! - [`infra`]: files, clocks, sockets, the log of the process and its metrics
-//! - [`store`]: tasks in a data directory
-//! - [`outputs`]: the outputs of tools
-//! - [`log`]: the logs of a task and the fold
-//! - [`catalog`]: `tasks.db`, a view that can be rebuilt
+//! - [`telemetry`]: the log of the process
+//!
+//! Everything else stands in crates below: `contextstore-app` (use cases), `contextstore-llm`, `contextstore-store`,
+//! `contextstore-summarizer`, `contextstore-policy` and `contextstore-base`.
 
 pub use chrono;
+pub use contextstore_base::{infra, model};
+pub use contextstore_llm as llm;
+pub use contextstore_policy::{context, mask, render};
+pub use contextstore_store::{catalog, log, outputs, store};
 
-pub mod catalog;
+use contextstore_app::{compress, hooks};
+
 pub mod cli;
-mod compress;
 pub mod config;
-pub mod context;
 mod grpc;
-mod hooks;
 pub mod http;
-pub mod infra;
-pub mod llm;
-pub mod log;
-pub mod mask;
-pub mod model;
-pub mod outputs;
-pub mod render;
 pub mod serve;
-pub mod store;
+pub mod telemetry;
 
 /// The example of the README, so that it compiles.
 #[cfg(doctest)]

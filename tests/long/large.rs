@@ -9,14 +9,14 @@ use std::process::Command;
 use std::sync::Arc;
 use std::time::Instant;
 
-use contextstore::infra::clock::SystemClock;
-use contextstore::infra::fs::disk::DiskFs;
-use contextstore::infra::fs::fault::FaultFs;
-use contextstore::log::{Head, seal};
-use contextstore::model::{
+use contextstore_base::infra::clock::SystemClock;
+use contextstore_base::infra::fs::disk::DiskFs;
+use contextstore_base::infra::fs::fault::FaultFs;
+use contextstore_base::model::{
     Durability, Metadata, Segment, Status, TaskConfig, TaskFilter, TaskId, TaskOrder, TaskRow,
 };
-use contextstore::store::{Ground, LineReader, NewRewrite, Recovered, Started, Store, StoreOptions};
+use contextstore_store::log::{Head, seal};
+use contextstore_store::store::{Ground, LineReader, NewRewrite, Recovered, Started, Store, StoreOptions};
 use tempfile::TempDir;
 
 use test_support::sized;

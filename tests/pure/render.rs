@@ -7,7 +7,7 @@ mod cases;
 mod prefix;
 mod view;
 
-use contextstore::render::Provider;
+use contextstore_policy::render::Provider;
 use contextstore_providers::histories::{History, Taste, tools};
 use contextstore_providers::{Rules, check_bytes};
 

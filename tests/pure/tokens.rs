@@ -1,8 +1,8 @@
 //! Counts of tokens: the exact counters against tiktoken, the fitted one against the exact, on texts that it was not
 //! fitted to. `tests/tools/token_table.py` made the counts in the corpus.
 
-use contextstore::context::count_text;
-use contextstore::model::TokenCounter;
+use contextstore_base::model::TokenCounter;
+use contextstore_policy::context::count_text;
 
 struct Text {
     kind: String,

@@ -5,7 +5,7 @@ use std::fs;
 use std::io::{Read, Write};
 use std::net::TcpStream;
 
-use contextstore::infra::metrics::METRICS;
+use contextstore_base::infra::metrics::METRICS;
 use contextstore_client::{NewMessage, ReadCurrent, StartTask, v1};
 use futures_util::TryStreamExt;
 use serde_json::Value;

@@ -4,9 +4,9 @@ use std::fs;
 use std::path::Path;
 use std::process::Command;
 
-use contextstore::model::{Holder, InstanceId, NewMessage, Role, TaskConfig, TaskId, TaskKey};
-use contextstore::store::{Append, Caller, StartTask, Started, Store, StoreOptions};
+use contextstore_base::model::{Holder, InstanceId, NewMessage, Role, TaskConfig, TaskId, TaskKey};
 use contextstore_client::{Client, NewMessage as Message, v1};
+use contextstore_store::store::{Append, Caller, StartTask, Started, Store, StoreOptions};
 use serde_json::Value;
 
 use test_support::server::TestServer;

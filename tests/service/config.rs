@@ -4,11 +4,11 @@ use std::fs;
 use std::process::{Command, Output};
 
 use contextstore::config::{Config, Flags};
-use contextstore::context::{Complexity, CompressionSettings, Preset, Strategy, Summarizer};
-use contextstore::infra::metrics::{METRICS, Metric};
-use contextstore::log::MAX_LINE_BYTES;
-use contextstore::model::Provider;
-use contextstore::store::{Store, StoreOptions};
+use contextstore_base::infra::metrics::{METRICS, Metric};
+use contextstore_base::model::Provider;
+use contextstore_policy::context::{Complexity, CompressionSettings, Preset, Strategy, Summarizer};
+use contextstore_store::log::MAX_LINE_BYTES;
+use contextstore_store::store::{Store, StoreOptions};
 use serde_json::Value;
 
 /// Runs `contextstore config` in an environment of its own; answers how it ended, what it printed and what it

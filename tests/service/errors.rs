@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::io;
 
-use contextstore::model::{Holder, InstanceId, InvalidField, SizeUnit, Status, StoreError, TaskId};
+use contextstore_base::model::{Holder, InstanceId, InvalidField, SizeUnit, Status, StoreError, TaskId};
 use contextstore_proto::v1::ErrorReason;
 
 /// The gRPC codes an error may come with.
@@ -121,12 +121,12 @@ fn every_reason_is_in_the_protocol_and_the_other_way_round() {
 #[test]
 fn no_error_is_left_out_of_these_tests() {
     let listed: BTreeSet<String> = one_of_each().iter().map(|error| error.reason().to_owned()).collect();
-    let written: BTreeSet<String> = source("server/src/model/error.rs")
+    let written: BTreeSet<String> = source("server/base/src/model/error.rs")
         .split('"')
         .filter(|text| text.starts_with("ERROR_REASON_"))
         .map(str::to_owned)
         .collect();
-    assert_eq!(listed, written, "one_of_each (left) and server/src/model/error.rs (right) differ");
+    assert_eq!(listed, written, "one_of_each (left) and server/base/src/model/error.rs (right) differ");
 }
 
 #[test]

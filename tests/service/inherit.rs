@@ -2,12 +2,12 @@
 
 use std::fs;
 
-use contextstore::infra::clock::ManualClock;
-use contextstore::infra::fs::sim::SimFs;
-use contextstore::model::StoreError;
-use contextstore::store::Store;
+use contextstore_base::infra::clock::ManualClock;
+use contextstore_base::infra::fs::sim::SimFs;
+use contextstore_base::model::StoreError;
 use contextstore_proto::v1 as pb;
 use contextstore_proto::v1::ErrorReason;
+use contextstore_store::store::Store;
 use serde_json::{Value, json};
 use uuid::Uuid;
 

@@ -3,8 +3,8 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use contextstore::model::{Health, StoreError, TaskFilter, TaskId, TaskOrder};
-use contextstore::store::{Store, StoreOptions};
+use contextstore_base::model::{Health, StoreError, TaskFilter, TaskId, TaskOrder};
+use contextstore_store::store::{Store, StoreOptions};
 
 use test_support::store::{append, start, view};
 

@@ -5,12 +5,12 @@ use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
 
-use contextstore::model::json::Json;
-use contextstore::model::{
+use contextstore_base::model::json::Json;
+use contextstore_base::model::{
     Health, Literal, LiteralKind, NewMessage, Plan, Role, Segment, StoreError, SummaryRecord, TaskFilter,
     TaskOrder, ToolCall, ToolStatus,
 };
-use contextstore::store::{Append, NewRewrite, Started, Store, StoreOptions};
+use contextstore_store::store::{Append, NewRewrite, Started, Store, StoreOptions};
 
 use test_support::store::{append, caller, start};
 

@@ -4,7 +4,7 @@ mod lasting;
 mod stories;
 mod sweep;
 
-use contextstore::infra::fs::fault::Sabotage;
+use contextstore_base::infra::fs::fault::Sabotage;
 use sweep::{Report, Story, sweep};
 
 /// Sweeps a story and fails with what is wrong, if anything is.

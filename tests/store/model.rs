@@ -17,11 +17,11 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::sync::Arc;
 
-use contextstore::infra::clock::ManualClock;
-use contextstore::infra::fs::sim::SimFs;
-use contextstore::model::{RequestId, Role, StoreError};
-use contextstore::store::layout::Folder;
-use contextstore::store::{Append, Caller, Store};
+use contextstore_base::infra::clock::ManualClock;
+use contextstore_base::infra::fs::sim::SimFs;
+use contextstore_base::model::{RequestId, Role, StoreError};
+use contextstore_store::store::layout::Folder;
+use contextstore_store::store::{Append, Caller, Store};
 use test_support::{number, sized};
 use world::{Stop, World, scratch};
 

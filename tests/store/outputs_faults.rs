@@ -5,14 +5,14 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
-use contextstore::infra::clock::ManualClock;
-use contextstore::infra::fs::Fs;
-use contextstore::infra::fs::fault::{Errno, Fault, FaultFs};
-use contextstore::infra::fs::sim::SimFs;
-use contextstore::model::{RequestId, StoreError, TaskId, ToolCall, ToolStatus};
-use contextstore::outputs::{Found, Grep, GrepOptions, Lines, Matches, OutputId, Raw, ViewLimits};
-use contextstore::store::layout::{Folder, OUTPUTS};
-use contextstore::store::{NewOutput, Output, PutDone, Started, Store};
+use contextstore_base::infra::clock::ManualClock;
+use contextstore_base::infra::fs::Fs;
+use contextstore_base::infra::fs::fault::{Errno, Fault, FaultFs};
+use contextstore_base::infra::fs::sim::SimFs;
+use contextstore_base::model::{RequestId, StoreError, TaskId, ToolCall, ToolStatus};
+use contextstore_store::outputs::{Found, Grep, GrepOptions, Lines, Matches, OutputId, Raw, ViewLimits};
+use contextstore_store::store::layout::{Folder, OUTPUTS};
+use contextstore_store::store::{NewOutput, Output, PutDone, Started, Store};
 use test_support::store::{ground, options, start};
 
 const LIMITS: ViewLimits =

@@ -9,8 +9,8 @@ use std::sync::Arc;
 use std::thread;
 use std::time::{Duration, Instant};
 
-use contextstore::model::StoreError;
-use contextstore::store::{Ground, Store};
+use contextstore_base::model::StoreError;
+use contextstore_store::store::{Ground, Store};
 use tempfile::TempDir;
 
 use test_support::check::{ask_oracle, chain, check, folders_of, rows};
@@ -140,7 +140,7 @@ fn verify(watched: Watched) -> Vec<String> {
     wrong
 }
 
-fn task_dirs(data: &Path, disk: &dyn contextstore::infra::fs::Fs, task: usize) -> Vec<PathBuf> {
+fn task_dirs(data: &Path, disk: &dyn contextstore_base::infra::fs::Fs, task: usize) -> Vec<PathBuf> {
     let id = task_id(task);
     folders_of(disk, id).iter().map(|folder| data.join(folder).join(id.to_string())).collect()
 }

@@ -12,16 +12,16 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use contextstore::infra::clock::ManualClock;
-use contextstore::infra::fs::sim::SimFs;
-use contextstore::infra::fs::{Name, StorePath};
-use contextstore::model::json::Json;
-use contextstore::model::{
+use contextstore_base::infra::clock::ManualClock;
+use contextstore_base::infra::fs::sim::SimFs;
+use contextstore_base::infra::fs::{Name, StorePath};
+use contextstore_base::model::json::Json;
+use contextstore_base::model::{
     Durability, Literal, LiteralKind, NewMessage, Plan, Role, Segment, StoreError, SummaryRecord, TaskConfig,
     TaskFilter, TaskId, TaskKey, TaskOrder, TaskRow, ToolCall, ToolStatus,
 };
-use contextstore::store::layout::Folder;
-use contextstore::store::{Append, NewRewrite, Recovered, StartTask, Started, Store, StoreOptions};
+use contextstore_store::store::layout::Folder;
+use contextstore_store::store::{Append, NewRewrite, Recovered, StartTask, Started, Store, StoreOptions};
 use tempfile::TempDir;
 
 use test_support::store::{append, caller, ground, holder, start};

@@ -2,7 +2,7 @@
 //!
 //! Every DIR is a corpus: all text files below it, cut into messages of some hundred characters. All corpora weigh
 //! the same, and one message in five is not fitted to. Printed are the errors on both parts, by corpus, and the
-//! table for `server/src/context/fitted/weights.rs`. With `check` as the first argument nothing is fitted: the errors of
+//! table for `server/policy/src/context/fitted/weights.rs`. With `check` as the first argument nothing is fitted: the errors of
 //! the weights as they are.
 //!
 //! The weights in the repository were fitted to: the documentation and sources of the crates and of the Python and npm
@@ -22,9 +22,9 @@
 use std::collections::BTreeMap;
 use std::path::Path;
 
-use contextstore::context::count_text;
-use contextstore::context::fitted::{ADDED, FEATURES, features};
-use contextstore::model::TokenCounter;
+use contextstore_base::model::TokenCounter;
+use contextstore_policy::context::count_text;
+use contextstore_policy::context::fitted::{ADDED, FEATURES, features};
 
 /// Messages of one corpus that are looked at.
 const MOST: usize = 6000;

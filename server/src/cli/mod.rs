@@ -26,10 +26,10 @@ use std::process::ExitCode;
 use clap::{Parser, Subcommand};
 
 use crate::config::ConfigError;
-use crate::infra::telemetry::{self, TelemetryError};
 use crate::mask::{Found, Masker};
 use crate::model::in_full;
 use crate::serve::ServeError;
+use crate::telemetry::{self, TelemetryError};
 
 /// Keeps an LLM agent's whole context on disk.
 #[derive(Debug, Parser)]

@@ -11,9 +11,9 @@ use tokio::time::timeout;
 use super::Failure;
 use super::config::ConfigFlags;
 use crate::config::{Config, parse_duration};
-use crate::infra::telemetry;
 use crate::mask::Found;
 use crate::serve;
+use crate::telemetry;
 
 /// Serves a data directory over gRPC.
 ///

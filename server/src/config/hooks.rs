@@ -1,58 +1,7 @@
 //! The keys `hooks.*`: who is told what happens to tasks, and how long that may take.
 
-use std::time::Duration;
-
 use super::keys::{HOUR, Key, SHORT, size, small};
 use super::kind::Kind;
-
-/// Who is told what happens to tasks.
-#[derive(Debug, Clone, PartialEq)]
-pub struct Hooks {
-    /// A task was started.
-    pub started: HookConfig,
-    /// A task goes on after a pause.
-    pub resumed: HookConfig,
-    /// A task was put aside.
-    pub paused: HookConfig,
-    /// A task ended well.
-    pub completed: HookConfig,
-    /// A task ended badly.
-    pub failed: HookConfig,
-    /// A task's context was compressed.
-    pub compressed: HookConfig,
-    /// For one try.
-    pub timeout: Duration,
-    /// How often it is tried again.
-    pub retries: u32,
-    /// Events that wait, at most.
-    pub queue: usize,
-}
-
-/// What is done when something happens.
-#[derive(Debug, Clone, Default, PartialEq)]
-pub struct HookConfig {
-    /// A program with its arguments; empty: none.
-    pub command: Vec<String>,
-    /// What is called over HTTP.
-    pub url: Option<String>,
-}
-
-impl Hooks {
-    /// Before anything is read.
-    pub(super) fn blank() -> Self {
-        Self {
-            started: HookConfig::default(),
-            resumed: HookConfig::default(),
-            paused: HookConfig::default(),
-            completed: HookConfig::default(),
-            failed: HookConfig::default(),
-            compressed: HookConfig::default(),
-            timeout: Duration::ZERO,
-            retries: 0,
-            queue: 0,
-        }
-    }
-}
 
 const SINCE: &str = "0.1.0";
 

@@ -9,8 +9,8 @@ use super::value::{
     Raw, Shown, addresses, called, count, map, none, optional, quoted, scalar, table, text, texts, url,
 };
 use super::{Config, masking, units};
-use crate::infra::telemetry;
 use crate::mask::{CustomRule, Rule};
+use crate::telemetry;
 
 /// What a value can be, with the field that it goes to.
 #[derive(Clone, Copy)]

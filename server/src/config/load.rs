@@ -11,7 +11,7 @@ use super::keys::{KEYS, Key, OTHER_VARIABLES};
 use super::listen::Listen;
 use super::value::{Raw, Shown};
 use super::{Config, TcpAuth, names};
-use crate::infra::telemetry::FILTER_VARIABLE;
+use crate::telemetry::FILTER_VARIABLE;
 
 const CONFIG_VARIABLE: &str = "CONTEXTSTORE_CONFIG";
 

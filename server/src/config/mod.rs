@@ -32,12 +32,12 @@ use std::time::Duration;
 use crate::context::{Scoring, Settings};
 use crate::model::{Durability, TokenCounter};
 
-pub use crate::infra::telemetry::LogFormat;
+pub use crate::telemetry::LogFormat;
 pub use compression::Compression;
+pub use contextstore_app::hooks::{HookSettings, HookTarget};
+pub use contextstore_llm::{LlmSettings, ProviderSettings};
 pub use error::{ConfigError, Origin, Problem};
-pub use hooks::{HookConfig, Hooks};
 pub use listen::{BadListen, Listen, MAX_SOCKET_PATH, loopback};
-pub use llm::{Llm, ProviderConfig};
 pub use load::{Flags, Setting};
 pub use masking::Masking;
 pub use show::{json, markdown, yaml};
@@ -84,9 +84,9 @@ pub struct Config {
     /// What is replaced before it is written.
     pub masking: Masking,
     /// Who is told what happens to tasks.
-    pub hooks: Hooks,
+    pub hooks: HookSettings,
     /// Who is asked for an answer, and how.
-    pub llm: Llm,
+    pub llm: LlmSettings,
 }
 
 /// What a call over TCP must carry.
@@ -252,8 +252,8 @@ impl Config {
             log: Log { format: LogFormat::Text, level: String::new() },
             outputs: Outputs { pack_after: Duration::ZERO },
             masking: Masking::blank(),
-            hooks: Hooks::blank(),
-            llm: Llm::blank(),
+            hooks: HookSettings::blank(),
+            llm: LlmSettings::blank(),
         }
     }
 }

@@ -10,7 +10,7 @@ use prost::Message;
 use tokio::sync::mpsc;
 use tokio::task::{block_in_place, yield_now};
 use tokio::time::sleep;
-use tonic::{Status, Streaming};
+use tonic::Streaming;
 
 use super::intake::Held;
 use super::serving::Serving;
@@ -31,7 +31,7 @@ pub(super) const INLINE_BYTES: usize = 64 << 10;
 pub(super) async fn one(
     serving: &Serving,
     request: pb::AppendMessageRequest,
-) -> Result<pb::AppendMessageResponse, Status> {
+) -> Result<pb::AppendMessageResponse, Refusal> {
     let started = Instant::now();
     let large = request.encoded_len() > INLINE_BYTES;
     let (id, append) = whole(large, || convert::append(request))?;
@@ -69,7 +69,7 @@ struct Written {
 
 /// A message that was written, or why it was not; and whether it is the last of its request.
 struct Item {
-    written: Result<Written, Status>,
+    written: Result<Written, Refusal>,
     last: bool,
 }
 
@@ -78,7 +78,7 @@ pub(super) fn many(
     serving: Arc<Serving>,
     requests: Streaming<pb::AppendMessagesRequest>,
     held: Option<Arc<Held>>,
-) -> impl Stream<Item = Result<pb::AppendMessagesResponse, Status>> + Send {
+) -> impl Stream<Item = Result<pb::AppendMessagesResponse, Refusal>> + Send {
     let (written, waiting) = mpsc::channel(WINDOW);
     tokio::spawn(write(serving, requests, written, held));
     unfold(Answers::Of(waiting), Answers::next)
@@ -89,12 +89,12 @@ enum Answers {
     /// Of what was written.
     Of(mpsc::Receiver<Item>),
     /// Behind the first failure nothing more is told, and the one who writes notices.
-    Failed(Status),
+    Failed(Refusal),
     Done,
 }
 
 impl Answers {
-    async fn next(self) -> Option<(Result<pb::AppendMessagesResponse, Status>, Self)> {
+    async fn next(self) -> Option<(Result<pb::AppendMessagesResponse, Refusal>, Self)> {
         let mut waiting = match self {
             Self::Of(waiting) => waiting,
             Self::Failed(status) => return Some((Err(status), Self::Done)),
@@ -124,9 +124,9 @@ impl Answers {
 
 /// Waits until a message is durable.
 async fn settled(
-    written: Result<Written, Status>,
+    written: Result<Written, Refusal>,
     is_first: bool,
-) -> Result<pb::AppendMessageResponse, Status> {
+) -> Result<pb::AppendMessageResponse, Refusal> {
     let Written { pending, role, started } = written?;
     // The transport sends what it has been given when it finds nothing more. Without this, one who syncs here would
     // keep it from looking, and responses would lie there for as long as more is to be synced.
@@ -159,11 +159,11 @@ async fn write(
     let mut stopped = std::pin::pin!(serving.stopped());
     loop {
         let request = tokio::select! {
-            request = requests.message() => request,
+            request = requests.message() => request.map_err(Refusal::from),
             // Nobody waits for the responses any more.
             () = written.closed() => return,
             // What was written is acknowledged; the rest is for another server, or a later one.
-            () = &mut stopped => Err(Refusal::Stopping.into()),
+            () = &mut stopped => Err(Refusal::Stopping),
             // A stream that is silent does not keep its task open.
             () = sleep(SILENT), if handle.is_some() => match settle(&serving, &mut handle).await {
                 Ok(()) => continue,
@@ -195,7 +195,7 @@ async fn write_all(
     let limit = serving.limits.message_bytes;
     if !request.more.is_empty() && size > limit {
         let (size, limit) = (size as u64, limit as u64);
-        return fail(written, Refusal::TooLarge { size, limit }.into()).await;
+        return fail(written, Refusal::TooLarge { size, limit }).await;
     }
     let large = size > INLINE_BYTES;
     let (id, appends) = match whole(large, || convert::appends(request)) {
@@ -215,8 +215,8 @@ async fn write_all(
 }
 
 /// Tells why there is no more, which is the end.
-async fn fail(written: &mpsc::Sender<Item>, status: Status) -> bool {
-    let _ = written.send(Item { written: Err(status), last: true }).await;
+async fn fail(written: &mpsc::Sender<Item>, refusal: Refusal) -> bool {
+    let _ = written.send(Item { written: Err(refusal), last: true }).await;
     false
 }
 
@@ -226,7 +226,7 @@ async fn begin(
     id: TaskId,
     append: Append,
     large: bool,
-) -> Result<Written, Status> {
+) -> Result<Written, Refusal> {
     let started = Instant::now();
     let role = append.message.role;
     let handle = match handle.take_if(|handle| handle.id() == id) {
@@ -248,7 +248,7 @@ async fn begin(
 }
 
 /// Lets go of a task once everything that was written to it is durable.
-async fn settle(serving: &Serving, handle: &mut Option<TaskHandle>) -> Result<(), Status> {
+async fn settle(serving: &Serving, handle: &mut Option<TaskHandle>) -> Result<(), Refusal> {
     match handle.take() {
         Some(handle) => serving.with(|_| handle.settle()).await,
         None => Ok(()),

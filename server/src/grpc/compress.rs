@@ -9,11 +9,11 @@ use pb::begin_compaction_response::Event as BegunEvent;
 use pb::compress_response::{Event, Progress};
 use prost::Message as _;
 use tokio::sync::mpsc;
-use tonic::{Request, Response, Status};
+use tonic::{Request, Response};
 
 use super::paced::Items;
 use super::read::CHUNK_BYTES;
-use super::service::{Answer, Service};
+use super::service::{Reply, Service};
 use super::serving::Serving;
 use super::status::Refusal;
 use super::{answer, convert, settings};
@@ -29,12 +29,12 @@ const MAX_SUMMARY_BYTES: usize = 512 << 10;
 const MAX_RETAIN_BYTES: usize = 256 << 10;
 const MAX_MODEL_BYTES: usize = 256;
 
-type Item = Result<pb::CompressResponse, Status>;
+type Item = Result<pb::CompressResponse, Refusal>;
 
 pub(super) async fn compress(
     service: &Service,
     request: Request<pb::CompressRequest>,
-) -> Answer<Items<pb::CompressResponse>> {
+) -> Reply<Items<pb::CompressResponse>> {
     let asked = request.get_ref();
     let id = TaskId::parse(&asked.task_uuid)?;
     let caller = convert::caller(&asked.request_id, asked.lease_generation)?;
@@ -91,8 +91,8 @@ async fn run(serving: Arc<Serving>, id: TaskId, order: Order, events: mpsc::Send
 }
 
 fn items<T: Send + 'static>(
-    receiver: mpsc::Receiver<Result<T, Status>>,
-) -> impl Stream<Item = Result<T, Status>> + Send {
+    receiver: mpsc::Receiver<Result<T, Refusal>>,
+) -> impl Stream<Item = Result<T, Refusal>> + Send {
     unfold(receiver, |mut receiver| async { receiver.recv().await.map(|item| (item, receiver)) })
 }
 
@@ -116,7 +116,7 @@ async fn told(serving: &Serving, id: TaskId, done: Done) -> Item {
 }
 
 /// What is told of it. What came meanwhile may be enough for the next one.
-async fn done_of(serving: &Serving, id: TaskId, done: Done) -> Result<pb::CompressDone, Status> {
+async fn done_of(serving: &Serving, id: TaskId, done: Done) -> Result<pb::CompressDone, Refusal> {
     let pressure = serving.with(|store| store.pressure(id)).await?;
     serving.keep_small(id, &pressure);
     Ok(pb::CompressDone {
@@ -143,7 +143,7 @@ async fn done_of(serving: &Serving, id: TaskId, done: Done) -> Result<pb::Compre
 pub(super) async fn begin(
     service: &Service,
     request: Request<pb::BeginCompactionRequest>,
-) -> Answer<Items<pb::BeginCompactionResponse>> {
+) -> Reply<Items<pb::BeginCompactionResponse>> {
     let asked = request.get_ref();
     let id = TaskId::parse(&asked.task_uuid)?;
     let caller = convert::caller("", asked.lease_generation)?;
@@ -178,7 +178,7 @@ pub(super) async fn begin(
 fn told_lines(
     told: Told,
     expires: prost_types::Timestamp,
-) -> impl Stream<Item = Result<pb::BeginCompactionResponse, Status>> + Send {
+) -> impl Stream<Item = Result<pb::BeginCompactionResponse, Refusal>> + Send {
     let begun = pb::begin_compaction_response::Begun {
         token: told.token.clone(),
         expire_time: Some(expires),
@@ -214,7 +214,7 @@ fn told_lines(
 pub(super) async fn commit(
     service: &Service,
     request: pb::CommitCompactionRequest,
-) -> Answer<pb::CommitCompactionResponse> {
+) -> Reply<pb::CommitCompactionResponse> {
     let id = TaskId::parse(&request.task_uuid)?;
     let caller = convert::caller(&request.request_id, request.lease_generation)?;
     at_most("summary", &request.summary, MAX_SUMMARY_BYTES)?;
@@ -249,7 +249,7 @@ pub(super) async fn commit(
 }
 
 /// Puts an agent's summary in its place, unless that was done before; a call that comes while it is done waits.
-async fn bring(serving: &Serving, id: TaskId, commit: &Commit) -> Result<Done, Status> {
+async fn bring(serving: &Serving, id: TaskId, commit: &Commit) -> Result<Done, Refusal> {
     let find = |store: &Store| match Done::before(store, id, &commit.caller, &commit.asked)? {
         Some(done) => Ok(Some(done.by_agent(&commit.model))),
         None => store.may_compress(id, &commit.caller).map(|()| None),
@@ -266,11 +266,11 @@ async fn bring(serving: &Serving, id: TaskId, commit: &Commit) -> Result<Done, S
 }
 
 /// Why nothing came of it. A view that cannot be written down is nothing that the caller has asked for.
-fn refused(error: StoreError) -> Status {
+fn refused(error: StoreError) -> Refusal {
     if let StoreError::Invalid(InvalidField { field, problem }) = &error
         && field == "segments"
     {
-        return Refusal::Internal(format!("the parts of the new view {problem}")).into();
+        return Refusal::Internal(format!("the parts of the new view {problem}"));
     }
     error.into()
 }
@@ -278,7 +278,7 @@ fn refused(error: StoreError) -> Status {
 pub(super) async fn abort(
     service: &Service,
     request: &pb::AbortCompactionRequest,
-) -> Answer<pb::AbortCompactionResponse> {
+) -> Reply<pb::AbortCompactionResponse> {
     let id = TaskId::parse(&request.task_uuid)?;
     let caller = convert::caller("", request.lease_generation)?;
     let serving = &service.serving;
@@ -291,7 +291,7 @@ pub(super) async fn abort(
 pub(super) async fn undo(
     service: &Service,
     request: &pb::UndoCompactionRequest,
-) -> Answer<pb::UndoCompactionResponse> {
+) -> Reply<pb::UndoCompactionResponse> {
     let who = (&*request.task_uuid, &*request.request_id, request.lease_generation);
     let (id, generation) = service.change(who, |store, id, caller| store.undo(id, caller)).await?;
     let pressure = service.serving.with(|store| store.pressure(id)).await?;

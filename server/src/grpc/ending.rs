@@ -1,10 +1,10 @@
 //! How tasks end: with the final summary that their caller gives, or one that is made for them.
 
 use contextstore_proto::v1 as pb;
-use tonic::{Response, Status};
+use tonic::Response;
 
 use super::convert;
-use super::service::{Answer, Service};
+use super::service::{Reply, Service};
 use super::status::Refusal;
 use crate::hooks::Happened;
 use crate::model::TaskId;
@@ -13,7 +13,7 @@ use crate::store::{Caller, Ending, Store};
 pub(super) async fn complete(
     service: &Service,
     request: pb::CompleteTaskRequest,
-) -> Answer<pb::CompleteTaskResponse> {
+) -> Reply<pb::CompleteTaskResponse> {
     let id = TaskId::parse(&request.task_uuid)?;
     let caller = convert::caller(&request.request_id, request.lease_generation)?;
     if let Some(own) = given(request.final_summary) {
@@ -25,7 +25,7 @@ pub(super) async fn complete(
     Ok(Response::new(pb::CompleteTaskResponse { task: service.changed(id).await }))
 }
 
-pub(super) async fn fail(service: &Service, request: pb::FailTaskRequest) -> Answer<pb::FailTaskResponse> {
+pub(super) async fn fail(service: &Service, request: pb::FailTaskRequest) -> Reply<pb::FailTaskResponse> {
     let id = TaskId::parse(&request.task_uuid)?;
     let caller = convert::caller(&request.request_id, request.lease_generation)?;
     let error = request.error_message;
@@ -45,7 +45,7 @@ fn given(summary: String) -> Option<String> {
 
 /// Ends a task with a summary that is made for it. Goes on if the caller goes away, so that a retry finds it done rather
 /// than asking a model again.
-async fn summarized(service: &Service, id: TaskId, ending: Ending, caller: Caller) -> Result<(), Status> {
+async fn summarized(service: &Service, id: TaskId, ending: Ending, caller: Caller) -> Result<(), Refusal> {
     let service = service.clone();
     let ended = tokio::spawn(async move {
         let compressor = &service.serving.compressor;

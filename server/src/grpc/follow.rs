@@ -11,10 +11,12 @@ use bytes::Bytes;
 use contextstore_proto::v1 as pb;
 use futures_util::Stream;
 use futures_util::stream::unfold;
-use tonic::Status;
+use tonic::Request;
 
 use super::answer;
+use super::paced::Items;
 use super::read::{Kinds, LogRecords, fill};
+use super::service::{Reply, Service};
 use super::serving::Serving;
 use super::status::Refusal;
 use super::token::Place;
@@ -68,7 +70,7 @@ pub(super) fn history(
     serving: Arc<Serving>,
     id: TaskId,
     history: History,
-) -> impl Stream<Item = Result<pb::StreamMessagesResponse, Status>> + Send {
+) -> impl Stream<Item = Result<pb::StreamMessagesResponse, Refusal>> + Send {
     struct State {
         follower: Follower,
         /// Where the next line begins; none before the first look.
@@ -92,7 +94,7 @@ pub(super) fn history(
             Ok(batch)
         }
 
-        async fn next(&mut self) -> Result<Option<pb::StreamMessagesResponse>, Status> {
+        async fn next(&mut self) -> Result<Option<pb::StreamMessagesResponse>, Refusal> {
             while self.left > 0 {
                 let serving = Arc::clone(&self.follower.serving);
                 let records = serving.with(|store| self.read(store)).await?;
@@ -125,7 +127,7 @@ pub(super) async fn watch(
     serving: Arc<Serving>,
     id: TaskId,
     from: Option<Place>,
-) -> Result<(Place, impl Stream<Item = Result<pb::WatchTaskResponse, Status>> + Send), Status> {
+) -> Result<(Place, impl Stream<Item = Result<pb::WatchTaskResponse, Refusal>> + Send), Refusal> {
     let follower = Follower::new(Arc::clone(&serving), id);
     let ends = serving.with(|store| store.log_ends(id)).await?;
     let place = from.unwrap_or_else(|| Place::from(ends));
@@ -149,7 +151,7 @@ struct Watcher {
 }
 
 impl Watcher {
-    async fn next(&mut self) -> Result<pb::WatchTaskResponse, Status> {
+    async fn next(&mut self) -> Result<pb::WatchTaskResponse, Refusal> {
         loop {
             if let Some(event) = self.ahead.pop_front() {
                 return Ok(event);
@@ -261,4 +263,25 @@ impl From<LogEnds> for Place {
     fn from(ends: LogEnds) -> Self {
         Self { messages: ends.messages, tools: ends.tools, plans: ends.plans }
     }
+}
+
+/// Streams what happens to a task.
+pub(super) async fn watch_task(
+    service: &Service,
+    request: Request<pb::WatchTaskRequest>,
+) -> Reply<Items<pb::WatchTaskResponse>> {
+    let asked = request.get_ref();
+    let id = TaskId::parse(&asked.task_uuid)?;
+    let from = Place::parse(&asked.resume_token)?;
+    let mut begins = None;
+    let response = service.stream(&request, async {
+        let (place, events) = watch(Arc::clone(&service.serving), id, from).await?;
+        begins = Some(place);
+        Ok(Box::pin(events))
+    });
+    let mut response = response.await?;
+    if let Some(token) = begins.and_then(|place: Place| place.to_string().parse().ok()) {
+        response.metadata_mut().insert("resume-token", token);
+    }
+    Ok(response)
 }

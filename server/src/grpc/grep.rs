@@ -9,11 +9,11 @@ use futures_util::Stream;
 use futures_util::stream::unfold;
 use tokio::sync::mpsc;
 use tokio::task::spawn_blocking;
-use tonic::Status;
 
 use super::convert::Parsed;
 use super::outputs::ref_id;
 use super::serving::Serving;
+use super::status::Refusal;
 use crate::infra::metrics;
 use crate::model::{InvalidField, StoreError, TaskId};
 use crate::outputs::{BadPattern, Found, Grep, GrepOptions, LEAST_TIME, Matches, MediaKind, OutputName};
@@ -32,13 +32,13 @@ const BATCH_AGE: Duration = Duration::from_millis(100);
 /// Outputs that are looked up at once.
 const PAGE: usize = 256;
 
-type Item = Result<pb::GrepToolOutputResponse, Status>;
+type Item = Result<pb::GrepToolOutputResponse, Refusal>;
 
 /// Begins a search.
 pub(super) async fn grep(
     serving: &Arc<Serving>,
     asked: &pb::GrepToolOutputRequest,
-) -> Result<impl Stream<Item = Item> + Send + Unpin + use<>, Status> {
+) -> Result<impl Stream<Item = Item> + Send + Unpin + use<>, Refusal> {
     let id = TaskId::parse(&asked.task_uuid)?;
     let output = if asked.ref_id.is_empty() { None } else { Some(ref_id(&asked.ref_id)?) };
     let options = options(asked)?;

@@ -3,14 +3,14 @@
 use contextstore_proto::v1 as pb;
 use tonic::Response;
 
-use super::service::{Answer, Service};
+use super::service::{Reply, Service};
 use super::{answer, convert};
 use crate::context::LEAST_INHERITED_TOKENS;
 use crate::hooks::Happened;
 use crate::model::{InvalidField, TaskId, plain_text};
 use crate::store::{ForkTask, Inherit, Previous};
 
-pub(super) async fn fork(service: &Service, request: pb::ForkTaskRequest) -> Answer<pb::ForkTaskResponse> {
+pub(super) async fn fork(service: &Service, request: pb::ForkTaskRequest) -> Reply<pb::ForkTaskResponse> {
     let fork = ForkTask {
         from: TaskId::parse(&request.task_uuid)?,
         at_seq: request.at_seq,
@@ -43,7 +43,7 @@ pub(super) fn wanted(word: &str) -> Result<Inherit, InvalidField> {
 pub(super) async fn find(
     service: &Service,
     request: pb::FindPreviousContextsRequest,
-) -> Answer<pb::FindPreviousContextsResponse> {
+) -> Reply<pb::FindPreviousContextsResponse> {
     const MOST: u32 = 100;
     let limit = match request.limit {
         0 => 10,
@@ -64,7 +64,7 @@ pub(super) async fn find(
 pub(super) async fn context(
     service: &Service,
     request: &pb::GetInheritanceContextRequest,
-) -> Answer<pb::GetInheritanceContextResponse> {
+) -> Reply<pb::GetInheritanceContextResponse> {
     let id = TaskId::parse(&request.task_uuid)?;
     let max_tokens = match request.max_summary_tokens {
         0 => None,

@@ -12,6 +12,7 @@ mod grep;
 mod info;
 mod inherit;
 mod intake;
+mod messages;
 mod metered;
 mod methods;
 mod outputs;
@@ -27,6 +28,7 @@ mod serving;
 mod settings;
 mod status;
 mod streams;
+mod tasks;
 mod token;
 mod tool_outputs;
 

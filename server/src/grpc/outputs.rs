@@ -7,11 +7,11 @@ use std::time::Duration;
 use contextstore_proto::v1 as pb;
 use futures_util::Stream;
 use tokio::task::block_in_place;
-use tonic::Status;
 
 use super::answer;
 use super::convert::{self, Parsed};
 use super::serving::Serving;
+use super::status::Refusal;
 use crate::infra::metrics;
 use crate::model::{InvalidField, StoreError, TaskId};
 use crate::outputs::{Head, Lines, OutputId, OutputName, Raw, Step};
@@ -52,7 +52,7 @@ fn told(output: &Output) -> pb::ToolOutput {
 pub(super) async fn stat(
     serving: &Serving,
     asked: &pb::StatToolOutputRequest,
-) -> Result<pb::StatToolOutputResponse, Status> {
+) -> Result<pb::StatToolOutputResponse, Refusal> {
     let (id, output) = (TaskId::parse(&asked.task_uuid)?, ref_id(&asked.ref_id)?);
     let output = serving.with(|store| store.output(id, output)).await?;
     Ok(pb::StatToolOutputResponse { output: Some(told(&output)) })
@@ -61,7 +61,7 @@ pub(super) async fn stat(
 pub(super) async fn list(
     serving: &Serving,
     asked: &pb::ListToolOutputsRequest,
-) -> Result<pb::ListToolOutputsResponse, Status> {
+) -> Result<pb::ListToolOutputsResponse, Refusal> {
     const MOST: u32 = 1000;
     let id = TaskId::parse(&asked.task_uuid)?;
     let size = match asked.page_size {
@@ -104,7 +104,7 @@ fn listed(store: &Store, id: TaskId, output: OutputId) -> Option<pb::ToolOutput>
 }
 
 /// Begins to read what a request asks for.
-pub(super) async fn read(serving: &Serving, asked: &pb::ReadToolOutputRequest) -> Result<Chunks, Status> {
+pub(super) async fn read(serving: &Serving, asked: &pb::ReadToolOutputRequest) -> Result<Chunks, Refusal> {
     let (id, output) = (TaskId::parse(&asked.task_uuid)?, ref_id(&asked.ref_id)?);
     if asked.raw && asked.max_line_length > 0 {
         return Err(InvalidField::new("max_line_length", "cannot stand beside raw").into());
@@ -134,7 +134,7 @@ pub(super) async fn read(serving: &Serving, asked: &pb::ReadToolOutputRequest) -
 pub(super) async fn collect(
     serving: &Serving,
     asked: &pb::CollectGarbageRequest,
-) -> Result<pb::CollectGarbageResponse, Status> {
+) -> Result<pb::CollectGarbageResponse, Refusal> {
     let task = convert::some_id("task_uuid", &asked.task_uuid)?;
     let min_age = asked.min_age.as_ref().map_or(Ok(MIN_AGE), |age| convert::time_span("min_age", age))?;
     let dry_run = asked.dry_run;
@@ -188,7 +188,7 @@ impl Chunks {
 }
 
 impl Stream for Chunks {
-    type Item = Result<pb::ReadToolOutputResponse, Status>;
+    type Item = Result<pb::ReadToolOutputResponse, Refusal>;
 
     fn poll_next(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Option<Self::Item>> {
         match self.step() {

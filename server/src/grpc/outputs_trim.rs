@@ -1,10 +1,11 @@
 //! Outputs of tools that became too many for the view: trimmed when somebody asks, and by themselves.
 
 use contextstore_proto::v1 as pb;
-use tonic::{Response, Status};
+use tonic::Response;
 
 use super::answer;
 use super::service::Service;
+use super::status::Refusal;
 use crate::infra::metrics;
 use crate::model::TaskId;
 use crate::store::{Store, TrimOutcome};
@@ -13,7 +14,7 @@ use crate::store::{Store, TrimOutcome};
 pub(super) async fn trim(
     service: &Service,
     request: pb::TrimToolOutputsRequest,
-) -> Result<Response<pb::TrimToolOutputsResponse>, Status> {
+) -> Result<Response<pb::TrimToolOutputsResponse>, Refusal> {
     let who = (request.task_uuid.as_str(), request.request_id.as_str(), request.lease_generation);
     let budget = request.budget_tokens;
     let (id, done) = service.change(who, |store, id, caller| store.trim_outputs(id, budget, caller)).await?;

@@ -77,7 +77,7 @@ impl Pace {
         connection: Arc<Connection>,
     ) -> Response<Items<T>>
     where
-        S: Stream<Item = Result<T, Status>> + Send + Unpin + 'static,
+        S: Stream<Item = Result<T, Refusal>> + Send + Unpin + 'static,
         T: 'static,
     {
         let taken = Arc::new(Taken { handed_out: AtomicU64::new(0), connection, pace: Arc::clone(self) });
@@ -221,7 +221,7 @@ struct Paced<S> {
 
 impl<S, T> Stream for Paced<S>
 where
-    S: Stream<Item = Result<T, Status>> + Unpin,
+    S: Stream<Item = Result<T, Refusal>> + Unpin,
 {
     type Item = Result<T, Status>;
 
@@ -233,6 +233,6 @@ where
             let stalled = || Err(Refusal::Stalled(shared.taken.pace.idle).into());
             return Poll::Ready((!told).then(stalled));
         };
-        Pin::new(stream).poll_next(context)
+        Pin::new(stream).poll_next(context).map_err(Status::from)
     }
 }

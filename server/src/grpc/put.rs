@@ -5,7 +5,7 @@ use std::time::Instant;
 use contextstore_proto::v1 as pb;
 use contextstore_proto::v1::put_tool_output_request::Part;
 use tokio::task::spawn_blocking;
-use tonic::{Request, Status, Streaming};
+use tonic::{Request, Streaming};
 
 use super::convert::Parsed;
 use super::intake::Whole;
@@ -46,10 +46,10 @@ impl Drop for Begun {
 pub(super) async fn put(
     serving: &Serving,
     request: Request<Streaming<pb::PutToolOutputRequest>>,
-) -> Result<pb::PutToolOutputResponse, Status> {
+) -> Result<pb::PutToolOutputResponse, Refusal> {
     let whole_request = request.extensions().get::<Whole>().cloned().unwrap_or_default();
     let mut requests = request.into_inner();
-    let out_of_order = |problem| Status::from(StoreError::OutputMalformed { problem });
+    let out_of_order = |problem| Refusal::from(StoreError::OutputMalformed { problem });
     let header = match next(serving, &mut requests).await? {
         Some(Part::Header(header)) => header,
         Some(Part::Data(_)) => return Err(out_of_order("there are data before the header")),
@@ -85,10 +85,10 @@ pub(super) async fn put(
     }
     if !whole_request.is_whole() {
         // Half an output would pass for a whole one.
-        return Err(Refusal::Malformed("it was broken off").into());
+        return Err(Refusal::Malformed("it was broken off"));
     }
     let Some(put) = begun.0.take() else {
-        return Err(Refusal::Internal("a put without a beginning".to_owned()).into());
+        return Err(Refusal::Internal("a put without a beginning".to_owned()));
     };
     let done = serving.with(|_| put.finish()).await?;
     serving.tidy(id, done.due);
@@ -103,11 +103,11 @@ pub(super) async fn put(
 async fn next(
     serving: &Serving,
     requests: &mut Streaming<pb::PutToolOutputRequest>,
-) -> Result<Option<Part>, Status> {
+) -> Result<Option<Part>, Refusal> {
     loop {
         let request = tokio::select! {
             request = requests.message() => request?,
-            () = serving.stopped() => return Err(Refusal::Stopping.into()),
+            () = serving.stopped() => return Err(Refusal::Stopping),
         };
         match request {
             None => return Ok(None),

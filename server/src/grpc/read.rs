@@ -7,8 +7,8 @@ use bytes::Bytes;
 use contextstore_proto::v1 as pb;
 use futures_util::Stream;
 use tokio::task::block_in_place;
-use tonic::Status;
 
+use super::status::Refusal;
 use crate::infra::metrics;
 use crate::model::{Event, InvalidField, StoreError};
 use crate::store::{CurrentReader, Head, Line, LineReader, SummaryLines};
@@ -59,10 +59,10 @@ impl Chunks {
 }
 
 impl Stream for Chunks {
-    type Item = Result<pb::StreamCurrentResponse, Status>;
+    type Item = Result<pb::StreamCurrentResponse, Refusal>;
 
     fn poll_next(mut self: Pin<&mut Self>, _: &mut Context<'_>) -> Poll<Option<Self::Item>> {
-        Poll::Ready(self.next().map_err(Status::from).transpose())
+        Poll::Ready(self.next().map_err(Refusal::from).transpose())
     }
 }
 
@@ -173,7 +173,7 @@ impl<R: Records, T> Batches<R, T> {
 }
 
 impl<R: Records, T> Stream for Batches<R, T> {
-    type Item = Result<T, Status>;
+    type Item = Result<T, Refusal>;
 
     fn poll_next(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Option<Self::Item>> {
         if self.done {

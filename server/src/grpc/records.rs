@@ -3,7 +3,7 @@
 use contextstore_proto::v1 as pb;
 use tonic::Response;
 
-use super::service::{Answer, Service};
+use super::service::{Reply, Service};
 use super::status::Refusal;
 use super::{answer, convert};
 use crate::model::{Event, Plan, TaskId};
@@ -11,7 +11,7 @@ use crate::model::{Event, Plan, TaskId};
 pub(super) async fn record_tool_call(
     service: &Service,
     request: pb::RecordToolCallRequest,
-) -> Answer<pb::RecordToolCallResponse> {
+) -> Reply<pb::RecordToolCallResponse> {
     let who = (&*request.task_uuid.clone(), &*request.request_id.clone(), request.lease_generation);
     let call = convert::tool_call(request)?;
     let (id, recorded) =
@@ -27,7 +27,7 @@ pub(super) async fn record_tool_call(
 pub(super) async fn append_plan(
     service: &Service,
     request: pb::AppendPlanRequest,
-) -> Answer<pb::AppendPlanResponse> {
+) -> Reply<pb::AppendPlanResponse> {
     let who = (&*request.task_uuid, &*request.request_id, request.lease_generation);
     let plan_content = convert::required_json("plan_content_json", &request.plan_content_json)?;
     let plan = Plan { plan_type: request.plan_type, plan_content };
@@ -42,7 +42,7 @@ pub(super) async fn append_plan(
 pub(super) async fn get_latest_plan(
     service: &Service,
     request: pb::GetLatestPlanRequest,
-) -> Answer<pb::GetLatestPlanResponse> {
+) -> Reply<pb::GetLatestPlanResponse> {
     let task = TaskId::parse(&request.task_uuid)?;
     let found = service.serving.with(|store| store.latest_plan(task)).await?;
     let (id, plan, at) = found.ok_or(Refusal::PlanNotFound(task))?;
@@ -57,7 +57,7 @@ pub(super) async fn get_latest_plan(
 pub(super) async fn get_latest_summary(
     service: &Service,
     request: pb::GetLatestSummaryRequest,
-) -> Answer<pb::GetLatestSummaryResponse> {
+) -> Reply<pb::GetLatestSummaryResponse> {
     let id = TaskId::parse(&request.task_uuid)?;
     let found = service.serving.with(|store| store.latest_summary(id)).await?;
     let summary = answer::summary(found.ok_or(Refusal::SummaryNotFound(id))?);
@@ -67,7 +67,7 @@ pub(super) async fn get_latest_summary(
 pub(super) async fn record_usage(
     service: &Service,
     request: pb::RecordUsageRequest,
-) -> Answer<pb::RecordUsageResponse> {
+) -> Reply<pb::RecordUsageResponse> {
     let who = (&*request.task_uuid, &*request.request_id, request.lease_generation);
     let event = convert::usage(&request)?;
     let (id, ()) = service.change(who, |store, id, caller| store.append_event(id, &event, caller)).await?;
@@ -79,7 +79,7 @@ pub(super) async fn record_usage(
 pub(super) async fn update_statistics(
     service: &Service,
     request: pb::UpdateStatisticsRequest,
-) -> Answer<pb::UpdateStatisticsResponse> {
+) -> Reply<pb::UpdateStatisticsResponse> {
     let who = (&*request.task_uuid, &*request.request_id, request.lease_generation);
     let event = Event::Statistics {
         llm_calls: convert::number("llm_calls", request.llm_calls)?,

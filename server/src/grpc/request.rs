@@ -7,10 +7,10 @@ use bytes::Bytes;
 use contextstore_proto::v1 as pb;
 use futures_util::Stream;
 use tokio::task::block_in_place;
-use tonic::Status;
 
 use super::read::CHUNK_BYTES;
 use super::serving::Serving;
+use super::status::Refusal;
 use super::{convert, outputs_trim};
 use crate::context::{LimitSource, Settings, Stage};
 use crate::infra::metrics;
@@ -20,7 +20,7 @@ use crate::render::{Provider, RenderOptions, Rendering, measure};
 use crate::store::{Store, ViewLines, ViewSnapshot};
 
 /// Begins to render what a request asks for. A body that is too large is refused here, before anything is sent.
-pub(super) async fn pieces(serving: &Serving, asked: &pb::StreamRequestRequest) -> Result<Pieces, Status> {
+pub(super) async fn pieces(serving: &Serving, asked: &pb::StreamRequestRequest) -> Result<Pieces, Refusal> {
     let id = TaskId::parse(&asked.task_uuid)?;
     let provider = Provider::parse(&asked.provider).ok_or_else(|| {
         let words = Provider::ALL.map(Provider::as_str).join(", ");
@@ -124,14 +124,14 @@ impl Pieces {
 }
 
 impl Stream for Pieces {
-    type Item = Result<pb::StreamRequestResponse, Status>;
+    type Item = Result<pb::StreamRequestResponse, Refusal>;
 
     fn poll_next(mut self: Pin<&mut Self>, _: &mut Context<'_>) -> Poll<Option<Self::Item>> {
         let piece = self.next();
         if piece.is_err() {
             self.rendering = None;
         }
-        let answer = piece.map_err(Status::from).transpose();
+        let answer = piece.map_err(Refusal::from).transpose();
         Poll::Ready(answer.map(|piece| {
             piece.map(|data| {
                 metrics::bytes_streamed("StreamRequest", data.len());

@@ -7,7 +7,6 @@ use contextstore_proto::v1 as pb;
 use contextstore_proto::v1::context_store_server::ContextStore;
 use futures_util::Stream;
 use tokio::sync::OwnedSemaphorePermit;
-use tokio::task::block_in_place;
 use tonic::{Request, Response, Status, Streaming};
 
 use super::follow;
@@ -16,12 +15,14 @@ use super::paced::Items;
 use super::peer::{Connection, Peer};
 use super::serving::Serving;
 use super::status::Refusal;
-use super::token::Place;
-use super::{answer, append, chat, compress, convert, ending, info, inherit, records, request, streams};
+use super::{
+    answer, append, chat, compress, convert, ending, info, inherit, messages, records, request, streams,
+    tasks,
+};
 use crate::hooks::Happened;
 use crate::infra::metrics;
-use crate::model::{Event, InheritedFrom, InvalidField, StoreError, TaskId, TaskOrder};
-use crate::store::{Beginning, Caller, StartTask, Store};
+use crate::model::{StoreError, TaskId};
+use crate::store::{Caller, Store};
 
 /// The service.
 #[derive(Clone)]
@@ -30,6 +31,8 @@ pub(crate) struct Service {
 }
 
 pub(super) type Answer<T> = Result<Response<T>, Status>;
+/// The response to a call, or why there is none.
+pub(super) type Reply<T> = Result<Response<T>, Refusal>;
 
 impl Service {
     pub(crate) fn new(serving: Arc<Serving>) -> Self {
@@ -41,7 +44,7 @@ impl Service {
         &self,
         (task_uuid, request_id, lease_generation): (&str, &str, u64),
         act: impl FnOnce(&Store, TaskId, &Caller) -> Result<T, StoreError>,
-    ) -> Result<(TaskId, T), Status> {
+    ) -> Result<(TaskId, T), Refusal> {
         let id = TaskId::parse(task_uuid)?;
         let caller = convert::caller(request_id, lease_generation)?;
         self.serving.with(|store| act(store, id, &caller)).await.map(|done| (id, done))
@@ -51,10 +54,10 @@ impl Service {
     pub(super) async fn stream<T, S, R>(
         &self,
         request: &Request<R>,
-        make: impl Future<Output = Result<S, Status>> + Send,
-    ) -> Answer<Items<T>>
+        make: impl Future<Output = Result<S, Refusal>> + Send,
+    ) -> Reply<Items<T>>
     where
-        S: Stream<Item = Result<T, Status>> + Send + Unpin + 'static,
+        S: Stream<Item = Result<T, Refusal>> + Send + Unpin + 'static,
         T: Send + 'static,
         R: Sync,
     {
@@ -64,8 +67,8 @@ impl Service {
     }
 
     /// A place for one more stream.
-    fn place(&self) -> Result<OwnedSemaphorePermit, Status> {
-        Ok(self.serving.pace.place().inspect_err(|_| metrics::rejected("read_streams"))?)
+    fn place(&self) -> Result<OwnedSemaphorePermit, Refusal> {
+        self.serving.pace.place().inspect_err(|_| metrics::rejected("read_streams"))
     }
 
     /// A task to which something has happened that others may be told.
@@ -83,135 +86,55 @@ impl Service {
 }
 
 /// The connection that a call came on.
-fn line<R>(request: &Request<R>) -> Result<Arc<Connection>, Status> {
+fn line<R>(request: &Request<R>) -> Result<Arc<Connection>, Refusal> {
     let peer = request.extensions().get::<Peer>();
     let line = peer.map(|peer| Arc::clone(&peer.line));
-    line.ok_or_else(|| Refusal::Internal("a call without a connection".to_owned()).into())
+    line.ok_or_else(|| Refusal::Internal("a call without a connection".to_owned()))
 }
 
 #[tonic::async_trait]
 impl ContextStore for Service {
     async fn start_task(&self, request: Request<pb::StartTaskRequest>) -> Answer<pb::StartTaskResponse> {
-        let request = request.into_inner();
-        let id = if request.task_uuid.is_empty() { None } else { Some(TaskId::parse(&request.task_uuid)?) };
-        let caller = convert::caller(&request.request_id, request.lease_generation)?;
-        let start = StartTask {
-            id,
-            key: convert::key(request.key),
-            user: request.user,
-            config: convert::config(request.config.unwrap_or_default())?,
-            holder: convert::holder(request.holder)?,
-            request_id: caller.request_id,
-        };
-        let beginning = Beginning {
-            inherit: inherit::wanted(&request.inherit)?,
-            system_message: convert::some(request.system_message),
-        };
-        let lease = caller.lease_generation;
-        let started = self.serving.with(|store| store.start_task_with(start, lease, &beginning)).await?;
-        let from = started.inherited_from;
-        if started.created {
-            self.serving.tell(Happened::Started, started.id).await;
-        } else {
-            // Whoever had it before has nothing to bring.
-            self.serving.compressor.left(&self.serving.store(), started.id);
-        }
-        Ok(Response::new(pb::StartTaskResponse {
-            task: self.changed(started.id).await,
-            lease_generation: started.lease_generation,
-            created: started.created,
-            lease_ttl: Some(answer::duration(self.serving.lease_ttl())),
-            inherited_from: from.as_ref().map(|from| from.uuid.to_string()).unwrap_or_default(),
-            inheritance_comment: from.as_ref().map(InheritedFrom::comment).unwrap_or_default(),
-        }))
+        Ok(tasks::start(self, request.into_inner()).await?)
     }
 
     async fn resume_task(&self, request: Request<pb::ResumeTaskRequest>) -> Answer<pb::ResumeTaskResponse> {
-        let request = request.into_inner();
-        let who = (&*request.task_uuid, &*request.request_id, request.lease_generation);
-        let holder = convert::holder(request.holder.clone())?;
-        let (id, lease_generation) =
-            self.change(who, |store, id, caller| store.resume_task(id, holder, caller)).await?;
-        Ok(Response::new(pb::ResumeTaskResponse {
-            task: self.happened(Happened::Resumed, id).await,
-            lease_generation,
-            lease_ttl: Some(answer::duration(self.serving.lease_ttl())),
-        }))
+        Ok(tasks::resume(self, request.into_inner()).await?)
     }
 
     async fn pause_task(&self, request: Request<pb::PauseTaskRequest>) -> Answer<pb::PauseTaskResponse> {
-        let request = request.into_inner();
-        let who = (&*request.task_uuid, &*request.request_id, request.lease_generation);
-        let (id, ()) = self.change(who, Store::pause_task).await?;
-        Ok(Response::new(pb::PauseTaskResponse { task: self.happened(Happened::Paused, id).await }))
+        Ok(tasks::pause(self, request.into_inner()).await?)
     }
 
     async fn complete_task(
         &self,
         request: Request<pb::CompleteTaskRequest>,
     ) -> Answer<pb::CompleteTaskResponse> {
-        ending::complete(self, request.into_inner()).await
+        Ok(ending::complete(self, request.into_inner()).await?)
     }
 
     async fn fail_task(&self, request: Request<pb::FailTaskRequest>) -> Answer<pb::FailTaskResponse> {
-        ending::fail(self, request.into_inner()).await
+        Ok(ending::fail(self, request.into_inner()).await?)
     }
 
     async fn update_task(&self, request: Request<pb::UpdateTaskRequest>) -> Answer<pb::UpdateTaskResponse> {
-        let request = request.into_inner();
-        let who = (&*request.task_uuid, &*request.request_id, request.lease_generation);
-        let config = request.config.ok_or_else(|| InvalidField::new("config", "is missing"))?;
-        let config = convert::config(config)?;
-        let (id, ()) = self.change(who, |store, id, caller| store.update_config(id, config, caller)).await?;
-        Ok(Response::new(pb::UpdateTaskResponse { task: self.changed(id).await }))
+        Ok(tasks::update(self, request.into_inner()).await?)
     }
 
     async fn delete_task(&self, request: Request<pb::DeleteTaskRequest>) -> Answer<pb::DeleteTaskResponse> {
-        let request = request.into_inner();
-        let who = (&*request.task_uuid, &*request.request_id, request.lease_generation);
-        let (id, ()) = self.change(who, Store::delete_task).await?;
-        block_in_place(|| self.serving.compressor.deleted(id));
-        Ok(Response::new(pb::DeleteTaskResponse {}))
+        Ok(tasks::delete(self, request.into_inner()).await?)
     }
 
     async fn renew_lease(&self, request: Request<pb::RenewLeaseRequest>) -> Answer<pb::RenewLeaseResponse> {
-        let request = request.into_inner();
-        let id = TaskId::parse(&request.task_uuid)?;
-        let lives = self.serving.with(|store| store.renew_lease(id, request.lease_generation)).await?;
-        Ok(Response::new(pb::RenewLeaseResponse { lease_ttl: Some(answer::duration(lives)) }))
+        Ok(tasks::renew_lease(self, request.into_inner()).await?)
     }
 
     async fn get_task(&self, request: Request<pb::GetTaskRequest>) -> Answer<pb::GetTaskResponse> {
-        let id = TaskId::parse(&request.into_inner().task_uuid)?;
-        let info = self.serving.info(id).await?;
-        let mut task = answer::task(&info, self.serving.lease_ttl(), self.serving.clock.now());
-        task.final_summary = self.serving.with(|store| store.final_summary(id)).await?.unwrap_or_default();
-        Ok(Response::new(pb::GetTaskResponse {
-            task: Some(task),
-            pressure: Some(answer::pressure(&info.pressure)),
-        }))
+        Ok(tasks::get(self, request.into_inner()).await?)
     }
 
     async fn list_tasks(&self, request: Request<pb::ListTasksRequest>) -> Answer<pb::ListTasksResponse> {
-        const MOST: u32 = 1000;
-        let request = request.into_inner();
-        let filter = convert::filter(request.filter)?;
-        let order: TaskOrder = convert::order(&request.order)?;
-        let size = match request.page_size {
-            0 => 100,
-            size if size > MOST => {
-                let problem = format!("is {size}; at most {MOST} is allowed");
-                return Err(InvalidField::new("page_size", problem).into());
-            }
-            size => size as usize,
-        };
-        let token = convert::some(request.page_token);
-        let page =
-            self.serving.with(|store| store.list_tasks(&filter, order, size, token.as_deref())).await?;
-        Ok(Response::new(pb::ListTasksResponse {
-            tasks: page.rows.into_iter().map(answer::listed).collect(),
-            next_page_token: page.next.unwrap_or_default(),
-        }))
+        Ok(tasks::list(self, request.into_inner()).await?)
     }
 
     async fn get_server_info(
@@ -225,7 +148,7 @@ impl ContextStore for Service {
         &self,
         request: Request<pb::AppendMessageRequest>,
     ) -> Answer<pb::AppendMessageResponse> {
-        append::one(&self.serving, request.into_inner()).await.map(Response::new)
+        Ok(Response::new(append::one(&self.serving, request.into_inner()).await?))
     }
 
     type AppendMessagesStream = Items<pb::AppendMessagesResponse>;
@@ -254,11 +177,7 @@ impl ContextStore for Service {
         &self,
         request: Request<pb::GetContextUsageRequest>,
     ) -> Answer<pb::GetContextUsageResponse> {
-        let request = request.into_inner();
-        let id = TaskId::parse(&request.task_uuid)?;
-        let tools = convert::tools(&request.tools_json)?;
-        let usage = self.serving.with(|store| store.context_usage(id, tools.as_ref())).await?;
-        Ok(Response::new(answer::context_usage(&usage)))
+        Ok(messages::usage(self, request.into_inner()).await?)
     }
 
     type StreamRequestStream = Items<pb::StreamRequestResponse>;
@@ -267,45 +186,26 @@ impl ContextStore for Service {
         &self,
         request: Request<pb::StreamRequestRequest>,
     ) -> Answer<Self::StreamRequestStream> {
-        self.stream(&request, request::pieces(&self.serving, request.get_ref())).await
+        Ok(self.stream(&request, request::pieces(&self.serving, request.get_ref())).await?)
     }
 
     async fn get_message(&self, request: Request<pb::GetMessageRequest>) -> Answer<pb::GetMessageResponse> {
-        let request = request.into_inner();
-        let id = TaskId::parse(&request.task_uuid)?;
-        let (record, pinned) = self
-            .serving
-            .with(|store| Ok((store.message(id, request.seq)?, store.is_pinned(id, request.seq)?)))
-            .await?;
-        Ok(Response::new(pb::GetMessageResponse { record: record.into(), pinned }))
+        Ok(messages::get(self, request.into_inner()).await?)
     }
 
     async fn pin_message(&self, request: Request<pb::PinMessageRequest>) -> Answer<pb::PinMessageResponse> {
-        let request = request.into_inner();
-        let who = (&*request.task_uuid, &*request.request_id, request.lease_generation);
-        let event = Event::Pin { seq: request.seq, pinned: true };
-        self.change(who, |store, id, caller| store.append_event(id, &event, caller)).await?;
-        Ok(Response::new(pb::PinMessageResponse {}))
+        Ok(messages::pin(self, request.into_inner()).await?)
     }
 
     async fn unpin_message(
         &self,
         request: Request<pb::UnpinMessageRequest>,
     ) -> Answer<pb::UnpinMessageResponse> {
-        let request = request.into_inner();
-        let who = (&*request.task_uuid, &*request.request_id, request.lease_generation);
-        let event = Event::Pin { seq: request.seq, pinned: false };
-        self.change(who, |store, id, caller| store.append_event(id, &event, caller)).await?;
-        Ok(Response::new(pb::UnpinMessageResponse {}))
+        Ok(messages::unpin(self, request.into_inner()).await?)
     }
 
     async fn rewind_task(&self, request: Request<pb::RewindTaskRequest>) -> Answer<pb::RewindTaskResponse> {
-        let request = request.into_inner();
-        let who = (&*request.task_uuid, &*request.request_id, request.lease_generation);
-        let seq = convert::from_one("seq", request.seq)?;
-        let (id, generation) = self.change(who, |store, id, caller| store.rewind(id, seq, caller)).await?;
-        let pressure = answer::pressure(&self.serving.with(|store| store.pressure(id)).await?);
-        Ok(Response::new(pb::RewindTaskResponse { generation, pressure: Some(pressure) }))
+        Ok(messages::rewind(self, request.into_inner()).await?)
     }
 
     type StreamCurrentStream = Items<pb::StreamCurrentResponse>;
@@ -314,7 +214,7 @@ impl ContextStore for Service {
         &self,
         request: Request<pb::StreamCurrentRequest>,
     ) -> Answer<Self::StreamCurrentStream> {
-        self.stream(&request, streams::current(&self.serving, request.get_ref())).await
+        Ok(self.stream(&request, streams::current(&self.serving, request.get_ref())).await?)
     }
 
     type StreamMessagesStream = Items<pb::StreamMessagesResponse>;
@@ -323,14 +223,14 @@ impl ContextStore for Service {
         &self,
         request: Request<pb::StreamMessagesRequest>,
     ) -> Answer<Self::StreamMessagesStream> {
-        self.stream(&request, streams::messages(&self.serving, request.get_ref())).await
+        Ok(self.stream(&request, streams::messages(&self.serving, request.get_ref())).await?)
     }
 
     async fn record_tool_call(
         &self,
         request: Request<pb::RecordToolCallRequest>,
     ) -> Answer<pb::RecordToolCallResponse> {
-        records::record_tool_call(self, request.into_inner()).await
+        Ok(records::record_tool_call(self, request.into_inner()).await?)
     }
 
     type StreamToolCallsStream = Items<pb::StreamToolCallsResponse>;
@@ -339,18 +239,18 @@ impl ContextStore for Service {
         &self,
         request: Request<pb::StreamToolCallsRequest>,
     ) -> Answer<Self::StreamToolCallsStream> {
-        self.stream(&request, streams::tool_calls(&self.serving, request.get_ref())).await
+        Ok(self.stream(&request, streams::tool_calls(&self.serving, request.get_ref())).await?)
     }
 
     async fn append_plan(&self, request: Request<pb::AppendPlanRequest>) -> Answer<pb::AppendPlanResponse> {
-        records::append_plan(self, request.into_inner()).await
+        Ok(records::append_plan(self, request.into_inner()).await?)
     }
 
     async fn get_latest_plan(
         &self,
         request: Request<pb::GetLatestPlanRequest>,
     ) -> Answer<pb::GetLatestPlanResponse> {
-        records::get_latest_plan(self, request.into_inner()).await
+        Ok(records::get_latest_plan(self, request.into_inner()).await?)
     }
 
     type StreamPlansStream = Items<pb::StreamPlansResponse>;
@@ -359,14 +259,14 @@ impl ContextStore for Service {
         &self,
         request: Request<pb::StreamPlansRequest>,
     ) -> Answer<Self::StreamPlansStream> {
-        self.stream(&request, streams::plans(&self.serving, request.get_ref())).await
+        Ok(self.stream(&request, streams::plans(&self.serving, request.get_ref())).await?)
     }
 
     async fn get_latest_summary(
         &self,
         request: Request<pb::GetLatestSummaryRequest>,
     ) -> Answer<pb::GetLatestSummaryResponse> {
-        records::get_latest_summary(self, request.into_inner()).await
+        Ok(records::get_latest_summary(self, request.into_inner()).await?)
     }
 
     type StreamSummariesStream = Items<pb::StreamSummariesResponse>;
@@ -375,27 +275,27 @@ impl ContextStore for Service {
         &self,
         request: Request<pb::StreamSummariesRequest>,
     ) -> Answer<Self::StreamSummariesStream> {
-        self.stream(&request, streams::summaries(&self.serving, request.get_ref())).await
+        Ok(self.stream(&request, streams::summaries(&self.serving, request.get_ref())).await?)
     }
 
     async fn record_usage(
         &self,
         request: Request<pb::RecordUsageRequest>,
     ) -> Answer<pb::RecordUsageResponse> {
-        records::record_usage(self, request.into_inner()).await
+        Ok(records::record_usage(self, request.into_inner()).await?)
     }
 
     async fn update_statistics(
         &self,
         request: Request<pb::UpdateStatisticsRequest>,
     ) -> Answer<pb::UpdateStatisticsResponse> {
-        records::update_statistics(self, request.into_inner()).await
+        Ok(records::update_statistics(self, request.into_inner()).await?)
     }
 
     type CompressStream = Items<pb::CompressResponse>;
 
     async fn compress(&self, request: Request<pb::CompressRequest>) -> Answer<Self::CompressStream> {
-        compress::compress(self, request).await
+        Ok(compress::compress(self, request).await?)
     }
 
     type BeginCompactionStream = Items<pb::BeginCompactionResponse>;
@@ -404,64 +304,51 @@ impl ContextStore for Service {
         &self,
         request: Request<pb::BeginCompactionRequest>,
     ) -> Answer<Self::BeginCompactionStream> {
-        compress::begin(self, request).await
+        Ok(compress::begin(self, request).await?)
     }
 
     async fn commit_compaction(
         &self,
         request: Request<pb::CommitCompactionRequest>,
     ) -> Answer<pb::CommitCompactionResponse> {
-        compress::commit(self, request.into_inner()).await
+        Ok(compress::commit(self, request.into_inner()).await?)
     }
 
     async fn abort_compaction(
         &self,
         request: Request<pb::AbortCompactionRequest>,
     ) -> Answer<pb::AbortCompactionResponse> {
-        compress::abort(self, &request.into_inner()).await
+        Ok(compress::abort(self, &request.into_inner()).await?)
     }
 
     async fn undo_compaction(
         &self,
         request: Request<pb::UndoCompactionRequest>,
     ) -> Answer<pb::UndoCompactionResponse> {
-        compress::undo(self, &request.into_inner()).await
+        Ok(compress::undo(self, &request.into_inner()).await?)
     }
 
     async fn fork_task(&self, request: Request<pb::ForkTaskRequest>) -> Answer<pb::ForkTaskResponse> {
-        inherit::fork(self, request.into_inner()).await
+        Ok(inherit::fork(self, request.into_inner()).await?)
     }
 
     async fn find_previous_contexts(
         &self,
         request: Request<pb::FindPreviousContextsRequest>,
     ) -> Answer<pb::FindPreviousContextsResponse> {
-        inherit::find(self, request.into_inner()).await
+        Ok(inherit::find(self, request.into_inner()).await?)
     }
 
     async fn get_inheritance_context(
         &self,
         request: Request<pb::GetInheritanceContextRequest>,
     ) -> Answer<pb::GetInheritanceContextResponse> {
-        inherit::context(self, &request.into_inner()).await
+        Ok(inherit::context(self, &request.into_inner()).await?)
     }
 
     type WatchTaskStream = Items<pb::WatchTaskResponse>;
 
     async fn watch_task(&self, request: Request<pb::WatchTaskRequest>) -> Answer<Self::WatchTaskStream> {
-        let asked = request.get_ref();
-        let id = TaskId::parse(&asked.task_uuid)?;
-        let from = Place::parse(&asked.resume_token)?;
-        let mut begins = None;
-        let response = self.stream(&request, async {
-            let (place, events) = follow::watch(Arc::clone(&self.serving), id, from).await?;
-            begins = Some(place);
-            Ok(Box::pin(events))
-        });
-        let mut response = response.await?;
-        if let Some(token) = begins.and_then(|place: Place| place.to_string().parse().ok()) {
-            response.metadata_mut().insert("resume-token", token);
-        }
-        Ok(response)
+        Ok(follow::watch_task(self, request).await?)
     }
 }

@@ -7,10 +7,10 @@ use chrono::{DateTime, Utc};
 use tokio::sync::{Semaphore, watch};
 use tokio::task::{block_in_place, spawn_blocking};
 use tokio::time::{MissedTickBehavior, interval};
-use tonic::Status;
 
 use super::chat::Chats;
 use super::paced::Pace;
+use super::status::Refusal;
 use super::{outputs_trim, request};
 use crate::compress::Compressor;
 use crate::config::Limits;
@@ -98,11 +98,11 @@ impl Serving {
     pub(super) async fn with<T>(
         &self,
         act: impl FnOnce(&Store) -> Result<T, StoreError>,
-    ) -> Result<T, Status> {
+    ) -> Result<T, Refusal> {
         // It is never closed. Whoever has to wait takes no thread.
         let _place = self.places.acquire().await;
         let store = self.store();
-        block_in_place(|| act(&store)).map_err(Status::from)
+        block_in_place(|| act(&store)).map_err(Refusal::from)
     }
 
     /// The same with one task only, even if it is deleted and another has its id.
@@ -110,7 +110,7 @@ impl Serving {
         &self,
         binding: &Binding,
         act: impl FnOnce(&Store) -> Result<T, StoreError>,
-    ) -> Result<T, Status> {
+    ) -> Result<T, Refusal> {
         self.with(|store| act(&store.bound(binding))).await
     }
 
@@ -145,7 +145,7 @@ impl Serving {
 
     /// Sees to it that a view can be sent: one that is over the limit is compressed first, as it would be refused.
     /// The tools that are sent with it count, and are remembered; the answer, of so many tokens, needs room too.
-    pub(super) async fn fit(&self, id: TaskId, tools: Option<&Json>, answer: u64) -> Result<(), Status> {
+    pub(super) async fn fit(&self, id: TaskId, tools: Option<&Json>, answer: u64) -> Result<(), Refusal> {
         let look = |store: &Store| {
             tools.map(|tools| store.note_tools(id, tools)).transpose()?;
             store.pressure(id)
@@ -173,13 +173,13 @@ impl Serving {
                 self.hooks.tell(Event::new(happened, &info.row, info.view_generation, summary));
             }
             Err(status) => {
-                let (event, why) = (happened.as_str(), status.message());
+                let (event, why) = (happened.as_str(), status.words());
                 tracing::warn!(%id, event, why, "nobody is told what happened to a task");
             }
         }
     }
 
-    pub(super) async fn info(&self, id: TaskId) -> Result<TaskInfo, Status> {
+    pub(super) async fn info(&self, id: TaskId) -> Result<TaskInfo, Refusal> {
         self.with(|store| store.task_info(id)).await
     }
 

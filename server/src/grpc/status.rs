@@ -43,9 +43,26 @@ pub(crate) enum Refusal {
     )]
     NoProvider,
     #[error(transparent)]
+    Store(#[from] StoreError),
+    #[error(transparent)]
     Provider(#[from] LlmError),
+    #[error("{}", .0.message())]
+    Transport(#[from] Status),
     #[error("the server failed: {0}")]
     Internal(String),
+}
+
+impl Refusal {
+    /// Returns what went wrong, with its causes, for a log.
+    pub(crate) fn words(&self) -> String {
+        if let Self::Store(error) = self { in_full(error) } else { self.to_string() }
+    }
+}
+
+impl From<InvalidField> for Refusal {
+    fn from(error: InvalidField) -> Self {
+        Self::Store(error.into())
+    }
 }
 
 impl From<Refusal> for Status {
@@ -84,6 +101,8 @@ impl From<Refusal> for Status {
             Refusal::SummaryNotFound(id) => {
                 fault(Code::NotFound, R::SummaryNotFound, vec![("task_uuid", id.to_string())])
             }
+            Refusal::Store(error) => store_status(&error),
+            Refusal::Transport(status) => status,
             Refusal::NoProvider => fault(Code::FailedPrecondition, R::ProviderNotConfigured, vec![]),
             Refusal::Provider(LlmError::NotConfigured { provider, .. }) => {
                 let data = vec![("provider", provider.as_str().to_owned())];
@@ -112,113 +131,100 @@ impl From<Refusal> for Status {
     }
 }
 
-impl From<InvalidField> for Status {
-    fn from(error: InvalidField) -> Self {
-        StoreError::from(error).into()
-    }
-}
-
-impl From<StoreError> for Status {
-    fn from(error: StoreError) -> Self {
-        use StoreError as E;
-        let task = |id: &TaskId| ("task_uuid", id.to_string());
-        let text = |name: &'static str, value: &dyn ToString| (name, value.to_string());
-        let soon = Some(Duration::from_millis(100));
-        let later = Some(Duration::from_secs(1));
-        let (code, data, pause) = match &error {
-            E::Invalid(InvalidField { field, .. }) => {
-                (Code::InvalidArgument, vec![text("field", field)], None)
-            }
-            E::TooLarge { size, limit } => {
-                (Code::InvalidArgument, vec![text("size", size), text("limit", limit)], None)
-            }
-            E::RequestTooLarge { size, limit, .. } => {
-                (Code::FailedPrecondition, vec![text("size", size), text("limit", limit)], None)
-            }
-            E::TaskNotFound { id } => (Code::NotFound, vec![task(id)], None),
-            E::TaskExists { id } => (Code::AlreadyExists, vec![task(id)], None),
-            E::MessageNotFound { id, seq, last } => {
-                (Code::NotFound, vec![task(id), text("seq", seq), text("last_seq", last)], None)
-            }
-            E::WrongStatus { id, status, .. } => {
-                (Code::FailedPrecondition, vec![task(id), text("status", &status.as_str())], None)
-            }
-            E::LeaseHeld { id, holder, generation } => {
-                let data = vec![
-                    task(id),
-                    text("instance_id", &holder.instance_id),
-                    text("process_id", &holder.process_id),
-                    text("hostname", &holder.hostname),
-                    text("lease_generation", generation),
-                ];
-                (Code::Aborted, data, later)
-            }
-            E::StaleLease { id, given, newest } => {
-                let data = vec![task(id), text("given", given), text("lease_generation", newest)];
-                (Code::Aborted, data, None)
-            }
-            E::RequestIdReused { request_id } => {
-                (Code::FailedPrecondition, vec![text("request_id", request_id)], None)
-            }
-            E::StaleView { id, given, newest } => {
-                (Code::Aborted, vec![task(id), text("given", given), text("generation", newest)], None)
-            }
-            E::LimitUnknown { id } => (Code::FailedPrecondition, vec![task(id)], None),
-            E::CompactionNotFound { id } | E::NothingToInherit { id } => {
-                (Code::NotFound, vec![task(id)], None)
-            }
-            E::SummaryRefused { problem } => (Code::InvalidArgument, vec![text("problem", problem)], None),
-            E::NothingToSummarize { id, why } => {
-                (Code::FailedPrecondition, vec![task(id), text("cause", why)], None)
-            }
-            E::RewriteInFlight { id } => (Code::Aborted, vec![task(id)], soon),
-            E::NothingToUndo { id } => (Code::FailedPrecondition, vec![task(id)], None),
-            E::NotInView { id, seq } => (Code::FailedPrecondition, vec![task(id), text("seq", seq)], None),
-            E::Quarantined { id, reason } => {
-                (Code::FailedPrecondition, vec![task(id), text("finding", reason)], None)
-            }
-            E::NewerFormat { id, found } => {
-                (Code::FailedPrecondition, vec![task(id), text("found", found)], None)
-            }
-            E::WriteFailed { id, .. } => (Code::Unavailable, vec![task(id)], soon),
-            E::DiskFull { .. } => (Code::ResourceExhausted, vec![], later),
-            E::QuotaExceeded { quota, used, limit } => {
-                let data = vec![text("quota", quota), text("used", used), text("limit", limit)];
-                (Code::ResourceExhausted, data, None)
-            }
-            E::OutputNotFound { id, output } => {
-                (Code::NotFound, vec![task(id), text("ref_id", output)], None)
-            }
-            E::OutputDamaged { id, output, problem } => {
-                let data = vec![task(id), text("ref_id", output), text("problem", problem)];
-                (Code::DataLoss, data, None)
-            }
-            E::OutputMalformed { problem } => (Code::InvalidArgument, vec![text("problem", problem)], None),
-            E::ReadOnly { reason } => (Code::Unavailable, vec![text("cause", reason)], later),
-            E::Locked { path, pid } => {
-                (Code::FailedPrecondition, vec![text("path", path), text("process_id", pid)], None)
-            }
-            E::BadDataDir { path, problem } => {
-                (Code::FailedPrecondition, vec![text("path", path), text("problem", problem)], None)
-            }
-            E::Damaged { path, offset, problem } => {
-                let data = vec![text("path", path), text("offset", offset), text("problem", problem)];
-                (Code::DataLoss, data, None)
-            }
-            E::Catalog { problem } => (Code::Unavailable, vec![text("problem", problem)], soon),
-            E::Io { action, .. } => (Code::Unavailable, vec![text("action", action)], soon),
-        };
-        // Whoever runs the server has to know of it. A write that fails is noted where it fails, for all who wait for it.
-        let is_cut_off = matches!(&error, E::Io { source, .. } if source.kind() == ErrorKind::Interrupted);
-        if matches!(error, E::Io { .. } | E::Catalog { .. } | E::Damaged { .. } | E::OutputDamaged { .. })
-            && !is_cut_off
-        {
-            tracing::error!(error = in_full(&error), "a call failed");
+/// Returns the status of an error of the store.
+fn store_status(error: &StoreError) -> Status {
+    use StoreError as E;
+    let task = |id: &TaskId| ("task_uuid", id.to_string());
+    let text = |name: &'static str, value: &dyn ToString| (name, value.to_string());
+    let soon = Some(Duration::from_millis(100));
+    let later = Some(Duration::from_secs(1));
+    let (code, data, pause) = match error {
+        E::Invalid(InvalidField { field, .. }) => (Code::InvalidArgument, vec![text("field", field)], None),
+        E::TooLarge { size, limit } => {
+            (Code::InvalidArgument, vec![text("size", size), text("limit", limit)], None)
         }
-        let violation = if let E::Invalid(invalid) = &error { Some(invalid) } else { None };
-        let status = fault(code, error.reason(), in_full(&error), data, violation);
-        pause.map_or(status.clone(), |pause| retry(status, pause))
+        E::RequestTooLarge { size, limit, .. } => {
+            (Code::FailedPrecondition, vec![text("size", size), text("limit", limit)], None)
+        }
+        E::TaskNotFound { id } => (Code::NotFound, vec![task(id)], None),
+        E::TaskExists { id } => (Code::AlreadyExists, vec![task(id)], None),
+        E::MessageNotFound { id, seq, last } => {
+            (Code::NotFound, vec![task(id), text("seq", seq), text("last_seq", last)], None)
+        }
+        E::WrongStatus { id, status, .. } => {
+            (Code::FailedPrecondition, vec![task(id), text("status", &status.as_str())], None)
+        }
+        E::LeaseHeld { id, holder, generation } => {
+            let data = vec![
+                task(id),
+                text("instance_id", &holder.instance_id),
+                text("process_id", &holder.process_id),
+                text("hostname", &holder.hostname),
+                text("lease_generation", generation),
+            ];
+            (Code::Aborted, data, later)
+        }
+        E::StaleLease { id, given, newest } => {
+            let data = vec![task(id), text("given", given), text("lease_generation", newest)];
+            (Code::Aborted, data, None)
+        }
+        E::RequestIdReused { request_id } => {
+            (Code::FailedPrecondition, vec![text("request_id", request_id)], None)
+        }
+        E::StaleView { id, given, newest } => {
+            (Code::Aborted, vec![task(id), text("given", given), text("generation", newest)], None)
+        }
+        E::LimitUnknown { id } => (Code::FailedPrecondition, vec![task(id)], None),
+        E::CompactionNotFound { id } | E::NothingToInherit { id } => (Code::NotFound, vec![task(id)], None),
+        E::SummaryRefused { problem } => (Code::InvalidArgument, vec![text("problem", problem)], None),
+        E::NothingToSummarize { id, why } => {
+            (Code::FailedPrecondition, vec![task(id), text("cause", why)], None)
+        }
+        E::RewriteInFlight { id } => (Code::Aborted, vec![task(id)], soon),
+        E::NothingToUndo { id } => (Code::FailedPrecondition, vec![task(id)], None),
+        E::NotInView { id, seq } => (Code::FailedPrecondition, vec![task(id), text("seq", seq)], None),
+        E::Quarantined { id, reason } => {
+            (Code::FailedPrecondition, vec![task(id), text("finding", reason)], None)
+        }
+        E::NewerFormat { id, found } => {
+            (Code::FailedPrecondition, vec![task(id), text("found", found)], None)
+        }
+        E::WriteFailed { id, .. } => (Code::Unavailable, vec![task(id)], soon),
+        E::DiskFull { .. } => (Code::ResourceExhausted, vec![], later),
+        E::QuotaExceeded { quota, used, limit } => {
+            let data = vec![text("quota", quota), text("used", used), text("limit", limit)];
+            (Code::ResourceExhausted, data, None)
+        }
+        E::OutputNotFound { id, output } => (Code::NotFound, vec![task(id), text("ref_id", output)], None),
+        E::OutputDamaged { id, output, problem } => {
+            let data = vec![task(id), text("ref_id", output), text("problem", problem)];
+            (Code::DataLoss, data, None)
+        }
+        E::OutputMalformed { problem } => (Code::InvalidArgument, vec![text("problem", problem)], None),
+        E::ReadOnly { reason } => (Code::Unavailable, vec![text("cause", reason)], later),
+        E::Locked { path, pid } => {
+            (Code::FailedPrecondition, vec![text("path", path), text("process_id", pid)], None)
+        }
+        E::BadDataDir { path, problem } => {
+            (Code::FailedPrecondition, vec![text("path", path), text("problem", problem)], None)
+        }
+        E::Damaged { path, offset, problem } => {
+            let data = vec![text("path", path), text("offset", offset), text("problem", problem)];
+            (Code::DataLoss, data, None)
+        }
+        E::Catalog { problem } => (Code::Unavailable, vec![text("problem", problem)], soon),
+        E::Io { action, .. } => (Code::Unavailable, vec![text("action", action)], soon),
+    };
+    // Whoever runs the server has to know of it. A write that fails is noted where it fails, for all who wait for it.
+    let is_cut_off = matches!(error, E::Io { source, .. } if source.kind() == ErrorKind::Interrupted);
+    if matches!(error, E::Io { .. } | E::Catalog { .. } | E::Damaged { .. } | E::OutputDamaged { .. })
+        && !is_cut_off
+    {
+        tracing::error!(error = in_full(error), "a call failed");
     }
+    let violation = if let E::Invalid(invalid) = error { Some(invalid) } else { None };
+    let status = fault(code, error.reason(), in_full(error), data, violation);
+    pause.map_or(status.clone(), |pause| retry(status, pause))
 }
 
 fn fault(

@@ -1,20 +1,21 @@
 //! What the streaming reads of a task begin with: who asks for what, and the reader that gives it.
 
+use std::pin::Pin;
 use std::sync::Arc;
 
 use contextstore_proto::v1 as pb;
-use tonic::Status;
+use futures_util::Stream;
 
 use super::convert;
 use super::follow::{self, History};
-use super::paced::Items;
 use super::read::{Batches, CHUNK_BYTES, Chunks, Kinds, LogRecords};
 use super::serving::Serving;
+use super::status::Refusal;
 use crate::model::{InvalidField, StoreError, TaskId};
 use crate::store::{CurrentReader, SummaryLines};
 
 /// The view, from an offset of a generation of it.
-pub(super) async fn current(serving: &Serving, asked: &pb::StreamCurrentRequest) -> Result<Chunks, Status> {
+pub(super) async fn current(serving: &Serving, asked: &pb::StreamCurrentRequest) -> Result<Chunks, Refusal> {
     let id = TaskId::parse(&asked.task_uuid)?;
     let chunk_bytes = match asked.chunk_bytes as usize {
         0 => CHUNK_BYTES,
@@ -34,11 +35,13 @@ pub(super) async fn current(serving: &Serving, asked: &pb::StreamCurrentRequest)
     Ok(Chunks::new(reader, chunk_bytes))
 }
 
+type MessagesItem = Result<pb::StreamMessagesResponse, Refusal>;
+
 /// Records of the log: those that are there, or with those to come.
 pub(super) async fn messages(
     serving: &Arc<Serving>,
     asked: &pb::StreamMessagesRequest,
-) -> Result<Items<pb::StreamMessagesResponse>, Status> {
+) -> Result<Pin<Box<dyn Stream<Item = MessagesItem> + Send>>, Refusal> {
     let id = TaskId::parse(&asked.task_uuid)?;
     let (from, to) = (asked.from_seq, convert::last(asked.from_seq, "to_seq", asked.to_seq)?);
     let kinds = Kinds::parse(&asked.kinds)?;
@@ -59,7 +62,7 @@ pub(super) async fn messages(
 pub(super) async fn tool_calls(
     serving: &Serving,
     asked: &pb::StreamToolCallsRequest,
-) -> Result<Batches<LogRecords, pb::StreamToolCallsResponse>, Status> {
+) -> Result<Batches<LogRecords, pb::StreamToolCallsResponse>, Refusal> {
     let id = TaskId::parse(&asked.task_uuid)?;
     let (from, to) = (asked.from_seq, convert::last(asked.from_seq, "to_seq", asked.to_seq)?);
     let lines = serving.with(|store| store.tool_calls(id, from, to)).await?;
@@ -73,7 +76,7 @@ pub(super) async fn tool_calls(
 pub(super) async fn plans(
     serving: &Serving,
     asked: &pb::StreamPlansRequest,
-) -> Result<Batches<LogRecords, pb::StreamPlansResponse>, Status> {
+) -> Result<Batches<LogRecords, pb::StreamPlansResponse>, Refusal> {
     let id = TaskId::parse(&asked.task_uuid)?;
     let (from, to) = (asked.from_id, convert::last(asked.from_id, "to_id", asked.to_id)?);
     let lines = serving.with(|store| store.plans(id, from, to)).await?;
@@ -85,7 +88,7 @@ pub(super) async fn plans(
 pub(super) async fn summaries(
     serving: &Serving,
     asked: &pb::StreamSummariesRequest,
-) -> Result<Batches<SummaryLines, pb::StreamSummariesResponse>, Status> {
+) -> Result<Batches<SummaryLines, pb::StreamSummariesResponse>, Refusal> {
     let id = TaskId::parse(&asked.task_uuid)?;
     let lines = serving.with(|store| store.summary_lines(id)).await?;
     Ok(Batches::new(lines, asked.limit, "StreamSummaries", |records| pb::StreamSummariesResponse { records }))

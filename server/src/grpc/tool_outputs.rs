@@ -14,7 +14,7 @@ impl ToolOutputs for Service {
         &self,
         request: Request<Streaming<pb::PutToolOutputRequest>>,
     ) -> Answer<pb::PutToolOutputResponse> {
-        put::put(&self.serving, request).await.map(Response::new)
+        Ok(Response::new(put::put(&self.serving, request).await?))
     }
 
     type ReadToolOutputStream = Items<pb::ReadToolOutputResponse>;
@@ -23,7 +23,7 @@ impl ToolOutputs for Service {
         &self,
         request: Request<pb::ReadToolOutputRequest>,
     ) -> Answer<Self::ReadToolOutputStream> {
-        self.stream(&request, outputs::read(&self.serving, request.get_ref())).await
+        Ok(self.stream(&request, outputs::read(&self.serving, request.get_ref())).await?)
     }
 
     type GrepToolOutputStream = Items<pb::GrepToolOutputResponse>;
@@ -32,34 +32,34 @@ impl ToolOutputs for Service {
         &self,
         request: Request<pb::GrepToolOutputRequest>,
     ) -> Answer<Self::GrepToolOutputStream> {
-        self.stream(&request, grep::grep(&self.serving, request.get_ref())).await
+        Ok(self.stream(&request, grep::grep(&self.serving, request.get_ref())).await?)
     }
 
     async fn stat_tool_output(
         &self,
         request: Request<pb::StatToolOutputRequest>,
     ) -> Answer<pb::StatToolOutputResponse> {
-        outputs::stat(&self.serving, request.get_ref()).await.map(Response::new)
+        Ok(Response::new(outputs::stat(&self.serving, request.get_ref()).await?))
     }
 
     async fn list_tool_outputs(
         &self,
         request: Request<pb::ListToolOutputsRequest>,
     ) -> Answer<pb::ListToolOutputsResponse> {
-        outputs::list(&self.serving, request.get_ref()).await.map(Response::new)
+        Ok(Response::new(outputs::list(&self.serving, request.get_ref()).await?))
     }
 
     async fn trim_tool_outputs(
         &self,
         request: Request<pb::TrimToolOutputsRequest>,
     ) -> Answer<pb::TrimToolOutputsResponse> {
-        outputs_trim::trim(self, request.into_inner()).await
+        Ok(outputs_trim::trim(self, request.into_inner()).await?)
     }
 
     async fn collect_garbage(
         &self,
         request: Request<pb::CollectGarbageRequest>,
     ) -> Answer<pb::CollectGarbageResponse> {
-        outputs::collect(&self.serving, request.get_ref()).await.map(Response::new)
+        Ok(Response::new(outputs::collect(&self.serving, request.get_ref()).await?))
     }
 }

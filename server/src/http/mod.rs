@@ -5,6 +5,7 @@
 
 mod guard;
 mod listener;
+pub mod prometheus;
 
 use std::fmt;
 use std::future::Future;
@@ -22,8 +23,6 @@ use metrics_exporter_prometheus::PrometheusHandle;
 use tokio::net::TcpListener;
 use tokio::sync::oneshot;
 use tokio::time::{interval, timeout};
-
-use crate::infra::metrics;
 
 /// How often histograms are put in order, scraped or not.
 const UPKEEP: Duration = Duration::from_secs(5);
@@ -84,7 +83,10 @@ fn router(state: AdminState) -> Router {
 
 async fn show_metrics(State(state): State<AdminState>) -> impl IntoResponse {
     let format = "text/plain; version=0.0.4; charset=utf-8";
-    ([(header::CONTENT_TYPE, format), (header::CACHE_CONTROL, "no-store")], metrics::render(&state.metrics))
+    (
+        [(header::CONTENT_TYPE, format), (header::CACHE_CONTROL, "no-store")],
+        prometheus::render(&state.metrics),
+    )
 }
 
 async fn show_health(State(state): State<AdminState>) -> impl IntoResponse {

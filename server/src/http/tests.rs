@@ -28,7 +28,7 @@ impl Admin {
                 Err("the disk is full".to_owned())
             }
         };
-        let state = AdminState { metrics: metrics::install().unwrap(), health: Arc::new(health) };
+        let state = AdminState { metrics: prometheus::install().unwrap(), health: Arc::new(health) };
         let (stop, stopped) = oneshot::channel();
         let (tell_address, address) = mpsc::channel();
         let (tell_end, ended) = mpsc::channel();
@@ -69,7 +69,7 @@ fn body(answer: &str) -> &str {
 #[test]
 fn metrics_are_served_as_prometheus_text() {
     let admin = Admin::start();
-    metrics::set_open_tasks(7);
+    crate::infra::metrics::set_open_tasks(7);
     let (status, answer) = admin.ask("GET /metrics HTTP/1.1\r\nHost: localhost:9464");
     assert_eq!(status, 200, "{answer}");
     assert!(answer.contains("content-type: text/plain; version=0.0.4; charset=utf-8\r\n"), "{answer}");

@@ -22,9 +22,9 @@ use crate::config::{Config, TcpAuth};
 use crate::context::{Breakers, ServerPolicy};
 use crate::grpc::{self, Access, Gate, Helpers, InFlight, Serving};
 use crate::hooks::Hooks;
-use crate::http::{self, AdminState};
+use crate::http::{self, AdminState, prometheus};
 use crate::infra::clock::SystemClock;
-use crate::infra::{metrics, net, secret};
+use crate::infra::{net, secret};
 use crate::llm::Gateway;
 use crate::model::{Provider, StoreError};
 use crate::store::{NOT_A_TOKEN, Store, StoreOptions, is_token};
@@ -304,7 +304,7 @@ fn configured_token(file: &Path) -> Result<String, String> {
 async fn bind_admin(
     address: SocketAddr,
 ) -> Result<(TcpListener, metrics_exporter_prometheus::PrometheusHandle), ServeError> {
-    let metrics = metrics::install().map_err(|error| ServeError::Start(error.to_string()))?;
+    let metrics = prometheus::install().map_err(|error| ServeError::Start(error.to_string()))?;
     let listener = TcpListener::bind(address).await;
     let listener = listener.map_err(|source| ServeError::Listen { address: address.to_string(), source })?;
     if let Ok(address) = listener.local_addr() {

@@ -1,7 +1,7 @@
 //! What becomes of what, provider by provider: bodies written out by hand.
 
-use contextstore::model::StoreError;
-use contextstore::render::{Provider, RenderOptions, measure};
+use contextstore_base::model::StoreError;
+use contextstore_policy::render::{Provider, RenderOptions, measure};
 use serde_json::{Value, json};
 
 use super::view::{View, options};

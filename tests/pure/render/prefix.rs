@@ -1,7 +1,7 @@
 //! Between rewrites each body repeats the one before it, up to the first call that was open in that one: byte for byte, but
 //! for what closes it and what is said for the user at its end.
 
-use contextstore::render::Provider;
+use contextstore_policy::render::Provider;
 use contextstore_providers::histories::{History, Taste, tools};
 
 use super::view::{View, options};

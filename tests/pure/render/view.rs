@@ -1,8 +1,8 @@
 //! A view in memory, made as the store makes it, and bodies that are rendered from it.
 
-use contextstore::log::{Shown, ViewState};
-use contextstore::model::{Json, NewMessage, StoreError};
-use contextstore::render::{Entry, Provider, RenderOptions, Rendering, Source};
+use contextstore_base::model::{Json, NewMessage, StoreError};
+use contextstore_policy::render::{Entry, Provider, RenderOptions, Rendering, Source};
+use contextstore_store::log::{Shown, ViewState};
 
 /// The two files of a view.
 #[derive(Default, Clone)]

@@ -2,12 +2,12 @@
 
 use std::fs;
 
-use contextstore::model::{
+use contextstore_base::model::{
     Json, Literal, LiteralKind, Role, Segment, SummaryRecord, TaskConfig, TaskId, TaskKey,
 };
-use contextstore::store::{Append, Caller, NewRewrite, StartTask, Store, StoreOptions};
 use contextstore_proto::v1 as pb;
 use contextstore_proto::v1::ErrorReason;
+use contextstore_store::store::{Append, Caller, NewRewrite, StartTask, Store, StoreOptions};
 use serde_json::{Value, json};
 
 use test_support::server::TestServer;
@@ -304,8 +304,8 @@ fn summarised(data: &std::path::Path) -> TaskId {
             key: TaskKey::default(),
             user: String::new(),
             config: TaskConfig::default(),
-            holder: contextstore::model::Holder {
-                instance_id: contextstore::model::InstanceId::parse("maker").unwrap(),
+            holder: contextstore_base::model::Holder {
+                instance_id: contextstore_base::model::InstanceId::parse("maker").unwrap(),
                 process_id: 1,
                 hostname: String::new(),
             },
@@ -313,7 +313,7 @@ fn summarised(data: &std::path::Path) -> TaskId {
         })
         .unwrap();
     for number in 1..=6 {
-        let message = contextstore::model::NewMessage::text(Role::User, &format!("message {number}"));
+        let message = contextstore_base::model::NewMessage::text(Role::User, &format!("message {number}"));
         store.append(task.id, &Append { message, caller: caller(1) }).unwrap();
     }
     for (base, covers) in [(0, 2), (1, 4)] {

@@ -2,7 +2,7 @@
 
 use std::time::{Duration, Instant};
 
-use contextstore::mask::{CustomRule, Found, Masker, RuleSet, check_pattern};
+use contextstore_policy::mask::{CustomRule, Found, Masker, RuleSet, check_pattern};
 
 use test_support::server::TestServer;
 

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::fs;
 
-use contextstore::mask::{Found, Masker, Rule};
+use contextstore_policy::mask::{Found, Masker, Rule};
 
 use super::Hound;
 use super::corpus::{negatives, positives};

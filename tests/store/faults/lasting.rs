@@ -6,15 +6,15 @@ use std::sync::{Arc, Condvar, Mutex};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use contextstore::infra::clock::ManualClock;
-use contextstore::infra::fs::fault::Errno;
-use contextstore::infra::fs::sim::SimFs;
-use contextstore::infra::fs::{Entry, File, Fs, Open, Stat, StorePath};
-use contextstore::model::json::Json;
-use contextstore::model::{
+use contextstore_base::infra::clock::ManualClock;
+use contextstore_base::infra::fs::fault::Errno;
+use contextstore_base::infra::fs::sim::SimFs;
+use contextstore_base::infra::fs::{Entry, File, Fs, Open, Stat, StorePath};
+use contextstore_base::model::json::Json;
+use contextstore_base::model::{
     Durability, Event, NewMessage, Plan, Role, StoreError, TaskConfig, ToolCall, ToolStatus,
 };
-use contextstore::store::{Append, Caller, Started, Store, TaskInfo};
+use contextstore_store::store::{Append, Caller, Started, Store, TaskInfo};
 
 use super::stories;
 use super::sweep::{Report, options, place, sweep_lasting};
@@ -239,7 +239,7 @@ fn a_failed_sync_takes_its_whole_batch_back() {
     let gate = Arc::new(Gate::default());
     let disk: Arc<dyn Fs> =
         Arc::new(GateFs { inner: Arc::clone(&sim) as Arc<dyn Fs>, gate: Arc::clone(&gate) });
-    let big = contextstore::store::StoreOptions { checkpoint_bytes: 1 << 20, ..options() };
+    let big = contextstore_store::store::StoreOptions { checkpoint_bytes: 1 << 20, ..options() };
     let (store, _) = Store::open_on(ground(disk, catalog.path(), &clock), big).unwrap();
     let mut acts = vec![Act::Start, say("system", "before"), say("user", "all of it")];
     acts.extend((0..5).map(|n| say("user", &format!("in the batch, {n}"))));
@@ -296,7 +296,7 @@ fn nothing_is_told_of_what_is_not_durable_yet() {
     let gate = Arc::new(Gate::default());
     let disk: Arc<dyn Fs> =
         Arc::new(GateFs { inner: Arc::clone(&sim) as Arc<dyn Fs>, gate: Arc::clone(&gate) });
-    let big = contextstore::store::StoreOptions { checkpoint_bytes: 1 << 20, ..options() };
+    let big = contextstore_store::store::StoreOptions { checkpoint_bytes: 1 << 20, ..options() };
     let (store, _) = Store::open_on(ground(disk, catalog.path(), &clock), big).unwrap();
     let task = start(&store, None, "a").unwrap();
     let caller = test_support::store::caller(task.lease_generation);
@@ -364,7 +364,7 @@ fn nothing_is_told_of_what_is_not_durable_yet() {
 fn what_a_failed_sync_left_is_written_again() {
     for cut_fails in [false, true] {
         let (sim, catalog, clock) = (SimFs::new(), place(), ManualClock::shared());
-        let disk = contextstore::infra::fs::fault::FaultFs::new(Arc::clone(&sim) as Arc<dyn Fs>);
+        let disk = contextstore_base::infra::fs::fault::FaultFs::new(Arc::clone(&sim) as Arc<dyn Fs>);
         let (store, _) =
             Store::open_on(ground(Arc::clone(&disk) as Arc<dyn Fs>, catalog.path(), &clock), options())
                 .unwrap();
@@ -376,7 +376,7 @@ fn what_a_failed_sync_left_is_written_again() {
         if cut_fails {
             // Then the line stays, and is found when the task is opened again: append, view, sync, truncate.
             disk.reset_counts();
-            disk.arm(3, contextstore::infra::fs::fault::Fault::Error(Errno::IO));
+            disk.arm(3, contextstore_base::infra::fs::fault::Fault::Error(Errno::IO));
         }
         client.take(&store, 2).unwrap_err();
         assert_eq!(disk.fired().len(), usize::from(cut_fails), "{:?}", disk.fired());
@@ -396,7 +396,7 @@ fn what_a_failed_sync_left_is_written_again() {
 /// Some file systems find room only when they write back. It is told as what it is, whichever call finds it.
 #[test]
 fn a_disk_that_is_full_at_the_sync_is_told_as_full() {
-    use contextstore::infra::fs::fault::{Fault, FaultFs};
+    use contextstore_base::infra::fs::fault::{Fault, FaultFs};
     for errno in [Errno::NOSPC, Errno::DQUOT] {
         let (sim, catalog, clock) = (SimFs::new(), place(), ManualClock::shared());
         let disk = FaultFs::new(Arc::clone(&sim) as Arc<dyn Fs>);

@@ -1,6 +1,6 @@
 //! The stories that are swept: one for every change that can be made to a data directory.
 
-use contextstore::infra::fs::sim::SimFs;
+use contextstore_base::infra::fs::sim::SimFs;
 
 use super::sweep::{Between, Story};
 use test_support::check::{folders_of, names, path, read};

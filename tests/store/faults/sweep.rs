@@ -6,12 +6,12 @@ use std::hash::{DefaultHasher, Hash, Hasher};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use contextstore::infra::clock::ManualClock;
-use contextstore::infra::fs::Fs;
-use contextstore::infra::fs::fault::{Errno, Fault, FaultFs, Sabotage};
-use contextstore::infra::fs::sim::SimFs;
-use contextstore::model::StoreError;
-use contextstore::store::{Store, StoreOptions};
+use contextstore_base::infra::clock::ManualClock;
+use contextstore_base::infra::fs::Fs;
+use contextstore_base::infra::fs::fault::{Errno, Fault, FaultFs, Sabotage};
+use contextstore_base::infra::fs::sim::SimFs;
+use contextstore_base::model::StoreError;
+use contextstore_store::store::{Store, StoreOptions};
 use tempfile::TempDir;
 
 use test_support::check::{LOOKED_AT, ask_oracle, chain, check, folders_of, path, read, rows};

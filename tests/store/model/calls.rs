@@ -1,10 +1,10 @@
 //! The calls that a sequence makes, and how they are sent.
 
-use contextstore::model::{
+use contextstore_base::model::{
     Durability, Event, Holder, InstanceId, Plan, RequestId, StoreError, SummaryRecord, TaskConfig, TaskId,
     TaskKey, ToolCall, ToolStatus, json::Json,
 };
-use contextstore::store::{Append, Caller, ForkTask, NewRewrite, StartTask, Store};
+use contextstore_store::store::{Append, Caller, ForkTask, NewRewrite, StartTask, Store};
 
 use super::task::{Config, LOG, Message, PLANS, Request, Rewrite, TOOLS};
 

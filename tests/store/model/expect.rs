@@ -1,9 +1,9 @@
 //! What must come of a call: the rules of the store, said once more and as simply as can be.
 
-use contextstore::context::count_tokens;
-use contextstore::model::{
+use contextstore_base::model::{
     Durability, LiteralKind, Role, Segment, Status, SummaryRecord, TaskId, json::Json,
 };
+use contextstore_policy::context::count_tokens;
 
 use super::calls::{Call, Op, config_text, holder};
 use super::task::{Config, LOG, Line, Request, Rewrite, State, Task, What};

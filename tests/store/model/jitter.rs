@@ -5,7 +5,7 @@ use std::io;
 use std::sync::{Arc, Mutex};
 use std::thread;
 
-use contextstore::infra::fs::{Entry, File, Fs, Open, Stat, StorePath};
+use contextstore_base::infra::fs::{Entry, File, Fs, Open, Stat, StorePath};
 use fastrand::Rng;
 
 #[derive(Debug)]

@@ -1,8 +1,8 @@
 //! Looking at a store: everything it says is what the model says.
 
-use contextstore::infra::fs::File;
-use contextstore::model::{StoreError, TaskFilter, TaskId, TaskOrder, TaskRow};
-use contextstore::store::LineReader;
+use contextstore_base::infra::fs::File;
+use contextstore_base::model::{StoreError, TaskFilter, TaskId, TaskOrder, TaskRow};
+use contextstore_store::store::LineReader;
 
 use super::task::{LOG, PLANS, TOOLS, Task, What};
 use super::world::{World, same};

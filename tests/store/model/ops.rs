@@ -2,8 +2,8 @@
 
 use std::time::Duration;
 
-use contextstore::infra::clock::Clock;
-use contextstore::model::{Durability, Status, TaskId, TokenCounter};
+use contextstore_base::infra::clock::Clock;
+use contextstore_base::model::{Durability, Status, TaskId, TokenCounter};
 use fastrand::Rng;
 use uuid::Uuid;
 

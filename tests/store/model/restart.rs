@@ -2,12 +2,12 @@
 
 use std::sync::Arc;
 
-use contextstore::infra::clock::Clock;
-use contextstore::infra::fs::fault::FaultFs;
-use contextstore::infra::fs::{Fs, StorePath};
-use contextstore::model::{StoreError, TaskId};
-use contextstore::store::layout::{self, Folder};
-use contextstore::store::{Recovered, Store};
+use contextstore_base::infra::clock::Clock;
+use contextstore_base::infra::fs::fault::FaultFs;
+use contextstore_base::infra::fs::{Fs, StorePath};
+use contextstore_base::model::{StoreError, TaskId};
+use contextstore_store::store::layout::{self, Folder};
+use contextstore_store::store::{Recovered, Store};
 
 use super::task::{LOG, Line, PLANS, TOOLS, Task};
 use super::words::one_in;

@@ -3,7 +3,7 @@
 
 use std::collections::BTreeSet;
 
-use contextstore::model::{
+use contextstore_base::model::{
     Durability, Health, Holder, LiteralKind, Metadata, NewMessage, OutputRef, Role, Segment, Status, TaskId,
     TaskRow, TokenCounter, json::Json,
 };

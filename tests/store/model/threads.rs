@@ -6,12 +6,12 @@ use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 use std::thread;
 
-use contextstore::infra::clock::ManualClock;
-use contextstore::infra::fs::Fs;
-use contextstore::infra::fs::sim::SimFs;
-use contextstore::model::{Event, Role, Segment, StoreError, TaskId, ToolCall, ToolStatus};
-use contextstore::store::layout::Folder;
-use contextstore::store::{Append, Caller, NewRewrite, Started, Store, StoreOptions};
+use contextstore_base::infra::clock::ManualClock;
+use contextstore_base::infra::fs::Fs;
+use contextstore_base::infra::fs::sim::SimFs;
+use contextstore_base::model::{Event, Role, Segment, StoreError, TaskId, ToolCall, ToolStatus};
+use contextstore_store::store::layout::Folder;
+use contextstore_store::store::{Append, Caller, NewRewrite, Started, Store, StoreOptions};
 use fastrand::Rng;
 
 use super::jitter::JitterFs;

@@ -1,6 +1,6 @@
 //! Random things to say: messages of every shape, and segments of every kind.
 
-use contextstore::model::{Literal, LiteralKind, Role, Segment, SummaryRecord, json::Json};
+use contextstore_base::model::{Literal, LiteralKind, Role, Segment, SummaryRecord, json::Json};
 use fastrand::Rng;
 
 use super::task::{Call, Message, State};

@@ -5,13 +5,13 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
-use contextstore::infra::clock::{Clock, ManualClock};
-use contextstore::infra::fs::StorePath;
-use contextstore::infra::fs::fault::{Errno, Fault, FaultFs};
-use contextstore::infra::fs::sim::SimFs;
-use contextstore::model::{Durability, TaskId};
-use contextstore::store::layout::{self, Folder};
-use contextstore::store::{CurrentReader, Store, StoreOptions};
+use contextstore_base::infra::clock::{Clock, ManualClock};
+use contextstore_base::infra::fs::StorePath;
+use contextstore_base::infra::fs::fault::{Errno, Fault, FaultFs};
+use contextstore_base::infra::fs::sim::SimFs;
+use contextstore_base::model::{Durability, TaskId};
+use contextstore_store::store::layout::{self, Folder};
+use contextstore_store::store::{CurrentReader, Store, StoreOptions};
 use fastrand::Rng;
 use tempfile::TempDir;
 

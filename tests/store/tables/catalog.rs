@@ -3,8 +3,8 @@
 use std::fs;
 use std::path::PathBuf;
 
-use contextstore::model::{Health, Status, StoreError, TaskFilter, TaskId, TaskOrder, TaskRow};
-use contextstore::store::{Recovered, Started, Store};
+use contextstore_base::model::{Health, Status, StoreError, TaskFilter, TaskId, TaskOrder, TaskRow};
+use contextstore_store::store::{Recovered, Started, Store};
 
 use super::{Place, busy_task, names, rows, still_serves};
 use test_support::store::{append, caller, start};

@@ -5,10 +5,10 @@ use std::os::unix::fs::symlink;
 use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
-use contextstore::infra::fs::sim::SimFs;
-use contextstore::model::{Health, Status, StoreError, TaskId};
-use contextstore::store::layout::Folder;
-use contextstore::store::{Recovered, Store};
+use contextstore_base::infra::fs::sim::SimFs;
+use contextstore_base::model::{Health, Status, StoreError, TaskId};
+use contextstore_store::store::layout::Folder;
+use contextstore_store::store::{Recovered, Store};
 
 use super::{Place, Sim, busy_task, messages, names, no_checkpoints, row, rows, still_serves};
 use test_support::store::{append, caller, start, view};
@@ -122,7 +122,7 @@ fn a_move_that_the_log_has_decided_is_finished() {
             Status::Running => {
                 store.pause_task(task.id, &caller(1)).unwrap();
                 store
-                    .resume_task(task.id, super::holder("b"), &contextstore::store::Caller::default())
+                    .resume_task(task.id, super::holder("b"), &contextstore_store::store::Caller::default())
                     .unwrap();
                 "paused"
             }

@@ -2,8 +2,8 @@
 
 use std::fs;
 
-use contextstore::model::{Health, StoreError, TaskId};
-use contextstore::store::{Started, Store};
+use contextstore_base::model::{Health, StoreError, TaskId};
+use contextstore_store::store::{Started, Store};
 
 use super::{
     Place, busy_task, line_starts, messages, names, plan, record, row, start_unsynced, still_serves,

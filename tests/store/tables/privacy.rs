@@ -5,7 +5,7 @@ use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 use std::process::Command;
 
-use contextstore::store::{Store, StoreOptions};
+use contextstore_store::store::{Store, StoreOptions};
 
 use super::{Place, busy_task, no_checkpoints, rows};
 use test_support::store::{append, caller, start, view};
@@ -81,8 +81,9 @@ fn live(dir: &Path) {
     store.pause_task(paused.id, &caller(1)).unwrap();
     store.complete_task(done.id, Some("well".to_owned()), &caller(1)).unwrap();
     drop(store);
-    let log =
-        |id: contextstore::model::TaskId| dir.join("running").join(id.to_string()).join("messages.jsonl");
+    let log = |id: contextstore_base::model::TaskId| {
+        dir.join("running").join(id.to_string()).join("messages.jsonl")
+    };
     let whole = fs::read(log(torn.id)).unwrap();
     fs::write(log(torn.id), [&whole[..], b"{\"seq"].concat()).unwrap();
     let mut bytes = fs::read(log(damaged.id)).unwrap();

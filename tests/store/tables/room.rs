@@ -7,11 +7,11 @@ use std::process::Command;
 use std::sync::Arc;
 use std::time::Duration;
 
-use contextstore::infra::fs::fault::{Errno, Fault, FaultFs};
-use contextstore::infra::fs::{Fs, Name, StorePath};
-use contextstore::model::{Health, RequestId, Role, StoreError, TaskId};
-use contextstore::store::layout::Folder;
-use contextstore::store::{Append, Caller, Started, Store, StoreOptions};
+use contextstore_base::infra::fs::fault::{Errno, Fault, FaultFs};
+use contextstore_base::infra::fs::{Fs, Name, StorePath};
+use contextstore_base::model::{Health, RequestId, Role, StoreError, TaskId};
+use contextstore_store::store::layout::Folder;
+use contextstore_store::store::{Append, Caller, Started, Store, StoreOptions};
 
 use super::{Place, Sim, busy_task, line_starts, messages, names, no_checkpoints, rows, still_serves};
 use test_support::store::{append, caller, ground, message, start, view};
@@ -60,7 +60,7 @@ fn used(fs: &dyn Fs, dir: &StorePath) -> u64 {
         .map(|name| {
             let path = dir.join(name);
             let stat = fs.stat(&path).unwrap().unwrap();
-            if stat.kind == contextstore::infra::fs::Kind::Dir { used(fs, &path) } else { stat.len }
+            if stat.kind == contextstore_base::infra::fs::Kind::Dir { used(fs, &path) } else { stat.len }
         })
         .sum()
 }

@@ -4,9 +4,9 @@ use std::fs;
 use std::thread;
 use std::time::{Duration, Instant};
 
-use contextstore::model::TaskId;
-use contextstore::store::layout::Folder;
-use contextstore::store::{Started, Store, StoreOptions};
+use contextstore_base::model::TaskId;
+use contextstore_store::store::layout::Folder;
+use contextstore_store::store::{Started, Store, StoreOptions};
 
 use super::{
     Place, Sim, at, busy_task, extra, messages, no_checkpoints, say, start_unsynced, summaries, summarize,

@@ -6,9 +6,9 @@ use std::collections::BTreeMap;
 use std::path::Path;
 use std::process::{Command, Stdio};
 
-use contextstore::infra::fs::{Fs, Kind, Name, Open, StorePath};
-use contextstore::model::{StoreError, TaskFilter, TaskId, TaskOrder, TaskRow};
-use contextstore::store::Store;
+use contextstore_base::infra::fs::{Fs, Kind, Name, Open, StorePath};
+use contextstore_base::model::{StoreError, TaskFilter, TaskId, TaskOrder, TaskRow};
+use contextstore_store::store::Store;
 use serde_json::Value;
 
 use crate::steps::{Act, Client, Outcome, request_id, task_id};

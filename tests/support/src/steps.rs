@@ -2,12 +2,12 @@
 
 use std::fmt;
 
-use contextstore::model::json::Json;
-use contextstore::model::{
+use contextstore_base::model::json::Json;
+use contextstore_base::model::{
     Event, Literal, LiteralKind, NewMessage, Plan, RequestId, Role, Segment, StoreError, SummaryRecord,
     TaskConfig, TaskId, TaskKey, ToolCall, ToolStatus,
 };
-use contextstore::store::{Append, Beginning, Caller, ForkTask, Inherit, NewRewrite, StartTask, Store};
+use contextstore_store::store::{Append, Beginning, Caller, ForkTask, Inherit, NewRewrite, StartTask, Store};
 
 /// What a client can do.
 #[derive(Debug, Clone)]

@@ -3,10 +3,12 @@
 use std::path::Path;
 use std::sync::Arc;
 
-use contextstore::infra::clock::{Clock, ManualClock};
-use contextstore::infra::fs::Fs;
-use contextstore::model::{Holder, InstanceId, NewMessage, Role, StoreError, TaskConfig, TaskId, TaskKey};
-use contextstore::store::{Append, Caller, Ground, StartTask, Started, Store, StoreOptions};
+use contextstore_base::infra::clock::{Clock, ManualClock};
+use contextstore_base::infra::fs::Fs;
+use contextstore_base::model::{
+    Holder, InstanceId, NewMessage, Role, StoreError, TaskConfig, TaskId, TaskKey,
+};
+use contextstore_store::store::{Append, Caller, Ground, StartTask, Started, Store, StoreOptions};
 
 /// Options for small stores: checkpoints come soon, nothing is set aside.
 pub fn options() -> StoreOptions {

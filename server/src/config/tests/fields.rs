@@ -238,7 +238,7 @@ fn otherwise() -> Config {
             allow: vec!["AKIAIOSFODNN7EXAMPLE".to_owned(), "/x.*/".to_owned()],
             personal: true,
         },
-        hooks: Hooks {
+        hooks: HookSettings {
             started: hook(&["/bin/a", "b c"], "started?key=1"),
             resumed: hook(&["/bin/b"], "resumed"),
             paused: hook(&["/bin/c"], "paused"),
@@ -251,14 +251,14 @@ fn otherwise() -> Config {
         },
         tokens: Tokens { counter: TokenCounter::Cl100k },
         log: Log { format: LogFormat::Json, level: "warn,contextstore=debug".to_owned() },
-        llm: Llm {
+        llm: LlmSettings {
             provider: Some(Provider::Anthropic),
             connect_timeout: Duration::from_secs(1),
             first_byte_timeout: Duration::from_secs(2),
             idle_timeout: Duration::from_secs(3),
             retries: 0,
             max_retry_after: Duration::from_secs(4),
-            providers: std::array::from_fn(|at| ProviderConfig {
+            providers: std::array::from_fn(|at| ProviderSettings {
                 base_url: format!("http://host{at}:80/v{at}"),
                 api_key_env: Some(format!("KEY_{at}")),
                 api_key_file: Some(format!("/run/keys/{at}").into()),
@@ -271,8 +271,8 @@ fn otherwise() -> Config {
     }
 }
 
-fn hook(command: &[&str], path: &str) -> HookConfig {
-    HookConfig {
+fn hook(command: &[&str], path: &str) -> HookTarget {
+    HookTarget {
         command: command.iter().map(ToString::to_string).collect(),
         url: Some(format!("http://host/{path}")),
     }

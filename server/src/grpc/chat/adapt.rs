@@ -1,7 +1,6 @@
 //! What a turn does about a request that the model does not take: a shorter answer is asked for, or the context is made smaller.
 
-use tonic::Status;
-
+use super::super::status::Refusal;
 use super::turn::Turn;
 use crate::context::Stage;
 use crate::llm::{LlmError, Verdict, answer_tokens, with_answer};
@@ -10,7 +9,7 @@ use crate::store::Store;
 
 impl Turn {
     /// Changes what was refused, so that it may be taken. False: sending it again would not help.
-    pub(super) async fn adapt(&mut self, error: &LlmError) -> Result<bool, Status> {
+    pub(super) async fn adapt(&mut self, error: &LlmError) -> Result<bool, Refusal> {
         match error.verdict() {
             Some(Verdict::Overflow(stated)) => self.make_smaller(stated).await,
             Some(Verdict::LongAnswer { most }) => Ok(self.ask_for_less(most)),
@@ -34,7 +33,7 @@ impl Turn {
 
     /// Makes a context smaller that the model refused as too long: images and files go first, then it is compressed. Whether
     /// that helped.
-    async fn make_smaller(&self, stated: Overflow) -> Result<bool, Status> {
+    async fn make_smaller(&self, stated: Overflow) -> Result<bool, Refusal> {
         let id = self.id;
         let note = |store: &Store| {
             let before = store.context_usage(id, Some(self.options.tools()))?;

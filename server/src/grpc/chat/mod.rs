@@ -16,7 +16,6 @@ use futures_util::stream::unfold;
 use prost::Message as _;
 use tokio::sync::{Mutex as Turnstile, OwnedMutexGuard, mpsc, watch};
 use tokio::time::{sleep, timeout};
-use tonic::Status;
 use uuid::Uuid;
 
 use super::serving::Serving;
@@ -39,7 +38,7 @@ const ANSWER: &str = "answer";
 /// What the id of a piece of an answer that was interrupted ends with, before a number.
 const PIECE: &str = "piece-";
 
-type Item = Result<pb::ChatResponse, Status>;
+type Item = Result<pb::ChatResponse, Refusal>;
 type Key = (TaskId, RequestId);
 
 /// Chats that are going on.
@@ -111,7 +110,7 @@ impl Drop for Going {
 pub(super) async fn begin(
     serving: &Arc<Serving>,
     mut request: pb::ChatRequest,
-) -> Result<impl Stream<Item = Item> + Send + use<>, Status> {
+) -> Result<impl Stream<Item = Item> + Send + use<>, Refusal> {
     let id = TaskId::parse(&request.task_uuid)?;
     let caller = convert::caller(&request.request_id, request.lease_generation)?;
     let named = match request.provider.as_str() {
@@ -121,7 +120,7 @@ pub(super) async fn begin(
     let (size, limit) = (request.encoded_len(), serving.limits.message_bytes);
     if request.messages.len() > 1 && size > limit {
         let (size, limit) = (size as u64, limit as u64);
-        return Err(Refusal::TooLarge { size, limit }.into());
+        return Err(Refusal::TooLarge { size, limit });
     }
     let messages = std::mem::take(&mut request.messages);
     let appends = append::whole(size > append::INLINE_BYTES, || convert::chat_messages(messages, &caller))?;
@@ -191,7 +190,7 @@ async fn append_all(
     (id, binding): (TaskId, &Binding),
     appends: &[Append],
     caller: &Caller,
-) -> Result<Vec<u64>, Status> {
+) -> Result<Vec<u64>, Refusal> {
     let begin = |store: &Store| store.begin_append_all(id, appends, caller);
     let pending = serving.with_bound(binding, begin).await?;
     let mut seqs = Vec::with_capacity(pending.len());
@@ -216,7 +215,7 @@ async fn drop_pieces(
     (id, binding): (TaskId, &Binding),
     seqs: &[u64],
     caller: &Caller,
-) -> Result<(), Status> {
+) -> Result<(), Refusal> {
     let Some(request_id) = &caller.request_id else { return Ok(()) };
     let name = piece_of(request_id).to_string();
     let prefix = &name[..name.len() - Uuid::nil().to_string().len()];
@@ -266,7 +265,7 @@ async fn told_before(
     (id, binding): (TaskId, &Binding),
     appends: &[Append],
     caller: &Caller,
-) -> Result<Option<Told>, Status> {
+) -> Result<Option<Told>, Refusal> {
     let Some(request_id) = &caller.request_id else { return Ok(None) };
     let answered = convert::part_of(request_id, ANSWER);
     let find = |store: &Store| -> Result<Option<Told>, StoreError> {

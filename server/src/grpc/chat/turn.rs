@@ -9,7 +9,6 @@ use pb::chat_response::Event as Told;
 use tokio::sync::mpsc;
 use tokio::task::block_in_place;
 use tokio::time::{Interval, MissedTickBehavior, interval, sleep};
-use tonic::Status;
 use uuid::Uuid;
 
 use super::super::serving::Serving;
@@ -70,7 +69,7 @@ impl Turn {
     pub(super) async fn with<T>(
         &self,
         act: impl FnOnce(&Store) -> Result<T, StoreError>,
-    ) -> Result<T, Status> {
+    ) -> Result<T, Refusal> {
         self.serving.with_bound(&self.binding, act).await
     }
 
@@ -80,7 +79,7 @@ impl Turn {
         }
     }
 
-    async fn turn(&mut self, events: &mpsc::Sender<Item>) -> Result<(), Status> {
+    async fn turn(&mut self, events: &mpsc::Sender<Item>) -> Result<(), Refusal> {
         let fitting = Box::pin(self.serving.fit(self.id, Some(self.options.tools()), self.answer_tokens));
         self.serving.held(self.id, self.caller.lease_generation, fitting).await?;
         let mut started = Some(pb::ChatStarted {
@@ -108,13 +107,13 @@ impl Turn {
             Err(cut) => {
                 // Why it ended is worth more than that the rest could not be recorded either.
                 if let Err(status) = appended {
-                    tracing::warn!(id = %self.id, error = status.message(), "what a model had said could not be recorded");
+                    tracing::warn!(id = %self.id, error = status.words(), "what a model had said could not be recorded");
                 }
                 Err(match cut {
-                    Cut::Provider(error) => Refusal::Provider(error).into(),
-                    Cut::Stopping => Refusal::Stopping.into(),
+                    Cut::Provider(error) => Refusal::Provider(error),
+                    Cut::Stopping => Refusal::Stopping,
                     Cut::Deleted => StoreError::TaskNotFound { id: self.id }.into(),
-                    Cut::Gone => Status::cancelled("the caller has gone"),
+                    Cut::Gone => Refusal::Transport(tonic::Status::cancelled("the caller has gone")),
                 })
             }
         }
@@ -125,7 +124,7 @@ impl Turn {
         &mut self,
         started: &mut Option<pb::ChatStarted>,
         events: &mpsc::Sender<Item>,
-    ) -> Result<(Said, Result<(), Cut>), Status> {
+    ) -> Result<(Said, Result<(), Cut>), Refusal> {
         let request = self.render().await?;
         let mut said = Said::new(self.provider);
         let (file, len) = request.contents();
@@ -140,7 +139,7 @@ impl Turn {
 
     /// Makes the request on disk. One that is larger than the task allows is made once more, without the oldest images
     /// and files.
-    async fn render(&mut self) -> Result<RequestFile, Status> {
+    async fn render(&mut self) -> Result<RequestFile, Refusal> {
         let shed = |store: &Store| {
             request::shed(store, self.id, None);
             outputs_trim::if_due(store, self.id);
@@ -157,7 +156,7 @@ impl Turn {
     }
 
     /// Makes the request on disk, piece by piece.
-    async fn render_once(&mut self) -> Result<Result<RequestFile, StoreError>, Status> {
+    async fn render_once(&mut self) -> Result<Result<RequestFile, StoreError>, Refusal> {
         let begin = |store: &Store| {
             // Counted first: what is appended in between counts as appended since, not as sent.
             let tokens = store.context_usage(self.id, Some(self.options.tools()))?.counted_tokens;
@@ -261,7 +260,7 @@ impl Turn {
             && let Err(status) = self.with(|store| store.renew_lease(self.id, generation)).await
         {
             // Recording the answer will say the same.
-            tracing::debug!(id = %self.id, error = status.message(), "a lease could not be renewed");
+            tracing::debug!(id = %self.id, error = status.words(), "a lease could not be renewed");
         }
         Ok(())
     }
@@ -273,7 +272,7 @@ impl Turn {
     }
 
     /// Appends what was said, whole or not, and what it cost; none if nothing was.
-    async fn record(&self, said: &Said) -> Result<Option<(AppendOutcome, NewMessage)>, Status> {
+    async fn record(&self, said: &Said) -> Result<Option<(AppendOutcome, NewMessage)>, Refusal> {
         let Some(message) = said.message()? else {
             self.record_usage(said.usage()).await;
             return Ok(None);
@@ -348,7 +347,7 @@ impl Turn {
         let caller = self.part(None);
         if let Err(status) = self.write(|store| store.append_event(self.id, event, &caller)).await {
             // The answer is there; what it cost is not worth losing it.
-            tracing::warn!(id = %self.id, error = status.message(), "what a model cost could not be recorded");
+            tracing::warn!(id = %self.id, error = status.words(), "what a model cost could not be recorded");
         }
     }
 
@@ -359,7 +358,7 @@ impl Turn {
     }
 
     /// Writes, and tries again if that may help: an answer cannot be asked for twice.
-    async fn write<T>(&self, act: impl Fn(&Store) -> Result<T, StoreError>) -> Result<T, Status> {
+    async fn write<T>(&self, act: impl Fn(&Store) -> Result<T, StoreError>) -> Result<T, Refusal> {
         let mut tries = 0;
         loop {
             tries += 1;
@@ -367,7 +366,7 @@ impl Turn {
                 Err(error) if error.is_retryable() && tries < WRITES => {
                     sleep(Duration::from_millis(100) * tries).await;
                 }
-                done => return done.map_err(Status::from),
+                done => return done.map_err(Refusal::from),
             }
         }
     }

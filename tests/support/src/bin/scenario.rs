@@ -14,10 +14,10 @@ use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use contextstore::infra::fs::Fs;
-use contextstore::infra::fs::fault::{FaultFs, Sabotage};
-use contextstore::model::StoreError;
-use contextstore::store::{Ground, Store};
+use contextstore_base::infra::fs::Fs;
+use contextstore_base::infra::fs::fault::{FaultFs, Sabotage};
+use contextstore_base::model::StoreError;
+use contextstore_store::store::{Ground, Store};
 
 use test_support::steps::{Act, Client, Outcome};
 use test_support::{store, story};

@@ -17,7 +17,7 @@ use std::fs::File;
 use std::io::{self, Write};
 use std::path::Path;
 
-use contextstore::model::TaskId;
+use contextstore_base::model::TaskId;
 
 /// Which log an operation writes to.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]

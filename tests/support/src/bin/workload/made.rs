@@ -3,8 +3,8 @@
 
 use std::collections::BTreeMap;
 
-use contextstore::model::json::Json;
-use contextstore::model::{NewMessage, Plan, Role, ToolCall, ToolStatus};
+use contextstore_base::model::json::Json;
+use contextstore_base::model::{NewMessage, Plan, Role, ToolCall, ToolStatus};
 use fastrand::Rng;
 use serde_json::value::RawValue;
 

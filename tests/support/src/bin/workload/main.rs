@@ -19,7 +19,7 @@ use std::path::PathBuf;
 use std::process::ExitCode;
 
 use clap::{Parser, ValueEnum};
-use contextstore::model::Durability;
+use contextstore_base::model::Durability;
 
 #[derive(Debug, Parser)]
 enum Command {

@@ -3,13 +3,13 @@
 use std::process::ExitCode;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
-use contextstore::infra::fs::fault::{FaultFs, Sabotage as Break};
-use contextstore::model::json::Json;
-use contextstore::model::{
+use contextstore_base::infra::fs::fault::{FaultFs, Sabotage as Break};
+use contextstore_base::model::json::Json;
+use contextstore_base::model::{
     Event, Holder, InstanceId, Literal, LiteralKind, RequestId, Role, Segment, Status, StoreError,
     SummaryRecord, TaskConfig, TaskFilter, TaskId, TaskKey, TaskOrder,
 };
-use contextstore::store::{Append, Caller, Ground, NewRewrite, StartTask, Store, StoreOptions};
+use contextstore_store::store::{Append, Caller, Ground, NewRewrite, StartTask, Store, StoreOptions};
 use fastrand::Rng;
 
 use super::acks::{Acks, Entry, Fate, Log, Notes};

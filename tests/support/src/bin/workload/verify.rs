@@ -7,10 +7,10 @@ use std::io::Write;
 use std::path::Path;
 use std::process::{Command, ExitCode, Stdio};
 
-use contextstore::log::{Head, Line};
-use contextstore::model::{RequestId, Status, StoreError, TaskFilter, TaskId, TaskOrder, TaskRow};
-use contextstore::store::layout::Folder;
-use contextstore::store::{Append, Caller, LineReader, Recovered, Store, StoreOptions};
+use contextstore_base::model::{RequestId, Status, StoreError, TaskFilter, TaskId, TaskOrder, TaskRow};
+use contextstore_store::log::{Head, Line};
+use contextstore_store::store::layout::Folder;
+use contextstore_store::store::{Append, Caller, LineReader, Recovered, Store, StoreOptions};
 
 use super::VerifyArgs;
 use super::acks::{Acks, Entry, Fate, Log, Notes};

@@ -1,0 +1,332 @@
+//! Summaries by the agent itself: it is told what to summarise, and given a token to bring the summary with.
+
+use std::fmt;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use serde_json::Value;
+use tokio::task::block_in_place;
+use uuid::Uuid;
+
+use super::apart::Apart;
+use super::looked::{self, Looked};
+use super::made::{Made, take_summary};
+use super::prompt::{Purpose, Wanted};
+use super::run::{self, Done, Order, publish};
+use super::squeeze::Squeezed;
+use super::summarize::Summed;
+use super::under_way::{Hurry, Place, UnderWay};
+use super::{Compressor, Material, gate, reply};
+use crate::context::{Gone, Policy, Strategy};
+use crate::model::{StoreError, TaskId};
+use crate::store::{Binding, Caller, Store};
+
+/// The agent, as it is told who summarised.
+pub(super) const AGENT: &str = "agent";
+
+/// What an agent is to summarise.
+pub struct Begun {
+    /// Names this compaction in CommitCompaction.
+    pub(crate) token: String,
+    /// The time that is left for the summary.
+    pub(crate) expires_in: Duration,
+    expires: Instant,
+    began: Instant,
+    order: Order,
+    /// The task it was begun for, which may be deleted since.
+    binding: Binding,
+    looked: Looked,
+    apart: Arc<Apart>,
+    /// Tokens of what stays.
+    kept: u64,
+    squeezed: Squeezed,
+    /// Tokens of the summary, beside what was retained before, and of that.
+    budget: u64,
+    carried: u64,
+}
+
+/// What an agent is told.
+pub struct Told {
+    /// Names this compaction in CommitCompaction.
+    pub token: String,
+    /// The time that is left for the summary.
+    pub expires_in: Duration,
+    /// The first message that goes.
+    pub first_seq: u64,
+    /// The last message that goes.
+    pub last_seq: u64,
+    /// The number of messages that go.
+    pub messages: u64,
+    /// The tokens of the messages that go.
+    pub tokens: u64,
+    /// The tokens that the summary may have.
+    pub budget: u64,
+    /// The prompt for a summary.
+    pub prompt: String,
+    /// The summary that stands in the view now.
+    pub previous: Option<String>,
+    /// What was retained before.
+    pub retained: Option<String>,
+    /// Outputs that the summary has to name.
+    pub refs: Vec<String>,
+    /// Its messages are in a file that lives as long as this.
+    apart: Arc<Apart>,
+}
+
+/// A summary by an agent.
+pub struct Commit {
+    /// Names this compaction in CommitCompaction.
+    pub token: String,
+    /// The summary.
+    pub summary: String,
+    /// What the next summaries have to keep word for word.
+    pub retain: String,
+    /// Messages that stay as they are.
+    pub keep: Vec<u64>,
+    /// The model that wrote the summary, as the agent names it.
+    pub model: String,
+    /// The caller.
+    pub caller: Caller,
+    /// What was asked, to know a repeated call by.
+    pub asked: String,
+}
+
+impl fmt::Debug for Begun {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Begun").finish_non_exhaustive()
+    }
+}
+
+impl fmt::Debug for Told {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Told").finish_non_exhaustive()
+    }
+}
+
+impl fmt::Debug for Commit {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Commit").finish_non_exhaustive()
+    }
+}
+
+impl Told {
+    /// The messages, as lines.
+    pub fn material(&self) -> Material {
+        self.apart.material.clone()
+    }
+}
+
+impl Begun {
+    fn is_expired(&self) -> bool {
+        Instant::now() >= self.expires
+    }
+
+    pub(super) fn is_deleted(&self) -> bool {
+        self.binding.is_deleted()
+    }
+
+    /// Whether something else may be done about the task, now that somebody with this lease works on it.
+    pub(super) fn gives_way(&self, urgent: bool, lease: Option<u64>) -> bool {
+        urgent || self.is_expired() || lease.is_some_and(|lease| lease != self.looked.outline.lease)
+    }
+
+    /// A summary as it is to stand in the view, with its sections if it was to have some and has.
+    fn read(&self, commit: &Commit) -> (String, Option<Value>) {
+        let sections =
+            if self.order.policy.structured { reply::read_sections(&commit.summary) } else { None };
+        sections.map_or_else(|| (commit.summary.clone(), None), |(text, sections)| (text, Some(sections)))
+    }
+
+    /// Whether a summary is one that can be taken; if not, why.
+    fn check(&self, text: &str, commit: &Commit) -> Result<(), String> {
+        let counter = self.looked.outline.counter;
+        // What is retained beside it tells nothing of what goes.
+        gate::says_something(text)?;
+        let whole = format!("{text}\n{}", commit.retain);
+        let replaced = self.apart.tokens.saturating_sub(looked::AROUND).max(1);
+        let room = self.looked.room(self.kept + self.looked.beside(self.carried));
+        let sizes = gate::sizes(&commit.retain, (replaced, self.budget, room), self.carried);
+        gate::check(&whole, sizes, self.apart.refs_for(self.budget), counter)
+    }
+}
+
+impl Compressor {
+    /// Works out what an agent is to summarise. Nothing else is compressed by itself until it has, or its time is over. What
+    /// it was to summarise before is given up: whoever asks works on the task now, and may have lost the token.
+    pub fn begin_for_agent(
+        self: &Arc<Self>,
+        store: &Store,
+        id: TaskId,
+        order: Order,
+    ) -> Result<Told, StoreError> {
+        let place = self.begin(id, true, None).ok_or(StoreError::RewriteInFlight { id })?;
+        let binding = store.bind(id)?;
+        let store = &store.bound(&binding);
+        let looked = Looked::look(store, id, &order, &self.stop)?;
+        let apart = Arc::new(Apart::set(store, id, &looked.outline, &looked.plan.stays())?);
+        if looked.is_within_target(&order.policy) {
+            return Err(StoreError::NothingToSummarize { id, why: run::WITHIN_TARGET });
+        }
+        let too_few = apart.messages < looked.least_messages(&order.policy);
+        if too_few || looked.plan.gone != Gone::Summary {
+            return Err(StoreError::NothingToSummarize { id, why: looked::nothing(&looked, &apart) });
+        }
+        let carried = looked.carried(&apart);
+        let staying = apart.kept_tokens + looked.beside(carried);
+        let squeezed = looked::make_room(&order.policy, &looked, &apart, staying)?;
+        let made = Made::new(squeezed.clone(), looked.plan_note.clone());
+        if !run::can_be_written(&looked, &made, &apart, &order) {
+            return Err(StoreError::NothingToSummarize { id, why: run::TOO_MANY_PARTS });
+        }
+        let kept = apart.kept_tokens - squeezed.saved;
+        let budget = looked::summary_budget(&order.policy, &looked, &apart, kept);
+        let retain = order.strategy == Strategy::Compact;
+        let now = Instant::now();
+        let begun = Begun {
+            token: Uuid::new_v4().to_string(),
+            binding,
+            expires_in: self.agent_ttl,
+            expires: now + self.agent_ttl,
+            began: now,
+            looked,
+            apart: Arc::clone(&apart),
+            kept,
+            squeezed,
+            budget,
+            carried,
+            order,
+        };
+        // What it retains takes the place of what was retained.
+        let budget = if retain { budget + carried } else { budget };
+        let refs = apart.refs_for(begun.budget);
+        let carried = apart.retained.as_ref().map(|_| carried);
+        let prompt = words_for(&begun.order.policy, retain, budget, refs, carried);
+        let told = Told {
+            token: begun.token.clone(),
+            expires_in: begun.expires_in,
+            first_seq: apart.first_seq,
+            last_seq: apart.last_seq,
+            messages: apart.messages,
+            tokens: apart.tokens,
+            budget,
+            prompt,
+            previous: apart.previous.clone(),
+            retained: apart.retained.clone(),
+            refs: refs.to_vec(),
+            apart,
+        };
+        self.lock().insert(id, UnderWay::Begun(Box::new(begun)));
+        drop(place);
+        Ok(told)
+    }
+
+    /// Puts an agent's summary in its place. None if another call was just doing that: it is over then, and what became of
+    /// it has to be looked up. Unless the view is another one by now, a summary that could not be put there can be brought
+    /// again.
+    pub async fn commit_for_agent(
+        self: &Arc<Self>,
+        store: &Store,
+        id: TaskId,
+        commit: &Commit,
+    ) -> Result<Option<Done>, StoreError> {
+        let Some((begun, _place)) = self.take(id, &commit.token).await? else { return Ok(None) };
+        let store = &store.bound(&begun.binding);
+        let read = begun.read(commit);
+        let done = match block_in_place(|| begun.check(&read.0, commit)) {
+            Ok(()) => self.bring(store, id, &begun, commit, read).await,
+            Err(problem) => Err(StoreError::SummaryRefused { problem }),
+        };
+        match done {
+            Ok(_) | Err(StoreError::StaleView { .. } | StoreError::TaskNotFound { .. }) => {
+                block_in_place(|| drop(begun));
+            }
+            Err(_) => {
+                self.lock().insert(id, UnderWay::Begun(begun));
+            }
+        }
+        done.map(Some)
+    }
+
+    async fn bring(
+        &self,
+        store: &Store,
+        id: TaskId,
+        begun: &Begun,
+        commit: &Commit,
+        (text, sections): (String, Option<Value>),
+    ) -> Result<Done, StoreError> {
+        let Begun { order, looked, apart, kept, squeezed, began, .. } = begun;
+        let order = Order { caller: commit.caller.clone(), asked: commit.asked.clone(), ..order.clone() };
+        let mut looked = looked.clone();
+        let mut made = Made::new(squeezed.clone(), looked.plan_note.clone());
+        let summed = Summed {
+            text,
+            retain: Some(commit.retain.clone()).filter(|retain| !retain.is_empty()),
+            keep: commit.keep.clone(),
+            sections,
+            by: AGENT.to_owned(),
+            model: commit.model.clone(),
+            ..Summed::default()
+        };
+        let mut done = looked.begun(&order);
+        block_in_place(|| take_summary(&mut looked, &mut made, apart, summed, &order, *kept))?;
+        let (after, before) = (*kept + made.tokens(), apart.kept_tokens + apart.tokens);
+        if after >= before {
+            let problem =
+                format!("leaves {after} tokens of {before}: nothing would be saved with what is kept");
+            return Err(StoreError::SummaryRefused { problem });
+        }
+        let compressed = publish(store, id, &mut looked, &mut made, &order).await?;
+        run::tell(&mut done, &looked, made, &compressed, *began);
+        self.note(store, id, &order, began.elapsed(), &Ok(done.clone()));
+        Ok(done)
+    }
+
+    /// Gives a compaction up.
+    pub async fn abort_for_agent(self: &Arc<Self>, id: TaskId, token: &str) -> Result<(), StoreError> {
+        match self.take(id, token).await? {
+            Some(taken) => {
+                block_in_place(|| drop(taken));
+                Ok(())
+            }
+            None => Err(StoreError::CompactionNotFound { id }),
+        }
+    }
+
+    /// Takes a compaction over from its token; nobody else begins one in between. None, once that is over, if somebody
+    /// else did.
+    async fn take(
+        self: &Arc<Self>,
+        id: TaskId,
+        token: &str,
+    ) -> Result<Option<(Box<Begun>, Place)>, StoreError> {
+        let mut going = self.going.subscribe();
+        {
+            let mut under_way = self.lock();
+            match under_way.remove(&id) {
+                Some(UnderWay::Begun(begun)) if begun.token == token && !begun.is_expired() => {
+                    under_way.insert(id, UnderWay::Committing(token.to_owned()));
+                    return Ok(Some((begun, self.place(id, Hurry::default()))));
+                }
+                Some(UnderWay::Committing(other)) if other == token => {
+                    under_way.insert(id, UnderWay::Committing(other));
+                }
+                other => {
+                    under_way.extend(other.map(|other| (id, other)));
+                    return Err(StoreError::CompactionNotFound { id });
+                }
+            }
+        }
+        let is_on = || matches!(self.lock().get(&id), Some(UnderWay::Committing(other)) if other == token);
+        while is_on() && going.changed().await.is_ok() {}
+        Ok(None)
+    }
+}
+
+/// What a model would be asked to write.
+fn words_for(policy: &Policy, retain: bool, budget: u64, refs: &[String], carried: Option<u64>) -> String {
+    let purpose = Purpose::Compaction { retain };
+    let wanted = Wanted { purpose, policy, budget, carried, refs, refused: None };
+    let retain = wanted.retain().map(|retain| format!("Beside it (`retain`): {retain}"));
+    [Some(wanted.task()), wanted.form(), retain].into_iter().flatten().collect::<Vec<_>>().join("\n\n")
+}

@@ -1,0 +1,428 @@
+//! Getting a summary: from a model if one is to be asked, once more and more strictly if it is no good, and from the built-in
+//! summariser if that does not help. There is always one in the end.
+
+use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
+
+use serde_json::{Value, json};
+use tokio::task::block_in_place;
+use tokio::time::Instant;
+
+use super::apart::{Apart, Gap};
+use super::ask::{self, Question, Reply};
+use super::material::{Material, plain};
+use super::preface::Preface;
+use super::prompt::Purpose;
+use super::under_way::{NotAsked, Turn};
+use super::{final_summary, gate, run::Step};
+use crate::context::{Breakers, Left, Policy, Summarizer};
+use crate::llm::Gateway;
+use crate::model::{Provider, StoreError, TaskId};
+use crate::store::{Outline, Store};
+use crate::summarizer::{Extractor, Piece, Section, Sections};
+
+/// What a summary is made of, and how large it may be.
+pub(super) struct Wanted<'a> {
+    pub(super) id: TaskId,
+    pub(super) purpose: Purpose,
+    pub(super) policy: &'a Policy,
+    pub(super) apart: &'a Apart,
+    /// What a model is told of the time before.
+    pub(super) previous: Option<&'a str>,
+    /// Tokens of the text, beside what was retained before.
+    pub(super) budget: u64,
+    /// Tokens of what was retained before; something else may take its place.
+    pub(super) carried: u64,
+    /// Tokens that there is room for, if that is more.
+    pub(super) room: u64,
+    /// The view that it is of.
+    pub(super) outline: &'a Outline,
+    /// Whether a model may be asked: not when there is no time.
+    pub(super) may_ask: bool,
+}
+
+/// A summary, and who made it.
+#[derive(Debug, Default)]
+pub(super) struct Summed {
+    pub(super) text: String,
+    pub(super) retain: Option<String>,
+    /// Messages that the model wants to be kept as they are.
+    pub(super) keep: Vec<u64>,
+    pub(super) sections: Option<Value>,
+    /// `extractive`, or a provider.
+    pub(super) by: String,
+    pub(super) model: String,
+    /// Why the built-in one had to step in.
+    pub(super) fallback: Option<String>,
+}
+
+/// Who can be asked.
+pub(super) struct Asker<'a> {
+    pub(super) gateway: &'a Arc<Gateway>,
+    pub(super) breakers: &'a Breakers,
+    pub(super) store: &'a Store,
+    /// Set when everything is to end.
+    pub(super) stop: &'a Arc<AtomicBool>,
+    /// Left to others while a model is waited for.
+    pub(super) turn: &'a Turn,
+}
+
+/// A model that can be asked.
+struct Who<'a> {
+    provider: Provider,
+    model: &'a str,
+    /// Its name for the breaker.
+    known_as: &'a str,
+    deadline: Instant,
+}
+
+/// Why a model is not asked, or not waited for.
+const NO_TIME: &str = "the context is over its limit";
+
+impl Asker<'_> {
+    /// A summary that can stand for what it is to stand for; an empty one only if there is nothing to say.
+    pub(super) async fn summarize(
+        &self,
+        wanted: &Wanted<'_>,
+        progress: &(dyn Fn(Step) + Sync),
+    ) -> Result<Summed, StoreError> {
+        let fallback = match self.who(wanted) {
+            Ok(Some(who)) => match self.asked(&who, Box::pin(self.ask(wanted, &who, progress))).await {
+                Ok(summed) => return Ok(summed),
+                Err(why) => Some(stepped_in(wanted, why)),
+            },
+            Ok(None) => None,
+            Err(why) => Some(why),
+        };
+        progress(wanted.step(if fallback.is_some() { 3 } else { 1 }, 0));
+        let mut summed = block_in_place(|| extract(wanted))?;
+        summed.fallback = fallback;
+        Ok(summed)
+    }
+
+    /// A short summary for each gap that is worth one, in order; the built-in summariser makes them if no model does.
+    pub(super) async fn summarize_gaps(
+        &self,
+        wanted: &Wanted<'_>,
+        gaps: &[Gap],
+        is_long: &(dyn Fn(&Gap) -> bool + Sync),
+        summed: &mut Summed,
+        progress: &(dyn Fn(Step) + Sync),
+    ) -> Result<Vec<Option<String>>, StoreError> {
+        progress(wanted.step(1, 0));
+        match self.who(wanted) {
+            Ok(Some(who)) => {
+                let budget = wanted.policy.scoring.gap_max_tokens;
+                let question = wanted.question(Purpose::Gaps, &who, budget, None);
+                let (mut asked, mut passed_over) = (Vec::new(), 0);
+                for gap in gaps {
+                    if is_long(gap) {
+                        asked.push((std::mem::take(&mut passed_over), gap.lines));
+                    } else {
+                        passed_over += gap.lines;
+                    }
+                }
+                let heard = |tokens| progress(wanted.step(1, tokens));
+                let asking = async {
+                    let asking =
+                        ask::ask_gaps(self.gateway, self.store, wanted.id, &question, &asked, &heard);
+                    asking.await.map_err(|error| error.to_string())
+                };
+                match self.asked(&who, asking).await {
+                    Ok(summaries) => {
+                        (summed.by, summed.model) = (who.provider.as_str().to_owned(), who.model.to_owned());
+                        let mut summaries = summaries.into_iter();
+                        let next = |gap| if is_long(gap) { summaries.next().flatten() } else { None };
+                        return Ok(gaps.iter().map(next).collect());
+                    }
+                    Err(why) => summed.fallback = Some(stepped_in(wanted, why)),
+                }
+            }
+            Ok(None) => {}
+            Err(why) => summed.fallback = Some(why),
+        }
+        summed.by = EXTRACTIVE.to_owned();
+        block_in_place(|| {
+            gaps.iter().map(|gap| is_long(gap).then(|| extract_gap(wanted, gap)).transpose()).collect()
+        })
+    }
+
+    /// The model to be asked; none if the built-in summariser is wanted, an error if the model cannot be asked.
+    fn who<'a>(&'a self, wanted: &Wanted<'a>) -> Result<Option<Who<'a>>, String> {
+        let policy = wanted.policy;
+        let asked = match policy.summarizer {
+            Summarizer::Extractive => return Ok(None),
+            Summarizer::Llm => true,
+            Summarizer::Auto => false,
+        };
+        let Some(provider) = policy.provider else {
+            return if asked { Err("no provider is configured".to_owned()) } else { Ok(None) };
+        };
+        let model = policy.model.as_deref().or_else(|| self.gateway.default_model(provider));
+        match self.gateway.check(provider, model) {
+            Err(error) if asked => return Err(error.to_string()),
+            // Nobody asked for a model that cannot be asked.
+            Err(_) => return Ok(None),
+            Ok(()) => {}
+        }
+        if !wanted.may_ask {
+            return Err(NO_TIME.to_owned());
+        }
+        let (Some(model), Some((_, known_as))) = (model, policy.breaker()) else { return Ok(None) };
+        let who = Who { provider, model, known_as, deadline: Instant::now() + policy.summary_timeout };
+        // Nobody waits to be told so.
+        if self.breakers.is_open(provider, known_as, Instant::now().into_std()) {
+            Err(who.is_paused())
+        } else {
+            Ok(Some(who))
+        }
+    }
+
+    /// Asks a model when there is a place among those who do, and tells its breaker how it went.
+    async fn asked<T>(
+        &self,
+        who: &Who<'_>,
+        asking: impl Future<Output = Result<T, String>>,
+    ) -> Result<T, String> {
+        // At least half of the time is for the model.
+        let wait = (who.deadline - Instant::now()) / 2;
+        let asking = async {
+            // It may have failed for others meanwhile.
+            let Some(leave) = self.breakers.ask(who.provider, who.known_as, Instant::now().into_std()) else {
+                return Err(who.is_paused());
+            };
+            let answer = asking.await;
+            if answer.is_ok() {
+                leave.succeeded();
+            } else if leave.failed(Instant::now().into_std()) {
+                tracing::warn!(
+                    provider = who.provider.as_str(),
+                    "a model is not asked for summaries for a while"
+                );
+            }
+            answer
+        };
+        match self.turn.aside(wait, Box::pin(asking)).await {
+            Ok(answer) => answer,
+            Err(NotAsked::Hurry) => Err(NO_TIME.to_owned()),
+            Err(NotAsked::Crowded) => Err(format!("too many others wait for {}", who.provider.as_str())),
+        }
+    }
+
+    async fn ask(
+        &self,
+        wanted: &Wanted<'_>,
+        who: &Who<'_>,
+        progress: &(dyn Fn(Step) + Sync),
+    ) -> Result<Summed, String> {
+        let apart = wanted.apart;
+        let preface = block_in_place(|| Preface::of(wanted)).map_err(|error| error.to_string())?;
+        let asked = wanted.asked().saturating_sub(preface.tokens);
+        let (mut refused, mut problem): (Option<String>, String) = (None, String::new());
+        for attempt in [1, 2] {
+            progress(wanted.step(attempt, 0));
+            let question = wanted.question(wanted.purpose, who, asked, refused.as_deref());
+            let heard = |tokens| progress(wanted.step(attempt, tokens));
+            let mut reply: Reply =
+                match ask::ask(self.gateway, self.store, wanted.id, &question, &heard).await {
+                    Ok(reply) => reply,
+                    Err(error) if error.is_bad_answer() => {
+                        (refused, problem) = (Some(error.to_model()), error.to_string());
+                        continue;
+                    }
+                    Err(error) => return Err(error.to_string()),
+                };
+            let retain = reply.retain.as_deref().unwrap_or_default();
+            let mut sizes = gate::sizes(retain, (apart.tokens, wanted.budget, wanted.room), wanted.carried);
+            if wanted.purpose == Purpose::Final {
+                // What a task ends with stands for nothing: it may be as long as it was asked for.
+                sizes.0 = u64::MAX;
+            }
+            let counter = wanted.outline.counter;
+            let told = format!("{}\n{retain}", reply.summary);
+            preface.put_before(&mut reply);
+            let whole = format!("{}\n{}", reply.summary, reply.retain.as_deref().unwrap_or_default());
+            let checked = gate::tells_enough(&told, apart.tokens, counter)
+                .and_then(|()| gate::check(&whole, sizes, wanted.refs(), counter));
+            match checked {
+                Ok(()) => {
+                    return Ok(Summed {
+                        text: reply.summary,
+                        retain: reply.retain,
+                        keep: reply.keep,
+                        sections: reply.sections,
+                        by: who.provider.as_str().to_owned(),
+                        model: who.model.to_owned(),
+                        fallback: None,
+                    });
+                }
+                Err(why) => {
+                    problem = format!("the summary {why}");
+                    refused = Some(problem.clone());
+                }
+            }
+        }
+        Err(format!("{} was asked twice: {problem}", who.model))
+    }
+}
+
+fn stepped_in(wanted: &Wanted<'_>, why: String) -> String {
+    tracing::warn!(id = %wanted.id, why, "the built-in summariser steps in");
+    why
+}
+
+impl Who<'_> {
+    fn is_paused(&self) -> String {
+        let (model, name) = (self.model, self.provider.as_str());
+        format!("{model} of {name} failed too often and is not asked for a while")
+    }
+}
+
+impl Wanted<'_> {
+    fn question<'a>(
+        &'a self,
+        purpose: Purpose,
+        who: &'a Who<'_>,
+        budget: u64,
+        refused: Option<&'a str>,
+    ) -> Question<'a> {
+        Question {
+            purpose,
+            material: &self.apart.material,
+            previous: self.previous,
+            retained: self.apart.retained.as_deref().map(|text| (text, self.carried)),
+            budget,
+            refs: self.refs(),
+            policy: self.policy,
+            provider: who.provider,
+            model: who.model,
+            window: self.policy.summarizer_window,
+            timeout: self.policy.summary_timeout,
+            deadline: who.deadline,
+            refused,
+        }
+    }
+
+    /// Tokens that are asked for: with what takes the place of what was retained before.
+    fn asked(&self) -> u64 {
+        match self.purpose {
+            Purpose::Compaction { retain: true } => self.budget + self.carried,
+            Purpose::Compaction { retain: false } | Purpose::Final | Purpose::Gaps => self.budget,
+        }
+    }
+
+    /// Output refs that have to be named. Those of a task that ends lead nowhere in another.
+    fn refs(&self) -> &[String] {
+        if self.purpose == Purpose::Final { &[] } else { self.apart.refs_for(self.budget) }
+    }
+
+    fn step(&self, attempt: u32, summary_tokens: u64) -> Step {
+        Step::Summarizing {
+            messages: self.apart.messages,
+            tokens: self.apart.tokens,
+            summary_tokens,
+            attempt,
+        }
+    }
+}
+
+/// What the built-in summariser makes of it.
+fn extract(wanted: &Wanted<'_>) -> Result<Summed, StoreError> {
+    let mut budget = wanted.budget;
+    let made = loop {
+        let mut extractor = Extractor::new(budget, wanted.outline.counter);
+        if wanted.purpose == Purpose::Final {
+            extractor = extractor.without_refs();
+        }
+        read_all(&mut extractor, wanted.apart, wanted.outline)?;
+        let made = extractor.finish();
+        // Texts that take far more bytes than tokens are rare.
+        if budget <= 1 || gate::can_be_written(&made.text).is_ok() {
+            break made;
+        }
+        budget /= 2;
+    };
+    Ok(Summed {
+        text: made.text,
+        sections: wanted.policy.structured.then(|| six(&made.sections)),
+        by: EXTRACTIVE.to_owned(),
+        ..Summed::default()
+    })
+}
+
+/// Has the built-in summariser read all that goes, and what the user asked for in the messages that stay.
+pub(super) fn read_all(
+    extractor: &mut Extractor,
+    apart: &Apart,
+    outline: &Outline,
+) -> Result<(), StoreError> {
+    if let Some(left) = &apart.inherited {
+        take_over(extractor, left);
+    }
+    if let Some(previous) = &apart.previous {
+        extractor.previous(previous);
+    }
+    read(extractor, &apart.material, outline)?;
+    apart.staying.each(&mut |piece| {
+        if piece.seq > apart.last_seq {
+            extractor.stays(piece);
+        }
+        Ok(())
+    })
+}
+
+/// Has the built-in summariser read messages. Of outputs that were trimmed it reads what the log has: they went for their size,
+/// not because nothing in them matters.
+fn read(extractor: &mut Extractor, material: &Material, outline: &Outline) -> Result<(), StoreError> {
+    let mut log = outline.log();
+    material.each(&mut |piece| {
+        if !piece.is_trimmed() {
+            extractor.take(piece);
+            return Ok(());
+        }
+        log.only(piece.seq);
+        log.step(|whole| {
+            let text = plain(whole.shown.content.unwrap_or_default());
+            extractor.take(&Piece { text: &text, ..*piece });
+        })?;
+        Ok(())
+    })
+}
+
+/// Folds in what was taken over from another task: what was known, why it failed, and what its agent planned.
+fn take_over(extractor: &mut Extractor, left: &Left) {
+    for known in [&left.kept, &left.summary].into_iter().flatten() {
+        extractor.inherited(known);
+    }
+    for failure in &left.earlier.failures {
+        extractor.failed(&final_summary::failed(failure));
+    }
+    if let Some(plans) = &left.plans {
+        extractor.inherited(plans);
+    }
+}
+
+/// The sections that every summary has.
+fn six(sections: &Sections) -> Value {
+    let of = |list: &[Section]| -> Vec<&String> {
+        list.iter().flat_map(|section| sections.of(*section)).collect()
+    };
+    json!({
+        "goal": of(&Section::OF_USER),
+        "decisions": of(&[Section::Decisions]),
+        "changes": of(&[Section::Changes, Section::Commands, Section::Facts]),
+        "files": of(&[Section::Files]),
+        "errors": of(&[Section::Errors]),
+        "pending": of(&[Section::Pending, Section::Refs]),
+    })
+}
+
+/// What the built-in summariser makes of a gap.
+fn extract_gap(wanted: &Wanted<'_>, gap: &Gap) -> Result<String, StoreError> {
+    let mut extractor = Extractor::new(wanted.policy.scoring.gap_max_tokens, wanted.outline.counter);
+    read(&mut extractor, &wanted.apart.material_of(gap), wanted.outline)?;
+    Ok(extractor.finish().text)
+}
+
+/// The built-in summariser, as it is told.
+pub(super) const EXTRACTIVE: &str = "extractive";

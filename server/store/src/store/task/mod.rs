@@ -1,0 +1,489 @@
+//! One open task: its logs, what follows from them, and its view.
+//!
+//! A task's lock is held while a line is written, and not while callers wait for it to become durable. It is
+//! held over a sync only where that is part of a protocol: rewrites, changes of status, checkpoints, and a view
+//! that is made again.
+
+mod append;
+mod collect;
+mod compress;
+mod counting;
+mod create;
+mod follow;
+mod fork;
+mod interrupted;
+mod lead;
+mod lifecycle;
+mod media;
+mod open;
+mod outline;
+mod outputs;
+mod pins;
+mod policy;
+mod protected;
+mod read;
+mod records;
+mod request;
+mod retold;
+mod rewrite;
+mod row;
+mod said;
+mod shown;
+mod snapshot;
+mod summaries;
+mod ticket;
+mod trim;
+mod view;
+
+use std::collections::VecDeque;
+use std::io;
+use std::sync::{Arc, Mutex, MutexGuard};
+
+use crate::context::{Asked, Policy, Pressure};
+use crate::infra::fs::StorePath;
+use crate::log::{DamageNote, Digest, Index, LogState, LogWriter, Signal};
+use crate::model::{Durability, Event, Metadata, RequestId, StoreError, TaskConfig, TaskId};
+
+use super::checkpoint::{Checkpoint, RecordMark, ViewMark};
+use super::env::Env;
+use super::layout::{self, Folder};
+use super::masking;
+use compress::Tried;
+use counting::{Chosen, Sent};
+use records::Records;
+use shown::Mark;
+use trim::Outputs;
+use view::View;
+
+pub use append::{Append, AppendOutcome};
+pub use collect::Collected;
+pub use compress::{Compressed, NewView};
+pub use counting::ContextUsage;
+pub(crate) use create::{First, create};
+pub use follow::{LogEnds, Subscription};
+pub(crate) use fork::Fork;
+pub(crate) use lifecycle::Lifecycle;
+pub(crate) use open::Mode;
+pub use outline::{Outline, Part};
+use outputs::Kept;
+pub use outputs::Output;
+pub(crate) use outputs::{PutFiles, bad_output};
+pub use protected::Protected;
+pub use read::{CurrentReader, FilePart, LineReader};
+pub use records::Recorded;
+pub use request::RequestFile;
+pub use retold::Retold;
+pub use rewrite::NewRewrite;
+pub use row::TaskInfo;
+pub(crate) use row::build_row;
+pub use snapshot::{ViewLines, ViewSnapshot};
+pub use summaries::SummaryLines;
+pub use ticket::{Due, Pending, TaskHandle};
+pub use trim::TrimOutcome;
+pub(crate) use view::{crc_of, remove_views};
+
+/// Who makes a change, and which of their calls it is.
+#[derive(Debug, Clone, Default)]
+pub struct Caller {
+    /// Names the call, so that a retry changes nothing.
+    pub request_id: Option<RequestId>,
+    /// The caller's lease; 0: none.
+    pub lease_generation: u64,
+}
+
+/// A task with its files open.
+#[derive(Debug)]
+pub(crate) struct Task {
+    pub(crate) id: TaskId,
+    env: Arc<Env>,
+    metadata: Metadata,
+    /// `task_source` of its key, for those who count.
+    source: Arc<str>,
+    signal: Arc<Signal>,
+    counter: Chosen,
+    outputs: Kept,
+    inner: Mutex<Inner>,
+}
+
+#[derive(Debug)]
+struct Inner {
+    folder: Folder,
+    log: LogWriter,
+    state: LogState,
+    /// What follows from the configuration, written or not yet durable.
+    policy: Arc<Policy>,
+    /// Missing only where nothing can be written.
+    index: Option<Index>,
+    tools: Records,
+    plans: Records,
+    /// The view, once it was looked at and found right; none if it has to be restored.
+    view: Option<View>,
+    /// Tokens of the view while there is none, once they were counted.
+    tokens: Option<u64>,
+    /// What the checkpoint says of the view, until then.
+    view_mark: Option<ViewMark>,
+    /// Marks of lines that need not be durable yet, oldest first.
+    pending: VecDeque<Mark>,
+    /// The newest mark that readers may see.
+    shown: Mark,
+    rewriting: bool,
+    /// Bytes of the view when its media were last looked through.
+    shed_at: u64,
+    /// What the last look at its outputs has found.
+    outputs: Outputs,
+    /// Who was asked last. It is not kept: a task that is opened again knows it with the next request.
+    asked: Asked,
+    /// What the model refused last, if that says something of the view as it is.
+    refused: Option<policy::Refused>,
+    /// What the last try to compress has found.
+    tried: Tried,
+    /// What is known of the tools that are sent beside the view.
+    sent: Sent,
+    /// Tokens of all pinned messages, once they were asked for.
+    pinned_tokens: Option<u64>,
+    /// Whether a system message may still come that stands in front of what was taken over.
+    may_lead: bool,
+    /// Length of the log at the last checkpoint.
+    checkpoint_at: u64,
+    /// Why nothing can be written, if that is so.
+    frozen: Option<Frozen>,
+    /// Where readers note damage of its logs.
+    notes: DamageNote,
+    deleted: bool,
+    /// The catalog's row is behind.
+    dirty: bool,
+    /// The last checkpoint does not say how things are.
+    changed: bool,
+}
+
+/// Why a task takes no writes.
+#[derive(Debug, Clone)]
+enum Frozen {
+    Quarantined(String),
+    NewerFormat(String),
+    /// A write failed; the task has to be opened again.
+    Failed,
+    /// There was no room to open it for writing; each call tries again.
+    Full,
+}
+
+impl Task {
+    /// Locks the task. If a thread panicked with the lock, nobody knows how far it came: the handle takes no more writes, and
+    /// the next call opens the task again from its files.
+    fn lock(&self) -> MutexGuard<'_, Inner> {
+        self.inner.lock().unwrap_or_else(|poisoned| {
+            self.inner.clear_poison();
+            let mut inner = poisoned.into_inner();
+            inner.frozen = Some(Frozen::Failed);
+            tracing::error!(id = %self.id, "a call panicked in the task: it is opened again");
+            inner
+        })
+    }
+
+    /// The lease that it began with: no other task with the same id did.
+    pub(crate) fn first_lease(&self) -> u64 {
+        self.lock().state.first_lease
+    }
+
+    fn config<'a>(&'a self, inner: &'a Inner) -> &'a TaskConfig {
+        inner.state.config.as_ref().unwrap_or(&self.metadata.config)
+    }
+
+    fn durability(&self, inner: &Inner) -> Durability {
+        self.config(inner).durability.unwrap_or(self.env.options.durability)
+    }
+
+    /// Whether a handle is of no more use: a write failed, or the task is gone. Once this was answered with
+    /// yes, the handle does not touch the task's files any more, so that they can be opened again.
+    pub(crate) fn is_spent(&self) -> bool {
+        self.is_spent_locked(&mut self.lock())
+    }
+
+    fn is_spent_locked(&self, inner: &mut Inner) -> bool {
+        if inner.log.is_broken() || inner.tools.is_broken() || inner.plans.is_broken() {
+            self.give_up(inner, io::Error::other("an earlier write failed"));
+        }
+        inner.deleted || matches!(inner.frozen, Some(Frozen::Failed | Frozen::Full))
+    }
+
+    /// Takes no writes, for want of room: the handle is good for the calls that have it, and no others.
+    pub(crate) fn wait_for_room(&self) {
+        self.lock().frozen.get_or_insert(Frozen::Full);
+    }
+
+    /// Refuses calls on a task that was removed since the caller found it.
+    fn check_there(&self, inner: &Inner) -> Result<(), StoreError> {
+        if inner.deleted { Err(StoreError::TaskNotFound { id: self.id }) } else { Ok(()) }
+    }
+
+    /// Refuses calls that nobody could make now, whatever their lease.
+    fn check_writable(&self, inner: &Inner) -> Result<(), StoreError> {
+        let id = self.id;
+        self.check_there(inner)?;
+        self.env.check_writable()?;
+        match &inner.frozen {
+            None => Ok(()),
+            Some(Frozen::Quarantined(reason)) => Err(StoreError::Quarantined { id, reason: reason.clone() }),
+            Some(Frozen::NewerFormat(found)) => Err(StoreError::NewerFormat { id, found: found.clone() }),
+            Some(Frozen::Failed) => {
+                Err(StoreError::WriteFailed { id, source: io::Error::other("an earlier write failed") })
+            }
+            Some(Frozen::Full) => Err(StoreError::DiskFull { source: io::ErrorKind::StorageFull.into() }),
+        }
+    }
+
+    /// Refuses to remove files of a task, but not for want of room.
+    fn check_may_free(&self, inner: &Inner) -> Result<(), StoreError> {
+        match &inner.frozen {
+            None | Some(Frozen::Full) => self.check_there(inner).and_then(|()| self.env.check_may_free()),
+            Some(_) => self.check_writable(inner),
+        }
+    }
+
+    fn admit(&self, inner: &Inner, generation: u64) -> Result<(), StoreError> {
+        let state = &inner.state;
+        let now = self.env.clock.monotonic();
+        self.env.leases.admit(self.id, state.lease.as_ref(), state.lease_generation, generation, now)
+    }
+
+    /// What a call with the same id was told, if there was one, and up to where it must be durable.
+    fn seen_before(
+        &self,
+        inner: &Inner,
+        request_id: Option<&RequestId>,
+        digest: Digest,
+    ) -> Result<Option<(u64, u64)>, StoreError> {
+        let Some((id, seen)) = request_id.and_then(|id| Some((id, inner.state.requests.get(id)?))) else {
+            return Ok(None);
+        };
+        if seen.digest != digest {
+            return Err(StoreError::RequestIdReused { request_id: id.to_string() });
+        }
+        if seen.end > inner.log.len() {
+            // The checkpoint remembers it, but the log is damaged before it: it cannot be told again.
+            self.check_writable(inner)?;
+            return Ok(None);
+        }
+        Ok(Some((seen.outcome, seen.end)))
+    }
+
+    /// Writes an event and takes it into the state. It need not be durable yet.
+    fn write_event(
+        &self,
+        inner: &mut Inner,
+        event: &Event,
+        request: Option<(&RequestId, Digest)>,
+    ) -> Result<u64, StoreError> {
+        let failed = |error: serde_json::Error| StoreError::io("writing an event", error.into());
+        // Whatever way it came: nothing is written that was not masked.
+        let event = &*self.env.masked(|masker, found| masking::event(masker, event, found))?;
+        let mut body = event.body().map_err(failed)?;
+        if let Some((request_id, digest)) = request {
+            let digest = digest.to_hex();
+            body.push_str(&format!(",\"request_id\":\"{request_id}\",\"request_digest\":\"{digest}\""));
+        }
+        let before = inner.before(event);
+        let end = inner.write_event(self, event.name(), &body)?;
+        inner.note_before(end, before);
+        if let Event::Usage { tools_tokens, .. } = event {
+            inner.sent.reported(*tools_tokens);
+            self.note_taken(inner, event);
+        }
+        Ok(end)
+    }
+
+    /// How far the log is written, and how far that has to come. A sync that somebody else makes will do.
+    fn written(&self) -> (u64, Durability) {
+        let inner = self.lock();
+        let durability = match self.durability(&inner) {
+            Durability::Process => Durability::Process,
+            Durability::Group | Durability::Each => Durability::Group,
+        };
+        (inner.log.len(), durability)
+    }
+
+    /// Returns when the log is durable up to `end`. If it never will be, the handle is spent.
+    fn wait_durable(&self, end: u64, durability: Durability) -> Result<(), StoreError> {
+        if durability == Durability::Process {
+            let mut inner = self.lock();
+            return inner.log.keep(end).map_err(|error| self.give_up(&mut inner, error));
+        }
+        let (commit, file) = {
+            let inner = self.lock();
+            (Arc::clone(inner.log.commit()), Arc::clone(inner.log.file()))
+        };
+        commit.wait(end, durability, file.as_ref()).map_err(|error| self.give_up(&mut self.lock(), error))
+    }
+
+    /// Makes everything written durable, under the lock.
+    fn sync(&self, inner: &mut Inner) -> Result<(), StoreError> {
+        inner.log.sync().map_err(|error| self.give_up(inner, error))
+    }
+
+    /// A log is broken: takes back what is not durable of it and spends the handle, once and for all. Opening
+    /// the task again reads what is really there.
+    #[expect(clippy::wildcard_enum_match_arm, reason = "kinds of I/O errors are not ours to list")]
+    fn give_up(&self, inner: &mut Inner, error: io::Error) -> StoreError {
+        if !matches!(inner.frozen, Some(Frozen::Failed)) {
+            inner.frozen = Some(Frozen::Failed);
+            let records = inner.tools.writer.iter_mut().chain(inner.plans.writer.iter_mut());
+            for log in std::iter::once(&mut inner.log).chain(records) {
+                if log.is_broken() {
+                    log.cut_back(&error);
+                }
+            }
+            self.env.note_failed(self.id, &inner.folder.task(self.id), &error);
+        }
+        // Some file systems find room only when they write back.
+        match error.kind() {
+            io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded => {
+                StoreError::DiskFull { source: error }
+            }
+            _ => StoreError::WriteFailed { id: self.id, source: error },
+        }
+    }
+
+    fn mark_dirty(&self, inner: &mut Inner) {
+        if !inner.dirty {
+            inner.dirty = true;
+            self.env.note_dirty(self.id);
+        }
+    }
+
+    /// A sync failed for one who waited.
+    fn failed_to_sync(&self, error: io::Error) -> StoreError {
+        self.give_up(&mut self.lock(), error)
+    }
+
+    /// How full the context is.
+    fn pressure(&self, inner: &mut Inner) -> Pressure {
+        let tokens = inner.view_tokens().saturating_add(inner.tools_tokens());
+        let tokens = inner.known(&inner.state.tally).told(tokens);
+        self.whole_pressure(inner, tokens, &inner.policy)
+    }
+
+    /// Refuses what would make the task or the store larger than it may be. What is in the view is there twice.
+    fn check_quota(&self, inner: &Inner, more: usize) -> Result<(), StoreError> {
+        self.check_task_room(inner, more as u64)?;
+        self.env.check_quota(more as u64)
+    }
+
+    /// Refuses what would make the task larger than it may be.
+    fn check_task_room(&self, inner: &Inner, more: u64) -> Result<(), StoreError> {
+        let limit = self.env.options.max_task_bytes;
+        if limit == 0 {
+            return Ok(());
+        }
+        let view = inner.view.as_ref().map_or(0, |view| view.state().len + view.state().extra_len);
+        let used = inner.log.len() + inner.tools.len() + inner.plans.len() + view;
+        let used = used.saturating_add(self.outputs_bytes(inner)?);
+        if used.saturating_add(more) > limit {
+            return Err(StoreError::QuotaExceeded { quota: "limits.task_bytes", used, limit });
+        }
+        Ok(())
+    }
+
+    /// Whether the log has grown enough since the last checkpoint.
+    fn is_checkpoint_due(&self, inner: &Inner) -> bool {
+        inner.log.len().saturating_sub(inner.checkpoint_at) >= self.env.options.checkpoint_bytes
+    }
+
+    /// Writes a checkpoint that was due when somebody looked.
+    fn checkpoint_now(&self) {
+        let mut inner = self.lock();
+        if inner.frozen.is_none() && !inner.deleted {
+            self.checkpoint_if_due(&mut inner);
+        }
+    }
+
+    /// Writes a checkpoint if the log has grown enough since the last. Never fails the call it comes with.
+    fn checkpoint_if_due(&self, inner: &mut Inner) {
+        if !self.is_checkpoint_due(inner) {
+            return;
+        }
+        if let Err(error) = self.checkpoint(inner, false) {
+            tracing::warn!(id = %self.id, %error, "a checkpoint could not be written");
+        }
+    }
+
+    /// Makes the log durable and writes a checkpoint of it. A clean one also syncs the view.
+    fn checkpoint(&self, inner: &mut Inner, clean: bool) -> Result<(), StoreError> {
+        self.sync(inner)?;
+        let failed = |what: &'static str| move |error| StoreError::io(what, error);
+        if let Some(index) = &mut inner.index {
+            index.write(true).map_err(failed("writing the index"))?;
+            if clean {
+                index.sync().map_err(failed("syncing the index"))?;
+            }
+        }
+        let mut checkpoint = Checkpoint::new(
+            inner.log.len(),
+            inner.index.as_ref().map_or(0, Index::rows),
+            inner.state.clone(),
+        );
+        checkpoint.clean = clean;
+        checkpoint.boot_id.clone_from(&self.env.boot_id);
+        checkpoint.view = match &inner.view {
+            Some(view) => {
+                if clean {
+                    view.sync().map_err(failed("syncing the view"))?;
+                }
+                Some(view.mark(&self.env.boot_id, inner.state.last_seq, inner.state.view_generation(), clean))
+            }
+            None => inner.view_mark.clone(),
+        };
+        let mark = |records: &mut Records| -> Result<RecordMark, StoreError> {
+            records.sync().map_err(failed("syncing records"))?;
+            Ok(RecordMark { len: records.len(), state: records.state.clone() })
+        };
+        checkpoint.tools = mark(&mut inner.tools)?;
+        checkpoint.plans = mark(&mut inner.plans)?;
+        checkpoint.write(self.env.fs.as_ref(), &inner.path(self.id, layout::CHECKPOINT))?;
+        inner.changed = !clean;
+        inner.checkpoint_at = inner.log.len();
+        Ok(())
+    }
+
+    /// Closes the task for everybody who has this handle: it is spent.
+    pub(crate) fn retire(&self) {
+        let mut inner = self.lock();
+        self.close_locked(&mut inner);
+        // Under the same lock: nobody may write in between.
+        inner.frozen.get_or_insert(Frozen::Failed);
+    }
+
+    /// Closes the task in an orderly way, so that opening it again reads no more than its checkpoint.
+    pub(crate) fn close(&self) {
+        self.close_locked(&mut self.lock());
+    }
+
+    fn close_locked(&self, inner: &mut Inner) {
+        let settled = inner.folder == Folder::of(inner.state.status);
+        let unused = !inner.changed && !inner.dirty && settled;
+        if unused || inner.deleted || inner.frozen.is_some() || self.env.read_only().is_some() {
+            return;
+        }
+        let closed = self.sync(inner).and_then(|()| {
+            self.try_settle(inner)?;
+            self.checkpoint(inner, true)?;
+            let dir = inner.folder.task(self.id);
+            self.env.fs.sync_dir(&dir).map_err(|error| StoreError::io(format!("syncing {dir}"), error))
+        });
+        if let Err(error) = closed {
+            tracing::warn!(id = %self.id, %error, "a task could not be closed cleanly");
+            self.env.note_undone();
+        }
+        self.refresh_row(inner);
+    }
+}
+
+impl Inner {
+    fn path(&self, id: TaskId, name: crate::infra::fs::Name) -> StorePath {
+        self.folder.task(id).join(name)
+    }
+
+    /// Tokens of the tools that are sent beside the view, as counted.
+    fn tools_tokens(&self) -> u64 {
+        self.sent.tokens(self.state.tally.tools_tokens)
+    }
+}
