@@ -666,7 +666,8 @@ def test_tasks_that_are_forgotten_leave_nothing_behind(shared_server: Server) ->
             task.append(said(1), wait=False)
             uuids.append(task.uuid)
         del task
-    assert ours() == before
+    # A thread may end a moment after its client was closed: one of this client, or of the client before it.
+    eventually(lambda: len(ours()) <= len(before))
     # Those of grpcio too: one may be left of a channel, none of each task.
     eventually(lambda: threading.active_count() < threads + 10)
     with Client(shared_server.unix) as client:

@@ -112,8 +112,9 @@ class Client(ClientBase):
         finally:
             self._renewer.close()
             self._connection.close()
+            end = time.monotonic() + 1.0
             for appender in appenders:
-                appender.stop(timeout=1.0)
+                appender.stop(max(0.0, end - time.monotonic()))
         _unsaved.report(lost, may_raise=may_raise)
 
     def wait_until_ready(self, timeout: float = 30.0) -> None:
