@@ -35,16 +35,16 @@ pub(super) async fn one(
     let started = Instant::now();
     let large = request.encoded_len() > INLINE_BYTES;
     let (id, append) = whole(large, || convert::append(request))?;
-    let begun = if large { None } else { serving.store().try_handle(id) };
+    let begun = if large { None } else { serving.engine.store().try_handle(id) };
     let pending = match begun.and_then(|handle| handle.try_append(&append)) {
         Some(begun) => begun?,
-        None => serving.with(|store| store.begin_append(id, &append)).await?,
+        None => serving.engine.with(|store| store.begin_append(id, &append)).await?,
     };
-    serving.tidy(id, pending.due);
+    serving.engine.tidy(id, pending.due);
     let role = append.message.role;
     let outcome = pending.durable().await?;
     count(&outcome, role, started);
-    serving.keep_small(id, &outcome.pressure);
+    serving.engine.keep_small(id, &outcome.pressure);
     Ok(answer::appended(&outcome))
 }
 
@@ -156,7 +156,7 @@ async fn write(
     let mut taken = 0;
     // One handle for as long as the messages are of one task, so that nothing goes through behind a failure.
     let mut handle: Option<TaskHandle> = None;
-    let mut stopped = std::pin::pin!(serving.stopped());
+    let mut stopped = std::pin::pin!(serving.engine.stopped());
     loop {
         let request = tokio::select! {
             request = requests.message() => request.map_err(Refusal::from),
@@ -234,23 +234,23 @@ async fn begin(
         None => {
             // Another task: what is written to it would stay if the messages before it could not be made durable.
             settle(serving, handle).await?;
-            handle.insert(serving.with(|store| store.handle(id)).await?)
+            handle.insert(serving.engine.with(|store| store.handle(id)).await?)
         }
     };
     let tried = if large { None } else { handle.try_append(&append) };
     let pending = match tried {
         Some(tried) => tried?,
-        None => serving.with(|_| handle.append(&append)).await?,
+        None => serving.engine.with(|_| handle.append(&append)).await?,
     };
-    serving.tidy(id, pending.due);
-    serving.keep_small(id, pending.pressure());
+    serving.engine.tidy(id, pending.due);
+    serving.engine.keep_small(id, pending.pressure());
     Ok(Written { pending, role, started })
 }
 
 /// Lets go of a task once everything that was written to it is durable.
 async fn settle(serving: &Serving, handle: &mut Option<TaskHandle>) -> Result<(), Refusal> {
     match handle.take() {
-        Some(handle) => serving.with(|_| handle.settle()).await,
+        Some(handle) => Ok(serving.engine.with(|_| handle.settle()).await?),
         None => Ok(()),
     }
 }

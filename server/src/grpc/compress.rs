@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use contextstore_app::compaction::{Finished, Found, Request as Asked};
 use contextstore_proto::v1 as pb;
 use futures_util::Stream;
 use futures_util::stream::unfold;
@@ -17,10 +18,9 @@ use super::service::{Reply, Service};
 use super::serving::Serving;
 use super::status::Refusal;
 use super::{answer, convert, settings};
-use crate::compress::{Commit, Done, Material, Order, Step, Told};
-use crate::context::{LimitSource, Policy, Settings, Strategy};
-use crate::model::{InvalidField, StoreError, TaskId};
-use crate::store::{Caller, Store};
+use crate::compress::{Commit, Material, Order, Step, Told};
+use crate::context::{Settings, Strategy};
+use crate::model::{InvalidField, TaskId};
 
 /// Steps that wait for the caller; what it does not read in time is left out.
 const QUEUE: usize = 64;
@@ -47,26 +47,13 @@ pub(super) async fn compress(
     let mut plain = asked.clone();
     (plain.request_id, plain.lease_generation) = (String::new(), 0);
     let asked = blake3::hash(&plain.encode_to_vec()).to_hex().to_string();
+    let asked = Asked { id, settings, target, caller, asked };
     let serving = Arc::clone(&service.serving);
     let begin = async {
-        let find = |store: &Store| {
-            if let Some(done) = Done::before(store, id, &caller, &asked)? {
-                return Ok(Err(done));
-            }
-            store.may_compress(id, &caller)?;
-            Ok(Ok(store.policy_with(id, &settings, target)?))
-        };
-        let found = serving.with(find).await?;
         let (events, receiver) = mpsc::channel(QUEUE);
-        match found {
-            Err(done) => {
-                let _ = events.try_send(Ok(told(&serving, id, done).await?));
-            }
-            Ok(policy) => {
-                let strategy = policy.strategy;
-                let order = order(id, policy, strategy, caller, asked)?;
-                tokio::spawn(run(Arc::clone(&serving), id, order, events));
-            }
+        match serving.engine.find_compression(asked).await? {
+            Found::Finished(finished) => drop(events.try_send(Ok(last(*finished)))),
+            Found::Order(order) => drop(tokio::spawn(run(Arc::clone(&serving), id, order, events))),
         }
         Ok(Box::pin(items(receiver)))
     };
@@ -79,15 +66,8 @@ async fn run(serving: Arc<Serving>, id: TaskId, order: Order, events: mpsc::Send
         let event = Some(Event::Progress(progress(step)));
         let _ = events.try_send(Ok(pb::CompressResponse { event }));
     };
-    let done = serving.compressor.now(&serving.store(), id, &order, &tell).await;
-    let last = match done {
-        Ok(done) => told(&serving, id, done).await,
-        Err(error) => {
-            serving.look_again(id).await;
-            Err(refused(error))
-        }
-    };
-    let _ = events.send(last).await;
+    let done = serving.engine.compress(id, &order, &tell).await;
+    let _ = events.send(done.map(last).map_err(Refusal::from)).await;
 }
 
 fn items<T: Send + 'static>(
@@ -110,16 +90,12 @@ fn progress(step: Step) -> Progress {
     }
 }
 
-async fn told(serving: &Serving, id: TaskId, done: Done) -> Item {
-    let done = done_of(serving, id, done).await?;
-    Ok(pb::CompressResponse { event: Some(Event::Done(done)) })
+fn last(finished: Finished) -> pb::CompressResponse {
+    pb::CompressResponse { event: Some(Event::Done(done_of(finished))) }
 }
 
-/// What is told of it. What came meanwhile may be enough for the next one.
-async fn done_of(serving: &Serving, id: TaskId, done: Done) -> Result<pb::CompressDone, Refusal> {
-    let pressure = serving.with(|store| store.pressure(id)).await?;
-    serving.keep_small(id, &pressure);
-    Ok(pb::CompressDone {
+fn done_of(Finished { done, pressure }: Finished) -> pb::CompressDone {
+    pb::CompressDone {
         compressed: done.is_rewritten(),
         reason: if done.reason.is_empty() { done.shortfall } else { done.reason.to_owned() },
         strategy: done.strategy.to_owned(),
@@ -137,7 +113,7 @@ async fn done_of(serving: &Serving, id: TaskId, done: Done) -> Result<pb::Compre
         generation: done.generation,
         duration: prost_types::Duration::try_from(done.took).ok(),
         pressure: Some(answer::pressure(&pressure)),
-    })
+    }
 }
 
 pub(super) async fn begin(
@@ -154,20 +130,10 @@ pub(super) async fn begin(
     let mut settings = settings::of_call(asked.overrides.as_ref(), None, None)?;
     name(&mut settings, wanted);
     let target = target(asked.target_tokens)?;
+    let asked = Asked { id, settings, target, caller, asked: String::new() };
     let serving = Arc::clone(&service.serving);
     let begin = async {
-        let begin = |store: &Store| {
-            store.may_compress(id, &caller)?;
-            let policy = store.policy_with(id, &settings, target)?;
-            // Of the others there is nothing to summarise.
-            let own = match policy.strategy {
-                Strategy::Compact => Strategy::Compact,
-                Strategy::Summarize | Strategy::Prune | Strategy::Window => Strategy::Summarize,
-            };
-            let order = order(id, policy, own, caller, String::new())?;
-            serving.compressor.begin_for_agent(store, id, order)
-        };
-        let told = serving.with(begin).await?;
+        let told = serving.engine.begin_compaction(asked).await?;
         let expires = serving.clock.now() + told.expires_in;
         Ok(Box::pin(told_lines(told, answer::timestamp(expires))))
     };
@@ -233,46 +199,8 @@ pub(super) async fn commit(
         caller,
         asked,
     };
-    // It goes on if the caller goes away, and a retry finds it done.
-    let serving = Arc::clone(&service.serving);
-    let bringing = tokio::spawn(async move {
-        match bring(&serving, id, &commit).await {
-            Ok(done) => done_of(&serving, id, done).await,
-            Err(status) => {
-                serving.look_again(id).await;
-                Err(status)
-            }
-        }
-    });
-    let done = bringing.await.map_err(|error| Refusal::Internal(format!("taking a summary: {error}")))??;
+    let done = done_of(service.serving.engine.commit_compaction(id, commit).await?);
     Ok(Response::new(pb::CommitCompactionResponse { done: Some(done) }))
-}
-
-/// Puts an agent's summary in its place, unless that was done before; a call that comes while it is done waits.
-async fn bring(serving: &Serving, id: TaskId, commit: &Commit) -> Result<Done, Refusal> {
-    let find = |store: &Store| match Done::before(store, id, &commit.caller, &commit.asked)? {
-        Some(done) => Ok(Some(done.by_agent(&commit.model))),
-        None => store.may_compress(id, &commit.caller).map(|()| None),
-    };
-    loop {
-        if let Some(done) = serving.with(find).await? {
-            return Ok(done);
-        }
-        let done = serving.compressor.commit_for_agent(&serving.store(), id, commit).await;
-        if let Some(done) = done.map_err(refused)? {
-            return Ok(done);
-        }
-    }
-}
-
-/// Why nothing came of it. A view that cannot be written down is nothing that the caller has asked for.
-fn refused(error: StoreError) -> Refusal {
-    if let StoreError::Invalid(InvalidField { field, problem }) = &error
-        && field == "segments"
-    {
-        return Refusal::Internal(format!("the parts of the new view {problem}"));
-    }
-    error.into()
 }
 
 pub(super) async fn abort(
@@ -281,10 +209,7 @@ pub(super) async fn abort(
 ) -> Reply<pb::AbortCompactionResponse> {
     let id = TaskId::parse(&request.task_uuid)?;
     let caller = convert::caller("", request.lease_generation)?;
-    let serving = &service.serving;
-    serving.with(|store| store.may_give_up(id, &caller)).await?;
-    serving.compressor.abort_for_agent(id, &request.token).await?;
-    serving.look_again(id).await;
+    service.serving.engine.abort_compaction(id, &request.token, &caller).await?;
     Ok(Response::new(pb::AbortCompactionResponse {}))
 }
 
@@ -294,25 +219,9 @@ pub(super) async fn undo(
 ) -> Reply<pb::UndoCompactionResponse> {
     let who = (&*request.task_uuid, &*request.request_id, request.lease_generation);
     let (id, generation) = service.change(who, |store, id, caller| store.undo(id, caller)).await?;
-    let pressure = service.serving.with(|store| store.pressure(id)).await?;
+    let pressure = service.serving.engine.with(|store| store.pressure(id)).await?;
     let pressure = Some(answer::pressure(&pressure));
     Ok(Response::new(pb::UndoCompactionResponse { generation, pressure }))
-}
-
-fn order(
-    id: TaskId,
-    policy: Policy,
-    strategy: Strategy,
-    caller: Caller,
-    asked: String,
-) -> Result<Order, StoreError> {
-    if strategy == Strategy::Compact
-        && policy.limit_source == LimitSource::Default
-        && policy.target_tokens.is_none()
-    {
-        return Err(StoreError::LimitUnknown { id });
-    }
-    Ok(Order { strategy, policy: Arc::new(policy), caller, asked, automatic: false })
 }
 
 fn strategy(field: &'static str, text: &str) -> Result<Option<Strategy>, InvalidField> {

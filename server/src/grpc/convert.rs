@@ -216,21 +216,11 @@ pub(super) fn chat_messages(messages: Vec<pb::NewMessage>, caller: &Caller) -> P
         let mut append = more(new, caller.lease_generation)
             .map_err(|invalid| invalid.within(&format!("messages[{at}]")))?;
         if append.caller.request_id.is_none() {
-            append.caller.request_id = caller.request_id.as_ref().map(|id| part_of(id, &at.to_string()));
+            append.caller.request_id = caller.request_id.as_ref().map(|id| id.part(&at.to_string()));
         }
         Ok(append)
     };
     messages.into_iter().enumerate().map(one).collect()
-}
-
-/// The id of one part of a call.
-pub(super) fn part_of(id: &RequestId, part: &str) -> RequestId {
-    let plain = RequestId::parse(&format!("{id}/{part}"));
-    // An id that is as long as it may be stands for itself by its hash.
-    plain.unwrap_or_else(|_| {
-        let hash = blake3::hash(id.as_str().as_bytes()).to_hex();
-        RequestId::parse(&format!("{hash}/{part}")).unwrap_or_else(|_| id.clone())
-    })
 }
 
 fn more(more: pb::NewMessage, lease: u64) -> Parsed<Append> {

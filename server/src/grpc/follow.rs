@@ -41,17 +41,17 @@ struct Follower {
 impl Follower {
     /// It is subscribed before anything is read, so that nothing falls between.
     fn new(serving: Arc<Serving>, id: TaskId) -> Self {
-        let subscription = serving.store().subscribe(id);
+        let subscription = serving.engine.store().subscribe(id);
         Self { serving, id, subscription }
     }
 
     /// Returns when there may be more.
     async fn more(&mut self) -> Result<(), Refusal> {
         tokio::select! {
-            () = self.serving.stopped() => return Err(Refusal::Stopping),
+            () = self.serving.engine.stopped() => return Err(Refusal::Stopping),
             () = self.subscription.changed() => {}
             () = tokio::time::sleep(LOOK_AGAIN) => {
-                self.subscription = self.serving.store().subscribe(self.id);
+                self.subscription = self.serving.engine.store().subscribe(self.id);
             }
         }
         Ok(())
@@ -97,7 +97,7 @@ pub(super) fn history(
         async fn next(&mut self) -> Result<Option<pb::StreamMessagesResponse>, Refusal> {
             while self.left > 0 {
                 let serving = Arc::clone(&self.follower.serving);
-                let records = serving.with(|store| self.read(store)).await?;
+                let records = serving.engine.with(|store| self.read(store)).await?;
                 if !records.is_empty() {
                     metrics::bytes_streamed("StreamMessages", records.iter().map(Bytes::len).sum());
                     return Ok(Some(pb::StreamMessagesResponse { records }));
@@ -129,7 +129,7 @@ pub(super) async fn watch(
     from: Option<Place>,
 ) -> Result<(Place, impl Stream<Item = Result<pb::WatchTaskResponse, Refusal>> + Send), Refusal> {
     let follower = Follower::new(Arc::clone(&serving), id);
-    let ends = serving.with(|store| store.log_ends(id)).await?;
+    let ends = serving.engine.with(|store| store.log_ends(id)).await?;
     let place = from.unwrap_or_else(|| Place::from(ends));
     let watcher = Watcher { follower, place, ahead: VecDeque::new(), caught_up: from.is_none() };
     let events = unfold(Some(watcher), |watcher| async move {
@@ -157,7 +157,7 @@ impl Watcher {
                 return Ok(event);
             }
             let serving = Arc::clone(&self.follower.serving);
-            serving.with(|store| self.read(store)).await?;
+            serving.engine.with(|store| self.read(store)).await?;
             if self.ahead.is_empty() {
                 self.follower.more().await?;
             }

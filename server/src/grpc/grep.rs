@@ -44,6 +44,7 @@ pub(super) async fn grep(
     let options = options(asked)?;
     let most = asked.max_matches;
     let grep = serving
+        .engine
         .with(|store| {
             let bad = |BadPattern(problem): BadPattern| {
                 InvalidField::new("pattern", format!("cannot be used: {problem}"))
@@ -59,7 +60,7 @@ pub(super) async fn grep(
         .await?;
     // It is never closed. Whoever has to wait takes no thread.
     let place = Arc::clone(&serving.searches).acquire_owned().await;
-    let store = serving.store();
+    let store = serving.engine.store();
     let (sender, waiting) = mpsc::channel(1);
     spawn_blocking(move || {
         let search = Search { store, id, grep, batch: Batch::new(sender), time: LEAST_TIME };

@@ -10,7 +10,7 @@ use crate::store::{CurrentReader, FORMAT_VERSION};
 const FEATURES: [&str; 6] = ["pipelined_append", "follow", "watch", "rewind", "chat", "tool_outputs"];
 
 pub(super) fn of(serving: &Serving) -> pb::GetServerInfoResponse {
-    let store = serving.store();
+    let store = serving.engine.store();
     let limits = &serving.limits;
     pb::GetServerInfoResponse {
         version: env!("CARGO_PKG_VERSION").to_owned(),

@@ -18,14 +18,14 @@ pub(super) async fn fork(service: &Service, request: pb::ForkTaskRequest) -> Rep
         holder: convert::holder(request.holder)?,
         request_id: convert::caller(&request.request_id, 0)?.request_id,
     };
-    let forked = service.serving.with(|store| store.fork_task(fork)).await?;
+    let forked = service.serving.engine.with(|store| store.fork_task(fork)).await?;
     if forked.created {
-        service.serving.tell(Happened::Started, forked.id).await;
+        service.serving.engine.tell(Happened::Started, forked.id).await;
     }
     Ok(Response::new(pb::ForkTaskResponse {
         task: service.changed(forked.id).await,
         lease_generation: forked.lease_generation,
-        lease_ttl: Some(answer::duration(service.serving.lease_ttl())),
+        lease_ttl: Some(answer::duration(service.serving.engine.lease_ttl())),
     }))
 }
 
@@ -56,7 +56,7 @@ pub(super) async fn find(
     let (key, user) = (convert::key(request.key), request.user);
     key.validate()?;
     plain_text("user", &user)?;
-    let found = service.serving.with(|store| store.previous_contexts(&key, &user, limit)).await?;
+    let found = service.serving.engine.with(|store| store.previous_contexts(&key, &user, limit)).await?;
     let contexts = found.iter().map(previous).collect();
     Ok(Response::new(pb::FindPreviousContextsResponse { contexts }))
 }
@@ -74,7 +74,7 @@ pub(super) async fn context(
         }
         tokens => Some(tokens),
     };
-    let found = service.serving.with(|store| store.inheritance_context(id, max_tokens)).await?;
+    let found = service.serving.engine.with(|store| store.inheritance_context(id, max_tokens)).await?;
     Ok(Response::new(pb::GetInheritanceContextResponse {
         context: Some(previous(&found.previous)),
         comment: found.previous.from.comment(),

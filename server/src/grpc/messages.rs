@@ -13,7 +13,7 @@ pub(super) async fn usage(
 ) -> Reply<pb::GetContextUsageResponse> {
     let id = TaskId::parse(&request.task_uuid)?;
     let tools = convert::tools(&request.tools_json)?;
-    let usage = service.serving.with(|store| store.context_usage(id, tools.as_ref())).await?;
+    let usage = service.serving.engine.with(|store| store.context_usage(id, tools.as_ref())).await?;
     Ok(Response::new(answer::context_usage(&usage)))
 }
 
@@ -21,6 +21,7 @@ pub(super) async fn get(service: &Service, request: pb::GetMessageRequest) -> Re
     let id = TaskId::parse(&request.task_uuid)?;
     let (record, pinned) = service
         .serving
+        .engine
         .with(|store| Ok((store.message(id, request.seq)?, store.is_pinned(id, request.seq)?)))
         .await?;
     Ok(Response::new(pb::GetMessageResponse { record: record.into(), pinned }))
@@ -50,6 +51,6 @@ pub(super) async fn rewind(
     let who = (&*request.task_uuid, &*request.request_id, request.lease_generation);
     let seq = convert::from_one("seq", request.seq)?;
     let (id, generation) = service.change(who, |store, id, caller| store.rewind(id, seq, caller)).await?;
-    let pressure = answer::pressure(&service.serving.with(|store| store.pressure(id)).await?);
+    let pressure = answer::pressure(&service.serving.engine.with(|store| store.pressure(id)).await?);
     Ok(Response::new(pb::RewindTaskResponse { generation, pressure: Some(pressure) }))
 }

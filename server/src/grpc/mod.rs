@@ -44,7 +44,7 @@ pub(crate) use gate::{Access, Gate};
 pub(crate) use intake::InFlight;
 pub(crate) use peer::{Connection, Peer, Via};
 pub(crate) use service::Service;
-pub(crate) use serving::{Helpers, Serving};
+pub(crate) use serving::Serving;
 
 /// The names of the services, for health.
 pub(crate) const SERVICES: [&str; 2] = ["contextstore.v1.ContextStore", "contextstore.v1.ToolOutputs"];

@@ -54,7 +54,7 @@ pub(super) async fn stat(
     asked: &pb::StatToolOutputRequest,
 ) -> Result<pb::StatToolOutputResponse, Refusal> {
     let (id, output) = (TaskId::parse(&asked.task_uuid)?, ref_id(&asked.ref_id)?);
-    let output = serving.with(|store| store.output(id, output)).await?;
+    let output = serving.engine.with(|store| store.output(id, output)).await?;
     Ok(pb::StatToolOutputResponse { output: Some(told(&output)) })
 }
 
@@ -76,6 +76,7 @@ pub(super) async fn list(
     let token = convert::some(asked.page_token.clone());
     let after = token.map(|token| OutputId::parse(&token).ok_or_else(bad)).transpose()?;
     serving
+        .engine
         .with(|store| {
             // One more tells whether there is another page.
             let mut found = store.outputs_after(id, after, size + 1)?;
@@ -88,6 +89,7 @@ pub(super) async fn list(
             })
         })
         .await
+        .map_err(Refusal::from)
 }
 
 /// An output of a list. One that went since is not told; of one that is damaged, that it is there.
@@ -118,6 +120,7 @@ pub(super) async fn read(serving: &Serving, asked: &pb::ReadToolOutputRequest) -
     }
     let (skip, limit, most) = (asked.offset, asked.limit, asked.max_line_length as usize);
     serving
+        .engine
         .with(|store| {
             let Output { content, meta, .. } = store.output(id, output)?;
             let reader = if asked.raw {
@@ -129,6 +132,7 @@ pub(super) async fn read(serving: &Serving, asked: &pb::ReadToolOutputRequest) -
             Ok(Chunks { store: store.clone(), id, output, reader: Some(reader) })
         })
         .await
+        .map_err(Refusal::from)
 }
 
 pub(super) async fn collect(
@@ -138,7 +142,7 @@ pub(super) async fn collect(
     let task = convert::some_id("task_uuid", &asked.task_uuid)?;
     let min_age = asked.min_age.as_ref().map_or(Ok(MIN_AGE), |age| convert::time_span("min_age", age))?;
     let dry_run = asked.dry_run;
-    let garbage = serving.with(|store| store.collect_garbage(task, min_age, dry_run)).await?;
+    let garbage = serving.engine.with(|store| store.collect_garbage(task, min_age, dry_run)).await?;
     let found = garbage.collected;
     if !dry_run {
         metrics::outputs_removed(found.removed);

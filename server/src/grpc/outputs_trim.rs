@@ -1,4 +1,4 @@
-//! Outputs of tools that became too many for the view: trimmed when somebody asks, and by themselves.
+//! TrimToolOutputs: trims outputs of tools in the view.
 
 use contextstore_proto::v1 as pb;
 use tonic::Response;
@@ -6,9 +6,7 @@ use tonic::Response;
 use super::answer;
 use super::service::Service;
 use super::status::Refusal;
-use crate::infra::metrics;
-use crate::model::TaskId;
-use crate::store::{Store, TrimOutcome};
+use contextstore_app::send;
 
 /// Trims outputs until the rest fits a budget.
 pub(super) async fn trim(
@@ -18,8 +16,8 @@ pub(super) async fn trim(
     let who = (request.task_uuid.as_str(), request.request_id.as_str(), request.lease_generation);
     let budget = request.budget_tokens;
     let (id, done) = service.change(who, |store, id, caller| store.trim_outputs(id, budget, caller)).await?;
-    count(&done);
-    let pressure = service.serving.with(|store| store.pressure(id)).await?;
+    send::count_trimmed(&done);
+    let pressure = service.serving.engine.with(|store| store.pressure(id)).await?;
     Ok(Response::new(pb::TrimToolOutputsResponse {
         trimmed: done.trimmed,
         tokens_before: done.tokens_before,
@@ -28,24 +26,4 @@ pub(super) async fn trim(
         duplicate: done.duplicate,
         pressure: Some(answer::pressure(&pressure)),
     }))
-}
-
-/// Trims outputs if they have passed their budget. Should it fail, the view is as it was.
-pub(super) fn if_due(store: &Store, id: TaskId) {
-    match store.trim_if_due(id) {
-        Ok(Some(done)) => {
-            count(&done);
-            let TrimOutcome { trimmed, tokens_before, tokens_after, generation, .. } = done;
-            tracing::info!(%id, generation, trimmed, tokens_before, tokens_after, "old outputs were trimmed");
-        }
-        Ok(None) => {}
-        // A task that does not run, or a rewrite that is going on: the next output tries again.
-        Err(error) => tracing::debug!(%id, %error, "old outputs could not be trimmed"),
-    }
-}
-
-fn count(done: &TrimOutcome) {
-    if done.trimmed > 0 {
-        metrics::outputs_trimmed(done.trimmed);
-    }
 }

@@ -57,20 +57,20 @@ pub(super) async fn put(
     };
     let within = |invalid: InvalidField| invalid.within("header");
     let id = TaskId::parse(&header.task_uuid).map_err(within)?;
-    let policy = serving.with(|store| store.policy(id)).await?;
+    let policy = serving.engine.with(|store| store.policy(id)).await?;
     let (new, content) = parse(serving, header, &policy.outputs).map_err(within)?;
-    let put = serving.with(|store| store.begin_put(id, new)).await?;
+    let put = serving.engine.with(|store| store.begin_put(id, new)).await?;
     let mut begun = Begun(Some(put));
     let whole = content.is_some();
     let mut renewed = Instant::now();
     let mut data = content;
     loop {
         if let (Some(data), Some(put)) = (data.take(), &mut begun.0) {
-            serving.with(|_| put.write(&data)).await?;
+            serving.engine.with(|_| put.write(&data)).await?;
             metrics::output_bytes_put(data.len());
             // Whoever sends is at work on the task.
-            if renewed.elapsed() >= serving.lease_ttl() / 3 && put.lease_generation() > 0 {
-                let _ = serving.with(|store| store.renew_lease(id, put.lease_generation())).await;
+            if renewed.elapsed() >= serving.engine.lease_ttl() / 3 && put.lease_generation() > 0 {
+                let _ = serving.engine.with(|store| store.renew_lease(id, put.lease_generation())).await;
                 renewed = Instant::now();
             }
         }
@@ -90,10 +90,10 @@ pub(super) async fn put(
     let Some(put) = begun.0.take() else {
         return Err(Refusal::Internal("a put without a beginning".to_owned()));
     };
-    let done = serving.with(|_| put.finish()).await?;
-    serving.tidy(id, done.due);
+    let done = serving.engine.with(|_| put.finish()).await?;
+    serving.engine.tidy(id, done.due);
     if let Some(pressure) = &done.pressure {
-        serving.keep_small(id, pressure);
+        serving.engine.keep_small(id, pressure);
     }
     count(&done);
     Ok(told(done))
@@ -107,7 +107,7 @@ async fn next(
     loop {
         let request = tokio::select! {
             request = requests.message() => request?,
-            () = serving.stopped() => return Err(Refusal::Stopping),
+            () = serving.engine.stopped() => return Err(Refusal::Stopping),
         };
         match request {
             None => return Ok(None),
@@ -148,7 +148,7 @@ fn parse(
         .map(|record| record_of(&header, record, serving.limits.message_bytes))
         .transpose()?;
     let limits = limits(serving, policy, &header)?;
-    let part = |word| caller.request_id.as_ref().map(|id| convert::part_of(id, word));
+    let part = |word| caller.request_id.as_ref().map(|id| id.part(word));
     let new = NewOutput {
         record_id: part("record"),
         message_id: part("message"),

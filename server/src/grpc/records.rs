@@ -16,7 +16,7 @@ pub(super) async fn record_tool_call(
     let call = convert::tool_call(request)?;
     let (id, recorded) =
         service.change(who, |store, id, caller| store.record_tool_call(id, &call, caller)).await?;
-    service.serving.keep_small(id, &service.serving.with(|store| store.pressure(id)).await?);
+    service.serving.engine.keep_small(id, &service.serving.engine.with(|store| store.pressure(id)).await?);
     Ok(Response::new(pb::RecordToolCallResponse {
         seq: recorded.number,
         duplicate: recorded.duplicate,
@@ -44,7 +44,7 @@ pub(super) async fn get_latest_plan(
     request: pb::GetLatestPlanRequest,
 ) -> Reply<pb::GetLatestPlanResponse> {
     let task = TaskId::parse(&request.task_uuid)?;
-    let found = service.serving.with(|store| store.latest_plan(task)).await?;
+    let found = service.serving.engine.with(|store| store.latest_plan(task)).await?;
     let (id, plan, at) = found.ok_or(Refusal::PlanNotFound(task))?;
     Ok(Response::new(pb::GetLatestPlanResponse {
         id,
@@ -59,7 +59,7 @@ pub(super) async fn get_latest_summary(
     request: pb::GetLatestSummaryRequest,
 ) -> Reply<pb::GetLatestSummaryResponse> {
     let id = TaskId::parse(&request.task_uuid)?;
-    let found = service.serving.with(|store| store.latest_summary(id)).await?;
+    let found = service.serving.engine.with(|store| store.latest_summary(id)).await?;
     let summary = answer::summary(found.ok_or(Refusal::SummaryNotFound(id))?);
     Ok(Response::new(pb::GetLatestSummaryResponse { summary: Some(summary) }))
 }
@@ -71,8 +71,8 @@ pub(super) async fn record_usage(
     let who = (&*request.task_uuid, &*request.request_id, request.lease_generation);
     let event = convert::usage(&request)?;
     let (id, ()) = service.change(who, |store, id, caller| store.append_event(id, &event, caller)).await?;
-    let pressure = service.serving.with(|store| store.pressure(id)).await?;
-    service.serving.keep_small(id, &pressure);
+    let pressure = service.serving.engine.with(|store| store.pressure(id)).await?;
+    service.serving.engine.keep_small(id, &pressure);
     Ok(Response::new(pb::RecordUsageResponse { pressure: Some(answer::pressure(&pressure)) }))
 }
 
@@ -88,6 +88,6 @@ pub(super) async fn update_statistics(
         compressions: convert::number("compressions", request.compressions)?,
     };
     let (id, ()) = service.change(who, |store, id, caller| store.append_event(id, &event, caller)).await?;
-    let statistics = answer::statistics(&service.serving.info(id).await?);
+    let statistics = answer::statistics(&service.serving.engine.info(id).await?);
     Ok(Response::new(pb::UpdateStatisticsResponse { statistics: Some(statistics) }))
 }

@@ -8,16 +8,17 @@ use contextstore_proto::v1 as pb;
 use futures_util::Stream;
 use tokio::task::block_in_place;
 
+use super::convert;
 use super::read::CHUNK_BYTES;
 use super::serving::Serving;
 use super::status::Refusal;
-use super::{convert, outputs_trim};
-use crate::context::{LimitSource, Settings, Stage};
+use crate::context::Settings;
 use crate::infra::metrics;
 use crate::llm::answer_tokens;
-use crate::model::{InvalidField, SizeUnit, StoreError, TaskId};
+use crate::model::{InvalidField, StoreError, TaskId};
 use crate::render::{Provider, RenderOptions, Rendering, measure};
 use crate::store::{Store, ViewLines, ViewSnapshot};
+use contextstore_app::send;
 
 /// Begins to render what a request asks for. A body that is too large is refused here, before anything is sent.
 pub(super) async fn pieces(serving: &Serving, asked: &pb::StreamRequestRequest) -> Result<Pieces, Refusal> {
@@ -50,17 +51,16 @@ pub(super) async fn pieces(serving: &Serving, asked: &pb::StreamRequestRequest) 
         let model = if asked.model.is_empty() { &config.model } else { &asked.model };
         store.note_asked(id, provider, model).map(drop)
     };
-    serving.with(note).await?;
-    Box::pin(serving.fit(id, tools.as_ref(), answer_tokens(&asked.params_json))).await?;
+    serving.engine.with(note).await?;
+    Box::pin(serving.engine.fit(id, tools.as_ref(), answer_tokens(&asked.params_json))).await?;
     let rendering = serving
+        .engine
         .with(|store| {
             // A view that grew too large just now is not waited for by anybody else.
-            shed(store, id, None);
-            outputs_trim::if_due(store, id);
-            check_limit(store, id)?;
+            send::prepare(store, id)?;
             match begin(store) {
                 Err(StoreError::RequestTooLarge { .. }) if asked.max_bytes == 0 => {
-                    make_room(store, id, &options_for(&store.view_snapshot(id)?)?)?;
+                    send::make_room(store, id, &options_for(&store.view_snapshot(id)?)?)?;
                     begin(store)
                 }
                 begun => begun,
@@ -68,35 +68,6 @@ pub(super) async fn pieces(serving: &Serving, asked: &pb::StreamRequestRequest) 
         })
         .await?;
     Ok(Pieces { rendering: Some(rendering), ready: Bytes::new() })
-}
-
-/// Makes the view small enough for a request that was larger than its task allows, if images and files can do that.
-pub(super) fn make_room(store: &Store, id: TaskId, options: &RenderOptions) -> Result<(), StoreError> {
-    // How large it is was not known when it was refused.
-    let size = measure(options.clone().unlimited(), store.view_snapshot(id)?.lines())?;
-    shed(store, id, Some(size));
-    Ok(())
-}
-
-/// Refuses a request that is larger than the model takes. Where that is only a guess, or follows from a refusal, the provider decides.
-pub(super) fn check_limit(store: &Store, id: TaskId) -> Result<(), StoreError> {
-    let pressure = store.pressure(id)?;
-    let is_known = !matches!(pressure.source, LimitSource::Default | LimitSource::Provider);
-    if pressure.stage != Stage::Emergency || !is_known {
-        return Ok(());
-    }
-    Err(StoreError::RequestTooLarge { size: pressure.tokens, limit: pressure.limit, unit: SizeUnit::Tokens })
-}
-
-/// Makes the view small enough for a request, if its images and files are what makes it too large. A request that was
-/// refused has a size of its own.
-pub(super) fn shed(store: &Store, id: TaskId, rendered: Option<u64>) {
-    match store.shed_media(id, rendered) {
-        Ok(Some(generation)) => tracing::info!(%id, generation, "old images and files became notes"),
-        Ok(None) => {}
-        // A task that does not run, or a rewrite that is going on: then the view is taken as it is.
-        Err(error) => tracing::debug!(%id, %error, "old images and files could not be replaced by notes"),
-    }
 }
 
 /// A body, piece by piece.

@@ -47,7 +47,8 @@ impl Service {
     ) -> Result<(TaskId, T), Refusal> {
         let id = TaskId::parse(task_uuid)?;
         let caller = convert::caller(request_id, lease_generation)?;
-        self.serving.with(|store| act(store, id, &caller)).await.map(|done| (id, done))
+        let done = self.serving.engine.with(|store| act(store, id, &caller)).await?;
+        Ok((id, done))
     }
 
     /// Gives a stream to its reader, at the reader's pace.
@@ -73,14 +74,15 @@ impl Service {
 
     /// A task to which something has happened that others may be told.
     pub(super) async fn happened(&self, happened: Happened, id: TaskId) -> Option<pb::Task> {
-        self.serving.tell(happened, id).await;
+        self.serving.engine.tell(happened, id).await;
         self.changed(id).await
     }
 
     /// A task that was changed. What fails here does not undo that: then only its id is told.
     pub(super) async fn changed(&self, id: TaskId) -> Option<pb::Task> {
-        let told = self.serving.info(id).await;
-        let told = told.map(|info| answer::task(&info, self.serving.lease_ttl(), self.serving.clock.now()));
+        let told = self.serving.engine.info(id).await;
+        let told =
+            told.map(|info| answer::task(&info, self.serving.engine.lease_ttl(), self.serving.clock.now()));
         Some(told.unwrap_or_else(|_| pb::Task { uuid: id.to_string(), ..pb::Task::default() }))
     }
 }

@@ -1,214 +1,40 @@
-//! What all calls share: the store, its limits, and whether the server is stopping.
+//! What all calls share: the engine, the limits, the pace of readers.
 
-use std::sync::{Arc, PoisonError, RwLock};
-use std::time::Duration;
+use std::sync::Arc;
 
 use chrono::{DateTime, Utc};
-use tokio::sync::{Semaphore, watch};
-use tokio::task::{block_in_place, spawn_blocking};
-use tokio::time::{MissedTickBehavior, interval};
+use contextstore_app::Engine;
+use tokio::sync::Semaphore;
 
-use super::chat::Chats;
 use super::paced::Pace;
-use super::status::Refusal;
-use super::{outputs_trim, request};
-use crate::compress::Compressor;
 use crate::config::Limits;
-use crate::context::{Pressure, Stage};
-use crate::hooks::{Event, Happened, Hooks};
 use crate::infra::clock::Clock;
-use crate::llm::Gateway;
-use crate::model::{Json, StoreError, TaskId};
-use crate::store::{Binding, Due, Store, TaskInfo};
-
-/// Calls that are in the store at once, each with a thread. The runtime has some more, so that calls that need no
-/// disk, as those of health, are served whatever the disk does.
-const AT_ONCE: usize = 256;
 
 /// Searches that run at once. More of them wait.
 const SEARCHES: usize = 64;
 
 /// Shared by all calls.
 pub(crate) struct Serving {
-    store: RwLock<Store>,
+    pub(crate) engine: Arc<Engine>,
     pub(super) clock: Arc<dyn Clock>,
     pub(super) limits: Limits,
     pub(super) data_dir: String,
     pub(super) started_at: DateTime<Utc>,
     pub(crate) pace: Arc<Pace>,
-    pub(super) gateway: Arc<Gateway>,
-    pub(crate) chats: Chats,
-    pub(crate) compressor: Arc<Compressor>,
-    pub(crate) hooks: Arc<Hooks>,
     /// Places for searches, each with a thread, whatever their readers do.
     pub(super) searches: Arc<Semaphore>,
-    /// Places for calls that are in the store at once.
-    places: Semaphore,
-    stopping: watch::Receiver<bool>,
-}
-
-/// Who does what calls do not do themselves.
-pub(crate) struct Helpers {
-    pub(crate) gateway: Arc<Gateway>,
-    pub(crate) compressor: Arc<Compressor>,
-    pub(crate) hooks: Arc<Hooks>,
 }
 
 impl Serving {
     pub(crate) fn new(
-        store: Store,
+        engine: Arc<Engine>,
         clock: Arc<dyn Clock>,
         limits: Limits,
         data_dir: String,
-        Helpers { gateway, compressor, hooks }: Helpers,
-        stopping: watch::Receiver<bool>,
     ) -> Arc<Self> {
         let pace = Pace::new(limits.read_idle, limits.read_streams);
         let started_at = clock.now();
-        let (store, places) = (RwLock::new(store), Semaphore::new(AT_ONCE));
-        let chats = Chats::default();
-        Arc::new(Self {
-            store,
-            clock,
-            limits,
-            data_dir,
-            started_at,
-            pace,
-            gateway,
-            chats,
-            compressor,
-            hooks,
-            searches: Arc::new(Semaphore::new(SEARCHES)),
-            places,
-            stopping,
-        })
-    }
-
-    /// The store as it is now.
-    pub(crate) fn store(&self) -> Store {
-        self.store.read().unwrap_or_else(PoisonError::into_inner).clone()
-    }
-
-    /// Puts another store in its place: the same directory, opened again.
-    pub(crate) fn replace(&self, store: Store) {
-        *self.store.write().unwrap_or_else(PoisonError::into_inner) = store;
-    }
-
-    /// Does something with the store that may wait for the disk or for a lock.
-    pub(super) async fn with<T>(
-        &self,
-        act: impl FnOnce(&Store) -> Result<T, StoreError>,
-    ) -> Result<T, Refusal> {
-        // It is never closed. Whoever has to wait takes no thread.
-        let _place = self.places.acquire().await;
-        let store = self.store();
-        block_in_place(|| act(&store)).map_err(Refusal::from)
-    }
-
-    /// The same with one task only, even if it is deleted and another has its id.
-    pub(super) async fn with_bound<T>(
-        &self,
-        binding: &Binding,
-        act: impl FnOnce(&Store) -> Result<T, StoreError>,
-    ) -> Result<T, Refusal> {
-        self.with(|store| act(&store.bound(binding))).await
-    }
-
-    /// Makes a view smaller by what need not be in it, in the background. Should it fail, the view is as it was.
-    pub(super) fn tidy(&self, id: TaskId, due: Due) {
-        if due == Due::default() {
-            return;
-        }
-        let store = self.store();
-        spawn_blocking(move || {
-            if due.shedding {
-                request::shed(&store, id, None);
-            }
-            if due.trimming {
-                outputs_trim::if_due(&store, id);
-            }
-        });
-    }
-
-    /// Compresses a view in the background, if it is time to.
-    pub(super) fn keep_small(&self, id: TaskId, pressure: &Pressure) {
-        self.compressor.if_time(&self.store(), id, pressure);
-    }
-
-    /// The same when something has ended that kept others from it.
-    pub(super) async fn look_again(&self, id: TaskId) {
-        // A task that cannot be looked at is not compressed either.
-        if let Ok(pressure) = self.with(|store| store.pressure(id)).await {
-            self.keep_small(id, &pressure);
-        }
-    }
-
-    /// Sees to it that a view can be sent: one that is over the limit is compressed first, as it would be refused.
-    /// The tools that are sent with it count, and are remembered; the answer, of so many tokens, needs room too.
-    pub(super) async fn fit(&self, id: TaskId, tools: Option<&Json>, answer: u64) -> Result<(), Refusal> {
-        let look = |store: &Store| {
-            tools.map(|tools| store.note_tools(id, tools)).transpose()?;
-            store.pressure(id)
-        };
-        let pressure = self.with(look).await?;
-        // Many models take so much with their answer. One that asks for most of it is not worth the context.
-        let answer = answer.min(pressure.limit / 4);
-        if pressure.due && (pressure.stage == Stage::Emergency || pressure.tokens + answer > pressure.limit) {
-            self.compressor.if_due(&self.store(), id, true).await;
-        } else {
-            self.keep_small(id, &pressure);
-        }
-        Ok(())
-    }
-
-    /// Tells others what has happened to a task. Who does not work on it any more has nothing to bring.
-    pub(super) async fn tell(&self, happened: Happened, id: TaskId) {
-        self.compressor.left(&self.store(), id);
-        if !self.hooks.wants(happened) {
-            return;
-        }
-        match self.with(|store| Ok((store.task_info(id)?, store.final_summary(id)?))).await {
-            Ok((info, summary)) => {
-                let summary = summary.as_deref();
-                self.hooks.tell(Event::new(happened, &info.row, info.view_generation, summary));
-            }
-            Err(status) => {
-                let (event, why) = (happened.as_str(), status.words());
-                tracing::warn!(%id, event, why, "nobody is told what happened to a task");
-            }
-        }
-    }
-
-    pub(super) async fn info(&self, id: TaskId) -> Result<TaskInfo, Refusal> {
-        self.with(|store| store.task_info(id)).await
-    }
-
-    /// Keeps a caller's lease while something is made for it.
-    pub(super) async fn held<T>(&self, id: TaskId, lease: u64, making: impl Future<Output = T>) -> T {
-        let mut renewals = interval((self.lease_ttl() / 3).max(Duration::from_millis(10)));
-        renewals.set_missed_tick_behavior(MissedTickBehavior::Delay);
-        let mut making = std::pin::pin!(making);
-        loop {
-            tokio::select! {
-                made = &mut making => return made,
-                _ = renewals.tick() => {
-                    if lease > 0 {
-                        // Whether it is still the caller's is looked at in the end.
-                        let _ = self.with(|store| store.renew_lease(id, lease)).await;
-                    }
-                }
-            }
-        }
-    }
-
-    pub(super) fn lease_ttl(&self) -> Duration {
-        self.store().options().lease_ttl
-    }
-
-    /// Returns when the server is stopping.
-    pub(super) async fn stopped(&self) {
-        let mut stopping = self.stopping.clone();
-        // A sender that is gone means the same.
-        let _ = stopping.wait_for(|stopping| *stopping).await;
+        let searches = Arc::new(Semaphore::new(SEARCHES));
+        Arc::new(Self { engine, clock, limits, data_dir, started_at, pace, searches })
     }
 }

@@ -4,6 +4,7 @@ use std::collections::HashMap;
 use std::io::ErrorKind;
 use std::time::Duration;
 
+use contextstore_app::AppError;
 use contextstore_proto::ERROR_DOMAIN;
 use contextstore_proto::v1::ErrorReason;
 use tonic::{Code, Status};
@@ -52,10 +53,16 @@ pub(crate) enum Refusal {
     Internal(String),
 }
 
-impl Refusal {
-    /// Returns what went wrong, with its causes, for a log.
-    pub(crate) fn words(&self) -> String {
-        if let Self::Store(error) = self { in_full(error) } else { self.to_string() }
+impl From<AppError> for Refusal {
+    fn from(error: AppError) -> Self {
+        match error {
+            AppError::Store(error) => Self::Store(error),
+            AppError::Provider(error) => Self::Provider(error),
+            AppError::NoProvider => Self::NoProvider,
+            AppError::Stopping => Self::Stopping,
+            AppError::CallerGone => Self::Transport(Status::cancelled(error.to_string())),
+            AppError::Internal(problem) => Self::Internal(problem),
+        }
     }
 }
 
@@ -131,14 +138,16 @@ impl From<Refusal> for Status {
     }
 }
 
-/// Returns the status of an error of the store.
-fn store_status(error: &StoreError) -> Status {
+type Data = Vec<(&'static str, String)>;
+
+/// Returns the code of an error of the store, its data, and how long to wait before a retry.
+fn parts(error: &StoreError) -> (Code, Data, Option<Duration>) {
     use StoreError as E;
     let task = |id: &TaskId| ("task_uuid", id.to_string());
     let text = |name: &'static str, value: &dyn ToString| (name, value.to_string());
     let soon = Some(Duration::from_millis(100));
     let later = Some(Duration::from_secs(1));
-    let (code, data, pause) = match error {
+    match error {
         E::Invalid(InvalidField { field, .. }) => (Code::InvalidArgument, vec![text("field", field)], None),
         E::TooLarge { size, limit } => {
             (Code::InvalidArgument, vec![text("size", size), text("limit", limit)], None)
@@ -214,7 +223,13 @@ fn store_status(error: &StoreError) -> Status {
         }
         E::Catalog { problem } => (Code::Unavailable, vec![text("problem", problem)], soon),
         E::Io { action, .. } => (Code::Unavailable, vec![text("action", action)], soon),
-    };
+    }
+}
+
+/// Returns the status of an error of the store.
+fn store_status(error: &StoreError) -> Status {
+    use StoreError as E;
+    let (code, data, pause) = parts(error);
     // Whoever runs the server has to know of it. A write that fails is noted where it fails, for all who wait for it.
     let is_cut_off = matches!(error, E::Io { source, .. } if source.kind() == ErrorKind::Interrupted);
     if matches!(error, E::Io { .. } | E::Catalog { .. } | E::Damaged { .. } | E::OutputDamaged { .. })

@@ -26,7 +26,7 @@ pub(super) async fn current(serving: &Serving, asked: &pb::StreamCurrentRequest)
         size => size,
     };
     let as_of = Some(asked.as_of_seq).filter(|seq| *seq > 0);
-    let mut reader = serving.with(|store| store.current(id, as_of)).await?;
+    let mut reader = serving.engine.with(|store| store.current(id, as_of)).await?;
     let (given, newest) = (asked.generation, reader.generation);
     if given != newest && (given > 0 || asked.offset > 0) {
         return Err(StoreError::StaleView { id, given, newest }.into());
@@ -49,11 +49,11 @@ pub(super) async fn messages(
         return Err(InvalidField::new("to_seq", "cannot stand beside follow").into());
     }
     if asked.follow {
-        serving.with(|store| store.log_ends(id)).await?;
+        serving.engine.with(|store| store.log_ends(id)).await?;
         let history = History { from, limit: asked.limit, kinds };
         return Ok(Box::pin(follow::history(Arc::clone(serving), id, history)));
     }
-    let lines = serving.with(|store| store.lines(id, from, to)).await?;
+    let lines = serving.engine.with(|store| store.lines(id, from, to)).await?;
     let wrap = |records| pb::StreamMessagesResponse { records };
     Ok(Box::pin(Batches::new(LogRecords { lines, kinds }, asked.limit, "StreamMessages", wrap)))
 }
@@ -65,7 +65,7 @@ pub(super) async fn tool_calls(
 ) -> Result<Batches<LogRecords, pb::StreamToolCallsResponse>, Refusal> {
     let id = TaskId::parse(&asked.task_uuid)?;
     let (from, to) = (asked.from_seq, convert::last(asked.from_seq, "to_seq", asked.to_seq)?);
-    let lines = serving.with(|store| store.tool_calls(id, from, to)).await?;
+    let lines = serving.engine.with(|store| store.tool_calls(id, from, to)).await?;
     let records = LogRecords { lines, kinds: Kinds::default() };
     Ok(Batches::new(records, asked.limit, "StreamToolCalls", |records| pb::StreamToolCallsResponse {
         records,
@@ -79,7 +79,7 @@ pub(super) async fn plans(
 ) -> Result<Batches<LogRecords, pb::StreamPlansResponse>, Refusal> {
     let id = TaskId::parse(&asked.task_uuid)?;
     let (from, to) = (asked.from_id, convert::last(asked.from_id, "to_id", asked.to_id)?);
-    let lines = serving.with(|store| store.plans(id, from, to)).await?;
+    let lines = serving.engine.with(|store| store.plans(id, from, to)).await?;
     let records = LogRecords { lines, kinds: Kinds::default() };
     Ok(Batches::new(records, asked.limit, "StreamPlans", |records| pb::StreamPlansResponse { records }))
 }
@@ -90,6 +90,6 @@ pub(super) async fn summaries(
     asked: &pb::StreamSummariesRequest,
 ) -> Result<Batches<SummaryLines, pb::StreamSummariesResponse>, Refusal> {
     let id = TaskId::parse(&asked.task_uuid)?;
-    let lines = serving.with(|store| store.summary_lines(id)).await?;
+    let lines = serving.engine.with(|store| store.summary_lines(id)).await?;
     Ok(Batches::new(lines, asked.limit, "StreamSummaries", |records| pb::StreamSummariesResponse { records }))
 }

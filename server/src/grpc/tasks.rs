@@ -26,19 +26,20 @@ pub(super) async fn start(service: &Service, request: pb::StartTaskRequest) -> R
         system_message: convert::some(request.system_message),
     };
     let lease = caller.lease_generation;
-    let started = service.serving.with(|store| store.start_task_with(start, lease, &beginning)).await?;
+    let started =
+        service.serving.engine.with(|store| store.start_task_with(start, lease, &beginning)).await?;
     let from = started.inherited_from;
     if started.created {
-        service.serving.tell(Happened::Started, started.id).await;
+        service.serving.engine.tell(Happened::Started, started.id).await;
     } else {
         // Whoever had it before has nothing to bring.
-        service.serving.compressor.left(&service.serving.store(), started.id);
+        service.serving.engine.compressor.left(&service.serving.engine.store(), started.id);
     }
     Ok(Response::new(pb::StartTaskResponse {
         task: service.changed(started.id).await,
         lease_generation: started.lease_generation,
         created: started.created,
-        lease_ttl: Some(answer::duration(service.serving.lease_ttl())),
+        lease_ttl: Some(answer::duration(service.serving.engine.lease_ttl())),
         inherited_from: from.as_ref().map(|from| from.uuid.to_string()).unwrap_or_default(),
         inheritance_comment: from.as_ref().map(InheritedFrom::comment).unwrap_or_default(),
     }))
@@ -55,7 +56,7 @@ pub(super) async fn resume(
     Ok(Response::new(pb::ResumeTaskResponse {
         task: service.happened(Happened::Resumed, id).await,
         lease_generation,
-        lease_ttl: Some(answer::duration(service.serving.lease_ttl())),
+        lease_ttl: Some(answer::duration(service.serving.engine.lease_ttl())),
     }))
 }
 
@@ -82,7 +83,7 @@ pub(super) async fn delete(
 ) -> Reply<pb::DeleteTaskResponse> {
     let who = (&*request.task_uuid, &*request.request_id, request.lease_generation);
     let (id, ()) = service.change(who, Store::delete_task).await?;
-    block_in_place(|| service.serving.compressor.deleted(id));
+    block_in_place(|| service.serving.engine.compressor.deleted(id));
     Ok(Response::new(pb::DeleteTaskResponse {}))
 }
 
@@ -91,15 +92,16 @@ pub(super) async fn renew_lease(
     request: pb::RenewLeaseRequest,
 ) -> Reply<pb::RenewLeaseResponse> {
     let id = TaskId::parse(&request.task_uuid)?;
-    let lives = service.serving.with(|store| store.renew_lease(id, request.lease_generation)).await?;
+    let lives = service.serving.engine.with(|store| store.renew_lease(id, request.lease_generation)).await?;
     Ok(Response::new(pb::RenewLeaseResponse { lease_ttl: Some(answer::duration(lives)) }))
 }
 
 pub(super) async fn get(service: &Service, request: pb::GetTaskRequest) -> Reply<pb::GetTaskResponse> {
     let id = TaskId::parse(&request.task_uuid)?;
-    let info = service.serving.info(id).await?;
-    let mut task = answer::task(&info, service.serving.lease_ttl(), service.serving.clock.now());
-    task.final_summary = service.serving.with(|store| store.final_summary(id)).await?.unwrap_or_default();
+    let info = service.serving.engine.info(id).await?;
+    let mut task = answer::task(&info, service.serving.engine.lease_ttl(), service.serving.clock.now());
+    task.final_summary =
+        service.serving.engine.with(|store| store.final_summary(id)).await?.unwrap_or_default();
     Ok(Response::new(pb::GetTaskResponse {
         task: Some(task),
         pressure: Some(answer::pressure(&info.pressure)),
@@ -119,7 +121,8 @@ pub(super) async fn list(service: &Service, request: pb::ListTasksRequest) -> Re
         size => size as usize,
     };
     let token = convert::some(request.page_token);
-    let page = service.serving.with(|store| store.list_tasks(&filter, order, size, token.as_deref())).await?;
+    let page =
+        service.serving.engine.with(|store| store.list_tasks(&filter, order, size, token.as_deref())).await?;
     Ok(Response::new(pb::ListTasksResponse {
         tasks: page.rows.into_iter().map(answer::listed).collect(),
         next_page_token: page.next.unwrap_or_default(),

@@ -7,9 +7,12 @@ use std::future::Future;
 use std::io;
 use std::net::SocketAddr;
 use std::path::Path;
+use std::pin::Pin;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use contextstore_app::{Engine, Parts};
+use metrics_exporter_prometheus::PrometheusHandle;
 use tokio::net::TcpListener;
 use tokio::sync::watch;
 use tokio::task::{JoinSet, spawn_blocking};
@@ -20,7 +23,7 @@ use tonic_health::server::HealthReporter;
 use crate::compress::{Compressor, CompressorConfig};
 use crate::config::{Config, TcpAuth};
 use crate::context::{Breakers, ServerPolicy};
-use crate::grpc::{self, Access, Gate, Helpers, InFlight, Serving};
+use crate::grpc::{self, Access, Gate, InFlight, Serving};
 use crate::hooks::Hooks;
 use crate::http::{self, AdminState, prometheus};
 use crate::infra::clock::SystemClock;
@@ -82,64 +85,25 @@ pub async fn run(
     idle: Option<Duration>,
     stop: impl Future<Output = ()>,
 ) -> Result<(), ServeError> {
-    let files = net::raise_open_files();
     let limits = &config.limits;
-    let others = OTHER_FILES + (limits.connections * config.listeners().len() + limits.read_streams) as u64;
-    if files < others + FILES_PER_TASK {
-        tracing::warn!(files, others, "the limits could need more open files than the system allows");
-    }
-    let allowed = usize::try_from(files.saturating_sub(others) / FILES_PER_TASK).unwrap_or(usize::MAX);
-    // Most of those connections never come; a task that is opened and closed with every call would cost more.
-    let open_tasks = limits.open_tasks.min(allowed.max(LEAST_OPEN_TASKS));
-    if open_tasks < limits.open_tasks {
-        tracing::warn!(files, open_tasks, "the system allows few open files; fewer tasks are kept open");
-    }
-
     let reflection = spawn_blocking(grpc::reflection);
     // Before anything is bound: who holds the directory is said before who holds a port.
-    let options = options(&config, open_tasks)?;
-    let (store, recovered) = Store::open(&config.data_dir, options.clone())?;
-    if !recovered.is_empty() {
-        tracing::info!(findings = recovered.len(), "recovered");
-    }
-    if let Some(reason) = store.read_only() {
-        tracing::error!(reason, "the store takes no writes");
-    }
+    let options = options(&config, open_tasks(&config))?;
+    let store = open(&config, &options)?;
     let token = match config.tcp_auth {
         TcpAuth::Token => Some(token(&store, config.tcp_token_file.as_deref())?),
         TcpAuth::None => None,
     };
-
-    let mut sockets = Vec::new();
-    for listen in config.listeners() {
-        let bound = Socket::bind(&listen).and_then(|socket| Ok((socket.address()?, socket)));
-        let (address, socket) =
-            bound.map_err(|source| ServeError::Listen { address: listen.to_string(), source })?;
-        sockets.push((address, socket));
-    }
+    let (addresses, sockets) = bind_all(&config)?;
     let admin = match config.admin_listen {
         Some(address) => Some(bind_admin(address).await?),
         None => None,
     };
 
     let (stopping, stopped) = watch::channel(false);
+    let engine = engine(&config, store, stopped.clone());
     let data_dir = config.data_dir.display().to_string();
-    let gateway = Gateway::new(config.llm.clone());
-    if let Some(provider) = config.llm.provider
-        && let Err(error) = gateway.check(provider, gateway.default_model(provider))
-    {
-        tracing::warn!(%error, "the model of llm.provider cannot be asked; the built-in summariser makes summaries");
-    }
-    let clock = SystemClock::shared();
-    let hooks = Hooks::new(&config.hooks);
-    let compressor = Compressor::new(
-        Arc::clone(&gateway),
-        Arc::clone(&store.options().breakers),
-        Arc::clone(&hooks),
-        CompressorConfig { at_once: config.compression.max_at_once, agent_ttl: config.compression.agent_ttl },
-    );
-    let helpers = Helpers { gateway, compressor, hooks };
-    let serving = Serving::new(store, clock, limits.clone(), data_dir, helpers, stopped.clone());
+    let serving = Serving::new(engine, SystemClock::shared(), limits.clone(), data_dir);
     let in_flight = InFlight::new(limits.bytes_in_flight as u64, limits.message_bytes as u64);
     let start = |error: &dyn std::error::Error| ServeError::Start(error.to_string());
     let reflection = reflection.await.map_err(|error| start(&error))?.map_err(|error| start(&error))?;
@@ -148,34 +112,16 @@ pub async fn run(
     let (connections, pace) = (limits.connections as u64, Arc::clone(&serving.pace));
     let gate = Gate::new(routes, access, Arc::clone(&in_flight), connections, pace);
 
-    let addresses: Vec<String> = sockets.iter().map(|(address, _)| address.to_string()).collect();
-    if let Err(error) = serving.store().note_addresses(&addresses) {
-        tracing::warn!(%error, "where the server listens could not be written down");
+    if let Err(error) = serving.engine.store().note_addresses(&addresses) {
+        tracing::warn!(%error, "the addresses of the server could not be written to its data directory");
     }
-    let mut upkeep = Upkeep::new(
-        Arc::clone(&serving),
-        in_flight,
-        health.clone(),
-        &config,
-        options,
-        (token, addresses.clone()),
-    );
+    let token = (token, addresses.clone());
+    let mut upkeep = Upkeep::new(Arc::clone(&serving), in_flight, health.clone(), &config, options, token);
     upkeep.first().await;
     let mut background = JoinSet::new();
     background.spawn(upkeep.run(stopped.clone()));
     if let Some((listener, metrics)) = admin {
-        let serving = Arc::clone(&serving);
-        let health = move || match serving.store().read_only() {
-            Some(reason) => Err(reason),
-            None => Ok(serving.compressor.open_breakers().into_iter().map(not_asked).collect()),
-        };
-        let state = AdminState { metrics, health: Arc::new(health) };
-        let served = http::serve(listener, state, until(stopped.clone()));
-        background.spawn(async move {
-            if let Err(error) = served.await {
-                tracing::error!(%error, "metrics and health are not served over HTTP");
-            }
-        });
+        background.spawn(serve_admin(listener, metrics, Arc::clone(&serving), stopped.clone()));
     }
     tracing::info!(
         addresses = addresses.join(" "),
@@ -184,7 +130,6 @@ pub async fn run(
         "serving"
     );
 
-    let sockets = sockets.into_iter().map(|(_, socket)| socket).collect();
     let needs_token = matches!(config.tcp_auth, TcpAuth::Token);
     let open = OpenConnections::default();
     let incoming = listen::incoming(sockets, limits.connections, needs_token, &open, stopped.clone());
@@ -197,9 +142,8 @@ pub async fn run(
         .initial_connection_window_size(CONNECTION_WINDOW)
         .serve_with_incoming_shutdown(gate, incoming, until(stopped));
     let mut server = std::pin::pin!(server);
-    let mut stopped_at = Instant::now();
-    let mut is_over = true;
-    let mut died = Ok(());
+    let drain = config.server.drain;
+    let (mut stopped_at, mut is_over, mut died) = (Instant::now(), true, Ok(()));
     tokio::select! {
         ended = &mut server => ended?,
         // Without it the server would go on unobserved and never recover: whoever started it starts it again.
@@ -208,35 +152,117 @@ pub async fn run(
             tracing::error!(reason, "a background task ended; stopping");
             died = Err(ServeError::Background(reason));
             stopped_at = Instant::now();
-            let _ = stopping.send(true);
-            tell_health(health).await;
-            is_over = tokio::time::timeout(config.server.drain, &mut server).await.is_ok();
+            is_over = end_calls(server.as_mut(), &stopping, health, drain).await.unwrap_or(true);
         }
         () = stop_or_idle(stop, &open, idle) => {
             tracing::info!("stopping");
             stopped_at = Instant::now();
-            let _ = stopping.send(true);
-            tell_health(health).await;
-            match tokio::time::timeout(config.server.drain, &mut server).await {
-                Ok(ended) => ended?,
-                Err(_) => {
-                    is_over = false;
-                    tracing::warn!("some calls did not end in time; they are cut off");
-                }
-            }
+            is_over = end_calls(server.as_mut(), &stopping, health, drain).await?;
         }
     }
     let _ = stopping.send(true);
-    if serving.chats.end_all().await && !is_over {
-        // Their callers are told.
+    if serving.engine.chats.end_all().await && !is_over {
+        // The callers of these chats get the reason.
         let _ = tokio::time::timeout(TOLD, &mut server).await;
     }
-    serving.compressor.end_all().await;
-    serving.hooks.end(config.server.drain.saturating_sub(stopped_at.elapsed())).await;
+    serving.engine.compressor.end_all().await;
+    serving.engine.hooks.end(drain.saturating_sub(stopped_at.elapsed())).await;
     // They must have let go of the store.
     while background.join_next().await.is_some() {}
     close(&serving).await?;
     died
+}
+
+/// Returns how many tasks may be open at once, as the system limits open files.
+fn open_tasks(config: &Config) -> usize {
+    let (files, limits) = (net::raise_open_files(), &config.limits);
+    let others = OTHER_FILES + (limits.connections * config.listeners().len() + limits.read_streams) as u64;
+    if files < others + FILES_PER_TASK {
+        tracing::warn!(files, others, "the limits could need more open files than the system allows");
+    }
+    let allowed = usize::try_from(files.saturating_sub(others) / FILES_PER_TASK).unwrap_or(usize::MAX);
+    // Most of those connections never come; a task that is opened and closed with every call would cost more.
+    let open_tasks = limits.open_tasks.min(allowed.max(LEAST_OPEN_TASKS));
+    if open_tasks < limits.open_tasks {
+        tracing::warn!(files, open_tasks, "the system allows few open files; fewer tasks are kept open");
+    }
+    open_tasks
+}
+
+fn open(config: &Config, options: &StoreOptions) -> Result<Store, ServeError> {
+    let (store, recovered) = Store::open(&config.data_dir, options.clone())?;
+    if !recovered.is_empty() {
+        tracing::info!(findings = recovered.len(), "recovered");
+    }
+    if let Some(reason) = store.read_only() {
+        tracing::error!(reason, "the store takes no writes");
+    }
+    Ok(store)
+}
+
+fn bind_all(config: &Config) -> Result<(Vec<String>, Vec<Socket>), ServeError> {
+    let (mut addresses, mut sockets) = (Vec::new(), Vec::new());
+    for listen in config.listeners() {
+        let bound = Socket::bind(&listen).and_then(|socket| Ok((socket.address()?, socket)));
+        let (address, socket) =
+            bound.map_err(|source| ServeError::Listen { address: listen.to_string(), source })?;
+        addresses.push(address.to_string());
+        sockets.push(socket);
+    }
+    Ok((addresses, sockets))
+}
+
+fn engine(config: &Config, store: Store, stopping: watch::Receiver<bool>) -> Arc<Engine> {
+    let gateway = Gateway::new(config.llm.clone());
+    if let Some(provider) = config.llm.provider
+        && let Err(error) = gateway.check(provider, gateway.default_model(provider))
+    {
+        tracing::warn!(%error, "the model of llm.provider cannot be asked; the built-in summariser makes summaries");
+    }
+    let hooks = Hooks::new(&config.hooks);
+    let compressor = Compressor::new(
+        Arc::clone(&gateway),
+        Arc::clone(&store.options().breakers),
+        Arc::clone(&hooks),
+        CompressorConfig { at_once: config.compression.max_at_once, agent_ttl: config.compression.agent_ttl },
+    );
+    let message_bytes = config.limits.message_bytes;
+    Engine::new(Parts { store, gateway, compressor, hooks, message_bytes, stopping })
+}
+
+/// Serves metrics and health over HTTP until the server stops.
+async fn serve_admin(
+    listener: TcpListener,
+    metrics: PrometheusHandle,
+    serving: Arc<Serving>,
+    stopped: watch::Receiver<bool>,
+) {
+    let health = move || match serving.engine.store().read_only() {
+        Some(reason) => Err(reason),
+        None => Ok(serving.engine.compressor.open_breakers().into_iter().map(not_asked).collect()),
+    };
+    let state = AdminState { metrics, health: Arc::new(health) };
+    if let Err(error) = http::serve(listener, state, until(stopped)).await {
+        tracing::error!(%error, "metrics and health are not served over HTTP");
+    }
+}
+
+/// Stops new calls and waits for those under way; false if some did not end in time.
+async fn end_calls(
+    server: Pin<&mut impl Future<Output = Result<(), tonic::transport::Error>>>,
+    stopping: &watch::Sender<bool>,
+    health: HealthReporter,
+    drain: Duration,
+) -> Result<bool, ServeError> {
+    let _ = stopping.send(true);
+    tell_health(health).await;
+    match tokio::time::timeout(drain, server).await {
+        Ok(ended) => ended.map(|()| true).map_err(ServeError::from),
+        Err(_) => {
+            tracing::warn!("some calls did not end in time; they are cut off");
+            Ok(false)
+        }
+    }
 }
 
 /// Waits for `stop`, or until no connection has been open for the time `idle`.
@@ -264,7 +290,7 @@ async fn tell_health(mut health: HealthReporter) {
 }
 
 async fn close(serving: &Arc<Serving>) -> Result<(), ServeError> {
-    let store = serving.store();
+    let store = serving.engine.store();
     let closed = tokio::task::spawn_blocking(move || {
         if let Err(error) = store.note_addresses(&[]) {
             tracing::warn!(%error, "the addresses could not be removed");
@@ -301,9 +327,7 @@ fn configured_token(file: &Path) -> Result<String, String> {
     if is_token(token) { Ok(token.to_owned()) } else { Err(named(format!("it {NOT_A_TOKEN}"))) }
 }
 
-async fn bind_admin(
-    address: SocketAddr,
-) -> Result<(TcpListener, metrics_exporter_prometheus::PrometheusHandle), ServeError> {
+async fn bind_admin(address: SocketAddr) -> Result<(TcpListener, PrometheusHandle), ServeError> {
     let metrics = prometheus::install().map_err(|error| ServeError::Start(error.to_string()))?;
     let listener = TcpListener::bind(address).await;
     let listener = listener.map_err(|source| ServeError::Listen { address: address.to_string(), source })?;

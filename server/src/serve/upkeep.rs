@@ -100,7 +100,7 @@ impl Upkeep {
     }
 
     async fn tick(&mut self) {
-        let store = self.serving.store();
+        let store = self.serving.engine.store();
         if store.is_catalog_behind() {
             // Only then: an idle server would keep as many threads as there are ticks in their time to live.
             let refreshed = store.clone();
@@ -125,8 +125,8 @@ impl Upkeep {
             self.healed_at = Instant::now();
         }
         self.tell_health().await;
-        self.serving.compressor.sweep(&store);
-        let open = self.serving.compressor.open_breakers();
+        self.serving.engine.compressor.sweep(&store);
+        let open = self.serving.engine.compressor.open_breakers();
         for provider in Provider::ALL {
             metrics::set_breaker(provider.as_str(), open.contains(&provider));
         }
@@ -167,7 +167,7 @@ impl Upkeep {
                 opened.renew_token(token)?;
             }
             opened.note_addresses(&addresses)?;
-            serving.replace(opened);
+            serving.engine.replace(opened);
             store.retire();
             Ok::<_, StoreError>(true)
         });
@@ -181,7 +181,7 @@ impl Upkeep {
 
     /// Health is about writes: a server that only reads is alive, but not what an agent needs.
     async fn tell_health(&mut self) {
-        let store = self.serving.store();
+        let store = self.serving.engine.store();
         let read_only = store.read_only();
         metrics::set_read_only(read_only.is_some());
         let serves = read_only.is_none();
@@ -199,7 +199,7 @@ impl Upkeep {
     }
 
     async fn measure(&self) {
-        let store = self.serving.store();
+        let store = self.serving.engine.store();
         let measured = spawn_blocking(move || store.measure().map(|bytes| bytes + store.catalog_bytes()));
         match measured.await {
             Ok(Ok(bytes)) => metrics::set_db_size(bytes),

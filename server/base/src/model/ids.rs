@@ -124,6 +124,20 @@ text_id!(
     /// Names one call of a client, so that a retry of it changes nothing.
     RequestId, "request_id", 128, visible
 );
+
+impl RequestId {
+    /// Returns the id of one part of a call.
+    #[must_use]
+    pub fn part(&self, part: &str) -> Self {
+        let plain = Self::parse(&format!("{self}/{part}"));
+        // An id that is as long as it may be stands for itself by its hash.
+        plain.unwrap_or_else(|_| {
+            let hash = blake3::hash(self.as_str().as_bytes()).to_hex();
+            Self::parse(&format!("{hash}/{part}")).unwrap_or_else(|_| self.clone())
+        })
+    }
+}
+
 text_id!(
     /// Names one running client: random per process, as pids mean nothing across containers.
     InstanceId, "holder.instance_id", 128, visible

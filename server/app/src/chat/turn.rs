@@ -4,22 +4,20 @@ use std::pin::pin;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use contextstore_proto::v1 as pb;
-use pb::chat_response::Event as Told;
 use tokio::sync::mpsc;
 use tokio::task::block_in_place;
 use tokio::time::{Interval, MissedTickBehavior, interval, sleep};
 use uuid::Uuid;
 
-use super::super::serving::Serving;
-use super::super::status::Refusal;
-use super::super::{answer, convert, outputs_trim, request};
-use super::{ANSWER, Item, message_of, piece_of};
+use super::{ANSWER, ChatEvent, FinalAnswer, Item, message_of, piece_of};
+use crate::Engine;
+use crate::error::AppError;
 use crate::infra::metrics;
-use crate::llm::{Answer, CallPiece, Event, LlmError, Payload, Request, Said, Usage};
+use crate::llm::{Answer, Event, LlmError, Payload, Request, Said, Usage};
 use crate::model::json::items;
 use crate::model::{Event as LogEvent, NewMessage, Provider, RequestId, Role, StoreError, TaskId};
 use crate::render::{RenderOptions, Rendering};
+use crate::send;
 use crate::store::{Append, AppendOutcome, Binding, Caller, RequestFile, Store};
 
 /// Bytes that are rendered before others get the thread.
@@ -33,7 +31,7 @@ const WRITES: u32 = 3;
 
 /// A turn that is about to begin: the new messages are durable.
 pub(super) struct Turn {
-    pub(super) serving: Arc<Serving>,
+    pub(super) engine: Arc<Engine>,
     pub(super) id: TaskId,
     /// The task that was asked about: its answer is no other's.
     pub(super) binding: Binding,
@@ -69,22 +67,22 @@ impl Turn {
     pub(super) async fn with<T>(
         &self,
         act: impl FnOnce(&Store) -> Result<T, StoreError>,
-    ) -> Result<T, Refusal> {
-        self.serving.with_bound(&self.binding, act).await
+    ) -> Result<T, StoreError> {
+        self.engine.with_bound(&self.binding, act).await
     }
 
     pub(super) async fn run(mut self, events: mpsc::Sender<Item>) {
-        if let Err(status) = self.turn(&events).await {
-            let _ = events.send(Err(status)).await;
+        if let Err(error) = self.turn(&events).await {
+            let _ = events.send(Err(error)).await;
         }
     }
 
-    async fn turn(&mut self, events: &mpsc::Sender<Item>) -> Result<(), Refusal> {
-        let fitting = Box::pin(self.serving.fit(self.id, Some(self.options.tools()), self.answer_tokens));
-        self.serving.held(self.id, self.caller.lease_generation, fitting).await?;
-        let mut started = Some(pb::ChatStarted {
+    async fn turn(&mut self, events: &mpsc::Sender<Item>) -> Result<(), AppError> {
+        let fitting = Box::pin(self.engine.fit(self.id, Some(self.options.tools()), self.answer_tokens));
+        self.engine.held(self.id, self.caller.lease_generation, fitting).await?;
+        let mut started = Some(ChatEvent::Started {
             seqs: self.seqs.clone(),
-            provider: self.provider.as_str().to_owned(),
+            provider: self.provider,
             model: self.options.model().to_owned(),
         });
         let (mut said, mut ended) = self.ask(&mut started, events).await?;
@@ -99,21 +97,21 @@ impl Turn {
         match ended {
             Ok(()) => {
                 let (outcome, message) = appended?.ok_or_else(|| {
-                    Refusal::Internal("an answer that is whole and has no message".to_owned())
+                    AppError::Internal("an answer that is whole and has no message".to_owned())
                 })?;
                 self.tell_end(&said, &outcome, &message, events).await;
                 Ok(())
             }
             Err(cut) => {
                 // Why it ended is worth more than that the rest could not be recorded either.
-                if let Err(status) = appended {
-                    tracing::warn!(id = %self.id, error = status.words(), "what a model had said could not be recorded");
+                if let Err(error) = appended {
+                    tracing::warn!(id = %self.id, error = error.words(), "what a model had said could not be recorded");
                 }
                 Err(match cut {
-                    Cut::Provider(error) => Refusal::Provider(error),
-                    Cut::Stopping => Refusal::Stopping,
-                    Cut::Deleted => StoreError::TaskNotFound { id: self.id }.into(),
-                    Cut::Gone => Refusal::Transport(tonic::Status::cancelled("the caller has gone")),
+                    Cut::Provider(error) => AppError::Provider(error),
+                    Cut::Stopping => AppError::Stopping,
+                    Cut::Deleted => AppError::deleted(self.id),
+                    Cut::Gone => AppError::CallerGone,
                 })
             }
         }
@@ -122,14 +120,14 @@ impl Turn {
     /// Sends the context once, and tells the answer.
     async fn ask(
         &mut self,
-        started: &mut Option<pb::ChatStarted>,
+        started: &mut Option<ChatEvent>,
         events: &mpsc::Sender<Item>,
-    ) -> Result<(Said, Result<(), Cut>), Refusal> {
+    ) -> Result<(Said, Result<(), Cut>), AppError> {
         let request = self.render().await?;
         let mut said = Said::new(self.provider);
         let (file, len) = request.contents();
         let payload = Payload { file, len };
-        let mut answer = self.serving.gateway.send(Request { provider: self.provider, payload });
+        let mut answer = self.engine.gateway.send(Request { provider: self.provider, payload });
         let ended = self.listen(started.take(), &mut answer, &mut said, events).await;
         // The connection of an answer that is not whole is closed, and the file is gone, before anything else happens.
         drop(answer);
@@ -139,24 +137,20 @@ impl Turn {
 
     /// Makes the request on disk. One that is larger than the task allows is made once more, without the oldest images
     /// and files.
-    async fn render(&mut self) -> Result<RequestFile, Refusal> {
-        let shed = |store: &Store| {
-            request::shed(store, self.id, None);
-            outputs_trim::if_due(store, self.id);
-            request::check_limit(store, self.id)
-        };
+    async fn render(&mut self) -> Result<RequestFile, AppError> {
+        let shed = |store: &Store| send::prepare(store, self.id);
         self.with(shed).await?;
         match self.render_once().await? {
             Ok(file) => return Ok(file),
             Err(StoreError::RequestTooLarge { .. }) => {}
             Err(error) => return Err(error.into()),
         }
-        self.with(|store| request::make_room(store, self.id, &self.options)).await?;
+        self.with(|store| send::make_room(store, self.id, &self.options)).await?;
         Ok(self.render_once().await??)
     }
 
     /// Makes the request on disk, piece by piece.
-    async fn render_once(&mut self) -> Result<Result<RequestFile, StoreError>, Refusal> {
+    async fn render_once(&mut self) -> Result<Result<RequestFile, StoreError>, AppError> {
         let begin = |store: &Store| {
             // Counted first: what is appended in between counts as appended since, not as sent.
             let tokens = store.context_usage(self.id, Some(self.options.tools()))?.counted_tokens;
@@ -195,16 +189,16 @@ impl Turn {
     /// Tells the answer as it arrives, until it is whole.
     async fn listen(
         &self,
-        started: Option<pb::ChatStarted>,
+        started: Option<ChatEvent>,
         answer: &mut Answer,
         said: &mut Said,
         events: &mpsc::Sender<Item>,
     ) -> Result<(), Cut> {
         let mut renewals = self.renewals();
         if let Some(started) = started {
-            self.tell(Told::Started(started), events, &mut renewals).await?;
+            self.tell(started, events, &mut renewals).await?;
         }
-        let limit = self.serving.limits.message_bytes.saturating_sub(AROUND_BYTES);
+        let limit = self.engine.message_bytes.saturating_sub(AROUND_BYTES);
         loop {
             let event = {
                 let mut next = pin!(answer.next());
@@ -233,7 +227,7 @@ impl Turn {
     /// Hands a piece on when there is room for it.
     async fn tell(
         &self,
-        told: Told,
+        event: ChatEvent,
         events: &mpsc::Sender<Item>,
         renewals: &mut Interval,
     ) -> Result<(), Cut> {
@@ -243,7 +237,7 @@ impl Turn {
                 cut = self.meanwhile(events, renewals) => cut?,
             }
         };
-        place.send(Ok(pb::ChatResponse { event: Some(told) }));
+        place.send(Ok(event));
         Ok(())
     }
 
@@ -251,28 +245,28 @@ impl Turn {
     async fn meanwhile(&self, events: &mpsc::Sender<Item>, renewals: &mut Interval) -> Result<(), Cut> {
         tokio::select! {
             () = events.closed() => return Err(Cut::Gone),
-            () = self.serving.chats.cut() => return Err(Cut::Stopping),
+            () = self.engine.chats.cut() => return Err(Cut::Stopping),
             () = self.binding.deleted() => return Err(Cut::Deleted),
             _ = renewals.tick() => {}
         }
         let generation = self.caller.lease_generation;
         if generation > 0
-            && let Err(status) = self.with(|store| store.renew_lease(self.id, generation)).await
+            && let Err(error) = self.with(|store| store.renew_lease(self.id, generation)).await
         {
             // Recording the answer will say the same.
-            tracing::debug!(id = %self.id, error = status.words(), "a lease could not be renewed");
+            tracing::debug!(id = %self.id, %error, "a lease could not be renewed");
         }
         Ok(())
     }
 
     fn renewals(&self) -> Interval {
-        let mut renewals = interval((self.serving.lease_ttl() / 3).max(Duration::from_millis(10)));
+        let mut renewals = interval((self.engine.lease_ttl() / 3).max(Duration::from_millis(10)));
         renewals.set_missed_tick_behavior(MissedTickBehavior::Delay);
         renewals
     }
 
     /// Appends what was said, whole or not, and what it cost; none if nothing was.
-    async fn record(&self, said: &Said) -> Result<Option<(AppendOutcome, NewMessage)>, Refusal> {
+    async fn record(&self, said: &Said) -> Result<Option<(AppendOutcome, NewMessage)>, AppError> {
         let Some(message) = said.message()? else {
             self.record_usage(said.usage()).await;
             return Ok(None);
@@ -280,13 +274,13 @@ impl Turn {
         let began = Instant::now();
         let whole = said.finish_reason().is_some();
         // Only an answer that is whole is told again to a call that is repeated; a piece leaves the view then.
-        let name = |id| if whole { convert::part_of(id, ANSWER) } else { piece_of(id) };
+        let name = |id| if whole { RequestId::part(id, ANSWER) } else { piece_of(id) };
         let named = self.caller.request_id.as_ref().map(name);
         let append = Append { message, caller: self.part(named) };
         let outcome = self.write(|store| store.append(self.id, &append)).await?;
         metrics::message_appended(&outcome.source, Role::Assistant.as_str());
         metrics::append_took(began.elapsed());
-        self.serving.keep_small(self.id, &outcome.pressure);
+        self.engine.keep_small(self.id, &outcome.pressure);
         match said.usage() {
             Some(usage) => self.record_usage(Some(usage)).await,
             None => self.record_call().await,
@@ -345,9 +339,9 @@ impl Turn {
 
     async fn record_event(&self, event: &LogEvent) {
         let caller = self.part(None);
-        if let Err(status) = self.write(|store| store.append_event(self.id, event, &caller)).await {
+        if let Err(error) = self.write(|store| store.append_event(self.id, event, &caller)).await {
             // The answer is there; what it cost is not worth losing it.
-            tracing::warn!(id = %self.id, error = status.words(), "what a model cost could not be recorded");
+            tracing::warn!(id = %self.id, error = error.words(), "what a model cost could not be recorded");
         }
     }
 
@@ -358,7 +352,7 @@ impl Turn {
     }
 
     /// Writes, and tries again if that may help: an answer cannot be asked for twice.
-    async fn write<T>(&self, act: impl Fn(&Store) -> Result<T, StoreError>) -> Result<T, Refusal> {
+    async fn write<T>(&self, act: impl Fn(&Store) -> Result<T, StoreError>) -> Result<T, AppError> {
         let mut tries = 0;
         loop {
             tries += 1;
@@ -366,7 +360,7 @@ impl Turn {
                 Err(error) if error.is_retryable() && tries < WRITES => {
                     sleep(Duration::from_millis(100) * tries).await;
                 }
-                done => return done.map_err(Refusal::from),
+                done => return done.map_err(AppError::from),
             }
         }
     }
@@ -379,36 +373,26 @@ impl Turn {
         message: &NewMessage,
         events: &mpsc::Sender<Item>,
     ) {
-        let usage = said.usage().map(|usage| {
-            Told::Usage(pb::ChatUsage {
-                input_tokens: usage.input,
-                output_tokens: usage.output,
-                cache_creation_tokens: usage.cache_creation,
-                cache_read_tokens: usage.cache_read,
-            })
-        });
-        let done = Told::Done(pb::ChatDone {
+        let done = ChatEvent::Done(FinalAnswer {
             seq: outcome.seq,
             message_json: message_of(message),
             finish_reason: said.finish_reason().unwrap_or_default().to_owned(),
-            pressure: Some(answer::pressure(&outcome.pressure)),
+            pressure: outcome.pressure,
             duplicate: false,
         });
-        for told in usage.into_iter().chain([done]) {
-            let _ = events.send(Ok(pb::ChatResponse { event: Some(told) })).await;
+        for event in said.usage().map(ChatEvent::Usage).into_iter().chain([done]) {
+            let _ = events.send(Ok(event)).await;
         }
     }
 }
 
-/// A piece as the caller sees it, if it does.
-fn told(event: Event) -> Option<Told> {
+/// Returns the event for a piece of an answer, if the caller sees it.
+fn told(event: Event) -> Option<ChatEvent> {
     match event {
         // Why a model does not answer is an answer too.
-        Event::Text(text) | Event::Refusal(text) => Some(Told::Text(text)),
-        Event::Reasoning(text) => Some(Told::Reasoning(text)),
-        Event::ToolCall(CallPiece { index, id, name, arguments, .. }) => {
-            Some(Told::ToolCall(pb::ChatToolCall { index, id, name, arguments }))
-        }
+        Event::Text(text) | Event::Refusal(text) => Some(ChatEvent::Text(text)),
+        Event::Reasoning(text) => Some(ChatEvent::Reasoning(text)),
+        Event::ToolCall(piece) => Some(ChatEvent::ToolCall(piece)),
         Event::Usage(_) | Event::Opaque(_) | Event::Finish(_) => None,
     }
 }

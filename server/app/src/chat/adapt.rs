@@ -1,15 +1,15 @@
 //! What a turn does about a request that the model does not take: a shorter answer is asked for, or the context is made smaller.
 
-use super::super::status::Refusal;
 use super::turn::Turn;
 use crate::context::Stage;
+use crate::error::AppError;
 use crate::llm::{LlmError, Verdict, answer_tokens, with_answer};
 use crate::model::{Overflow, StoreError};
 use crate::store::Store;
 
 impl Turn {
     /// Changes what was refused, so that it may be taken. False: sending it again would not help.
-    pub(super) async fn adapt(&mut self, error: &LlmError) -> Result<bool, Refusal> {
+    pub(super) async fn adapt(&mut self, error: &LlmError) -> Result<bool, AppError> {
         match error.verdict() {
             Some(Verdict::Overflow(stated)) => self.make_smaller(stated).await,
             Some(Verdict::LongAnswer { most }) => Ok(self.ask_for_less(most)),
@@ -33,7 +33,7 @@ impl Turn {
 
     /// Makes a context smaller that the model refused as too long: images and files go first, then it is compressed. Whether
     /// that helped.
-    async fn make_smaller(&self, stated: Overflow) -> Result<bool, Refusal> {
+    async fn make_smaller(&self, stated: Overflow) -> Result<bool, AppError> {
         let id = self.id;
         let note = |store: &Store| {
             let before = store.context_usage(id, Some(self.options.tools()))?;
@@ -56,9 +56,9 @@ impl Turn {
         if shed && now.stage != Stage::Emergency {
             return Ok(true);
         }
-        let store = self.serving.store().bound(&self.binding);
-        let smaller = Box::pin(self.serving.compressor.if_due(&store, id, true));
-        self.serving.held(id, self.caller.lease_generation, smaller).await;
+        let store = self.engine.store().bound(&self.binding);
+        let smaller = Box::pin(self.engine.compressor.if_due(&store, id, true));
+        self.engine.held(id, self.caller.lease_generation, smaller).await;
         let counted = |store: &Store| -> Result<u64, StoreError> {
             Ok(store.context_usage(id, Some(self.options.tools()))?.counted_tokens)
         };

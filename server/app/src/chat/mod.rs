@@ -10,19 +10,14 @@ use std::collections::HashMap;
 use std::sync::{Arc, Mutex, PoisonError, Weak};
 use std::time::{Duration, Instant};
 
-use contextstore_proto::v1 as pb;
-use futures_util::Stream;
-use futures_util::stream::unfold;
-use prost::Message as _;
 use tokio::sync::{Mutex as Turnstile, OwnedMutexGuard, mpsc, watch};
 use tokio::time::{sleep, timeout};
 use uuid::Uuid;
 
-use super::serving::Serving;
-use super::status::Refusal;
-use super::{answer, append, convert};
-use crate::context::Settings;
-use crate::llm::answer_tokens;
+use crate::Engine;
+use crate::context::{Pressure, Settings};
+use crate::error::AppError;
+use crate::llm::{CallPiece, Usage, answer_tokens};
 use crate::model::json::field;
 use crate::model::{InvalidField, Json, NewMessage, Provider, RequestId, StoreError, TaskConfig, TaskId};
 use crate::render::RenderOptions;
@@ -38,11 +33,71 @@ const ANSWER: &str = "answer";
 /// What the id of a piece of an answer that was interrupted ends with, before a number.
 const PIECE: &str = "piece-";
 
-type Item = Result<pb::ChatResponse, Refusal>;
+/// A question to a model: messages to append, and how to ask.
+#[derive(Debug)]
+pub struct Question {
+    /// The task.
+    pub id: TaskId,
+    /// The caller.
+    pub caller: Caller,
+    /// The provider; none: the task's, or the server's.
+    pub provider: Option<Provider>,
+    /// The model; empty: the task's, or the provider's.
+    pub model: String,
+    /// Parameters of the request, as JSON.
+    pub params_json: String,
+    /// Tools that the model may call, as JSON.
+    pub tools_json: String,
+    /// The messages that are appended first.
+    pub appends: Vec<Append>,
+}
+
+/// An event of a chat.
+#[derive(Debug)]
+pub enum ChatEvent {
+    /// The messages are durable and the model was asked.
+    Started {
+        /// The numbers of the messages.
+        seqs: Vec<u64>,
+        /// The provider.
+        provider: Provider,
+        /// The model.
+        model: String,
+    },
+    /// A piece of the answer.
+    Text(String),
+    /// A piece of what the model thinks.
+    Reasoning(String),
+    /// A piece of a tool call.
+    ToolCall(CallPiece),
+    /// The tokens that the provider charged.
+    Usage(Usage),
+    /// The answer is whole and durable.
+    Done(FinalAnswer),
+}
+
+/// An answer that is whole and durable.
+#[derive(Debug)]
+pub struct FinalAnswer {
+    /// Its number.
+    pub seq: u64,
+    /// The message in OpenAI's form.
+    pub message_json: String,
+    /// Why the model stopped.
+    pub finish_reason: String,
+    /// How full the context is now.
+    pub pressure: Pressure,
+    /// Whether an earlier call with the same id was answered with it.
+    pub duplicate: bool,
+}
+
+/// An event of a chat, or why there are no more.
+pub type Item = Result<ChatEvent, AppError>;
 type Key = (TaskId, RequestId);
 
 /// Chats that are going on.
-pub(crate) struct Chats {
+#[derive(Debug)]
+pub struct Chats {
     /// So that a call that is repeated too early waits for the first.
     turnstiles: Mutex<HashMap<Key, Weak<Turnstile<()>>>>,
     cut: watch::Sender<bool>,
@@ -57,7 +112,7 @@ impl Default for Chats {
 
 impl Chats {
     /// Cuts all chats off, and returns when they have recorded what had arrived; false if there was none.
-    pub(crate) async fn end_all(&self) -> bool {
+    pub async fn end_all(&self) -> bool {
         self.cut.send_replace(true);
         let mut going = self.going.subscribe();
         if *going.borrow() == 0 {
@@ -77,9 +132,9 @@ impl Chats {
     }
 
     /// Counts a chat for as long as this lives.
-    fn begin(serving: &Arc<Serving>) -> Going {
-        serving.chats.going.send_modify(|going| *going += 1);
-        Going(Arc::clone(serving))
+    fn begin(engine: &Arc<Engine>) -> Going {
+        engine.chats.going.send_modify(|going| *going += 1);
+        Going(Arc::clone(engine))
     }
 
     /// Waits until no other call with the same id is going on.
@@ -98,7 +153,7 @@ impl Chats {
 }
 
 /// A chat that is going on.
-struct Going(Arc<Serving>);
+struct Going(Arc<Engine>);
 
 impl Drop for Going {
     fn drop(&mut self) {
@@ -107,72 +162,58 @@ impl Drop for Going {
 }
 
 /// Begins a chat: everything that can be refused before a provider is asked is refused here.
-pub(super) async fn begin(
-    serving: &Arc<Serving>,
-    mut request: pb::ChatRequest,
-) -> Result<impl Stream<Item = Item> + Send + use<>, Refusal> {
-    let id = TaskId::parse(&request.task_uuid)?;
-    let caller = convert::caller(&request.request_id, request.lease_generation)?;
-    let named = match request.provider.as_str() {
-        "" => None,
-        word => Some(provider("provider", word)?),
-    };
-    let (size, limit) = (request.encoded_len(), serving.limits.message_bytes);
-    if request.messages.len() > 1 && size > limit {
-        let (size, limit) = (size as u64, limit as u64);
-        return Err(Refusal::TooLarge { size, limit });
-    }
-    let messages = std::mem::take(&mut request.messages);
-    let appends = append::whole(size > append::INLINE_BYTES, || convert::chat_messages(messages, &caller))?;
+pub async fn begin(engine: &Arc<Engine>, question: Question) -> Result<mpsc::Receiver<Item>, AppError> {
+    let Question { id, caller, provider: named, model, params_json, tools_json, appends } = question;
     // Texts that no provider would take are refused before it matters who is asked.
-    RenderOptions::new(Provider::OpenAi, "-", &request.params_json, &request.tools_json, 0)?;
-    let binding = serving.with(|store| store.bind(id)).await?;
-    let config = serving.with_bound(&binding, |store| Ok(store.view_snapshot(id)?.config)).await?;
+    RenderOptions::new(Provider::OpenAi, "-", &params_json, &tools_json, 0)?;
+    let binding = engine.with(|store| store.bind(id)).await?;
+    let config = engine.with_bound(&binding, |store| Ok(store.view_snapshot(id)?.config)).await?;
     let asked = match named {
         Some(named) => named,
         None if config.llm_provider.is_empty() => {
-            serving.gateway.default_provider().ok_or(Refusal::NoProvider)?
+            engine.gateway.default_provider().ok_or(AppError::NoProvider)?
         }
         None => provider("config.llm_provider", &config.llm_provider)?,
     };
-    let model = [request.model.as_str(), config.model.as_str()].into_iter().find(|model| !model.is_empty());
-    let model = model.or(serving.gateway.default_model(asked));
-    serving.gateway.check(asked, model).map_err(Refusal::Provider)?;
+    let model = [model.as_str(), config.model.as_str()].into_iter().find(|model| !model.is_empty());
+    let model = model.or(engine.gateway.default_model(asked));
+    engine.gateway.check(asked, model).map_err(AppError::Provider)?;
     let model = model.unwrap_or_default();
     let note = |store: &Store| Ok(store.note_asked(id, asked, model)?.limit);
-    let window = serving.with_bound(&binding, note).await?;
-    let params = serving.gateway.params(asked, model, &request.params_json, window)?;
+    let window = engine.with_bound(&binding, note).await?;
+    let params = engine.gateway.params(asked, model, &params_json, window)?;
     let max_bytes = max_request_bytes(&config);
-    let options = RenderOptions::new(asked, model, &params, &request.tools_json, max_bytes)?;
+    let options = RenderOptions::new(asked, model, &params, &tools_json, max_bytes)?;
     let answer_tokens = answer_tokens(&params);
 
     let guard = match &caller.request_id {
-        Some(request_id) => Some(serving.chats.pass((id, request_id.clone())).await),
+        Some(request_id) => Some(engine.chats.pass((id, request_id.clone())).await),
         None => None,
     };
     let (events, waiting) = mpsc::channel(QUEUE);
-    if let Some(told) = told_before(serving, (id, &binding), &appends, &caller).await? {
+    if let Some((seqs, answer)) = earlier_answer(engine, (id, &binding), &appends, &caller).await? {
         let model = options.model().to_owned();
-        for event in told.events(asked, model) {
+        for event in [ChatEvent::Started { seqs, provider: asked, model }, ChatEvent::Done(answer)] {
             // There is room for both.
             let _ = events.try_send(Ok(event));
         }
     } else {
-        let seqs = append_all(serving, (id, &binding), &appends, &caller).await?;
-        drop_pieces(serving, (id, &binding), &seqs, &caller).await?;
-        let serving = Arc::clone(serving);
-        let going = Chats::begin(&serving);
+        let seqs = append_all(engine, (id, &binding), &appends, &caller).await?;
+        drop_pieces(engine, (id, &binding), &seqs, &caller).await?;
+        let engine = Arc::clone(engine);
+        let going = Chats::begin(&engine);
         let provider = asked;
-        let turn = Turn { serving, id, binding, caller, provider, options, answer_tokens, seqs, sent: None };
+        let turn = Turn { engine, id, binding, caller, provider, options, answer_tokens, seqs, sent: None };
         tokio::spawn(async move {
             turn.run(events).await;
             drop((going, guard));
         });
     }
-    Ok(unfold(waiting, |mut waiting| async { waiting.recv().await.map(|item| (item, waiting)) }))
+    Ok(waiting)
 }
 
-fn provider(field: &'static str, word: &str) -> Result<Provider, InvalidField> {
+/// Returns the provider that a word names.
+pub fn provider(field: &'static str, word: &str) -> Result<Provider, InvalidField> {
     Provider::parse(word).ok_or_else(|| {
         let words = Provider::ALL.map(Provider::as_str).join(", ");
         InvalidField::new(field, format!("is {word:?}; allowed are {words}"))
@@ -186,13 +227,13 @@ fn max_request_bytes(config: &TaskConfig) -> u64 {
 
 /// Appends the new messages; answers their numbers when they are durable.
 async fn append_all(
-    serving: &Serving,
+    engine: &Engine,
     (id, binding): (TaskId, &Binding),
     appends: &[Append],
     caller: &Caller,
-) -> Result<Vec<u64>, Refusal> {
+) -> Result<Vec<u64>, AppError> {
     let begin = |store: &Store| store.begin_append_all(id, appends, caller);
-    let pending = serving.with_bound(binding, begin).await?;
+    let pending = engine.with_bound(binding, begin).await?;
     let mut seqs = Vec::with_capacity(pending.len());
     for (pending, append) in pending.into_iter().zip(appends) {
         let outcome = pending.durable().await?;
@@ -206,16 +247,16 @@ async fn append_all(
 
 /// Returns the id of a piece of an answer that was interrupted.
 fn piece_of(request_id: &RequestId) -> RequestId {
-    convert::part_of(request_id, &format!("{PIECE}{}", Uuid::new_v4()))
+    request_id.part(&format!("{PIECE}{}", Uuid::new_v4()))
 }
 
 /// Takes what earlier tries of a call brought of the answer out of the view: the model is asked for all of it again.
 async fn drop_pieces(
-    serving: &Serving,
+    engine: &Engine,
     (id, binding): (TaskId, &Binding),
     seqs: &[u64],
     caller: &Caller,
-) -> Result<(), Refusal> {
+) -> Result<(), AppError> {
     let Some(request_id) = &caller.request_id else { return Ok(()) };
     let name = piece_of(request_id).to_string();
     let prefix = &name[..name.len() - Uuid::nil().to_string().len()];
@@ -223,7 +264,7 @@ async fn drop_pieces(
     loop {
         let after = seqs.last().copied();
         let drop_them = |store: &Store| Ok(store.drop_pieces(id, prefix, after, caller));
-        match serving.with_bound(binding, drop_them).await? {
+        match engine.with_bound(binding, drop_them).await? {
             // Another rewrite goes on, or has just ended.
             Err(StoreError::RewriteInFlight { .. } | StoreError::StaleView { .. })
                 if Instant::now() < until =>
@@ -235,40 +276,16 @@ async fn drop_pieces(
     }
 }
 
-/// What an earlier call was told.
-struct Told {
-    seqs: Vec<u64>,
-    seq: u64,
-    message: String,
-    finish_reason: String,
-    pressure: pb::Pressure,
-}
-
-impl Told {
-    fn events(self, provider: Provider, model: String) -> [pb::ChatResponse; 2] {
-        use pb::chat_response::Event;
-        let started = pb::ChatStarted { seqs: self.seqs, provider: provider.as_str().to_owned(), model };
-        let done = pb::ChatDone {
-            seq: self.seq,
-            message_json: self.message,
-            finish_reason: self.finish_reason,
-            pressure: Some(self.pressure),
-            duplicate: true,
-        };
-        [Event::Started(started), Event::Done(done)].map(|event| pb::ChatResponse { event: Some(event) })
-    }
-}
-
 /// The answer in the log, if a call with the same id was answered before.
-async fn told_before(
-    serving: &Serving,
+async fn earlier_answer(
+    engine: &Engine,
     (id, binding): (TaskId, &Binding),
     appends: &[Append],
     caller: &Caller,
-) -> Result<Option<Told>, Refusal> {
+) -> Result<Option<(Vec<u64>, FinalAnswer)>, AppError> {
     let Some(request_id) = &caller.request_id else { return Ok(None) };
-    let answered = convert::part_of(request_id, ANSWER);
-    let find = |store: &Store| -> Result<Option<Told>, StoreError> {
+    let answered = request_id.part(ANSWER);
+    let find = |store: &Store| -> Result<Option<(Vec<u64>, FinalAnswer)>, StoreError> {
         let Some(seq) = store.remembered(id, &answered)? else { return Ok(None) };
         let line = store.message(id, seq)?;
         let ours = field(&line, "request_id") == Some(Json::text(answered.as_str()).as_str());
@@ -286,15 +303,16 @@ async fn told_before(
         let extra = field(&line, "extra").unwrap_or("{}");
         let word: Option<String> =
             field(extra, "finish_reason").and_then(|reason| serde_json::from_str(reason).ok());
-        Ok(Some(Told {
-            seqs,
+        let answer = FinalAnswer {
             seq,
-            message: message_json(field(&line, "content"), field(&line, "tool_calls"), Some(extra)),
+            message_json: message_json(field(&line, "content"), field(&line, "tool_calls"), Some(extra)),
             finish_reason: word.unwrap_or_default(),
-            pressure: answer::pressure(&store.pressure(id)?),
-        }))
+            pressure: store.pressure(id)?,
+            duplicate: true,
+        };
+        Ok(Some((seqs, answer)))
     };
-    serving.with_bound(binding, find).await
+    Ok(engine.with_bound(binding, find).await?)
 }
 
 /// An assistant message as OpenAI has it.
