@@ -81,8 +81,17 @@ impl Show {
 }
 
 fn write_head(task: &Shown, out: &mut dyn Write) -> io::Result<()> {
-    let facts = &task.facts;
     let mut line = |name: &str, value: &str| writeln!(out, "{name:<10}{}", safe(value));
+    write_identity(task, &mut line)?;
+    write_sizes(task, &mut line)?;
+    write_context(task, &mut line)
+}
+
+/// Writes one line of the head: a name and its value.
+type WriteLine<'a> = dyn FnMut(&str, &str) -> io::Result<()> + 'a;
+
+fn write_identity(task: &Shown, line: &mut WriteLine<'_>) -> io::Result<()> {
+    let facts = &task.facts;
     line("task", &facts.uuid)?;
     let repository = facts.key.repository();
     let parts = [&facts.key.task_source, &repository, &facts.key.task_type, &facts.key.task_id];
@@ -112,6 +121,11 @@ fn write_head(task: &Shown, out: &mut dyn Write) -> io::Result<()> {
         }
         None => line("holder", "nobody")?,
     }
+    Ok(())
+}
+
+fn write_sizes(task: &Shown, line: &mut WriteLine<'_>) -> io::Result<()> {
+    let facts = &task.facts;
     line("created", &seconds(facts.created_at))?;
     line("updated", &seconds(facts.updated_at))?;
     if let Some(completed) = facts.completed_at {
@@ -137,7 +151,11 @@ fn write_head(task: &Shown, out: &mut dyn Write) -> io::Result<()> {
             bytes(task.view_bytes),
             task.view_generation
         ),
-    )?;
+    )
+}
+
+fn write_context(task: &Shown, line: &mut WriteLine<'_>) -> io::Result<()> {
+    let facts = &task.facts;
     line("pressure", &task.pressure.words())?;
     if let Some(breaker) = &task.pressure.breaker {
         let meaning = if breaker == "open" { ": the built-in summariser is used" } else { "" };

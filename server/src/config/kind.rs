@@ -4,13 +4,11 @@ use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::time::Duration;
 
-use super::listen::{self, Listen};
-use super::value::{
-    Raw, Shown, addresses, called, count, map, none, optional, quoted, scalar, table, text, texts, url,
-};
-use super::{Config, masking, units};
+use super::listen::Listen;
+use super::parse::{self, Parsed};
+use super::value::{Raw, Shown, count, none, optional, scalar, text};
+use super::{Config, units};
 use crate::mask::{CustomRule, Rule};
-use crate::telemetry;
 
 /// What a value can be, with the field that it goes to.
 #[derive(Clone, Copy)]
@@ -110,35 +108,14 @@ pub(super) enum Kind {
 type Word = (&'static str, fn(&mut Config));
 
 impl Kind {
-    /// Reads a value into its field; answers how it is told, or what it must be.
+    /// Reads a value into its field. Returns the value as it is shown, or what it must be.
     pub(super) fn take(&self, config: &mut Config, raw: &Raw) -> Result<Shown, String> {
+        let wrong = || format!("must be {}", self.range());
+        let outside = |fits: bool| if fits { Ok(()) } else { Err(wrong()) };
         match self {
-            Self::Path { set } => {
-                let path = match raw {
-                    Raw::Path(path) => path.clone(),
-                    Raw::Text(_) | Raw::Plain(_) | Raw::List(_) => PathBuf::from(text(raw)?),
-                };
-                let lossy = path.to_string_lossy();
-                if path.as_os_str().is_empty() || lossy.contains('\0') {
-                    return Err("must be a path".to_owned());
-                }
-                let shown = Shown::text(lossy);
-                set(config, path);
-                Ok(shown)
-            }
-            Self::Addresses { set } => {
-                let list = addresses(raw)?;
-                let texts: Vec<_> = list.iter().map(Listen::to_string).collect();
-                let yaml: Vec<_> = texts.iter().map(|text| quoted(text)).collect();
-                set(config, list);
-                Ok(Shown::plain(format!("[{}]", yaml.join(", ")), texts))
-            }
-            Self::Address { set } => {
-                let address =
-                    optional(text(raw)?, |text| listen::loopback(text).map_err(|error| error.to_string()))?;
-                set(config, address);
-                Ok(address.map_or_else(none, |address| Shown::text(address.to_string())))
-            }
+            Self::Path { set } => put(config, *set, parse::path(raw)),
+            Self::Addresses { set } => put(config, *set, parse::addresses(raw)),
+            Self::Address { set } => put(config, *set, parse::address(raw)),
             Self::Word { words } => {
                 let text = text(raw)?;
                 let wrong = || format!("must be {}, not {text:?}", self.range());
@@ -148,142 +125,59 @@ impl Kind {
             }
             Self::Bytes { least, most, set } => {
                 let bytes = units::bytes(scalar(raw)?)?;
-                self.within(*least <= bytes && bytes <= *most)?;
-                set(config, bytes);
-                Ok(Shown::plain(units::show_bytes(bytes), bytes))
+                outside(*least <= bytes && bytes <= *most)?;
+                put(config, *set, Ok((Shown::plain(units::show_bytes(bytes), bytes), bytes)))
             }
             Self::Count { least, most, set } => {
                 let count = count(scalar(raw)?)?;
-                self.within(*least <= count && count <= *most)?;
-                set(config, count);
-                Ok(Shown::plain(count.to_string(), count))
+                outside(*least <= count && count <= *most)?;
+                put(config, *set, Ok((Shown::plain(count.to_string(), count), count)))
             }
             Self::Tokens { set } => {
                 let tokens = optional(scalar(raw)?, count)?;
-                self.within(tokens != Some(0))?;
-                set(config, tokens);
-                Ok(tokens.map_or_else(none, |tokens| Shown::plain(tokens.to_string(), tokens)))
+                outside(tokens != Some(0))?;
+                let shown = tokens.map_or_else(none, |tokens| Shown::plain(tokens.to_string(), tokens));
+                put(config, *set, Ok((shown, tokens)))
             }
             Self::Time { least, most, set } => {
                 let time = units::duration(scalar(raw)?)?;
-                self.within(*least <= time && time <= *most)?;
-                set(config, time);
+                outside(*least <= time && time <= *most)?;
                 let shown = units::show_duration(time);
-                Ok(Shown::plain(shown.clone(), shown))
+                put(config, *set, Ok((Shown::plain(shown.clone(), shown), time)))
             }
             Self::Share { set } => {
-                let wrong = |_| format!("must be {}", self.range());
-                let share = optional(scalar(raw)?, |text| text.parse::<f64>().map_err(wrong))?;
-                self.within(share.is_none_or(|share| share > 0.0 && share <= 1.0))?;
-                set(config, share);
-                Ok(share.map_or_else(none, |share| Shown::plain(share.to_string(), share)))
-            }
-            Self::Filter { set } => {
-                let text = text(raw)?;
-                telemetry::check_filter(text).map_err(|error| format!("cannot be read: {error}"))?;
-                set(config, text.to_owned());
-                Ok(Shown::text(text))
-            }
-            Self::File { set } => {
-                let path = optional(text(raw)?, |text| {
-                    let is_path = !text.is_empty() && !text.contains('\0');
-                    is_path.then(|| PathBuf::from(text)).ok_or_else(|| "must be a path".to_owned())
-                })?;
-                let shown = path.as_ref().map_or_else(none, |path| Shown::text(path.to_string_lossy()));
-                set(config, path);
-                Ok(shown)
-            }
-            Self::Name { set } => {
-                let name = optional(text(raw)?, |text| {
-                    let is_name = !text.trim().is_empty() && !text.contains(char::is_control);
-                    is_name.then(|| text.to_owned()).ok_or_else(|| "must be a name".to_owned())
-                })?;
-                let shown = name.as_ref().map_or_else(none, Shown::text);
-                set(config, name);
-                Ok(shown)
-            }
-            Self::Variable { set } => {
-                let name = optional(text(raw)?, |text| {
-                    let is_name = text.starts_with(|c: char| c.is_ascii_alphabetic() || c == '_')
-                        && text.chars().all(|c| c.is_ascii_alphanumeric() || c == '_');
-                    is_name.then(|| text.to_owned()).ok_or_else(|| format!("must be {}", self.range()))
-                })?;
-                let shown = name.as_ref().map_or_else(none, Shown::text);
-                set(config, name);
-                Ok(shown)
+                let share = optional(scalar(raw)?, |text| text.parse::<f64>().map_err(|_| wrong()))?;
+                outside(share.is_none_or(|share| share > 0.0 && share <= 1.0))?;
+                let shown = share.map_or_else(none, |share| Shown::plain(share.to_string(), share));
+                put(config, *set, Ok((shown, share)))
             }
             Self::Truth { set } => {
-                let truth = scalar(raw)?.parse().map_err(|_| format!("must be {}", self.range()))?;
-                set(config, truth);
-                Ok(Shown::plain(truth.to_string(), truth))
+                let truth: bool = scalar(raw)?.parse().map_err(|_| wrong())?;
+                put(config, *set, Ok((Shown::plain(truth.to_string(), truth), truth)))
             }
             Self::Number { least, most, set } => {
-                let wrong = |_| format!("must be {}", self.range());
-                let number = scalar(raw)?.parse::<f64>().map_err(wrong)?;
-                self.within(*least <= number && number <= *most)?;
-                set(config, number);
-                Ok(Shown::plain(number.to_string(), number))
+                let number = scalar(raw)?.parse::<f64>().map_err(|_| wrong())?;
+                outside(*least <= number && number <= *most)?;
+                put(config, *set, Ok((Shown::plain(number.to_string(), number), number)))
             }
+            Self::Filter { set } => put(config, *set, parse::filter(raw)),
+            Self::File { set } => put(config, *set, parse::file(raw)),
+            Self::Name { set } => put(config, *set, parse::name(raw)),
+            Self::Variable { set } => put(config, *set, parse::checked(raw, parse::is_variable, wrong)),
             Self::Text { most, set } => {
-                let text = optional(text(raw)?, |text| {
-                    let fits = !text.trim().is_empty() && text.len() <= *most && !text.contains('\0');
-                    fits.then(|| text.to_owned()).ok_or_else(|| format!("must be {}", self.range()))
-                })?;
-                let shown = text.as_ref().map_or_else(none, Shown::text);
-                set(config, text);
-                Ok(shown)
+                put(config, *set, parse::checked(raw, |text| parse::is_text(text, *most), wrong))
             }
             Self::Texts { count, each, set } => {
-                let texts = texts(raw)?;
-                let fits =
-                    |text: &String| !text.trim().is_empty() && text.len() <= *each && !text.contains('\0');
-                self.within(texts.len() <= *count && texts.iter().all(fits))?;
-                let yaml: Vec<_> = texts.iter().map(|text| quoted(text)).collect();
-                let shown = Shown::plain(format!("[{}]", yaml.join(", ")), texts.clone());
-                set(config, texts);
-                Ok(shown)
+                let (shown, texts) = parse::texts(raw)?;
+                let fit = texts.iter().all(|text| parse::is_text(text, *each));
+                outside(texts.len() <= *count && fit)?;
+                put(config, *set, Ok((shown, texts)))
             }
-            Self::Table { set } => {
-                let table = table(raw)?;
-                let yaml: Vec<_> =
-                    table.iter().map(|(name, tokens)| format!("{}: {tokens}", quoted(name))).collect();
-                let json: serde_json::Map<_, _> =
-                    table.iter().map(|(name, tokens)| (name.clone(), (*tokens).into())).collect();
-                let shown = if table.is_empty() {
-                    Shown::plain("none", json)
-                } else {
-                    Shown::plain(format!("{{{}}}", yaml.join(", ")), json)
-                };
-                set(config, table);
-                Ok(shown)
-            }
-            Self::Switches { set } => {
-                let switches = masking::switches(raw)?;
-                let words = switches.iter().map(|(rule, on)| (rule.name(), if *on { "on" } else { "off" }));
-                let shown = map(words);
-                set(config, switches);
-                Ok(shown)
-            }
-            Self::Patterns { set } => {
-                let rules = masking::patterns(raw)?;
-                let shown = map(rules.iter().map(|rule| (rule.name.as_str(), rule.pattern.as_str())));
-                set(config, rules);
-                Ok(shown)
-            }
-            Self::Call { set } => {
-                let url = optional(text(raw)?, |text| {
-                    called(text).ok_or_else(|| format!("must be {}", self.range()))
-                })?;
-                let shown = url.as_ref().map_or_else(none, Shown::text);
-                set(config, url);
-                Ok(shown)
-            }
-            Self::Url { set } => {
-                let url = url(text(raw)?).ok_or_else(|| format!("must be {}", self.range()))?;
-                let shown = Shown::text(&url);
-                set(config, url);
-                Ok(shown)
-            }
+            Self::Table { set } => put(config, *set, parse::table(raw)),
+            Self::Switches { set } => put(config, *set, parse::switches(raw)),
+            Self::Patterns { set } => put(config, *set, parse::patterns(raw)),
+            Self::Call { set } => put(config, *set, parse::call(raw, wrong)),
+            Self::Url { set } => put(config, *set, parse::base_url(raw, wrong)),
         }
     }
 
@@ -335,8 +229,11 @@ impl Kind {
     pub(super) fn is_map(&self) -> bool {
         matches!(self, Self::Table { .. } | Self::Switches { .. } | Self::Patterns { .. })
     }
+}
 
-    fn within(&self, is_within: bool) -> Result<(), String> {
-        if is_within { Ok(()) } else { Err(format!("must be {}", self.range())) }
-    }
+/// Stores a value that was read, and returns how it is shown.
+fn put<T>(config: &mut Config, set: fn(&mut Config, T), parsed: Parsed<T>) -> Result<Shown, String> {
+    let (shown, value) = parsed?;
+    set(config, value);
+    Ok(shown)
 }

@@ -17,6 +17,7 @@ mod masking;
 mod names;
 mod older;
 mod outputs;
+mod parse;
 mod prune;
 mod show;
 #[cfg(test)]

@@ -119,82 +119,16 @@ fn next_item(rest: &[u8]) -> Option<usize> {
 
 /// Words that somebody has drawn or made up, with blanks between them: no word that sentences are made with is among them.
 fn is_passphrase(value: &[u8]) -> bool {
-    const OFTEN: &[&str] = &[
-        "the",
-        "your",
-        "you",
-        "and",
-        "are",
-        "for",
-        "from",
-        "has",
-        "have",
-        "must",
-        "not",
-        "should",
-        "with",
-        "was",
-        "were",
-        "will",
-        "this",
-        "that",
-        "than",
-        "then",
-        "can",
-        "cannot",
-        "may",
-        "please",
-        "enter",
-        "field",
-        "fields",
-        "least",
-        "invalid",
-        "wrong",
-        "incorrect",
-        "new",
-        "old",
-        "current",
-        "reset",
-        "change",
-        "confirm",
-        "forgot",
-        "forgotten",
-        "repeat",
-        "again",
-        "too",
-        "short",
-        "required",
-        "user",
-        "name",
-        "login",
-        "admin",
-        "database",
-        "set",
-        "hash",
-        "hashed",
-        "encrypted",
-        "stored",
-        "string",
-        "value",
-        "text",
-        "characters",
-        "type",
-        "default",
-        "root",
-        "used",
-        "using",
-        "when",
-        "auth",
-        "basic",
-        "token",
-        "failed",
-        "missing",
-    ];
+    const COMMON_WORDS: &str = "the your you and are for from has have must not should with was were will this that than then can \
+        cannot may please enter field fields least invalid wrong incorrect new old current reset change \
+        confirm forgot forgotten repeat again too short required user name login admin database set hash \
+        hashed encrypted stored string value text characters type default root used using when auth basic \
+        token failed missing";
     let words: Vec<&[u8]> = value.split(|byte| *byte == b' ').collect();
     let is_plain = |word: &&[u8]| {
         (3..=12).contains(&word.len())
             && word.iter().all(|byte| byte.is_ascii_lowercase() || byte.is_ascii_digit())
-            && !OFTEN.iter().any(|often| often.as_bytes() == *word)
+            && !COMMON_WORDS.split(' ').any(|common| common.as_bytes() == *word)
     };
     (4..=12).contains(&words.len()) && words.iter().all(is_plain) && !is_about_passwords(value)
 }

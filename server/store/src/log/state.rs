@@ -88,6 +88,20 @@ pub struct Tally {
 }
 
 impl Tally {
+    /// Counts one call of a model, and what it says about the counts of tokens.
+    fn apply_usage(&mut self, input: u64, output: u64, counted: Option<u64>, tools_tokens: u64) {
+        self.llm_calls = self.llm_calls.saturating_add(1);
+        self.tokens = self.tokens.saturating_add(input).saturating_add(output);
+        // Without the count, nothing is known of what was sent.
+        if let Some(counted) = counted.map(|counted| counted.saturating_add(tools_tokens)) {
+            self.calibration = self.calibration.reported(input, counted);
+            self.reported = Reported::new(input, counted).or(self.reported);
+        }
+        self.tools_tokens = tools_tokens;
+    }
+}
+
+impl Tally {
     /// What the model is told to be so many counted tokens of the view as it is, with the tools: by calibration, or by
     /// the newest report if that is more.
     pub fn told(&self, counted: u64) -> u64 {
@@ -257,15 +271,7 @@ impl LogState {
                     return Err(format!("lease {generation} follows lease {}", self.lease_generation));
                 }
                 outcome = generation;
-                if self.first_lease == 0 {
-                    self.first_lease = generation;
-                }
-                if reason == LeaseReason::Resume {
-                    self.status = Status::Running;
-                }
-                self.lease_generation = generation;
-                self.last_holder = Some(holder.clone());
-                self.lease = Some(Lease { generation, holder, acquired_at: time });
+                self.apply_lease(Lease { generation, holder, acquired_at: time }, reason);
             }
             Event::Config { config } => self.config = Some(config),
             Event::Rewrite(rewrite) => {
@@ -289,17 +295,9 @@ impl LogState {
                 counted_tokens,
                 tools_tokens,
             } => {
-                let tally = &mut self.tally;
-                tally.llm_calls = tally.llm_calls.saturating_add(1);
                 let input =
                     input_tokens.saturating_add(cache_creation_tokens).saturating_add(cache_read_tokens);
-                tally.tokens = tally.tokens.saturating_add(input).saturating_add(output_tokens);
-                // Without the one, nothing is known of what was sent.
-                if let Some(counted) = counted_tokens.map(|counted| counted.saturating_add(tools_tokens)) {
-                    tally.calibration = tally.calibration.reported(input, counted);
-                    tally.reported = Reported::new(input, counted).or(tally.reported);
-                }
-                tally.tools_tokens = tools_tokens;
+                self.tally.apply_usage(input, output_tokens, counted_tokens, tools_tokens);
             }
             Event::Statistics { llm_calls, tool_calls, tokens, compressions } => {
                 let tally = &mut self.tally;
@@ -318,6 +316,18 @@ impl LogState {
             Event::Erased { .. } => {}
         }
         self.note_request(line, &[], outcome, end)
+    }
+
+    fn apply_lease(&mut self, lease: Lease, reason: LeaseReason) {
+        if self.first_lease == 0 {
+            self.first_lease = lease.generation;
+        }
+        if reason == LeaseReason::Resume {
+            self.status = Status::Running;
+        }
+        self.lease_generation = lease.generation;
+        self.last_holder = Some(lease.holder.clone());
+        self.lease = Some(lease);
     }
 
     /// The lines before are another task's: how that stood, and what its callers asked for, is not taken over.

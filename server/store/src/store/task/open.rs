@@ -70,18 +70,7 @@ impl Task {
             None if folder == Folder::Quarantine => Some(quarantine_note(env, &dir)),
             damage => damage,
         };
-        let frozen = match (damage, &state.unknown_event, metadata.format_version) {
-            (Some(damage), ..) => Some(Frozen::Quarantined(damage)),
-            // Its log may be whole: the same id twice, for example. It stays as it was found.
-            (None, ..) if folder == Folder::Quarantine => {
-                Some(Frozen::Quarantined(format!("see {}", dir.join(layout::QUARANTINE_NOTE))))
-            }
-            (None, Some(event), _) => Some(Frozen::NewerFormat(format!("event {event}"))),
-            (None, None, version) if version > FORMAT_VERSION => {
-                Some(Frozen::NewerFormat(format!("format {version}")))
-            }
-            (None, None, _) => None,
-        };
+        let frozen = frozen(damage, &state, metadata.format_version, folder, &dir);
         let log_len = log.len();
         let checkpoint_at = checkpoint.as_ref().map_or(0, |checkpoint| checkpoint.log_len).min(log_len);
         let mut inner = Inner {
@@ -129,6 +118,28 @@ impl Task {
             outputs: super::Kept::default(),
             inner: Mutex::new(inner),
         })
+    }
+}
+
+/// Returns why a task takes no writes, if it takes none.
+fn frozen(
+    damage: Option<String>,
+    state: &LogState,
+    format_version: u32,
+    folder: Folder,
+    dir: &StorePath,
+) -> Option<Frozen> {
+    match (damage, &state.unknown_event, format_version) {
+        (Some(damage), ..) => Some(Frozen::Quarantined(damage)),
+        // Its log may be whole: the same id twice, for example. It stays as it was found.
+        (None, ..) if folder == Folder::Quarantine => {
+            Some(Frozen::Quarantined(format!("see {}", dir.join(layout::QUARANTINE_NOTE))))
+        }
+        (None, Some(event), _) => Some(Frozen::NewerFormat(format!("event {event}"))),
+        (None, None, version) if version > FORMAT_VERSION => {
+            Some(Frozen::NewerFormat(format!("format {version}")))
+        }
+        (None, None, _) => None,
     }
 }
 
