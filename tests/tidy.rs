@@ -39,6 +39,7 @@ const LAYERS: &[(&str, &[&str])] = &[
         ],
     ),
     ("config", &["hooks", "llm", "mask", "context", "telemetry", "model", "infra"]),
+    ("app", &["compress", "hooks", "llm", "store", "render", "context", "model", "infra"]),
     ("compress", &["hooks", "llm", "summarizer", "store", "outputs", "render", "context", "model", "infra"]),
     ("hooks", &["model", "infra"]),
     ("llm", &["model", "infra"]),
@@ -202,10 +203,13 @@ fn size(_: &str, text: &str) -> Vec<String> {
 fn layers(path: &str, text: &str) -> Vec<String> {
     let (start, module) = CRATES.iter().find_map(|start| Some((*start, path.strip_prefix(start)?))).unwrap();
     let module = module.trim_end_matches(".rs").trim_end_matches("/mod");
-    // These crates are one layer each.
-    let whole = ["llm", "summarizer"].into_iter().find(|name| start == format!("server/{name}/src/"));
-    let layer = whole.unwrap_or_else(|| module.split('/').next().unwrap());
-    if layer == "lib" {
+    let first = module.split('/').next().unwrap();
+    // These crates are one layer each, but for two modules of the use cases.
+    let is_own = ["compress", "hooks"].contains(&first);
+    let whole = ["app", "llm", "summarizer"].into_iter().find(|name| start == format!("server/{name}/src/"));
+    let whole = whole.filter(|_| !is_own);
+    let layer = whole.unwrap_or(first);
+    if first == "lib" {
         return vec![];
     }
     let Some((_, allowed)) = LAYERS.iter().find(|(name, _)| *name == layer) else {
