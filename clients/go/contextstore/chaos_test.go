@@ -33,6 +33,7 @@ type chaos struct {
 	unsaved []*pb.NewMessage
 	// Those that were never reported at all.
 	forgotten int
+	killed    int
 	kills     sync.WaitGroup
 }
 
@@ -157,6 +158,7 @@ func (c *chaos) kill() {
 	c.kills.Wait()
 	pause := time.Duration(c.random.IntN(600)) * time.Millisecond
 	c.server.kill()
+	c.killed++
 	c.kills.Go(func() {
 		time.Sleep(pause)
 		c.server.start()
@@ -261,5 +263,5 @@ func TestNothingThatWasHandedOverVanishes(t *testing.T) {
 			t.Fatalf("round %d: %d messages are forgotten; CONTEXTSTORE_SEED=%d repeats it", round, c.forgotten, seed)
 		}
 	}
-	t.Logf("%d messages; in the last round %s", c.next, total)
+	t.Logf("%d messages, %d kills; in the last round %s", c.next, c.killed, total)
 }

@@ -38,6 +38,9 @@ class Ledger:
         self.resent: set[str] = set()
         self.kills = 0
 
+    def __str__(self) -> str:
+        return f"seed {self.seed}: {len(self.handed)} messages, {len(self.resent)} of them again, {self.kills} kills"
+
     def new(self, worker: str) -> NewMessage:
         """A message that nobody else has."""
         name = f"{worker}-{len(self.handed)}"
@@ -176,6 +179,7 @@ def test_threads(server: Server) -> None:
     names = logged(server, uuid)
     ledger.check(names)
     assert sorted(names) == sorted(ledger.handed) and ledger.kills > 0
+    print(ledger)
 
 
 async def async_work(task: AsyncTask, ledger: Ledger, worker: str, dice: random.Random) -> None:
@@ -265,3 +269,4 @@ def test_coroutines(server: Server) -> None:
     names = logged(server, uuid)
     ledger.check(names)
     assert sorted(names) == sorted(ledger.handed) and ledger.kills > 0
+    print(ledger)

@@ -209,10 +209,12 @@ async function round(seed: number, t: TestContext): Promise<void> {
   const agents = [0, 1, 2].map((n) => new Agent(server, random(seed + n + 1), `agent${n}`));
   await Promise.all(agents.map((agent) => agent.start()));
   const over = new AbortController();
+  let kills = 0;
   const killing = (async () => {
     while (!over.signal.aborted) {
       await new Promise((resolve) => setTimeout(resolve, next() * 400));
       await server.kill();
+      kills += 1;
       await server.restart();
     }
   })();
@@ -255,6 +257,6 @@ async function round(seed: number, t: TestContext): Promise<void> {
     await agent.stop();
   }
   t.diagnostic(
-    `saved ${agents.map(({ saved }) => saved.size).join(", ")}; lost ${agents.map(({ lost }) => lost.size).join(", ")}`,
+    `saved ${agents.map(({ saved }) => saved.size).join(", ")}; lost ${agents.map(({ lost }) => lost.size).join(", ")}; kills ${kills}`,
   );
 }
