@@ -50,12 +50,12 @@ test-long: setup ## Runs what `make test` leaves out or runs at push size only; 
 
 ##  Checks, each with a fix where a machine can make it
 
-CHECKS := check-fmt check-python check-buf check-gen check-features check-typescript check-go
+CHECKS := check-fmt check-python check-sync check-buf check-gen check-features check-typescript check-go
 
 .PHONY: check fix
 check: ## Runs every check in parallel, except clippy: build-tests compiles with it
 	@$(MAKE) --no-print-directory --jobs 2 --output-sync=target $(CHECKS)
-fix: fix-clippy fix-fmt fix-python fix-buf fix-typescript fix-go gen ## Repairs what a machine can repair
+fix: fix-clippy fix-fmt fix-python gen-sync fix-buf fix-typescript fix-go gen ## Repairs what a machine can repair
 
 .PHONY: check-fmt fix-fmt check-clippy fix-clippy check-doc check-deny check-advisories
 check-fmt: ## Checks the format of the Rust code
@@ -79,6 +79,12 @@ check-python: target/venv/ruff/installed ## Checks the format and the lint of th
 	$(<D)/bin/ruff check --quiet . && $(<D)/bin/ruff format --quiet --check .
 fix-python: target/venv/ruff/installed
 	$(<D)/bin/ruff check --quiet --fix . && $(<D)/bin/ruff format --quiet .
+
+.PHONY: check-sync gen-sync
+check-sync: target/venv/ruff/installed ## Checks that the modules of the synchronous Python client are those made from the asynchronous ones
+	$(PYTHON) $(PYTHON_CLIENT)/unasync.py $(<D)/bin/ruff --check
+gen-sync: target/venv/ruff/installed ## Makes the modules of the synchronous Python client from the asynchronous ones
+	$(PYTHON) $(PYTHON_CLIENT)/unasync.py $(<D)/bin/ruff
 
 .PHONY: check-typescript fix-typescript
 check-typescript: check-gen ## Checks the format, the lint and the types of the TypeScript code

@@ -45,8 +45,8 @@ HALVES: list[tuple[type[Any], type[Any]]] = [
     (OutputStream, AsyncOutputStream),
     (RequestBody, AsyncRequestBody),
 ]
-# A file of the standard library cannot be asynchronous; a class method that awaits what a constructor cannot.
-ALONE = {"file", "begin"}
+# A file of the standard library cannot be asynchronous.
+ALONE = {"file"}
 
 
 def public(kind: type[Any]) -> dict[str, Any]:
@@ -69,7 +69,6 @@ def in_words_of_the_other(text: str) -> str:
         ("await http", "httpx"),
         ("await ", ""),
         (r"'Opening'", "'Task'"),
-        (r"'Messages'", "'Iterable[NewMessage | ChatMessage]'"),
         (r" What it answers is awaited, if it can be\.", ""),
         (", also an asynchronous one, which", ", which"),
         (r"\s+", " "),

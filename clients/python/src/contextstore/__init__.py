@@ -19,10 +19,12 @@ from ._outputs import StoredOutput
 from ._unsaved import UnsavedWarning
 from ._upload import AsyncOutputContent, OutputContent
 from .async_client import AsyncClient
+from .async_compaction import AsyncCompaction
 from .async_outputs import AsyncGrep, AsyncOutputs
 from .async_task import AsyncTask
+from .async_toolcall import AsyncToolCall
 from .client import Client
-from .compaction import AsyncCompaction, Compaction
+from .compaction import Compaction
 from .errors import (
     CompactionNotFound,
     ContextStoreError,
@@ -68,7 +70,7 @@ from .streams import (
     RequestBody,
 )
 from .task import Task
-from .toolcall import AsyncToolCall, ToolCall
+from .toolcall import ToolCall
 from .types import (
     Appended,
     ChatDone,

@@ -23,6 +23,8 @@ from .types import Appended
 from .v1 import context_store_pb2 as pb
 
 if TYPE_CHECKING:
+    from ._channel import AsyncConnection
+    from ._leases import AsyncRenewer
     from .async_client import AsyncClient
 
 
@@ -339,6 +341,16 @@ class AsyncAppender:
             else:
                 stream.more.clear()
                 await stream.more.wait()
+
+
+async def close_all(
+    appenders: Iterable[AsyncAppender], renewer: AsyncRenewer, connection: AsyncConnection
+) -> None:
+    """Ends everything that a client does in the background, and its connection."""
+    for appender in appenders:
+        await appender.stop()
+    await renewer.close()
+    await connection.close()
 
 
 async def flush_all(

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import contextlib
-import inspect
 from collections.abc import AsyncGenerator, Callable, Mapping
 from datetime import timedelta
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar, cast
 
 from . import _unsaved
+from ._async_io import call_hook, check_hook
 from ._async_stream import AsyncAppender
 from ._base import TaskBase, ended_by
 from ._calls import Call
@@ -97,10 +97,12 @@ class AsyncTaskLife(TaskBase):
         It is called with an Ending by `complete` of this object, in the agent's own process. One of the same name takes
         the place of the first. `hook_errors` says what an error does. If `complete` has to be called again, so are they. What it answers is awaited, if it can be.
         """
+        check_hook(hook)
         self._hooks.register(("completed",), name, hook)
 
     def on_stop(self, name: str, hook: Hook) -> None:
         """The same before the task is paused or failed."""
+        check_hook(hook)
         self._hooks.register(("paused", "failed"), name, hook)
 
     async def _before(self, ending: Ending[AsyncTask]) -> None:
@@ -108,9 +110,7 @@ class AsyncTaskLife(TaskBase):
         self.hook_failures = []
         for name, hook in self._hooks.of(ending.status):
             try:
-                answer = hook(ending)
-                if inspect.isawaitable(answer):
-                    await answer
+                await call_hook(hook, ending)
             except Exception as error:
                 self.hook_failures.append(HookFailure(name, error))
                 report(self.uuid, ending.status, self.hook_failures[-1], self.hook_errors)

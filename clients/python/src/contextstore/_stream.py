@@ -7,20 +7,23 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Iterator
-from typing import TYPE_CHECKING
+from collections.abc import Iterable, Iterator
+from typing import TYPE_CHECKING, Any
 
 import grpc
 
 from . import _unsaved
 from ._calls import append_alone
 from ._fork import leave
+from ._io import pause
 from ._pipeline import LINGER, Backlog, Batch, client_closed, ended_early, no_answer, sender_failed
 from .errors import ContextStoreError
 from .types import Appended
 from .v1 import context_store_pb2 as pb
 
 if TYPE_CHECKING:
+    from ._channel import Connection
+    from ._leases import Renewer
     from .client import Client
 
 
@@ -211,10 +214,10 @@ class Appender:
                     if error is None:
                         self._backlog.restart()
                         continue
-                    pause = self._backlog.pause_after(error)
+                    seconds = self._backlog.pause_after(error)
                     self._changed.notify_all()
-                if pause:
-                    self.client._pause(pause)
+                if seconds:
+                    pause(self.client, seconds)
         except BaseException as broken:
             self._give_up(broken)
 
@@ -278,3 +281,17 @@ class Appender:
             except ContextStoreError as error:
                 self._backlog.give_up(error)
         self._note()
+
+
+def close_all(appenders: Iterable[Appender], renewer: Renewer, connection: Connection) -> None:
+    """Ends everything that a client does in the background, and its connection, which interrupts the threads that wait for it."""
+    renewer.close()
+    connection.close()
+    end = time.monotonic() + 1.0
+    for appender in appenders:
+        appender.stop(max(0.0, end - time.monotonic()))
+
+
+def flush_all(appenders: Iterable[Appender]) -> list[tuple[Any, ContextStoreError]]:
+    """Waits until all is saved, as long as their client allows; returns what is not."""
+    return _unsaved.flush(appenders)

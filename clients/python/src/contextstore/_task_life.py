@@ -1,8 +1,9 @@
+# Made from _async_task_life.py by unasync.py: change that module, then run `make gen-sync`.
 """What a task of a Client is made of: how its calls are made, its lease, its hooks, and how it ends."""
 
 from __future__ import annotations
 
-import inspect
+import contextlib
 from collections.abc import Callable, Generator, Mapping
 from datetime import timedelta
 from types import TracebackType
@@ -14,6 +15,7 @@ from ._calls import Call
 from ._chat import Streamed
 from ._cursors import Cursor
 from ._hooks import Ending, HookFailure, Hooks, report
+from ._io import call_hook, check_hook
 from ._stream import Appender
 from .errors import ContextStoreError
 from .types import Appended, TaskConfig, TaskInfo
@@ -28,11 +30,6 @@ T = TypeVar("T")
 
 Hook: TypeAlias = "Callable[[Ending[Task]], object]"
 """Called before a task ends."""
-
-
-def _refuse_coroutine(hook: Hook) -> None:
-    if inspect.iscoroutinefunction(hook):
-        raise TypeError("the hook is a coroutine function, which only an AsyncTask can await")
 
 
 class TaskLife(TaskBase):
@@ -60,11 +57,13 @@ class TaskLife(TaskBase):
 
     def _read(self, cursor: Cursor[T]) -> Generator[T, None, None]:
         self.flush()
-        yield from self.client._read(cursor)
+        with contextlib.closing(self.client._read(cursor)) as items:
+            yield from items
 
     def _stream(self, streamed: Streamed[T], timeout: float | None) -> Generator[T, None, None]:
         self.flush()
-        yield from self.client._stream(streamed, timeout)
+        with contextlib.closing(self.client._stream(streamed, timeout)) as items:
+            yield from items
 
     def flush(self) -> Appended | None:
         """Waits until everything that was appended with `wait=False` is on disk; answers the last of it, if no call has
@@ -95,12 +94,12 @@ class TaskLife(TaskBase):
         It is called with an Ending by `complete` of this object, in the agent's own process. One of the same name takes
         the place of the first. `hook_errors` says what an error does. If `complete` has to be called again, so are they.
         """
-        _refuse_coroutine(hook)
+        check_hook(hook)
         self._hooks.register(("completed",), name, hook)
 
     def on_stop(self, name: str, hook: Hook) -> None:
         """The same before the task is paused or failed."""
-        _refuse_coroutine(hook)
+        check_hook(hook)
         self._hooks.register(("paused", "failed"), name, hook)
 
     def _before(self, ending: Ending[Task]) -> None:
@@ -108,7 +107,7 @@ class TaskLife(TaskBase):
         self.hook_failures = []
         for name, hook in self._hooks.of(ending.status):
             try:
-                hook(ending)
+                call_hook(hook, ending)
             except Exception as error:
                 self.hook_failures.append(HookFailure(name, error))
                 report(self.uuid, ending.status, self.hook_failures[-1], self.hook_errors)

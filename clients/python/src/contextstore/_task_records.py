@@ -1,3 +1,4 @@
+# Made from _async_task_records.py by unasync.py: change that module, then run `make gen-sync`.
 """What a task of a Client records besides its messages: tool calls, plans, summaries, usage."""
 
 from __future__ import annotations

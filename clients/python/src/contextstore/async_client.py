@@ -2,17 +2,17 @@
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import AsyncGenerator, Iterable, Mapping
 from datetime import datetime, timedelta
 from types import TracebackType
-from typing import TYPE_CHECKING, Any, TypeVar, cast
+from typing import Any, TypeVar, cast
 
 import grpc
 from google.protobuf.message import Message
 
 from . import _outputs, _unsaved
-from ._async_stream import AsyncAppender, flush_all, lost_status
+from ._async_io import look, pause, upload_error
+from ._async_stream import AsyncAppender, close_all, flush_all
 from ._base import ClientBase
 from ._calls import Call
 from ._channel import (
@@ -28,12 +28,12 @@ from ._chat import Streamed
 from ._cursors import Cursor
 from ._leases import AsyncRenewer
 from ._opening import opening
-from ._reach import is_lost, look
+from ._reach import is_lost
 from ._retry import Attempts, StreamAttempts
 from ._upload import Upload
 from ._values import as_uuid, require_key
 from .async_task import AsyncTask
-from .errors import ContextStoreError, Unavailable, UnsupportedByServer, from_rpc_error
+from .errors import ContextStoreError, UnsupportedByServer, from_rpc_error
 from .types import (
     GarbageCollected,
     InheritanceContext,
@@ -45,13 +45,9 @@ from .types import (
     TaskState,
 )
 from .v1 import context_store_pb2 as pb
+from .v1 import context_store_pb2_grpc as stubs
 from .v1 import tool_outputs_pb2 as outputs_pb
-from .v1.context_store_pb2_grpc import ContextStoreStub
-from .v1.tool_outputs_pb2_grpc import ToolOutputsStub
-
-if TYPE_CHECKING:
-    from .v1.context_store_pb2_grpc import ContextStoreAsyncStub
-    from .v1.tool_outputs_pb2_grpc import ToolOutputsAsyncStub
+from .v1 import tool_outputs_pb2_grpc as outputs_stubs
 
 T = TypeVar("T")
 
@@ -60,7 +56,7 @@ _LOOK = 1.0
 
 
 class AsyncClient(ClientBase):
-    """A connection to a contextstore server, for asyncio. Client is the same for threads; see there.
+    """A connection to a contextstore server, for asyncio. Client is the same for threads.
 
         async with AsyncClient("unix:contexts/contextstore.sock") as client:
             async with client.task({"task_id": "7"}) as task:
@@ -68,18 +64,22 @@ class AsyncClient(ClientBase):
 
     It belongs to the event loop of its first call. What iterates is closed at once, not some time later, by
     `async with contextlib.aclosing(task.watch()) as events`.
+
+    Calls that could not be carried out for now (the server is being restarted, or overloaded) are repeated, for as
+    long as `timeout` allows. That is safe: every changing call has a request id, which the server recognises. A client that
+    has never reached its server says so at once (Unreachable), unless it is told to `wait_until_ready`.
     """
 
-    stub: ContextStoreAsyncStub
+    stub: stubs.ContextStoreAsyncStub
     """The generated stub, for calls as the protocol has them: no retries, no deadline, errors of grpcio."""
-    outputs_stub: ToolOutputsAsyncStub
+    outputs_stub: outputs_stubs.ToolOutputsAsyncStub
     """The same of the service for outputs of tools."""
 
     def _connect(self) -> None:
         self._connection = AsyncConnection(self._address)
         channel = cast("grpc.aio.Channel", self._connection)
-        self.stub = ContextStoreStub(channel)
-        self.outputs_stub = ToolOutputsStub(channel)
+        self.stub = stubs.ContextStoreStub(channel)
+        self.outputs_stub = outputs_stubs.ToolOutputsStub(channel)
         self._health = self._connection.without_token(HEALTH_CHECK)
         self._start_renewing()
 
@@ -112,10 +112,7 @@ class AsyncClient(ClientBase):
         try:
             lost = await flush_all(appenders)
         finally:
-            for appender in appenders:
-                await appender.stop()
-            await self._renewer.close()
-            await self._connection.close()
+            await close_all(appenders, self._renewer, self._connection)
         _unsaved.report(lost, may_raise=may_raise)
 
     async def wait_until_ready(self, timeout: float = 30.0) -> None:
@@ -130,7 +127,7 @@ class AsyncClient(ClientBase):
                 error = not_yet(await self._failed(raised, waiting=True))
             except ContextStoreError as not_ready:
                 error = not_ready
-            await asyncio.sleep(attempts.pause_after(error, repeatable=True))
+            await pause(self, attempts.pause_after(error, repeatable=True))
 
     async def server_info(self, *, timeout: float | None = None) -> ServerInfo:
         """What the server is and what it takes."""
@@ -301,11 +298,7 @@ class AsyncClient(ClientBase):
         """What a call failed with; in plain words, if the server could not be reached."""
         error = from_rpc_error(raised)
         if is_lost(error):
-            # A look over the network may take a moment.
-            problem = (
-                look(self._address) if self._address.path else await asyncio.to_thread(look, self._address)
-            )
-            return self._explained(error, problem, waiting)
+            return self._explained(error, await look(self._address), waiting)
         self._heard(error)
         if isinstance(error, UnsupportedByServer):
             return error.explain(method, await self._server_version())
@@ -337,24 +330,22 @@ class AsyncClient(ClientBase):
                 error = await self._failed(raised, method=call.method)
             if call.none_if(error, attempts.failures > 0):
                 return cast(T, None)
-            await asyncio.sleep(attempts.pause_after(error, repeatable=call.repeatable))
+            await pause(self, attempts.pause_after(error, repeatable=call.repeatable))
 
     async def _upload(self, upload: Upload, timeout: float | None) -> outputs_pb.PutToolOutputResponse:
         usual = self.timeout if upload.small else max(self.timeout, self.stream_timeout)
         attempts = Attempts(usual if timeout is None else timeout)
         while True:
-            call = self.outputs_stub.PutToolOutput(upload.async_requests(), timeout=attempts.remaining())
             try:
-                response = await call
+                requests = upload.async_requests()
+                response = await self.outputs_stub.PutToolOutput(requests, timeout=attempts.remaining())
                 self._reached = True
                 upload.check()
                 return response
             except grpc.RpcError as raised:
                 upload.check()
-                error = await self._failed(raised, method="PutToolOutput")
-                if lost_status(error) and upload.ask_again():
-                    error = Unavailable(error.message, code=grpc.StatusCode.UNAVAILABLE)
-            await asyncio.sleep(attempts.pause_after(error, repeatable=upload.repeatable))
+                error = upload_error(await self._failed(raised, method="PutToolOutput"), upload)
+            await pause(self, attempts.pause_after(error, repeatable=upload.repeatable))
 
     async def _read(self, cursor: Cursor[T]) -> AsyncGenerator[T, None]:
         attempts = StreamAttempts(self.timeout)
@@ -375,7 +366,7 @@ class AsyncClient(ClientBase):
                 error = cursor.refine(await self._failed(raised, method=cursor.method))
             finally:
                 call.cancel()
-            await asyncio.sleep(attempts.pause_after(error, idle=cursor.follows))
+            await pause(self, attempts.pause_after(error, idle=cursor.follows))
 
     async def _stream(self, streamed: Streamed[T], timeout: float | None) -> AsyncGenerator[T, None]:
         await self._check_size(streamed.request)
@@ -397,4 +388,4 @@ class AsyncClient(ClientBase):
             if arrived and streamed.repeats and not failed:
                 # It may have gone on for long before that; but a server that fails at each try is left alone.
                 attempts, failed = Attempts(self.timeout), True
-            await asyncio.sleep(attempts.pause_after(error, repeatable=streamed.repeats or not arrived))
+            await pause(self, attempts.pause_after(error, repeatable=streamed.repeats or not arrived))

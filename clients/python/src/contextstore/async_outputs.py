@@ -45,11 +45,14 @@ class AsyncGrep(AsyncIterator[GrepLine]):
 
 
 class AsyncOutputs:
-    """The outputs of a task's tools, for asyncio; see Outputs.
+    """The outputs of a task's tools, kept whole however large they are: `task.output`.
 
-    stored = await task.output.put(log, tool_name="pytest")
-    async for line in task.output.grep("FAILED", stored.ref, after=3):
-        print(line.line_number, line.text)
+        stored = await task.output.put(log, tool_name="pytest", tool_call_id=call["id"], append=True)
+        async for line in task.output.grep("FAILED", stored.ref, after=3):
+            print(line.line_number, line.text)
+        print(await task.output.read(stored.ref, offset=1000, limit=50).text())
+
+    The model is shown a cut view that names the ref. What it may ask for more is in `contextstore.tools`.
     """
 
     def __init__(self, task: AsyncTask) -> None:

@@ -3,18 +3,19 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import AsyncGenerator, AsyncIterable, Callable, Iterable, Mapping
-from typing import Any, Literal, TypeAlias, overload
+from collections.abc import AsyncGenerator, Callable, Iterable, Mapping
+from typing import Any, Literal, overload
 
 from . import _chat, _compress, _cursors
+from ._async_io import Messages, each
 from ._async_task_records import AsyncTaskRecords
 from ._calls import append_alone, appended, new_message
 from ._pipeline import Batch, again, at_index, keep
+from .async_compaction import AsyncCompaction
 from .async_outputs import AsyncOutputs
-from .compaction import AsyncCompaction
+from .async_toolcall import AsyncToolCall
 from .errors import ContextStoreError
 from .streams import AsyncCurrent, AsyncRequestBody
-from .toolcall import AsyncToolCall
 from .types import (
     Appended,
     ChatEvent,
@@ -36,21 +37,9 @@ from .types import (
     WindowConfig,
 )
 
-Messages: TypeAlias = Iterable[NewMessage | ChatMessage] | AsyncIterable[NewMessage | ChatMessage]
-
-
-async def _each(messages: Messages) -> AsyncGenerator[NewMessage | ChatMessage, None]:
-    if isinstance(messages, AsyncIterable):
-        async for message in messages:
-            yield message
-    else:
-        for message in messages:
-            yield message
-
 
 class AsyncTask(AsyncTaskRecords):
-    """A task and this client's lease of it, for asyncio; see Task. Made by `task`, `start_task`, `resume_task` and
-    `fork_task` of an AsyncClient.
+    """A task and this client's lease of it. Made by `task`, `start_task`, `resume_task` and `fork_task` of a client.
 
         async with client.task({"task_id": "7"}) as task:
             await task.append({"role": "user", "content": "Fix the failing test, please."})
@@ -58,6 +47,10 @@ class AsyncTask(AsyncTaskRecords):
 
     As a context manager it ends with its block: completed; or failed with the error that left the block; or paused, if
     that was a cancellation, KeyboardInterrupt or SystemExit.
+
+    The lease lives for `lease_ttl` after the last change or renewal; the client renews it in the background. A lease
+    that expired is only lost when another client takes the task: then changes raise StaleLease, and `lease_lost` has
+    the error.
     """
 
     async def get(self, *, timeout: float | None = None) -> TaskState:
@@ -152,7 +145,7 @@ class AsyncTask(AsyncTaskRecords):
         batch, index, failure = Batch(), 0, None
         given: NewMessage | None = None
         try:
-            async with contextlib.aclosing(_each(messages)) as source:
+            async with contextlib.aclosing(each(messages)) as source:
                 while failure is None:
                     given = None
                     try:
@@ -237,7 +230,7 @@ class AsyncTask(AsyncTaskRecords):
         """
         call = _compress.begin(self._calls, strategy, target_tokens, overrides)
         stream = self._stream(call, self.client.stream_timeout)
-        return await AsyncCompaction.begin(self.client, self._calls, stream)
+        return await AsyncCompaction._begin(self.client, self._calls, stream)
 
     async def undo_compaction(self, *, request_id: str | None = None, timeout: float | None = None) -> Undone:
         """Takes back the newest compaction in force: the view is what it was before, and what was appended since.

@@ -1,9 +1,8 @@
+# Made from async_client.py by unasync.py: change that module, then run `make gen-sync`.
 """The client for threads: a channel, how calls are run on it, and the calls that are not about one task."""
 
 from __future__ import annotations
 
-import contextlib
-import time
 from collections.abc import Generator, Iterable, Mapping
 from datetime import datetime, timedelta
 from types import TracebackType
@@ -26,10 +25,11 @@ from ._channel import (
 )
 from ._chat import Streamed
 from ._cursors import Cursor
+from ._io import look, pause, upload_error
 from ._leases import Renewer
-from ._reach import is_lost, look
+from ._reach import is_lost
 from ._retry import Attempts, StreamAttempts
-from ._stream import Appender
+from ._stream import Appender, close_all, flush_all
 from ._upload import Upload
 from ._values import as_uuid, require_key
 from .errors import ContextStoreError, UnsupportedByServer, from_rpc_error
@@ -45,9 +45,9 @@ from .types import (
     TaskState,
 )
 from .v1 import context_store_pb2 as pb
+from .v1 import context_store_pb2_grpc as stubs
 from .v1 import tool_outputs_pb2 as outputs_pb
-from .v1.context_store_pb2_grpc import ContextStoreStub
-from .v1.tool_outputs_pb2_grpc import ToolOutputsStub
+from .v1 import tool_outputs_pb2_grpc as outputs_stubs
 
 T = TypeVar("T")
 
@@ -58,8 +58,9 @@ _LOOK = 1.0
 class Client(ClientBase):
     """A connection to a contextstore server, for threads. AsyncClient is the same for asyncio.
 
-        with Client("unix:contexts/contextstore.sock") as client, client.task({"task_id": "7"}) as task:
-            task.append({"role": "user", "content": "Hello"})
+        with Client("unix:contexts/contextstore.sock") as client:
+            with client.task({"task_id": "7"}) as task:
+                task.append({"role": "user", "content": "Hello"})
 
     A client and its tasks can be shared by threads.
 
@@ -68,16 +69,16 @@ class Client(ClientBase):
     has never reached its server says so at once (Unreachable), unless it is told to `wait_until_ready`.
     """
 
-    stub: ContextStoreStub
+    stub: stubs.ContextStoreStub
     """The generated stub, for calls as the protocol has them: no retries, no deadline, errors of grpcio."""
-    outputs_stub: ToolOutputsStub
+    outputs_stub: outputs_stubs.ToolOutputsStub
     """The same of the service for outputs of tools."""
 
     def _connect(self) -> None:
         self._connection = Connection(self._address)
         channel = cast("grpc.Channel", self._connection)
-        self.stub = ContextStoreStub(channel)
-        self.outputs_stub = ToolOutputsStub(channel)
+        self.stub = stubs.ContextStoreStub(channel)
+        self.outputs_stub = outputs_stubs.ToolOutputsStub(channel)
         self._health = self._connection.without_token(HEALTH_CHECK)
         self._start_renewing()
 
@@ -108,13 +109,9 @@ class Client(ClientBase):
         appenders = [each for each in _unsaved.of(self) if isinstance(each, Appender)]
         lost: list[Any] = []
         try:
-            lost = _unsaved.flush(appenders)
+            lost = flush_all(appenders)
         finally:
-            self._renewer.close()
-            self._connection.close()
-            end = time.monotonic() + 1.0
-            for appender in appenders:
-                appender.stop(max(0.0, end - time.monotonic()))
+            close_all(appenders, self._renewer, self._connection)
         _unsaved.report(lost, may_raise=may_raise)
 
     def wait_until_ready(self, timeout: float = 30.0) -> None:
@@ -129,7 +126,7 @@ class Client(ClientBase):
                 error = not_yet(self._failed(raised, waiting=True))
             except ContextStoreError as not_ready:
                 error = not_ready
-            self._pause(attempts.pause_after(error, repeatable=True))
+            pause(self, attempts.pause_after(error, repeatable=True))
 
     def server_info(self, *, timeout: float | None = None) -> ServerInfo:
         """What the server is and what it takes."""
@@ -227,7 +224,8 @@ class Client(ClientBase):
         """
         require_key(key)
         if isinstance(key, str) and as_uuid(key):
-            return Task(self, self.get_task(key, timeout=timeout).task, 0, None)
+            state = self.get_task(key, timeout=timeout)
+            return Task(self, state.task, 0, None)
         for found in self.list_tasks(
             statuses=("running", "paused"), key=key, user=user, page_size=10, timeout=timeout
         ):
@@ -322,29 +320,22 @@ class Client(ClientBase):
                 error = self._failed(raised, method=call.method)
             if call.none_if(error, attempts.failures > 0):
                 return cast(T, None)
-            self._pause(attempts.pause_after(error, repeatable=call.repeatable))
-
-    def _pause(self, seconds: float) -> None:
-        """Waits, and lets the channel connect meanwhile: older versions of grpcio do that only for as long as a call
-        waits for it, and else every five seconds."""
-        end = time.monotonic() + seconds
-        with contextlib.suppress(grpc.RpcError):
-            self._health(HEALTH_CHECK_REQUEST, timeout=seconds, wait_for_ready=True)
-        time.sleep(max(0.0, end - time.monotonic()))
+            pause(self, attempts.pause_after(error, repeatable=call.repeatable))
 
     def _upload(self, upload: Upload, timeout: float | None) -> outputs_pb.PutToolOutputResponse:
         usual = self.timeout if upload.small else max(self.timeout, self.stream_timeout)
         attempts = Attempts(usual if timeout is None else timeout)
         while True:
             try:
-                response = self.outputs_stub.PutToolOutput(upload.requests(), timeout=attempts.remaining())
+                requests = upload.requests()
+                response = self.outputs_stub.PutToolOutput(requests, timeout=attempts.remaining())
                 self._reached = True
                 upload.check()
                 return response
             except grpc.RpcError as raised:
                 upload.check()
-                error = self._failed(raised, method="PutToolOutput")
-            self._pause(attempts.pause_after(error, repeatable=upload.repeatable))
+                error = upload_error(self._failed(raised, method="PutToolOutput"), upload)
+            pause(self, attempts.pause_after(error, repeatable=upload.repeatable))
 
     def _read(self, cursor: Cursor[T]) -> Generator[T, None, None]:
         attempts = StreamAttempts(self.timeout)
@@ -364,7 +355,7 @@ class Client(ClientBase):
                 error = cursor.refine(self._failed(raised, method=cursor.method))
             finally:
                 call.cancel()
-            self._pause(attempts.pause_after(error, idle=cursor.follows))
+            pause(self, attempts.pause_after(error, idle=cursor.follows))
 
     def _stream(self, streamed: Streamed[T], timeout: float | None) -> Generator[T, None, None]:
         self._check_size(streamed.request)
@@ -385,4 +376,4 @@ class Client(ClientBase):
             if arrived and streamed.repeats and not failed:
                 # It may have gone on for long before that; but a server that fails at each try is left alone.
                 attempts, failed = Attempts(self.timeout), True
-            self._pause(attempts.pause_after(error, repeatable=streamed.repeats or not arrived))
+            pause(self, attempts.pause_after(error, repeatable=streamed.repeats or not arrived))

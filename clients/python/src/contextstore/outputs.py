@@ -1,3 +1,4 @@
+# Made from async_outputs.py by unasync.py: change that module, then run `make gen-sync`.
 """The outputs of a task's tools, for threads: put, read, search."""
 
 from __future__ import annotations

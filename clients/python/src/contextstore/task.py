@@ -1,12 +1,15 @@
+# Made from async_task.py by unasync.py: change that module, then run `make gen-sync`.
 """A task, for threads: everything an agent does with its context."""
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Callable, Generator, Iterable, Mapping
 from typing import Any, Literal, overload
 
 from . import _chat, _compress, _cursors
 from ._calls import append_alone, appended, new_message
+from ._io import Messages, each
 from ._pipeline import Batch, again, at_index, keep
 from ._task_records import TaskRecords
 from .compaction import Compaction
@@ -125,7 +128,7 @@ class Task(TaskRecords):
             raise
 
     def append_many(
-        self, messages: Iterable[NewMessage | ChatMessage], *, timeout: float | None = None
+        self, messages: Messages, *, timeout: float | None = None
     ) -> Generator[Appended, None, None]:
         """Appends messages without waiting for each, and yields an acknowledgement for each, in order.
 
@@ -140,22 +143,22 @@ class Task(TaskRecords):
         patience = self.client.timeout if timeout is None else timeout
         batch, index, failure = Batch(), 0, None
         given: NewMessage | None = None
-        source = iter(messages)
         try:
-            while failure is None:
-                given = None
-                try:
-                    given = new_message(next(source), False, "", None)
-                    request = self._calls.append_in_stream(given, index)
-                    given = again(request)
-                    self.client._check_size(request)
-                except StopIteration:
-                    break
-                except Exception as error:
-                    failure = error if given is None else keep(error, given)
-                    continue
-                yield from self._appender.send(request, batch, patience)
-                index += 1
+            with contextlib.closing(each(messages)) as source:
+                while failure is None:
+                    given = None
+                    try:
+                        given = new_message(next(source), False, "", None)
+                        request = self._calls.append_in_stream(given, index)
+                        given = again(request)
+                        self.client._check_size(request)
+                    except StopIteration:
+                        break
+                    except Exception as error:
+                        failure = error if given is None else keep(error, given)
+                        continue
+                    yield from self._appender.send(request, batch, patience)
+                    index += 1
             yield from self._appender.finish(batch, patience)
         except ContextStoreError as error:
             if failure is not None and given is not None:
@@ -224,7 +227,7 @@ class Task(TaskRecords):
         """
         call = _compress.begin(self._calls, strategy, target_tokens, overrides)
         stream = self._stream(call, self.client.stream_timeout)
-        return Compaction(self.client, self._calls, stream)
+        return Compaction._begin(self.client, self._calls, stream)
 
     def undo_compaction(self, *, request_id: str | None = None, timeout: float | None = None) -> Undone:
         """Takes back the newest compaction in force: the view is what it was before, and what was appended since.
