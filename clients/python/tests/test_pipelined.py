@@ -8,10 +8,10 @@ import time
 from typing import Any
 
 import pytest
-from serving import DEADLINE, LONG, Server
+from serving import DEADLINE, LONG, Server, eventually
 from test_retries import GONE, UNAVAILABLE, serve
 
-from contextstore import AsyncClient, Client, Message, MessageToolCall, NewMessage, errors
+from contextstore import AsyncClient, AsyncTask, Client, Message, MessageToolCall, NewMessage, Task, errors
 
 USER = {"role": "user", "content": "Hello"}
 
@@ -193,3 +193,46 @@ def test_an_error_is_told_once() -> None:
         ]
         scripted.failures = []
         assert task.flush() is None
+
+
+@pytest.mark.quick
+@pytest.mark.parametrize("kind", ["threads", "asyncio"])
+def test_a_server_that_hangs_while_a_stream_is_idle_costs_no_more_than_the_timeout(
+    shared_server: Server, kind: str
+) -> None:
+    def is_idle(task: Task | AsyncTask) -> bool:
+        return task._appender._stream is not None and task._appender._stream.idle
+
+    def in_threads() -> None:
+        with Client(shared_server.unix, timeout=2.0, stream_timeout=20.0) as client:
+            task = client.start_task()
+            task.append(said(1), wait=False)
+            task.flush()
+            with shared_server.frozen():
+                eventually(lambda: is_idle(task))
+                task.append(said(2), wait=False)
+                begin = time.monotonic()
+                with pytest.raises(errors.DeadlineExceeded):
+                    task.flush()
+                waited.append(time.monotonic() - begin)
+
+    async def in_asyncio() -> None:
+        async with AsyncClient(shared_server.unix, timeout=2.0, stream_timeout=20.0) as client:
+            task = await client.start_task()
+            await task.append(said(1), wait=False)
+            await task.flush()
+            with shared_server.frozen():
+                while not is_idle(task):
+                    await asyncio.sleep(0.01)
+                await task.append(said(2), wait=False)
+                begin = time.monotonic()
+                with pytest.raises(errors.DeadlineExceeded):
+                    await task.flush()
+                waited.append(time.monotonic() - begin)
+
+    waited: list[float] = []
+    if kind == "threads":
+        in_threads()
+    else:
+        asyncio.run(asyncio.wait_for(in_asyncio(), DEADLINE))
+    assert waited[0] < 15

@@ -46,7 +46,7 @@ class _Stream:
         self.more = asyncio.Event()
         """There is something to send, or nothing more will be."""
         self.idle = False
-        """Whether nothing was sent for so long that it ends."""
+        """Whether nothing was sent for so long that it ends, as soon as the server agrees."""
         self.watched = False
         """Whether somebody looks whether it is idle."""
 
@@ -188,7 +188,10 @@ class AsyncAppender:
         _unsaved.add(self)
         if self._sender is None:
             self._sender = background(self._send(), "contextstore-appends")
-        if self._stream is not None:
+        if self._stream is not None and self._stream.idle:
+            # A server that hangs would not end it before its deadline.
+            self._stream.end()
+        elif self._stream is not None:
             self._stream.more.set()
 
     async def _wait(self, timeout: float, longest: float | None = None, batch: Batch | None = None) -> None:

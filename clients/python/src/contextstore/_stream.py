@@ -33,6 +33,8 @@ class _Stream:
     def __init__(self) -> None:
         self.open = True
         self.call: grpc.Call | None = None
+        self.idle = False
+        """Whether nothing was sent for so long that it ends, as soon as the server agrees."""
 
     def end(self) -> None:
         """Nothing is sent or taken any more."""
@@ -174,6 +176,9 @@ class Appender:
             raise client_closed(request)
         self._backlog.add(request, batch)
         _unsaved.add(self)
+        if self._stream is not None and self._stream.idle:
+            # A server that hangs would not end it before its deadline.
+            self._stream.end()
         if self._thread is None:
             thread = threading.Thread(target=self._send, name="contextstore-appends", daemon=True)
             self._thread = thread
@@ -258,6 +263,7 @@ class Appender:
             with self._lock:
                 while stream.open and not self._backlog.to_send:
                     if not self._to_send.wait(LINGER) and not self._backlog.pending:
+                        stream.idle = True
                         return
                 if not stream.open:
                     return
