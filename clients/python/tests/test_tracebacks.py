@@ -33,10 +33,8 @@ USER = {"role": "user", "content": "Hello"}
 
 
 def ends_here(error: BaseException) -> None:
-    """The user's frame is the last one; before 3.11, one of the client's follows."""
+    """The user's frame is the last one."""
     frames = traceback.extract_tb(error.__traceback__)
-    if sys.version_info < (3, 11) and frames[-1].filename != __file__:
-        frames.pop()
     assert frames[-1].filename == __file__, "".join(traceback.format_exception(error))
 
 
@@ -150,7 +148,6 @@ def test_functions_of_the_user_stay_in_it(shared_server: Server) -> None:
         assert traceback.extract_tb(cause.__traceback__)[-1].name in ("hook", "called")
 
 
-@pytest.mark.skipif(sys.version_info < (3, 11), reason="one frame of the client is left")
 def test_what_is_printed(tmp_path: Path) -> None:
     program = tmp_path / "agent.py"
     program.write_text(

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import ctypes
 import functools
 import inspect
 import json
 import os
 import sys
 from collections.abc import AsyncGenerator, Callable, Generator
-from types import AsyncGeneratorType, FunctionType, GeneratorType, TracebackType
+from types import AsyncGeneratorType, FunctionType, GeneratorType
 from typing import Any, ParamSpec, TypeVar, cast
 
 import google.protobuf
@@ -40,14 +41,23 @@ def _trim(error: BaseException) -> None:
     if last is not None:
         # A function of the caller's, called by this package.
         last.tb_next = None
-    elif sys.version_info >= (3, 11):
-        error.__traceback__ = None
     else:
-        # There, the frame that raises cannot be left out.
-        cast(TracebackType, error.__traceback__).tb_next = None
+        error.__traceback__ = None
+        if sys.version_info < (3, 11):
+            _forget_traceback(error)
     if isinstance(error.__cause__, grpc.RpcError):
         # It stays the context, which is not printed.
         error.__context__, error.__cause__ = error.__cause__, None
+
+
+def _forget_traceback(error: BaseException) -> None:
+    """Before Python 3.11, a plain `raise` takes the traceback from the thread's state, and not from the error."""
+    python = ctypes.pythonapi
+    arguments = [ctypes.py_object(type(error)), ctypes.py_object(error)]
+    for argument in arguments:
+        # PyErr_SetExcInfo takes these references over.
+        python.Py_IncRef(argument)
+    python.PyErr_SetExcInfo(*arguments, None)
 
 
 def shown(method: Callable[P, T]) -> Callable[P, T]:
