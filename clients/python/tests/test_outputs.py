@@ -248,3 +248,19 @@ def test_the_same_for_asyncio(shared_server: Server, transport: str) -> None:
                 await task.output.put(LOG * 20, append=True)
 
     asyncio.run(asyncio.wait_for(story(), timeout=2 * DEADLINE))
+
+
+@pytest.mark.quick
+@pytest.mark.parametrize("size", [5, 5 << 20])
+def test_a_server_that_takes_nothing_is_not_waited_for_forever(shared_server: Server, size: int) -> None:
+    async def story() -> None:
+        async with AsyncClient(shared_server.unix) as client:
+            task = await client.start_task()
+            with shared_server.frozen(), pytest.raises(errors.DeadlineExceeded):
+                await task.output.put(io.BytesIO(bytes(size)), timeout=1.0)
+
+    with Client(shared_server.unix) as client:
+        task = client.start_task()
+        with shared_server.frozen(), pytest.raises(errors.DeadlineExceeded):
+            task.output.put(io.BytesIO(bytes(size)), timeout=1.0)
+    asyncio.run(asyncio.wait_for(story(), DEADLINE))

@@ -12,8 +12,9 @@ import grpc
 from . import _reach
 from ._address import Address
 from ._async_stream import lost_status
+from ._retry import Attempts
 from ._upload import Upload
-from .errors import ContextStoreError, Unavailable
+from .errors import ContextStoreError, DeadlineExceeded, Unavailable
 from .types import ChatMessage, NewMessage
 
 if TYPE_CHECKING:
@@ -21,6 +22,10 @@ if TYPE_CHECKING:
 
 Messages: TypeAlias = Iterable[NewMessage | ChatMessage] | AsyncIterable[NewMessage | ChatMessage]
 """What `append_many` takes."""
+
+
+_TICK = 0.05
+"""Seconds that grpcio's clock may be off by."""
 
 
 async def each(messages: Messages) -> AsyncGenerator[NewMessage | ChatMessage, None]:
@@ -43,9 +48,13 @@ async def look(address: Address) -> str | None:
     return _reach.look(address) if address.path else await asyncio.to_thread(_reach.look, address)
 
 
-def upload_error(error: ContextStoreError, upload: Upload) -> ContextStoreError:
-    """Returns what an upload failed with: an answer that grpcio has lost may be asked for again."""
-    if lost_status(error) and upload.ask_again():
+def upload_error(error: ContextStoreError, upload: Upload, attempts: Attempts) -> ContextStoreError:
+    """Returns what an upload failed with: an answer that grpcio has lost may be asked for again while there is time."""
+    if not lost_status(error):
+        return error
+    if attempts.remaining() < _TICK:
+        return DeadlineExceeded("the server has not answered in time", code=grpc.StatusCode.DEADLINE_EXCEEDED)
+    if upload.ask_again():
         return Unavailable(error.message, code=grpc.StatusCode.UNAVAILABLE)
     return error
 

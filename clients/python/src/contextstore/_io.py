@@ -13,6 +13,7 @@ import grpc
 from . import _reach
 from ._address import Address
 from ._channel import HEALTH_CHECK_REQUEST
+from ._retry import Attempts
 from ._upload import Upload
 from .errors import ContextStoreError
 from .types import ChatMessage, NewMessage
@@ -44,7 +45,7 @@ def look(address: Address) -> str | None:
     return _reach.look(address)
 
 
-def upload_error(error: ContextStoreError, _: Upload) -> ContextStoreError:
+def upload_error(error: ContextStoreError, _: Upload, __: Attempts) -> ContextStoreError:
     """Returns what an upload failed with."""
     return error
 

@@ -344,7 +344,7 @@ class AsyncClient(ClientBase):
                 return response
             except grpc.RpcError as raised:
                 upload.check()
-                error = upload_error(await self._failed(raised, method="PutToolOutput"), upload)
+                error = upload_error(await self._failed(raised, method="PutToolOutput"), upload, attempts)
             await pause(self, attempts.pause_after(error, repeatable=upload.repeatable))
 
     async def _read(self, cursor: Cursor[T]) -> AsyncGenerator[T, None]:

@@ -334,7 +334,7 @@ class Client(ClientBase):
                 return response
             except grpc.RpcError as raised:
                 upload.check()
-                error = upload_error(self._failed(raised, method="PutToolOutput"), upload)
+                error = upload_error(self._failed(raised, method="PutToolOutput"), upload, attempts)
             pause(self, attempts.pause_after(error, repeatable=upload.repeatable))
 
     def _read(self, cursor: Cursor[T]) -> Generator[T, None, None]:
