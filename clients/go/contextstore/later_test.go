@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"os"
 	"os/exec"
+	"runtime"
 	"slices"
 	"strings"
 	"sync"
@@ -444,4 +445,27 @@ func TestWhatCameBeforeASourceFailedIsAppended(t *testing.T) {
 			t.Errorf("%d messages", len(got))
 		}
 	})
+}
+
+// It runs beside no other test, as it counts goroutines.
+func TestTasksThatAreForgottenLeaveNothingBehind(t *testing.T) {
+	s := startServer(t)
+	before := runtime.NumGoroutine()
+	client := must(contextstore.Connect(s.unix))(t)
+	var uuids []string
+	for range 100 {
+		task := must(client.StartTask(t.Context(), uncompressed()))(t)
+		handOver(t, task, 0, 1)
+		uuids = append(uuids, task.UUID)
+	}
+	if err := client.Close(); err != nil {
+		t.Fatal(err)
+	}
+	eventually(t, "the goroutines end", func() bool { return runtime.NumGoroutine() <= before })
+	client = s.connect("unix")
+	for _, uuid := range uuids {
+		if last := must(client.Task(uuid).Get(t.Context()))(t).GetTask().GetLastSeq(); last != 1 {
+			t.Errorf("%d messages are stored", last)
+		}
+	}
 }

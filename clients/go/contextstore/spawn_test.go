@@ -174,6 +174,23 @@ func TestASpawnedServerEndsWithAProgramThatIsKilled(t *testing.T) {
 	eventually(t, "the server ends", func() bool { return !isAlive(server) })
 }
 
+// The server that the program has started kills it before it does anything else.
+func TestAProgramThatIsKilledAtOnceLeavesNoServer(t *testing.T) {
+	t.Parallel()
+	dir := shortDir(t)
+	killer, noted := filepath.Join(dir, "killer"), filepath.Join(dir, "pid")
+	script := fmt.Sprintf("#!/bin/sh\necho $$ >'%s'\nkill -9 $PPID\nexec '%s' \"$@\"\n", noted, binary(t))
+	if err := os.WriteFile(killer, []byte(script), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	program := helperCommand(t, "spawn", "BINARY="+killer, "DIR="+filepath.Join(dir, "data"))
+	if err := program.Run(); err == nil || err.Error() != "signal: killed" {
+		t.Fatalf("%v", err)
+	}
+	server := must(strconv.Atoi(strings.TrimSpace(string(must(os.ReadFile(noted))(t)))))(t)
+	eventually(t, "the server ends", func() bool { return !isAlive(server) })
+}
+
 // feature: spawn-ctrl-c
 func TestCtrlCLeavesTheServerToTheProgram(t *testing.T) {
 	t.Parallel()

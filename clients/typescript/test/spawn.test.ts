@@ -3,7 +3,7 @@
 import assert from "node:assert/strict";
 import { execFile, spawn as spawnProcess } from "node:child_process";
 import { once } from "node:events";
-import { existsSync, mkdtempSync, rmSync } from "node:fs";
+import { existsSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { test } from "node:test";
@@ -96,6 +96,30 @@ test("it does not outlive its process, however that ends", async () => {
     const pid = Number(stdout.trim());
     assert.ok(pid > 0, stdout);
     await eventually("the server is gone", () => !isAlive(pid));
+  }
+});
+
+test("a program that is killed as soon as its server has started leaves no server", async () => {
+  const folder = mkdtempSync(join(tmpdir(), "contextstore-"));
+  // The server that the program has started kills it before it does anything else.
+  const killer = join(folder, "killer");
+  const commands = `echo $$ >'${folder}/pid'\nkill -9 $PPID\nexec '${BINARY}' "$@"\n`;
+  writeFileSync(killer, `#!/bin/sh\n${commands}`, { mode: 0o755 });
+  const options = JSON.stringify({ binary: killer, dataDir: join(folder, "data") });
+  const script = `
+    import { spawn } from ${JSON.stringify(new URL("../src/index.js", import.meta.url).href)};
+    await spawn(${options});`;
+  try {
+    await assert.rejects(
+      promisify(execFile)(process.execPath, ["--input-type=module", "--eval", script], {
+        timeout: DEADLINE_MS,
+      }),
+      { signal: "SIGKILL" },
+    );
+    const pid = Number(readFileSync(join(folder, "pid"), "utf8"));
+    await eventually("the server is gone", () => !isAlive(pid));
+  } finally {
+    rmSync(folder, { recursive: true });
   }
 });
 
