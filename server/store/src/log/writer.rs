@@ -1,4 +1,4 @@
-//! Writing a log: one whole line at the known end, taken back if it does not go through.
+//! Writes a log: one whole line at the known end, which is taken back if the write fails.
 
 use std::io;
 use std::sync::Arc;
@@ -6,7 +6,8 @@ use std::sync::Arc;
 use chrono::{DateTime, Utc};
 
 use super::commit::Commit;
-use super::line::{self, Head, LogKind};
+use super::journal::LocalJournal;
+use super::line::{self, BadLine, Head, Line, LogKind};
 use super::signal::Signal;
 use crate::infra::fs::File;
 use crate::model::Durability;
@@ -15,9 +16,8 @@ use crate::model::Durability;
 #[derive(Debug)]
 pub struct LogWriter {
     kind: LogKind,
-    file: Arc<dyn File>,
     len: u64,
-    /// How much was acknowledged, synced or not.
+    /// How many bytes were acknowledged, durable or not.
     kept: u64,
     commit: Arc<Commit>,
     broken: bool,
@@ -26,22 +26,34 @@ pub struct LogWriter {
 /// A line that was written but need not be durable yet.
 #[derive(Debug)]
 pub struct Appended {
-    /// Where it begins.
+    /// The offset at which it begins.
     pub offset: u64,
-    /// Where the next one will.
+    /// The offset at which the next line begins.
     pub end: u64,
-    /// The line with its line end.
-    pub bytes: Vec<u8>,
+    kind: LogKind,
+    bytes: Vec<u8>,
+}
+
+impl Appended {
+    /// Parses the line as a reader would.
+    pub fn line(&self) -> Result<Line<'_>, BadLine> {
+        Line::parse(self.kind, &self.bytes[..self.bytes.len() - 1])
+    }
 }
 
 impl LogWriter {
-    /// A log of `len` bytes that are all durable.
+    /// Returns the writer of a log in a local file, whose `len` bytes are all durable.
     pub fn new(kind: LogKind, file: Arc<dyn File>, len: u64, signal: Arc<Signal>) -> Self {
-        let commit = Arc::new(Commit::new(len, signal));
-        Self { kind, file, len, kept: len, commit, broken: false }
+        Self::with_commit(kind, Commit::new(LocalJournal::new(file), len, signal))
     }
 
-    /// Bytes written.
+    /// Returns the writer of a log with any journal.
+    pub fn with_commit(kind: LogKind, commit: Commit) -> Self {
+        let len = commit.durable();
+        Self { kind, len, kept: len, commit: Arc::new(commit), broken: false }
+    }
+
+    /// Returns how many bytes are written.
     pub fn len(&self) -> u64 {
         self.len
     }
@@ -51,12 +63,12 @@ impl LogWriter {
         self.len == 0
     }
 
-    /// The file, for readers.
+    /// Returns the local file, for readers.
     pub fn file(&self) -> &Arc<dyn File> {
-        &self.file
+        self.commit.file()
     }
 
-    /// How far it is durable.
+    /// Returns the group commit, which waiters share.
     pub fn commit(&self) -> &Arc<Commit> {
         &self.commit
     }
@@ -76,21 +88,21 @@ impl LogWriter {
         bytes.extend_from_slice(body.as_bytes());
         line::seal(&mut bytes);
         let offset = self.len;
-        if let Err(error) = self.file.write_all_at(&bytes, offset) {
-            self.broken = self.file.truncate(offset).is_err();
+        if let Err(error) = self.file().write_all_at(&bytes, offset) {
+            self.broken = self.file().truncate(offset).is_err();
             return Err(error);
         }
         self.len += bytes.len() as u64;
         self.commit.wrote(self.len);
-        Ok(Appended { offset, end: self.len, bytes })
+        Ok(Appended { offset, end: self.len, kind: self.kind, bytes })
     }
 
     /// Returns when everything written is durable, whatever the durability of the task.
     pub fn sync(&self) -> io::Result<()> {
-        self.commit.wait(self.len, Durability::Group, self.file.as_ref())
+        self.commit.wait(self.len, Durability::Group)
     }
 
-    /// Says that everything up to `end` was acknowledged without a sync. Fails if it was cut off before.
+    /// Records that everything up to `end` was acknowledged without a sync. Fails if it was cut off before.
     pub fn keep(&mut self, end: u64) -> io::Result<()> {
         self.commit.check()?;
         self.kept = self.kept.max(end);
@@ -98,13 +110,13 @@ impl LogWriter {
         Ok(())
     }
 
-    /// Gives up: cuts off what was not acknowledged, as it must not come back. Whoever waits for it is told
-    /// first, so that a sync that goes through meanwhile acknowledges nothing.
+    /// Gives up: cuts off lines that were not acknowledged, as they must not come back. Waiting callers fail first, so that a
+    /// commit that succeeds meanwhile acknowledges nothing.
     pub fn cut_back(&mut self, error: &io::Error) {
         self.broken = true;
         self.commit.fail(error);
         let end = self.kept.max(self.commit.durable());
-        if let Err(error) = self.file.truncate(end) {
+        if let Err(error) = self.file().truncate(end) {
             tracing::warn!(%error, end, "a failed batch could not be cut off; reopening will");
         }
     }

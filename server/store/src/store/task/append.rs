@@ -5,7 +5,7 @@ use std::io;
 use std::sync::Arc;
 
 use crate::context::{Pressure, count_tokens};
-use crate::log::{Appended, Digest, Head, Line, LogKind, Row};
+use crate::log::{Appended, Digest, Head, Line, Row};
 use crate::mask::Found;
 use crate::model::{Durability, Event, NewMessage, RequestId, Role, Status, StoreError, TaskConfig};
 
@@ -188,7 +188,6 @@ impl Task {
         let ticket = Ticket {
             task: Arc::clone(self),
             commit: Arc::clone(inner.log.commit()),
-            file: Arc::clone(inner.log.file()),
             end,
             durability,
             checkpoint: self.is_checkpoint_due(inner),
@@ -317,7 +316,7 @@ impl Inner {
     pub(super) fn write_line(&mut self, task: &Task, head: Head<'_>, body: &str) -> Result<u64, StoreError> {
         let now = task.env.clock.now();
         let appended = self.log.append(head, now, body).map_err(|error| self.not_written(task, error))?;
-        self.take(task, head, appended)
+        self.take(task, &appended)
     }
 
     fn not_written(&mut self, task: &Task, error: io::Error) -> StoreError {
@@ -329,20 +328,24 @@ impl Inner {
     }
 
     /// Takes a line that was written into state, index and view; answers its end.
-    fn take(&mut self, task: &Task, head: Head<'_>, appended: Appended) -> Result<u64, StoreError> {
-        let Appended { offset, end, bytes } = appended;
+    fn take(&mut self, task: &Task, appended: &Appended) -> Result<u64, StoreError> {
+        let Appended { offset, end, .. } = *appended;
         let row = Row { seq: self.state.last_seq + 1, rewrites: self.state.view_generation(), offset };
-        let taken = Line::parse(LogKind::Messages, &bytes[..bytes.len() - 1])
-            .map_err(|bad| bad.to_string())
-            .and_then(|line| self.state.apply(offset, end, &line).map_err(|damage| damage.to_string()));
-        if let Err(problem) = taken {
-            // A line that could not be read back must not stay: it would look like damage. The disk is not to blame.
-            let error = io::Error::other(problem);
-            self.log.cut_back(&error);
-            self.frozen = Some(Frozen::Failed);
-            tracing::error!(id = %task.id, %error, "a line that does not fit the log was taken back");
-            return Err(StoreError::WriteFailed { id: task.id, source: error });
-        }
+        let taken = appended.line().map_err(|bad| bad.to_string()).and_then(|line| {
+            self.state.apply(offset, end, &line).map(|()| line).map_err(|damage| damage.to_string())
+        });
+        let line = match taken {
+            Ok(line) => line,
+            Err(problem) => {
+                // A line that could not be read back must not stay: it would look like damage. The disk is not to blame.
+                let error = io::Error::other(problem);
+                self.log.cut_back(&error);
+                self.frozen = Some(Frozen::Failed);
+                tracing::error!(id = %task.id, %error, "a line that does not fit the log was taken back");
+                return Err(StoreError::WriteFailed { id: task.id, source: error });
+            }
+        };
+        let head = line.head;
         if matches!(head, Head::Event { name: "config", .. }) {
             task.counter.set(task.counter_of(task.config(self)));
             self.outputs.look_again();
@@ -360,14 +363,14 @@ impl Inner {
             if role == Role::Assistant {
                 self.outputs.answer = seq;
             }
-            self.show(task, seq, tokens, &bytes[..bytes.len() - 1]);
+            self.show(task, seq, tokens, &line);
         }
         self.note_written(task.durability(self));
         Ok(end)
     }
 
     /// Adds a message to the view. A view that cannot be written is restored when it is next looked at.
-    fn show(&mut self, task: &Task, seq: u64, tokens: u64, line: &[u8]) {
+    fn show(&mut self, task: &Task, seq: u64, tokens: u64, line: &Line<'_>) {
         let dir = self.folder.task(task.id);
         let generation = self.state.view_generation();
         let Some(view) = &mut self.view else {

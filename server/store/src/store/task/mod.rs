@@ -308,11 +308,8 @@ impl Task {
             let mut inner = self.lock();
             return inner.log.keep(end).map_err(|error| self.give_up(&mut inner, error));
         }
-        let (commit, file) = {
-            let inner = self.lock();
-            (Arc::clone(inner.log.commit()), Arc::clone(inner.log.file()))
-        };
-        commit.wait(end, durability, file.as_ref()).map_err(|error| self.give_up(&mut self.lock(), error))
+        let commit = Arc::clone(self.lock().log.commit());
+        commit.wait(end, durability).map_err(|error| self.give_up(&mut self.lock(), error))
     }
 
     /// Makes everything written durable, under the lock.

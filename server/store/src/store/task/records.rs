@@ -7,7 +7,7 @@ use std::sync::Arc;
 use chrono::{DateTime, Utc};
 
 use crate::infra::fs::{Fs, Open, StorePath};
-use crate::log::{Digest, Head, Line, LogKind, LogWriter, RecordState, Signal};
+use crate::log::{Digest, Head, LogKind, LogWriter, RecordState, Signal};
 use crate::mask::Found;
 use crate::model::{Durability, InvalidField, Plan, RequestId, StoreError, ToolCall};
 
@@ -180,9 +180,9 @@ impl Task {
             let kept = writer.keep(end);
             kept.map_err(|error| self.give_up(&mut inner, error))?;
         } else {
-            let (commit, file) = (Arc::clone(writer.commit()), Arc::clone(writer.file()));
+            let commit = Arc::clone(writer.commit());
             drop(inner);
-            let synced = commit.wait(end, durability, file.as_ref());
+            let synced = commit.wait(end, durability);
             synced.map_err(|error| self.give_up(&mut self.lock(), error))?;
         }
         Ok(recorded)
@@ -209,13 +209,11 @@ impl Task {
             Err(error) if records.is_broken() => return Err(self.give_up(inner, error)),
             Err(error) => return Err(StoreError::io(format!("appending to {name}"), error)),
         };
-        let taken = Line::parse(kind, &appended.bytes[..appended.bytes.len() - 1])
-            .map_err(|bad| bad.to_string())
-            .and_then(|line| {
-                let (offset, end) = (appended.offset, appended.end);
-                let tools = kind == LogKind::Tools;
-                records.state.apply(offset, end, &line, tools).map_err(|damage| damage.to_string())
-            });
+        let taken = appended.line().map_err(|bad| bad.to_string()).and_then(|line| {
+            let (offset, end) = (appended.offset, appended.end);
+            let tools = kind == LogKind::Tools;
+            records.state.apply(offset, end, &line, tools).map_err(|damage| damage.to_string())
+        });
         if let Err(problem) = taken {
             let error = io::Error::other(problem);
             if let Some(writer) = &mut records.writer {

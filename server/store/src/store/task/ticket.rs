@@ -8,8 +8,7 @@ use tokio::runtime::{Handle, RuntimeFlavor};
 use tokio::task::block_in_place;
 
 use crate::context::is_ready;
-use crate::infra::fs::File;
-use crate::log::{Commit, Step};
+use crate::log::{Commit, CommitRole};
 use crate::model::{Durability, StoreError, TaskId};
 
 use super::{Append, AppendOutcome, Task};
@@ -112,7 +111,6 @@ impl TaskHandle {
 pub(super) struct Ticket {
     pub(super) task: Arc<Task>,
     pub(super) commit: Arc<Commit>,
-    pub(super) file: Arc<dyn File>,
     pub(super) end: u64,
     pub(super) durability: Durability,
     /// Whether a checkpoint is due: it syncs, so it is not written on the way.
@@ -128,7 +126,7 @@ impl Ticket {
     fn settle_blocking(&mut self) -> Result<(), StoreError> {
         self.settled = true;
         if self.durability != Durability::Process {
-            let waited = self.commit.wait(self.end, self.durability, self.file.as_ref());
+            let waited = self.commit.wait(self.end, self.durability);
             waited.map_err(|error| self.task.failed_to_sync(error))?;
         }
         if self.checkpoint {
@@ -140,7 +138,7 @@ impl Ticket {
     async fn durable(mut self) -> Result<(), StoreError> {
         if self.durability != Durability::Process {
             let alone = self.durability == Durability::Each;
-            let synced = synced(&self.task.env, &self.commit, self.file.as_ref(), self.end, alone).await;
+            let synced = synced(&self.task.env, &self.commit, self.end, alone).await;
             if let Err(error) = synced {
                 self.settled = true;
                 return Err(block_in_place(|| self.task.failed_to_sync(error)));
@@ -155,15 +153,16 @@ impl Ticket {
 }
 
 /// Returns when a log is synced up to an end, as a task of a multi-threaded runtime.
-async fn synced(env: &Env, commit: &Commit, file: &dyn File, end: u64, mut alone: bool) -> io::Result<()> {
+async fn synced(env: &Env, commit: &Commit, end: u64, mut alone: bool) -> io::Result<()> {
     loop {
         match poll_fn(|context| commit.poll(end, alone, context)).await? {
-            Step::Done => return Ok(()),
-            Step::Lead => {
+            CommitRole::Done => return Ok(()),
+            CommitRole::Follower => {}
+            CommitRole::Leader => {
                 let leader = Leader { commit, has_led: false };
                 // A thread waits for each: more of them at once make the disk no faster.
                 let _place = env.syncs.acquire().await;
-                env.in_place.wait(commit.last_sync(), || leader.lead(file));
+                env.in_place.wait(commit.last_commit(), || leader.lead());
                 alone = false;
             }
         }
@@ -177,9 +176,9 @@ struct Leader<'a> {
 }
 
 impl Leader<'_> {
-    fn lead(mut self, file: &dyn File) {
+    fn lead(mut self) {
         self.has_led = true;
-        self.commit.lead(file);
+        self.commit.lead();
     }
 }
 
@@ -198,19 +197,19 @@ impl Drop for Ticket {
         if self.settled || self.durability == Durability::Process {
             return;
         }
-        let (commit, file, task) = (Arc::clone(&self.commit), Arc::clone(&self.file), Arc::clone(&self.task));
+        let (commit, task) = (Arc::clone(&self.commit), Arc::clone(&self.task));
         let end = self.end;
         match Handle::try_current() {
             // As a task, since there may be a thousand of them: most only wait for the one that syncs.
             Ok(runtime) if runtime.runtime_flavor() == RuntimeFlavor::MultiThread => {
                 drop(runtime.spawn(async move {
-                    if let Err(error) = synced(&task.env, &commit, file.as_ref(), end, false).await {
+                    if let Err(error) = synced(&task.env, &commit, end, false).await {
                         block_in_place(|| task.failed_to_sync(error));
                     }
                 }));
             }
             _ => {
-                if let Err(error) = commit.wait(end, Durability::Group, file.as_ref()) {
+                if let Err(error) = commit.wait(end, Durability::Group) {
                     task.failed_to_sync(error);
                 }
             }

@@ -4,7 +4,7 @@ use std::io;
 use std::sync::Arc;
 
 use crate::infra::fs::{File, Fs, Name, Open, StorePath};
-use crate::log::{Fold, Line, LogKind, RENDER_VERSION, ViewState, read_exact_at, show};
+use crate::log::{Fold, Line, RENDER_VERSION, ViewState, read_exact_at, show};
 use crate::model::{Rewrite, StoreError, TaskId};
 
 use super::{Inner, Task};
@@ -45,11 +45,16 @@ impl View {
     }
 
     /// Adds a message of the log. After an error the view is marked as it was before.
-    pub(super) fn append(&mut self, fs: &dyn Fs, dir: &StorePath, seq: u64, line: &[u8]) -> io::Result<()> {
+    pub(super) fn append(
+        &mut self,
+        fs: &dyn Fs,
+        dir: &StorePath,
+        seq: u64,
+        line: &Line<'_>,
+    ) -> io::Result<()> {
         let (mut view, mut extra) = (Vec::new(), Vec::new());
-        let line = Line::parse(LogKind::Messages, line).map_err(io::Error::other)?;
         let mut state = self.state.clone();
-        show(&mut state, seq, &line, &mut view, &mut extra)?;
+        show(&mut state, seq, line, &mut view, &mut extra)?;
         self.file.write_all_at(&view, self.state.len)?;
         if !extra.is_empty() {
             if self.extra.is_none() {
