@@ -6,6 +6,7 @@
 use std::io;
 use std::sync::Arc;
 
+use super::line::{Head, Line};
 use super::scan::read_exact_at;
 use crate::infra::fs::File;
 
@@ -103,8 +104,9 @@ impl Index {
         self.rows + self.pending.len() as u64
     }
 
-    /// Takes note of a line, if it deserves a row.
-    pub fn note(&mut self, row: Row, is_rewrite: bool) {
+    /// Adds the row of a line if the index needs it: at a rewrite, and far behind the last row.
+    pub fn note(&mut self, row: Row, line: &Line<'_>) {
+        let is_rewrite = matches!(line.head, Head::Event { name: "rewrite", .. });
         let far = row.offset >= self.last.offset.saturating_add(SPACING);
         if far || (is_rewrite && row.offset > self.last.offset) {
             self.last = row;

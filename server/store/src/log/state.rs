@@ -8,6 +8,7 @@ use std::collections::BTreeSet;
 use chrono::{DateTime, Utc};
 use serde::{Deserialize, Serialize};
 
+use super::index::Row;
 use super::line::{Head, Line};
 use super::requests::{Digest, Remembered, Requests};
 use crate::model::{
@@ -203,7 +204,12 @@ impl LogState {
         self.rewrite.as_ref().map_or(0, |rewrite| rewrite.ordinal)
     }
 
-    /// Takes in the line that stands at `offset`.
+    /// Returns the index row of the line at `offset`, which is applied next.
+    pub fn row_at(&self, offset: u64) -> Row {
+        Row { seq: self.last_seq + 1, rewrites: self.view_generation(), offset }
+    }
+
+    /// Applies the line that stands at `offset`.
     pub fn apply(&mut self, offset: u64, end: u64, line: &Line<'_>) -> Result<(), Damage> {
         let damage = |problem: String| Damage::new(offset, problem);
         if line.durable_to > offset || line.durable_to < self.durable_to {

@@ -5,7 +5,7 @@ use std::io;
 use std::sync::Arc;
 
 use crate::context::{Pressure, count_tokens};
-use crate::log::{Appended, Digest, Head, Line, Row};
+use crate::log::{Appended, Digest, Head, Line};
 use crate::mask::Found;
 use crate::model::{Durability, Event, NewMessage, RequestId, Role, Status, StoreError, TaskConfig};
 
@@ -101,7 +101,8 @@ impl Task {
     /// What a call with this id was told, once that is durable.
     pub(crate) fn remembered(&self, request_id: &RequestId) -> Result<Option<u64>, StoreError> {
         let inner = self.lock();
-        let seen = inner.state.requests.get(request_id).filter(|seen| seen.end <= inner.log.len()).cloned();
+        let seen =
+            inner.log.state().requests.get(request_id).filter(|seen| seen.end <= inner.log.len()).cloned();
         let durability = self.durability(&inner);
         drop(inner);
         let Some(seen) = seen else { return Ok(None) };
@@ -145,7 +146,7 @@ impl Task {
         self.check_quota(inner, 2 * body.len())?;
         // Without a view they are counted on from here.
         inner.view_tokens();
-        let (seq, role) = (inner.state.last_seq + 1, message.role);
+        let (seq, role) = (inner.log.state().last_seq + 1, message.role);
         let mut end = inner.write_line(self, Head::Message { seq, role, tokens }, body)?;
         if message.pinned {
             inner.note_before(end, Some(Before::Pin { seq, pinned: false }));
@@ -178,7 +179,7 @@ impl Task {
             tokens: prepared.tokens,
             duplicate,
             pressure: self.pressure(inner),
-            view_generation: inner.state.view_generation(),
+            view_generation: inner.log.state().view_generation(),
             source: Arc::clone(&self.source),
             masked: prepared.masked.clone(),
         };
@@ -264,15 +265,15 @@ impl Task {
         let mut event = event.clone();
         if let Event::Usage { counted_tokens: counted_tokens @ None, .. } = &mut event {
             self.ensure_view(inner);
-            *counted_tokens = Some(inner.view_tokens().saturating_sub(inner.state.answer_tokens));
+            *counted_tokens = Some(inner.view_tokens().saturating_sub(inner.log.state().answer_tokens));
         }
         event
     }
 
     fn check_event(&self, inner: &mut Inner, event: &Event) -> Result<(), StoreError> {
         let Event::Pin { seq, pinned } = event else { return Ok(()) };
-        if *seq == 0 || *seq > inner.state.last_seq {
-            let last = inner.state.last_seq;
+        if *seq == 0 || *seq > inner.log.state().last_seq {
+            let last = inner.log.state().last_seq;
             return Err(StoreError::MessageNotFound { id: self.id, seq: *seq, last });
         }
         if !*pinned {
@@ -282,16 +283,16 @@ impl Task {
             inner.tried = Tried::default();
             return Ok(());
         }
-        if inner.state.pins.contains(seq) {
+        if inner.log.state().pins.contains(seq) {
             return Ok(());
         }
         self.check_in_view(inner, *seq)?;
-        let tokens = inner.group_tokens(*seq)?;
+        let tokens = inner.log.group_tokens(*seq)?;
         self.check_pin(inner, "seq", tokens)
     }
 
     pub(super) fn check_running(&self, inner: &Inner, action: &'static str) -> Result<(), StoreError> {
-        let status = inner.state.status;
+        let status = inner.log.state().status;
         if status == Status::Running {
             Ok(())
         } else {
@@ -308,7 +309,7 @@ impl Inner {
         name: &'static str,
         body: &str,
     ) -> Result<u64, StoreError> {
-        let after = self.state.last_seq;
+        let after = self.log.state().last_seq;
         self.write_line(task, Head::Event { name, after }, body)
     }
 
@@ -329,35 +330,18 @@ impl Inner {
 
     /// Takes a line that was written into state, index and view; answers its end.
     fn take(&mut self, task: &Task, appended: &Appended) -> Result<u64, StoreError> {
-        let Appended { offset, end, .. } = *appended;
-        let row = Row { seq: self.state.last_seq + 1, rewrites: self.state.view_generation(), offset };
-        let taken = appended.line().map_err(|bad| bad.to_string()).and_then(|line| {
-            self.state.apply(offset, end, &line).map(|()| line).map_err(|damage| damage.to_string())
-        });
-        let line = match taken {
-            Ok(line) => line,
-            Err(problem) => {
-                // A line that could not be read back must not stay: it would look like damage. The disk is not to blame.
-                let error = io::Error::other(problem);
-                self.log.cut_back(&error);
-                self.frozen = Some(Frozen::Failed);
-                tracing::error!(id = %task.id, %error, "a line that does not fit the log was taken back");
-                return Err(StoreError::WriteFailed { id: task.id, source: error });
-            }
-        };
+        let line = self.log.apply(appended).map_err(|error| {
+            // The disk is not to blame.
+            self.frozen = Some(Frozen::Failed);
+            tracing::error!(id = %task.id, %error, "a line that does not fit the log was taken back");
+            StoreError::WriteFailed { id: task.id, source: error }
+        })?;
         let head = line.head;
         if matches!(head, Head::Event { name: "config", .. }) {
             task.counter.set(task.counter_of(task.config(self)));
             self.outputs.look_again();
             self.tried = Tried::default();
             self.policy = resolved(&task.env, task.config(self), &self.asked);
-        }
-        let is_rewrite = matches!(head, Head::Event { name: "rewrite", .. });
-        if let Some(index) = &mut self.index {
-            index.note(row, is_rewrite);
-            if let Err(error) = index.write(false) {
-                tracing::warn!(id = %task.id, %error, "the index could not be written");
-            }
         }
         if let Head::Message { seq, role, tokens } = head {
             if role == Role::Assistant {
@@ -366,13 +350,13 @@ impl Inner {
             self.show(task, seq, tokens, &line);
         }
         self.note_written(task.durability(self));
-        Ok(end)
+        Ok(appended.end)
     }
 
     /// Adds a message to the view. A view that cannot be written is restored when it is next looked at.
     fn show(&mut self, task: &Task, seq: u64, tokens: u64, line: &Line<'_>) {
-        let dir = self.folder.task(task.id);
-        let generation = self.state.view_generation();
+        let dir = self.log.dir();
+        let generation = self.log.state().view_generation();
         let Some(view) = &mut self.view else {
             self.tokens = self.tokens.map(|before| before.saturating_add(tokens));
             return;

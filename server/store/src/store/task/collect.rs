@@ -111,7 +111,7 @@ impl Task {
 
     fn size_of(&self, id: OutputId) -> Result<u64, StoreError> {
         let inner = self.lock();
-        let dir = inner.path(self.id, layout::OUTPUTS);
+        let dir = inner.log.path(layout::OUTPUTS);
         self.bytes_of(&dir, id).map_err(|error| StoreError::io(format!("measuring {dir}"), error))
     }
 
@@ -119,7 +119,7 @@ impl Task {
     fn is_old(&self, id: OutputId, before: DateTime<Utc>, dry_run: bool) -> Result<bool, StoreError> {
         let meta = {
             let inner = self.lock();
-            let path = inner.path(self.id, layout::OUTPUTS).join(id.meta());
+            let path = inner.log.path(layout::OUTPUTS).join(id.meta());
             Meta::read(self.env.fs.as_ref(), &path)
                 .map_err(|error| StoreError::io(format!("reading {path}"), error))?
         };
@@ -173,7 +173,7 @@ impl Task {
         let (mut content, dir) = {
             let inner = self.lock();
             self.check_writable(&inner)?;
-            let dir = inner.path(self.id, layout::OUTPUTS);
+            let dir = inner.log.path(layout::OUTPUTS);
             let found = self.look(&dir, id).map_err(|error| self.bad_output(id, error))?;
             let Some((content, _)) = found else {
                 return Err(StoreError::OutputNotFound { id: self.id, output: id.to_string() });
@@ -186,7 +186,7 @@ impl Task {
             files.write_meta(&head, &counted).map_err(|error| self.not_synced(error)).and_then(|_| {
                 let inner = self.lock();
                 self.check_writable(&inner)?;
-                let dir = inner.path(self.id, layout::OUTPUTS);
+                let dir = inner.log.path(layout::OUTPUTS);
                 let placed = files.place_meta(self.env.fs.as_ref(), &dir, id);
                 placed
                     .and_then(|()| self.sync_outputs(&inner, &dir))
@@ -234,7 +234,7 @@ impl Task {
             logs.add_new(&inner);
             self.spare_named(logs, &mut dead)?;
             let _changing = self.outputs.changing();
-            let dir = inner.path(self.id, layout::OUTPUTS);
+            let dir = inner.log.path(layout::OUTPUTS);
             let failed = |error| StoreError::io(format!("removing outputs in {dir}"), error);
             for id in some {
                 let bytes = self.bytes_of(&dir, id).map_err(failed)?;
@@ -273,7 +273,7 @@ impl Task {
         let inner = self.lock();
         self.check_may_free(&inner)?;
         let fs = self.env.fs.as_ref();
-        let dir = inner.path(self.id, layout::OUTPUTS);
+        let dir = inner.log.path(layout::OUTPUTS);
         let failed = |error| StoreError::io(format!("removing what is left in {dir}"), error);
         let mut left: Vec<Name> = Vec::new();
         let listed = fs.list(&dir, &mut |entry| {
@@ -301,7 +301,7 @@ impl Task {
         let ended = {
             let inner = self.lock();
             self.check_writable(&inner)?;
-            inner.state.status.is_final()
+            inner.log.state().status.is_final()
         };
         let (mut after, mut packed) = (None, 0);
         loop {
@@ -316,7 +316,7 @@ impl Task {
 
     fn is_cold(&self, id: OutputId, before: DateTime<Utc>, ended: bool) -> Result<bool, StoreError> {
         let inner = self.lock();
-        let dir = inner.path(self.id, layout::OUTPUTS);
+        let dir = inner.log.path(layout::OUTPUTS);
         let failed = |error| StoreError::io(format!("looking into {dir}"), error);
         let stat = self.env.fs.stat(&dir.join(id.plain())).map_err(failed)?;
         if stat.is_none_or(|stat| stat.len < PACK_FROM) {
@@ -335,7 +335,7 @@ impl Task {
         let (content, files) = {
             let inner = self.lock();
             self.check_writable(&inner)?;
-            let dir = inner.path(self.id, layout::OUTPUTS);
+            let dir = inner.log.path(layout::OUTPUTS);
             let content = Content::open(fs, &dir, id).map_err(|error| self.bad_output(id, error))?;
             let Some(content) = content.filter(|content| !content.is_packed()) else { return Ok(false) };
             (content, self.make_put(&dir)?)
@@ -357,7 +357,7 @@ impl Task {
         let _turn = lock(&self.outputs.turn);
         let inner = self.lock();
         self.check_writable(&inner)?;
-        let dir = inner.path(self.id, layout::OUTPUTS);
+        let dir = inner.log.path(layout::OUTPUTS);
         let failed = |error| StoreError::io(format!("packing output {id}"), error);
         if fs.stat(&dir.join(id.plain())).map_err(failed)?.is_none() {
             return Ok(false);

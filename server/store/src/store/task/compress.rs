@@ -84,12 +84,12 @@ impl Task {
         let generation = self.run_rewrite(caller, digest, Some(&new.pins), |task, inner| {
             let newest = task.only_trimmed_since(inner, new.base)?;
             let (segments, covers) =
-                assemble(&new.parts, (new.seen, new.covers), newest.as_ref(), inner.state.last_seq);
+                assemble(&new.parts, (new.seen, new.covers), newest.as_ref(), inner.log.state().last_seq);
             let made = new.summaries.len() as u64;
-            summary_id.set(if made > 0 { inner.state.tally.summaries + made } else { 0 });
+            summary_id.set(if made > 0 { inner.log.state().tally.summaries + made } else { 0 });
             let rewrite = NewRewrite {
                 strategy: new.strategy.clone(),
-                base: inner.state.view_generation(),
+                base: inner.log.state().view_generation(),
                 covers,
                 reason: new.reason.clone(),
                 segments,
@@ -99,24 +99,24 @@ impl Task {
         })?;
         let mut inner = self.lock();
         inner.note_view(new.message_tokens);
-        let meanwhile = inner.state.tally.message_tokens.saturating_sub(new.message_tokens);
+        let meanwhile = inner.log.state().tally.message_tokens.saturating_sub(new.message_tokens);
         let tokens = inner.view_tokens().saturating_sub(meanwhile);
-        let came = inner.state.last_seq.saturating_sub(new.last_seq);
+        let came = inner.log.state().last_seq.saturating_sub(new.last_seq);
         let messages = inner.view.as_ref().map(|view| view.state().lines.saturating_sub(came));
         Ok(Compressed { generation, summary_id: summary_id.get(), tokens, messages })
     }
 
     /// The newest rewrite, if everything since `base` was a trim: then messages stand where they stood.
     fn only_trimmed_since(&self, inner: &Inner, base: u64) -> Result<Option<Rewrite>, StoreError> {
-        let newest = inner.state.view_generation();
-        let source = inner.source_to(inner.log.len());
+        let newest = inner.log.state().view_generation();
+        let source = inner.log.source();
         for ordinal in base + 1..=newest {
             let between = source.rewrite(ordinal)?;
             if between.strategy != "trim" || between.reason == ASKED_AGAIN {
                 return Err(StoreError::StaleView { id: self.id, given: base, newest });
             }
         }
-        inner.newest_rewrite()
+        inner.log.newest_rewrite()
     }
 
     /// Remembers that there was a try, so that the next one waits until there is something new. `seen` are the tokens of
@@ -127,7 +127,7 @@ impl Task {
         if *inner.policy != *policy {
             return;
         }
-        let (at, compressed_at) = (Some(seen), inner.compressed_at());
+        let (at, compressed_at) = (Some(seen), inner.log.compressed_at());
         let is_over = over || self.pressure(&mut inner).stage == Stage::Emergency;
         let over_limit = is_over.then_some(inner.policy.limit);
         inner.tried = Tried { at, compressed_at, over, over_limit, ..Tried::default() };
@@ -136,14 +136,14 @@ impl Task {
     /// Remembers that a compression was taken back: the next one waits for more, unless the view is over the limit.
     pub(super) fn note_undo(&self) {
         let mut inner = self.lock();
-        let seen = inner.state.tally.message_tokens;
+        let seen = inner.log.state().tally.message_tokens;
         inner.note_view(seen);
     }
 
     /// Remembers that a try failed: the next one waits for more to come, or for a while.
     pub(crate) fn note_failure(&self) {
         let mut inner = self.lock();
-        let (at, compressed_at) = (Some(inner.state.tally.message_tokens), inner.compressed_at());
+        let (at, compressed_at) = (Some(inner.log.state().tally.message_tokens), inner.log.compressed_at());
         let tried = inner.tried;
         let (again, over_limit) = (Some(Instant::now() + PAUSE), Some(inner.policy.limit));
         inner.tried = Tried { at, compressed_at, again, over_limit, ..tried };
@@ -188,7 +188,7 @@ impl Task {
     pub(crate) fn lease(&self) -> Result<u64, StoreError> {
         let inner = self.lock();
         self.check_there(&inner)?;
-        Ok(inner.state.lease.as_ref().map_or(0, |lease| lease.generation))
+        Ok(inner.log.state().lease.as_ref().map_or(0, |lease| lease.generation))
     }
 
     /// `task_source` of its key.
@@ -213,10 +213,10 @@ impl Task {
     /// Whether it is time to compress without being asked.
     fn is_compression_due(&self, inner: &Inner, policy: &Policy, pressure: &Pressure) -> bool {
         let asked_for = policy.enabled && policy.auto && pressure.should_compress;
-        if !asked_for || inner.state.status != Status::Running || inner.rewriting {
+        if !asked_for || inner.log.state().status != Status::Running || inner.rewriting {
             return false;
         }
-        let (tried, compressed_at) = (&inner.tried, inner.compressed_at());
+        let (tried, compressed_at) = (&inner.tried, inner.log.compressed_at());
         let since = match tried.at {
             Some(at) if tried.compressed_at == compressed_at => at,
             Some(at) => at.max(compressed_at),
@@ -225,7 +225,7 @@ impl Task {
         if since == 0 || tried.again.is_some_and(|again| Instant::now() >= again) {
             return true;
         }
-        let grown = inner.state.tally.message_tokens.saturating_sub(since);
+        let grown = inner.log.state().tally.message_tokens.saturating_sub(since);
         if pressure.stage != Stage::Emergency {
             return grown > 0 && grown >= policy.worth();
         }
@@ -237,11 +237,6 @@ impl Task {
 impl Inner {
     /// Remembers that there is a new view. Should it be over the limit, nobody has found yet that no more can be done.
     fn note_view(&mut self, seen: u64) {
-        self.tried = Tried { at: Some(seen), compressed_at: self.compressed_at(), ..Tried::default() };
-    }
-
-    /// Tokens of all messages of the log when the view was last compressed, or that taken back.
-    fn compressed_at(&self) -> u64 {
-        self.state.rewrite.as_ref().map_or(0, |mark| mark.compressed_at)
+        self.tried = Tried { at: Some(seen), compressed_at: self.log.compressed_at(), ..Tried::default() };
     }
 }

@@ -120,7 +120,8 @@ impl Task {
         let mut output_tokens = inner.shown.output_tokens;
         let mut unseen = None;
         if inner.view.is_none() {
-            unseen = Some((inner.source(durability), inner.state.rewrite.clone(), inner.shown.last_seq));
+            unseen =
+                Some((inner.source(durability), inner.log.state().rewrite.clone(), inner.shown.last_seq));
         }
         drop(inner);
         if let Some((source, rewrite, last_seq)) = unseen {

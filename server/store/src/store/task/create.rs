@@ -17,7 +17,7 @@ use crate::model::{
 use super::counting::{Chosen, chosen};
 use super::policy::resolved;
 use super::records::Records;
-use super::{Digest, Inner, Mark, Outputs, Task};
+use super::{Digest, Inner, Mark, Outputs, Task, TaskLog};
 use crate::store::env::Env;
 use crate::store::files::{self, Sync};
 use crate::store::layout::{self, Folder};
@@ -25,7 +25,7 @@ use crate::store::metadata;
 
 /// The log of a task that is being made, and what follows from it so far.
 pub(super) struct Begun {
-    pub(super) log: LogWriter,
+    pub(super) writer: LogWriter,
     pub(super) state: LogState,
     pub(super) index: Index,
 }
@@ -73,7 +73,7 @@ fn build(
     let file = env.fs.open(&making.join(layout::MESSAGES), Open::New).map_err(failed)?;
     let index = env.fs.open(&making.join(layout::INDEX), Open::New).and_then(Index::create);
     let begun = Begun {
-        log: LogWriter::new(LogKind::Messages, file, 0, Arc::clone(&signal)),
+        writer: LogWriter::new(LogKind::Messages, file, 0, Arc::clone(&signal)),
         state: LogState::default(),
         index: index.map_err(failed)?,
     };
@@ -106,7 +106,7 @@ pub(super) fn begin(env: &Env, metadata: &Metadata) -> Result<StorePath, StoreEr
 
 /// The handle of a task that is being made.
 pub(super) fn assemble(env: &Arc<Env>, metadata: Metadata, begun: Begun, signal: &Arc<Signal>) -> Task {
-    let Begun { log, state, index } = begun;
+    let Begun { writer, state, index } = begun;
     let config = state.config.as_ref().unwrap_or(&metadata.config);
     let (counter, policy) = (Chosen::new(chosen(env, config)), resolved(env, config, &Asked::default()));
     let may_lead = metadata.inherited_from.is_some();
@@ -120,11 +120,15 @@ pub(super) fn assemble(env: &Arc<Env>, metadata: Metadata, begun: Begun, signal:
         signal: Arc::clone(signal),
         outputs: super::Kept::default(),
         inner: Mutex::new(Inner {
-            folder: Folder::Running,
-            log,
+            log: TaskLog::new(
+                id,
+                Folder::Running,
+                writer,
+                state,
+                Some(index),
+                DamageNote::new(&env.damage, id),
+            ),
             policy,
-            state,
-            index: Some(index),
             tools: Records::new(LogKind::Tools, signal),
             plans: Records::new(LogKind::Plans, signal),
             view: None,
@@ -141,9 +145,7 @@ pub(super) fn assemble(env: &Arc<Env>, metadata: Metadata, begun: Begun, signal:
             sent: super::Sent::default(),
             pinned_tokens: None,
             may_lead,
-            checkpoint_at: 0,
             frozen: None,
-            notes: DamageNote::new(&env.damage, id),
             deleted: false,
             dirty: false,
             changed: true,
@@ -160,7 +162,7 @@ impl Task {
         request: Option<(RequestId, Digest)>,
     ) -> Result<(), StoreError> {
         // Whoever worked on a deleted task with the same id has an older one, which is refused here.
-        let generation = inner.state.lease_generation.max(self.env.lease_floor()) + 1;
+        let generation = inner.log.state().lease_generation.max(self.env.lease_floor()) + 1;
         let lease = Event::Lease { generation, holder, reason: LeaseReason::Start };
         let request = request.as_ref().map(|(request_id, digest)| (request_id, *digest));
         self.write_event(inner, &lease, request).map(drop)
@@ -174,7 +176,7 @@ impl Task {
             inner.write_line(self, head, &message_body(message, None))?;
         }
         let Some(inherited) = &first.inherited else { return Ok(()) };
-        let covers = inner.state.last_seq;
+        let covers = inner.log.state().last_seq;
         let literal = Literal {
             role: Role::User,
             content: Json::text(&inherited.text),

@@ -70,8 +70,8 @@ impl Task {
                 (end, records.writer.as_ref().map(|writer| Arc::clone(writer.file())), records.file_name())
             }
         };
-        let path = inner.path(self.id, name.clone());
-        let notes = inner.notes.clone();
+        let path = inner.log.path(name.clone());
+        let notes = inner.log.notes().clone();
         drop(inner);
         let misplaced = || InvalidField::new("resume_token", format!("is not the end of a line of {name}"));
         if offset > end {

@@ -10,7 +10,7 @@ use chrono::{DateTime, SecondsFormat, Utc};
 
 use crate::infra::fs::{File, Kind, Open, StorePath};
 use crate::log::{
-    Digest, Forward, Head, Index, Line, LogKind, LogState, LogWriter, Row, Signal, Source, seal,
+    Digest, Forward, Head, Index, Line, LogKind, LogState, LogWriter, Signal, Source, seal,
     without_request_id,
 };
 use crate::model::{Durability, Event, Holder, InheritedFrom, Metadata, RequestId, StoreError, TaskId};
@@ -84,7 +84,7 @@ impl Task {
         }
         made.inspect_err(|error| {
             if let StoreError::Damaged { path, offset, problem } = error {
-                self.lock().notes.found(path, *offset, problem.clone());
+                self.lock().log.notes().found(path, *offset, problem.clone());
             }
             self.env.note_removed(bytes);
         })
@@ -109,7 +109,7 @@ impl Task {
 
     /// The newest lease there was.
     pub(crate) fn lease_generation(&self) -> u64 {
-        self.lock().state.lease_generation
+        self.lock().log.state().lease_generation
     }
 
     /// Where a fork ends: before the message after its last.
@@ -215,17 +215,16 @@ impl Task {
         let mut lines = Forward::new(Arc::clone(&to), 0, *end);
         while let Some(found) = lines.next().map_err(|error| reading(path, error))? {
             let line = found.line(LogKind::Messages).map_err(|bad| torn(path, found.offset, bad))?;
-            let row =
-                Row { seq: state.last_seq + 1, rewrites: state.view_generation(), offset: found.offset };
+            let row = state.row_at(found.offset);
             let taken = state.apply(found.offset, found.end, &line);
             taken.map_err(|damage| torn(path, damage.offset, damage.problem))?;
-            index.note(row, matches!(line.head, Head::Event { name: "rewrite", .. }));
+            index.note(row, &line);
             index.write(false).map_err(failed)?;
         }
         // The last lines say that the rest is durable.
         to.sync_data().map_err(failed)?;
-        let log = LogWriter::new(LogKind::Messages, to, *end, Arc::clone(signal));
-        Ok(Begun { log, state, index })
+        let writer = LogWriter::new(LogKind::Messages, to, *end, Arc::clone(signal));
+        Ok(Begun { writer, state, index })
     }
 
     /// Copies the records that were written before the cut, without the ids of their requests.
@@ -272,7 +271,7 @@ impl Task {
         let inner = self.lock();
         self.check_there(&inner)?;
         let failed = |error| StoreError::io(format!("forking task {}", self.id), error);
-        let from = inner.path(self.id, layout::OUTPUTS);
+        let from = inner.log.path(layout::OUTPUTS);
         if self.env.fs.stat(&from).map_err(failed)?.is_some_and(|stat| stat.kind == Kind::Dir) {
             self.link_tree(&from, &making.join(layout::OUTPUTS)).map_err(failed)?;
         }

@@ -28,7 +28,7 @@ impl Task {
         let last = {
             let inner = self.lock();
             self.check_there(&inner)?;
-            inner.state.last_seq
+            inner.log.state().last_seq
         };
         let after = after.unwrap_or_else(|| last.saturating_sub(NEWEST));
         if after >= last {

@@ -19,14 +19,14 @@ impl Task {
         if !inner.may_lead {
             return Ok(None);
         }
-        let newest = inner.newest_rewrite()?.filter(|newest| newest.strategy == Rewrite::INHERIT);
+        let newest = inner.log.newest_rewrite()?.filter(|newest| newest.strategy == Rewrite::INHERIT);
         let Some(newest) = newest else {
             inner.may_lead = false;
             return Ok(None);
         };
-        let (covers, last) = (newest.covers, inner.state.last_seq);
+        let (covers, last) = (newest.covers, inner.log.state().last_seq);
         let (mut end, mut seen) = (covers, covers);
-        let mut messages = inner.source_to(inner.log.len()).messages(covers + 1, last);
+        let mut messages = inner.log.source().messages(covers + 1, last);
         while end == seen
             && messages.step(|seq, line| {
                 seen = seq;

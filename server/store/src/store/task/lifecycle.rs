@@ -113,7 +113,7 @@ impl Task {
 
     fn check_change(&self, inner: &Inner, change: &Lifecycle, caller: &Caller) -> Result<(), StoreError> {
         self.check_writable(inner)?;
-        let (id, status) = (self.id, inner.state.status);
+        let (id, status) = (self.id, inner.log.state().status);
         change.allowed(status).map_err(|action| StoreError::WrongStatus { id, status, action })?;
         match change {
             // Nobody holds a paused task.
@@ -127,16 +127,16 @@ impl Task {
     /// The event of a change is written: makes it durable and does what follows from it.
     fn changed(&self, mut inner: MutexGuard<'_, Inner>) -> Result<u64, StoreError> {
         self.sync(&mut inner)?;
-        if inner.state.lease.is_none() {
+        if inner.log.state().lease.is_none() {
             self.env.leases.forget(self.id);
         }
         self.settle(&mut inner);
-        Ok(inner.state.lease_generation)
+        Ok(inner.log.state().lease_generation)
     }
 
     /// Refuses one who had a lease before, if there was another since.
     fn check_had(&self, inner: &Inner, had: u64) -> Result<(), StoreError> {
-        let newest = inner.state.lease_generation;
+        let newest = inner.log.state().lease_generation;
         if had == 0 || had == newest {
             return Ok(());
         }
@@ -159,12 +159,12 @@ impl Task {
             return Ok(generation);
         }
         self.check_writable(&inner)?;
-        if inner.state.status != Status::Running {
+        if inner.log.state().status != Status::Running {
             return Err(StoreError::TaskExists { id: self.id });
         }
         self.check_had(&inner, had)?;
         let now = self.env.clock.monotonic();
-        let reason = match &inner.state.lease {
+        let reason = match &inner.log.state().lease {
             Some(lease) if lease.holder.instance_id == holder.instance_id => LeaseReason::Restart,
             Some(lease) if self.env.leases.is_live(self.id, now) => {
                 return Err(StoreError::LeaseHeld {
@@ -178,7 +178,7 @@ impl Task {
         self.write_lease(&mut inner, holder, reason, request)?;
         self.sync(&mut inner)?;
         self.mark_dirty(&mut inner);
-        Ok(inner.state.lease_generation)
+        Ok(inner.log.state().lease_generation)
     }
 
     /// Keeps a lease alive.
@@ -186,7 +186,7 @@ impl Task {
         let inner = self.lock();
         self.check_there(&inner)?;
         self.check_running(&inner, "renew its lease")?;
-        match &inner.state.lease {
+        match &inner.log.state().lease {
             Some(lease) if lease.generation == generation => {
                 self.env.leases.renew(self.id, self.env.clock.monotonic());
                 Ok(())
@@ -194,7 +194,7 @@ impl Task {
             _ => Err(StoreError::StaleLease {
                 id: self.id,
                 given: generation,
-                newest: inner.state.lease_generation,
+                newest: inner.log.state().lease_generation,
             }),
         }
     }
@@ -206,7 +206,7 @@ impl Task {
         reason: LeaseReason,
         request: Option<(&crate::model::RequestId, Digest)>,
     ) -> Result<(), StoreError> {
-        let generation = inner.state.lease_generation + 1;
+        let generation = inner.log.state().lease_generation + 1;
         let event = Event::Lease { generation, holder: holder.clone(), reason };
         self.write_event(inner, &event, request)?;
         self.env.leases.renew(self.id, self.env.clock.monotonic());
@@ -219,17 +219,17 @@ impl Task {
         self.check_there(&inner)?;
         self.env.check_may_free()?;
         // Nobody can hold a task in quarantine.
-        if inner.folder != Folder::Quarantine {
+        if inner.log.folder() != Folder::Quarantine {
             self.admit(&inner, caller.lease_generation)?;
         }
         // Of a damaged log not all leases are known.
-        let unknown = if inner.folder == Folder::Quarantine { UNKNOWN_LEASES } else { 0 };
-        if let Err(error) = self.env.raise_lease_floor(inner.state.lease_generation + unknown) {
+        let unknown = if inner.log.folder() == Folder::Quarantine { UNKNOWN_LEASES } else { 0 };
+        if let Err(error) = self.env.raise_lease_floor(inner.log.state().lease_generation + unknown) {
             // It holds as long as this server runs. What takes up room must be removable all the same.
             tracing::warn!(id = %self.id, %error, "the lease of a deleted task could not be written down");
         }
         let fs = self.env.fs.as_ref();
-        let from = inner.folder.task(self.id);
+        let from = inner.log.dir();
         // Named after the task, so that the next start knows whose row has to go.
         let trash = StorePath::ROOT.join(layout::TRASH).join(self.id.uuid());
         let failed = |error| StoreError::io(format!("removing {from}"), error);
@@ -238,7 +238,7 @@ impl Task {
         files::remove_tree(fs, &trash).and_then(|()| fs.rename_new(&from, &trash)).map_err(failed)?;
         // Whoever still has this handle would write to files that are going.
         inner.deleted = true;
-        inner.notes.close();
+        inner.log.notes().close();
         self.env.leases.forget(self.id);
         self.env.note_deleted(self.id);
         self.env.catalog.remove(self.id);
@@ -249,7 +249,7 @@ impl Task {
         }
         if let Err(error) = fs.sync_dir(&trash.parent()).and_then(|()| fs.sync_dir(&from.parent())) {
             // The task is gone for now, and a power cut may bring it back, so it stays whole until a sync succeeds.
-            emptied.insert(self.id, Some(inner.folder));
+            emptied.insert(self.id, Some(inner.log.folder()));
             return Err(failed(error));
         }
         // There is room at once, on a full disk too. The empty directory stays until the row is gone.
@@ -276,18 +276,18 @@ impl Task {
     }
 
     pub(super) fn try_settle(&self, inner: &mut Inner) -> Result<(), StoreError> {
-        let target = Folder::of(inner.state.status);
-        if inner.folder == target || inner.folder == Folder::Quarantine {
+        let target = Folder::of(inner.log.state().status);
+        if inner.log.folder() == target || inner.log.folder() == Folder::Quarantine {
             return Ok(());
         }
         self.write_final_views(inner)?;
         self.checkpoint(inner, true)?;
         let fs = self.env.fs.as_ref();
-        let (from, to) = (inner.folder.task(self.id), target.task(self.id));
+        let (from, to) = (inner.log.dir(), target.task(self.id));
         fs.sync_dir(&from)
             .and_then(|()| fs.rename_new(&from, &to))
             .map_err(|error| StoreError::io(format!("moving {from} to {to}"), error))?;
-        inner.folder = target;
+        inner.log.move_to(target);
         fs.sync_dir(&to.parent())
             .and_then(|()| fs.sync_dir(&from.parent()))
             .map_err(|error| StoreError::io(format!("moving {from} to {to}"), error))
@@ -301,7 +301,7 @@ impl Task {
         if inner.frozen.is_some() {
             return Ok(found);
         }
-        let dir = inner.folder.task(self.id);
+        let dir = inner.log.dir();
         let listed = self.env.fs.list(&dir, &mut |entry| {
             if layout::is_transient(&entry.name) {
                 found.push(dir.join(entry.name));
@@ -320,7 +320,7 @@ impl Task {
     /// Does what an earlier change of status could not do, such as moving the directory.
     pub(crate) fn finish(&self) {
         let mut inner = self.lock();
-        if inner.frozen.is_none() && inner.folder != Folder::of(inner.state.status) {
+        if inner.frozen.is_none() && inner.log.folder() != Folder::of(inner.log.state().status) {
             self.settle(&mut inner);
         }
     }
@@ -339,7 +339,7 @@ impl Task {
 
     /// Writes the views that only a task that ended has.
     fn write_final_views(&self, inner: &mut Inner) -> Result<(), StoreError> {
-        if !inner.state.status.is_final() {
+        if !inner.log.state().status.is_final() {
             return Ok(());
         }
         self.write_final_summary(inner)?;
@@ -350,7 +350,7 @@ impl Task {
     /// Finishes at start-up what a crash left undone; answers whether there was anything.
     pub(crate) fn settle_after_crash(&self) -> Result<bool, StoreError> {
         let mut inner = self.lock();
-        let moved = inner.folder != Folder::of(inner.state.status);
+        let moved = inner.log.folder() != Folder::of(inner.log.state().status);
         if inner.frozen.is_none() {
             if moved {
                 self.try_settle(&mut inner)?;
@@ -359,7 +359,7 @@ impl Task {
                 self.write_final_views(&mut inner)?;
             }
             // The next start then reads no more of the log than was written after this one.
-            if !moved && inner.log.len() > inner.checkpoint_at {
+            if !moved && inner.log.since_checkpoint() > 0 {
                 // A summary may be in the log and not there yet.
                 self.ensure_summaries(&inner)?;
                 self.checkpoint(&mut inner, false)?;
@@ -371,23 +371,16 @@ impl Task {
 
     /// The final summary, read from the line of the status event.
     pub(crate) fn final_summary(&self) -> Result<Option<String>, StoreError> {
-        self.lock().final_summary()
+        self.lock().log.final_summary()
     }
 
     fn write_final_summary(&self, inner: &Inner) -> Result<(), StoreError> {
         let fs = self.env.fs.as_ref();
-        let path = inner.path(self.id, layout::FINAL_SUMMARY);
-        match inner.final_summary()? {
+        let path = inner.log.path(layout::FINAL_SUMMARY);
+        match inner.log.final_summary()? {
             Some(text) => files::replace(fs, &path, format!("{text}\n").as_bytes(), Sync::Contents),
             None => files::remove_if_there(fs, &path)
                 .map_err(|error| StoreError::io(format!("removing {path}"), error)),
         }
-    }
-}
-
-impl Inner {
-    fn final_summary(&self) -> Result<Option<String>, StoreError> {
-        let source = self.source_to(self.log.len());
-        self.state.final_summary_at.map_or(Ok(None), |offset| source.final_summary_at(offset))
     }
 }

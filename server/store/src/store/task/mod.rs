@@ -14,6 +14,7 @@ mod fork;
 mod interrupted;
 mod lead;
 mod lifecycle;
+mod log;
 mod media;
 mod open;
 mod outline;
@@ -40,8 +41,7 @@ use std::io;
 use std::sync::{Arc, Mutex, MutexGuard};
 
 use crate::context::{Asked, Policy, Pressure};
-use crate::infra::fs::StorePath;
-use crate::log::{DamageNote, Digest, Index, LogState, LogWriter, Signal};
+use crate::log::{Digest, Signal};
 use crate::model::{Durability, Event, Metadata, RequestId, StoreError, TaskConfig, TaskId};
 
 use super::checkpoint::{Checkpoint, RecordMark, ViewMark};
@@ -50,6 +50,7 @@ use super::layout::{self, Folder};
 use super::masking;
 use compress::Tried;
 use counting::{Chosen, Sent};
+use log::TaskLog;
 use records::Records;
 use shown::Mark;
 use trim::Outputs;
@@ -107,13 +108,9 @@ pub(crate) struct Task {
 
 #[derive(Debug)]
 struct Inner {
-    folder: Folder,
-    log: LogWriter,
-    state: LogState,
+    log: TaskLog,
     /// What follows from the configuration, written or not yet durable.
     policy: Arc<Policy>,
-    /// Missing only where nothing can be written.
-    index: Option<Index>,
     tools: Records,
     plans: Records,
     /// The view, once it was looked at and found right; none if it has to be restored.
@@ -143,12 +140,8 @@ struct Inner {
     pinned_tokens: Option<u64>,
     /// Whether a system message may still come that stands in front of what was taken over.
     may_lead: bool,
-    /// Length of the log at the last checkpoint.
-    checkpoint_at: u64,
     /// Why nothing can be written, if that is so.
     frozen: Option<Frozen>,
-    /// Where readers note damage of its logs.
-    notes: DamageNote,
     deleted: bool,
     /// The catalog's row is behind.
     dirty: bool,
@@ -182,11 +175,11 @@ impl Task {
 
     /// The lease that it began with: no other task with the same id did.
     pub(crate) fn first_lease(&self) -> u64 {
-        self.lock().state.first_lease
+        self.lock().log.state().first_lease
     }
 
     fn config<'a>(&'a self, inner: &'a Inner) -> &'a TaskConfig {
-        inner.state.config.as_ref().unwrap_or(&self.metadata.config)
+        inner.log.state().config.as_ref().unwrap_or(&self.metadata.config)
     }
 
     fn durability(&self, inner: &Inner) -> Durability {
@@ -241,7 +234,7 @@ impl Task {
     }
 
     fn admit(&self, inner: &Inner, generation: u64) -> Result<(), StoreError> {
-        let state = &inner.state;
+        let state = &inner.log.state();
         let now = self.env.clock.monotonic();
         self.env.leases.admit(self.id, state.lease.as_ref(), state.lease_generation, generation, now)
     }
@@ -253,7 +246,8 @@ impl Task {
         request_id: Option<&RequestId>,
         digest: Digest,
     ) -> Result<Option<(u64, u64)>, StoreError> {
-        let Some((id, seen)) = request_id.and_then(|id| Some((id, inner.state.requests.get(id)?))) else {
+        let Some((id, seen)) = request_id.and_then(|id| Some((id, inner.log.state().requests.get(id)?)))
+        else {
             return Ok(None);
         };
         if seen.digest != digest {
@@ -323,13 +317,13 @@ impl Task {
     fn give_up(&self, inner: &mut Inner, error: io::Error) -> StoreError {
         if !matches!(inner.frozen, Some(Frozen::Failed)) {
             inner.frozen = Some(Frozen::Failed);
-            let records = inner.tools.writer.iter_mut().chain(inner.plans.writer.iter_mut());
-            for log in std::iter::once(&mut inner.log).chain(records) {
+            inner.log.cut_back_if_broken(&error);
+            for log in inner.tools.writer.iter_mut().chain(inner.plans.writer.iter_mut()) {
                 if log.is_broken() {
                     log.cut_back(&error);
                 }
             }
-            self.env.note_failed(self.id, &inner.folder.task(self.id), &error);
+            self.env.note_failed(self.id, &inner.log.dir(), &error);
         }
         // Some file systems find room only when they write back.
         match error.kind() {
@@ -355,7 +349,7 @@ impl Task {
     /// How full the context is.
     fn pressure(&self, inner: &mut Inner) -> Pressure {
         let tokens = inner.view_tokens().saturating_add(inner.tools_tokens());
-        let tokens = inner.known(&inner.state.tally).told(tokens);
+        let tokens = inner.known(&inner.log.state().tally).told(tokens);
         self.whole_pressure(inner, tokens, &inner.policy)
     }
 
@@ -382,7 +376,7 @@ impl Task {
 
     /// Whether the log has grown enough since the last checkpoint.
     fn is_checkpoint_due(&self, inner: &Inner) -> bool {
-        inner.log.len().saturating_sub(inner.checkpoint_at) >= self.env.options.checkpoint_bytes
+        inner.log.since_checkpoint() >= self.env.options.checkpoint_bytes
     }
 
     /// Writes a checkpoint that was due when somebody looked.
@@ -407,17 +401,8 @@ impl Task {
     fn checkpoint(&self, inner: &mut Inner, clean: bool) -> Result<(), StoreError> {
         self.sync(inner)?;
         let failed = |what: &'static str| move |error| StoreError::io(what, error);
-        if let Some(index) = &mut inner.index {
-            index.write(true).map_err(failed("writing the index"))?;
-            if clean {
-                index.sync().map_err(failed("syncing the index"))?;
-            }
-        }
-        let mut checkpoint = Checkpoint::new(
-            inner.log.len(),
-            inner.index.as_ref().map_or(0, Index::rows),
-            inner.state.clone(),
-        );
+        let index_rows = inner.log.flush_index(clean)?;
+        let mut checkpoint = Checkpoint::new(inner.log.len(), index_rows, inner.log.state().clone());
         checkpoint.clean = clean;
         checkpoint.boot_id.clone_from(&self.env.boot_id);
         checkpoint.view = match &inner.view {
@@ -425,7 +410,12 @@ impl Task {
                 if clean {
                     view.sync().map_err(failed("syncing the view"))?;
                 }
-                Some(view.mark(&self.env.boot_id, inner.state.last_seq, inner.state.view_generation(), clean))
+                Some(view.mark(
+                    &self.env.boot_id,
+                    inner.log.state().last_seq,
+                    inner.log.state().view_generation(),
+                    clean,
+                ))
             }
             None => inner.view_mark.clone(),
         };
@@ -435,9 +425,9 @@ impl Task {
         };
         checkpoint.tools = mark(&mut inner.tools)?;
         checkpoint.plans = mark(&mut inner.plans)?;
-        checkpoint.write(self.env.fs.as_ref(), &inner.path(self.id, layout::CHECKPOINT))?;
+        checkpoint.write(self.env.fs.as_ref(), &inner.log.path(layout::CHECKPOINT))?;
         inner.changed = !clean;
-        inner.checkpoint_at = inner.log.len();
+        inner.log.note_checkpoint(checkpoint.log_len);
         Ok(())
     }
 
@@ -455,7 +445,7 @@ impl Task {
     }
 
     fn close_locked(&self, inner: &mut Inner) {
-        let settled = inner.folder == Folder::of(inner.state.status);
+        let settled = inner.log.folder() == Folder::of(inner.log.state().status);
         let unused = !inner.changed && !inner.dirty && settled;
         if unused || inner.deleted || inner.frozen.is_some() || self.env.read_only().is_some() {
             return;
@@ -463,7 +453,7 @@ impl Task {
         let closed = self.sync(inner).and_then(|()| {
             self.try_settle(inner)?;
             self.checkpoint(inner, true)?;
-            let dir = inner.folder.task(self.id);
+            let dir = inner.log.dir();
             self.env.fs.sync_dir(&dir).map_err(|error| StoreError::io(format!("syncing {dir}"), error))
         });
         if let Err(error) = closed {
@@ -475,12 +465,8 @@ impl Task {
 }
 
 impl Inner {
-    fn path(&self, id: TaskId, name: crate::infra::fs::Name) -> StorePath {
-        self.folder.task(id).join(name)
-    }
-
     /// Tokens of the tools that are sent beside the view, as counted.
     fn tools_tokens(&self) -> u64 {
-        self.sent.tokens(self.state.tally.tools_tokens)
+        self.sent.tokens(self.log.state().tally.tools_tokens)
     }
 }

@@ -8,15 +8,15 @@ use chrono::{DateTime, Utc};
 
 use crate::infra::fs::{File, Open, StorePath};
 use crate::log::{
-    Damage, DamageNote, FORMAT_VERSION, Forward, Head, Index, Line, LogKind, LogState, LogWriter, Row,
-    Signal, Verdict, check_tail, read_exact_at,
+    Damage, DamageNote, FORMAT_VERSION, Forward, Index, Line, LogKind, LogState, LogWriter, Signal, Verdict,
+    check_tail, read_exact_at,
 };
 use crate::model::{StoreError, TaskId};
 
 use super::counting::{Chosen, chosen};
 use super::policy::resolved;
 use super::records::Records;
-use super::{Frozen, Inner, Mark, Outputs, Task};
+use super::{Frozen, Inner, Mark, Outputs, Task, TaskLog};
 use crate::store::checkpoint::{Checkpoint, RecordMark};
 use crate::store::env::Env;
 use crate::store::files;
@@ -53,7 +53,7 @@ impl Task {
             checkpoint.filter(|checkpoint| checkpoint.state.uuid == Some(id) && folder != Folder::Quarantine);
         let signal = env.signal(id);
         let mut opener = Opener { env, dir: &dir, mode, signal: &signal, damage: None, torn: None };
-        let (log, state, index) = opener.messages(checkpoint.as_ref())?;
+        let (writer, state, index) = opener.messages(checkpoint.as_ref())?;
         if state.uuid != Some(id) && opener.damage.is_none() {
             let problem = format!("the log belongs to {:?}, not to this task", state.uuid);
             return Err(StoreError::Damaged {
@@ -71,18 +71,16 @@ impl Task {
             damage => damage,
         };
         let frozen = frozen(damage, &state, metadata.format_version, folder, &dir);
-        let log_len = log.len();
-        let checkpoint_at = checkpoint.as_ref().map_or(0, |checkpoint| checkpoint.log_len).min(log_len);
+        let mut log = TaskLog::new(id, folder, writer, state, index, DamageNote::new(&env.damage, id));
+        log.note_checkpoint(checkpoint.as_ref().map_or(0, |checkpoint| checkpoint.log_len).min(log.len()));
+        let changed = log.since_checkpoint() > 0;
         let mut inner = Inner {
-            folder,
-            log,
             policy: resolved(
                 env,
-                state.config.as_ref().unwrap_or(&metadata.config),
+                log.state().config.as_ref().unwrap_or(&metadata.config),
                 &super::Asked::default(),
             ),
-            state,
-            index,
+            log,
             tools,
             plans,
             view: None,
@@ -99,15 +97,13 @@ impl Task {
             sent: super::Sent::default(),
             pinned_tokens: None,
             may_lead: metadata.inherited_from.is_some(),
-            checkpoint_at,
             frozen,
-            notes: DamageNote::new(&env.damage, id),
             deleted: false,
             dirty: false,
-            changed: checkpoint_at != log_len,
+            changed,
         };
         inner.shown = inner.mark();
-        let config = inner.state.config.as_ref().unwrap_or(&metadata.config);
+        let config = inner.log.state().config.as_ref().unwrap_or(&metadata.config);
         Ok(Self {
             id,
             counter: Chosen::new(chosen(env, config)),
@@ -202,10 +198,10 @@ impl Opener<'_> {
         let writes = self.mode == Mode::Write;
         let (durable, end) = {
             let mut take = |offset, end, line: &Line<'_>| {
-                let row = Row { seq: state.last_seq + 1, rewrites: state.view_generation(), offset };
+                let row = state.row_at(offset);
                 state.apply(offset, end, line)?;
                 if let Some(index) = &mut index {
-                    index.note(row, matches!(line.head, Head::Event { name: "rewrite", .. }));
+                    index.note(row, line);
                     if writes && let Err(error) = index.write(false) {
                         tracing::warn!(%path, %error, "the index could not be written");
                     }

@@ -130,23 +130,23 @@ impl Task {
         let tools_tokens = inner.tools_tokens();
         let view = inner.view.as_ref();
         Ok(Outline {
-            generation: inner.state.view_generation(),
-            last_seq: inner.state.last_seq,
+            generation: inner.log.state().view_generation(),
+            last_seq: inner.log.state().last_seq,
             closed: view.is_some_and(|view| view.state().open_calls.is_empty()),
             tokens,
             output_tokens: view.map_or(0, |view| view.state().output_tokens),
             tools_tokens,
-            present: inner.known(&inner.state.tally).told(tokens.saturating_add(tools_tokens)),
-            calibration: inner.state.tally.calibration,
+            present: inner.known(&inner.log.state().tally).told(tokens.saturating_add(tools_tokens)),
+            calibration: inner.log.state().tally.calibration,
             messages: view.map_or(0, |view| view.state().lines),
-            message_tokens: inner.state.tally.message_tokens,
-            pins: inner.state.pins.clone(),
+            message_tokens: inner.log.state().tally.message_tokens,
+            pins: inner.log.state().pins.clone(),
             counter: self.counter.get(),
-            lease: inner.state.lease.as_ref().map_or(0, |lease| lease.generation),
+            lease: inner.log.state().lease.as_ref().map_or(0, |lease| lease.generation),
             taken_at: self.env.clock.now(),
             stop: Arc::default(),
-            source: inner.source_to(inner.log.len()),
-            newest: inner.newest_rewrite()?,
+            source: inner.log.source(),
+            newest: inner.log.newest_rewrite()?,
             view_bytes: view.map_or(0, |view| view.state().len + view.state().extra_len),
         })
     }

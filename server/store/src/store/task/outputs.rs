@@ -151,7 +151,7 @@ impl Task {
         let inner = self.lock();
         self.may_put(&inner, caller)?;
         self.check_quota(&inner, 0)?;
-        let dir = inner.path(self.id, layout::OUTPUTS);
+        let dir = inner.log.path(layout::OUTPUTS);
         self.make_put(&dir)
     }
 
@@ -206,7 +206,7 @@ impl Task {
         let found = {
             let inner = self.lock();
             self.may_put(&inner, caller)?;
-            let dir = inner.path(self.id, layout::OUTPUTS);
+            let dir = inner.log.path(layout::OUTPUTS);
             match self.look(&dir, counted.id) {
                 Err(error) if is_damage(&error) => None,
                 found => found.map_err(|error| StoreError::io(format!("looking into {dir}"), error))?,
@@ -232,7 +232,7 @@ impl Task {
         self.check_quota(&inner, whole)?;
         // The logs count what they write themselves.
         self.env.note_removed(beside as u64);
-        let dir = inner.path(self.id, layout::OUTPUTS);
+        let dir = inner.log.path(layout::OUTPUTS);
         let _changing = self.outputs.changing();
         // The index last, which can be made again from the bytes: one without bytes means that they are lost.
         let placed = if found.is_some() {
@@ -258,7 +258,7 @@ impl Task {
     /// Takes back an output that was not put in its place, wherever the task is now.
     pub(crate) fn abandon_put(&self, put: &PutFiles) {
         let inner = self.lock();
-        let dir = inner.path(self.id, layout::OUTPUTS);
+        let dir = inner.log.path(layout::OUTPUTS);
         for name in [&put.name, &put.meta_name] {
             if !inner.deleted
                 && let Err(error) = files::remove_if_there(self.env.fs.as_ref(), &dir.join(name.clone()))
@@ -274,7 +274,7 @@ impl Task {
         let fs = self.env.fs.as_ref();
         fs.sync_dir(dir)?;
         if !self.outputs.synced.load(Ordering::Relaxed) {
-            fs.sync_dir(&inner.folder.task(self.id))?;
+            fs.sync_dir(&inner.log.dir())?;
             self.outputs.synced.store(true, Ordering::Relaxed);
         }
         Ok(())
@@ -309,8 +309,7 @@ impl Task {
         let found = {
             let inner = self.lock();
             self.check_there(&inner)?;
-            self.look(&inner.path(self.id, layout::OUTPUTS), id)
-                .map_err(|error| self.bad_output(id, error))?
+            self.look(&inner.log.path(layout::OUTPUTS), id).map_err(|error| self.bad_output(id, error))?
         };
         let Some((mut content, meta)) = found else {
             return Err(StoreError::OutputNotFound { id: self.id, output: id.to_string() });
@@ -392,7 +391,7 @@ impl Task {
             let dir = {
                 let inner = self.lock();
                 self.check_there(&inner)?;
-                inner.path(self.id, layout::OUTPUTS)
+                inner.log.path(layout::OUTPUTS)
             };
             let listed = self.env.fs.list(&dir, &mut |entry| {
                 if entry.kind == Kind::File
@@ -405,7 +404,7 @@ impl Task {
             match listed {
                 Err(error) if error.kind() == io::ErrorKind::NotFound => {
                     // The task may have moved just now.
-                    if self.lock().path(self.id, layout::OUTPUTS) == dir {
+                    if self.lock().log.path(layout::OUTPUTS) == dir {
                         return Ok(());
                     }
                 }
@@ -420,7 +419,7 @@ impl Task {
         if let Some(used) = *used {
             return Ok(used);
         }
-        let dir = inner.path(self.id, layout::OUTPUTS);
+        let dir = inner.log.path(layout::OUTPUTS);
         let measured = self.measure_outputs(&dir);
         let bytes = measured.map_err(|error| StoreError::io(format!("measuring {dir}"), error))?;
         *used = Some(bytes);
@@ -451,7 +450,7 @@ impl Task {
     /// Removes what puts that broke off have left.
     pub(super) fn sweep_puts(&self, inner: &Inner, found: &mut Vec<StorePath>) -> Result<(), StoreError> {
         let fs = self.env.fs.as_ref();
-        let dir = inner.path(self.id, layout::OUTPUTS);
+        let dir = inner.log.path(layout::OUTPUTS);
         let mut left = Vec::new();
         let listed = fs.list(&dir, &mut |entry| {
             if Entry::of(&entry.name) == Some(Entry::Put) && !self.env.is_being_put(&entry.name) {

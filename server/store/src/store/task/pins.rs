@@ -6,7 +6,7 @@ use std::collections::BTreeSet;
 use crate::log::{Head, LogState};
 use crate::model::{InvalidField, Rewrite, Role, Segment, StoreError};
 
-use super::{Inner, Task};
+use super::{Inner, Task, TaskLog};
 
 /// What they may take, as a part of the limit.
 const SHARE: u64 = 4;
@@ -42,7 +42,7 @@ impl Has {
 impl Task {
     /// Refuses to pin a message that is not in the view: a pin keeps what is there, and brings nothing back.
     pub(super) fn check_in_view(&self, inner: &Inner, seq: u64) -> Result<(), StoreError> {
-        if Has::of(inner.newest_rewrite()?.as_ref(), seq) == Has::Not {
+        if Has::of(inner.log.newest_rewrite()?.as_ref(), seq) == Has::Not {
             return Err(StoreError::NotInView { id: self.id, seq });
         }
         Ok(())
@@ -55,11 +55,11 @@ impl Task {
         known: &BTreeSet<u64>,
         rewrite: &Rewrite,
     ) -> Result<bool, StoreError> {
-        let mut new = inner.state.pins.difference(known).copied().peekable();
+        let mut new = inner.log.state().pins.difference(known).copied().peekable();
         if new.peek().is_none() {
             return Ok(true);
         }
-        let newest = inner.newest_rewrite()?;
+        let newest = inner.log.newest_rewrite()?;
         Ok(new.all(|seq| Has::of(Some(rewrite), seq) >= Has::of(newest.as_ref(), seq)))
     }
 
@@ -70,12 +70,16 @@ impl Task {
         field: &'static str,
         tokens: u64,
     ) -> Result<(), StoreError> {
-        if inner.state.pins.len() >= LogState::MAX_PINS {
+        if inner.log.state().pins.len() >= LogState::MAX_PINS {
             let problem =
                 format!("would be the task's {}th pin; unpin another first", LogState::MAX_PINS + 1);
             return Err(InvalidField::new(field, problem).into());
         }
-        let (pinned, most) = (inner.pinned_tokens()?.saturating_add(tokens), inner.policy.limit / SHARE);
+        let pinned = match inner.pinned_tokens {
+            Some(pinned) => pinned,
+            None => inner.log.pinned_tokens()?,
+        };
+        let (pinned, most) = (pinned.saturating_add(tokens), inner.policy.limit / SHARE);
         if pinned > most {
             let problem = format!(
                 "would make {pinned} tokens that are pinned; at most {most} are allowed, a quarter of the context limit"
@@ -87,15 +91,11 @@ impl Task {
     }
 }
 
-impl Inner {
-    /// Tokens of all pinned messages with their groups. They are read once, when they are first asked for.
-    fn pinned_tokens(&mut self) -> Result<u64, StoreError> {
-        if let Some(tokens) = self.pinned_tokens {
-            return Ok(tokens);
-        }
-        let seqs: Vec<u64> = self.state.pins.iter().copied().collect();
+impl TaskLog {
+    /// Returns the tokens of all pinned messages with their groups. Reads them from the log.
+    fn pinned_tokens(&self) -> Result<u64, StoreError> {
         let (mut all, mut counted) = (0_u64, 0);
-        for seq in seqs {
+        for seq in self.state().pins.iter().copied() {
             // Pins rise; one in a group that is counted already adds nothing.
             if seq > counted {
                 let (tokens, last) = self.group_of(seq)?;
@@ -110,14 +110,14 @@ impl Inner {
     pub(super) fn group_tokens(&self, seq: u64) -> Result<u64, StoreError> {
         let (tokens, last) = self.group_of(seq)?;
         let first = self.first_of_group(seq)?;
-        Ok(if self.state.pins.range(first..=last).next().is_some() { 0 } else { tokens })
+        Ok(if self.state().pins.range(first..=last).next().is_some() { 0 } else { tokens })
     }
 
     /// Tokens of a message with the results around it that stay and go with it, and the last of them.
     fn group_of(&self, seq: u64) -> Result<(u64, u64), StoreError> {
         let first = self.first_of_group(seq)?;
-        let source = self.source_to(self.log.len());
-        let mut messages = source.messages(first, self.state.last_seq.min(seq + MOST_RESULTS));
+        let source = self.source();
+        let mut messages = source.messages(first, self.state().last_seq.min(seq + MOST_RESULTS));
         let (mut all, mut last, mut goes_on) = (0_u64, first, true);
         while goes_on
             && messages.step(|at, line| {
@@ -143,7 +143,7 @@ impl Inner {
 
     fn role_of(&self, seq: u64) -> Result<Option<Role>, StoreError> {
         let mut found = None;
-        self.source_to(self.log.len()).messages(seq, seq).step(|_, line| {
+        self.source().messages(seq, seq).step(|_, line| {
             if let Head::Message { role, .. } = line.head {
                 found = Some(role);
             }

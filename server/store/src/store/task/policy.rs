@@ -55,7 +55,7 @@ impl Task {
         let least = stated.limit.map_or(0, |limit| limit.saturating_add(1)).max(stated.sent.unwrap_or(0));
         if least > told {
             let counted = inner.view_tokens().saturating_add(inner.tools_tokens());
-            let generation = inner.state.view_generation();
+            let generation = inner.log.state().view_generation();
             inner.refused = Reported::new(least, counted).map(|count| Refused { generation, count });
         }
         inner.asked.most = Some(most);
@@ -97,7 +97,7 @@ impl Task {
 impl Inner {
     /// What is known of the tokens of the view: by the log, and by a refusal that came since.
     pub(super) fn known(&self, tally: &Tally) -> Tally {
-        let refused = self.refused.filter(|refused| refused.generation == self.state.view_generation());
+        let refused = self.refused.filter(|refused| refused.generation == self.log.state().view_generation());
         let reported = refused.map(|refused| refused.count).or(tally.reported);
         Tally { reported, ..tally.clone() }
     }

@@ -201,7 +201,7 @@ impl Task {
             let rewrite = source.rewrite_as_of(seq)?;
             return self.folded(source, rewrite, seq);
         }
-        let generation = inner.state.view_generation();
+        let generation = inner.log.state().view_generation();
         if let Some(view) = &inner.view {
             return Ok(CurrentReader {
                 generation,
@@ -209,10 +209,10 @@ impl Task {
                 total_bytes: inner.shown.view_len,
                 offset: 0,
                 bytes: Bytes::File(Arc::clone(&view.file)),
-                path: inner.path(self.id, layout::CURRENT).to_string(),
+                path: inner.log.path(layout::CURRENT).to_string(),
             });
         }
-        let rewrite = inner.state.rewrite.clone();
+        let rewrite = inner.log.state().rewrite.clone();
         drop(inner);
         let rewrite = rewrite.map(|mark| source.rewrite_at(mark.offset)).transpose()?;
         self.folded(source, rewrite, last_seq)
@@ -262,7 +262,7 @@ impl Task {
         self.check_there(&inner)?;
         let durability = self.durability(&inner);
         let source = inner.source(durability);
-        let notes = inner.notes.clone();
+        let notes = inner.log.notes().clone();
         drop(inner);
         let lines = source.lines_from(from);
         Ok(LineReader { kind: LogKind::Messages, path: source.path, lines: Some(lines), from, to, notes })
@@ -275,7 +275,7 @@ impl Task {
         let durability = self.durability(&inner);
         let source = inner.source(durability);
         let last = inner.shown.last_seq;
-        let notes = inner.notes.clone();
+        let notes = inner.log.notes().clone();
         drop(inner);
         let from = last.saturating_sub(count) + 1;
         let failed = |error| StoreError::io(format!("reading {}", source.path), error);
@@ -331,9 +331,9 @@ impl Task {
         let mut inner = self.lock();
         self.check_there(&inner)?;
         let end = self.records_end(&mut inner, kind);
-        let notes = inner.notes.clone();
+        let notes = inner.log.notes().clone();
         let name = inner.records(kind).file_name();
-        let path = inner.path(self.id, name).to_string();
+        let path = inner.log.path(name).to_string();
         let records = inner.records(kind);
         let lines = records.writer.as_ref().map(|writer| Forward::new(Arc::clone(writer.file()), 0, end));
         Ok(LineReader { kind, path, lines, from, to, notes })
@@ -346,8 +346,8 @@ impl Task {
         let Some(file) = inner.plans.writer.as_ref().map(|writer| Arc::clone(writer.file())) else {
             return Ok(None);
         };
-        let path = inner.path(self.id, layout::PLANS);
-        let notes = inner.notes.clone();
+        let path = inner.log.path(layout::PLANS);
+        let notes = inner.log.notes().clone();
         drop(inner);
         let failed = |error| StoreError::io(format!("reading {path}"), error);
         let Some((offset, bytes)) = Backward::new(file, end).previous().map_err(failed)? else {
@@ -378,18 +378,7 @@ impl Inner {
     /// Everything up to the newest line that readers may see.
     pub(super) fn source(&mut self, durability: Durability) -> Source {
         self.advance(durability);
-        self.source_to(self.shown.log_end)
-    }
-
-    pub(super) fn source_to(&self, end: u64) -> Source {
-        let path = self.state.uuid.map(|id| self.path(id, layout::MESSAGES));
-        Source {
-            path: path.map_or_else(|| layout::MESSAGES.to_string(), |path| path.to_string()),
-            file: Arc::clone(self.log.file()),
-            end,
-            index: self.index.clone(),
-            notes: Some(self.notes.clone()),
-        }
+        self.log.source_to(self.shown.log_end)
     }
 }
 
@@ -408,7 +397,7 @@ impl Task {
             let writer = inner.records(kind).writer.as_ref();
             logs.extend(writer.map(|writer| (kind, Arc::clone(writer.file()), writer.commit().durable())));
         }
-        let dir = inner.folder.task(self.id);
+        let dir = inner.log.dir();
         drop(inner);
         for (kind, file, end) in logs {
             let name = match kind {

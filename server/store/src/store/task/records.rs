@@ -165,7 +165,7 @@ impl Task {
                 self.admit(&inner, caller.lease_generation)?;
                 self.check_quota(&inner, body.len())?;
                 let now = self.env.clock.now();
-                let after = Some(inner.state.last_seq);
+                let after = Some(inner.log.state().last_seq);
                 let (number, end) = self.write_record(&mut inner, kind, now, after, &body)?;
                 self.mark_dirty(&mut inner);
                 (number, end, false)
@@ -197,7 +197,7 @@ impl Task {
         after: Option<u64>,
         body: &str,
     ) -> Result<(u64, u64), StoreError> {
-        let dir = inner.folder.task(self.id);
+        let dir = inner.log.dir();
         let records = inner.records(kind);
         let name = records.file_name();
         let number = records.state.last + 1;

@@ -57,7 +57,7 @@ impl Task {
         self.check_writable(&inner)?;
         let mut name = wanted.clone();
         for number in 2_u64.. {
-            let path = inner.path(self.id, name.clone());
+            let path = inner.log.path(name.clone());
             match self.env.fs.open(&path, Open::New) {
                 Ok(file) => return Ok((name, file)),
                 // Another one of this task is in use.
@@ -72,7 +72,7 @@ impl Task {
 
     fn remove_transient(&self, name: &Name) {
         let inner = self.lock();
-        let path = inner.path(self.id, name.clone());
+        let path = inner.log.path(name.clone());
         if let Err(error) = files::remove_if_there(self.env.fs.as_ref(), &path) {
             tracing::warn!(%path, %error, "could not be removed; it is when the task is next opened");
         }

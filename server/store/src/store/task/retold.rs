@@ -30,7 +30,7 @@ impl Task {
         let (source, calibration, tools) = {
             let inner = self.lock();
             self.check_there(&inner)?;
-            (inner.source_to(inner.log.len()), inner.state.tally.calibration, inner.tools_tokens())
+            (inner.log.source(), inner.log.state().tally.calibration, inner.tools_tokens())
         };
         let FoundRewrite { rewrite, after: last_seq, .. } = source.find_rewrite(generation)?;
         let base = if rewrite.base > 0 { Some(source.rewrite(rewrite.base)?) } else { None };

@@ -88,9 +88,9 @@ impl Task {
     pub(crate) fn undo(&self, caller: &Caller) -> Result<u64, StoreError> {
         let generation = self.run_rewrite(caller, Digest::of(&["undo"]), None, |task, inner| {
             let nothing = StoreError::NothingToUndo { id: task.id };
-            let mark = inner.state.rewrite.clone().ok_or(nothing)?;
+            let mark = inner.log.state().rewrite.clone().ok_or(nothing)?;
             let parent = mark.parent.ok_or(StoreError::NothingToUndo { id: task.id })?;
-            let source = inner.source_to(inner.log.len());
+            let source = inner.log.source();
             let back = if parent == 0 { None } else { Some(source.rewrite(parent)?) };
             Ok(Rewrite {
                 ordinal: mark.ordinal + 1,
@@ -110,20 +110,20 @@ impl Task {
     /// Takes the view back to what it was after message `seq`. The log keeps everything.
     pub(crate) fn rewind(&self, seq: u64, caller: &Caller) -> Result<u64, StoreError> {
         self.run_rewrite(caller, Digest::of(&["rewind", &seq.to_string()]), None, |task, inner| {
-            let last = inner.state.last_seq;
+            let last = inner.log.state().last_seq;
             if seq > last {
                 return Err(StoreError::MessageNotFound { id: task.id, seq, last });
             }
-            let then = inner.source_to(inner.log.len()).rewrite_as_of(seq)?;
+            let then = inner.log.source().rewrite_as_of(seq)?;
             let covered = then.as_ref().map_or(0, |then| then.covers);
             let mut segments = then.map_or_else(Vec::new, |then| then.segments_by_reference());
             if covered < seq {
                 segments.push(Segment::keep(covered + 1, seq));
             }
             Ok(Rewrite {
-                ordinal: inner.state.view_generation() + 1,
+                ordinal: inner.log.state().view_generation() + 1,
                 strategy: "rewind".to_owned(),
-                base: inner.state.view_generation(),
+                base: inner.log.state().view_generation(),
                 parent: None,
                 covers: last,
                 reason: format!("{REWOUND}{seq}"),
@@ -196,9 +196,9 @@ impl Task {
     /// The same of one that was worked out on a view whose groups were closed where it ends: a result that came since
     /// answers none of its calls.
     pub(super) fn plan_settled(&self, inner: &Inner, new: &NewRewrite) -> Result<Rewrite, StoreError> {
-        let newest = inner.state.view_generation();
+        let newest = inner.log.state().view_generation();
         // One that speaks for messages that are not there was worked out on another log.
-        if new.base != newest || new.covers > inner.state.last_seq {
+        if new.base != newest || new.covers > inner.log.state().last_seq {
             return Err(StoreError::StaleView { id: self.id, given: new.base, newest });
         }
         if new.strategy.is_empty() || new.strategy.len() > 64 {
@@ -217,12 +217,12 @@ impl Task {
             segments: new.segments.clone(),
         };
         rewrite.parent = match rewrite.strategy.as_str() {
-            "trim" => inner.state.rewrite.as_ref().and_then(|mark| mark.parent),
+            "trim" => inner.log.state().rewrite.as_ref().and_then(|mark| mark.parent),
             "inherit" => None,
             _ => Some(newest),
         };
         let mut records = new.summaries.iter();
-        let mut id = inner.state.tally.summaries;
+        let mut id = inner.log.state().tally.summaries;
         for segment in &mut rewrite.segments {
             if let Segment::Literal(literal) = segment
                 && literal.kind == LiteralKind::Summary
@@ -248,13 +248,13 @@ impl Task {
 
     /// A rewrite must not cut through a group: results would lose their call.
     fn check_covers(&self, inner: &Inner, covers: u64) -> Result<(), StoreError> {
-        let last = inner.state.last_seq;
+        let last = inner.log.state().last_seq;
         if covers > last {
             return Err(
                 InvalidField::new("covers", format!("is {covers}, the last message is {last}")).into()
             );
         }
-        let covered = inner.newest_rewrite()?.map_or(0, |newest| newest.covers);
+        let covered = inner.log.newest_rewrite()?.map_or(0, |newest| newest.covers);
         // What the view's own rewrite speaks for is cut already, as by a rewind into a group; the group is in the segments.
         let cuts = if covers == 0 || covers == covered {
             false
@@ -262,7 +262,7 @@ impl Task {
             inner.view.as_ref().is_some_and(|view| !view.state().open_calls.is_empty())
         } else {
             let mut is_result = false;
-            inner.source_to(inner.log.len()).messages(covers + 1, covers + 1).step(|_, line| {
+            inner.log.source().messages(covers + 1, covers + 1).step(|_, line| {
                 is_result = matches!(line.head, crate::log::Head::Message { role: Role::Tool, .. });
                 Ok(())
             })?;
@@ -277,7 +277,7 @@ impl Task {
     }
 
     fn check_references(&self, inner: &Inner, rewrite: &Rewrite) -> Result<(), StoreError> {
-        let source = inner.source_to(inner.log.len());
+        let source = inner.log.source();
         let mut earlier: Option<Rewrite> = None;
         for segment in &rewrite.segments {
             let Segment::Earlier { rewrite: ordinal, index } = segment else { continue };
@@ -305,12 +305,12 @@ impl Task {
             let problem = format!("take {bytes} bytes; at most {} are allowed", Rewrite::MAX_BYTES - 1024);
             return Err(InvalidField::new("segments", problem).into());
         }
-        let last_seq = inner.state.last_seq;
-        let source = inner.source_to(inner.log.len());
-        let writer = ViewWriter::beside(self.env.fs.as_ref(), inner.folder.task(self.id))
+        let last_seq = inner.log.state().last_seq;
+        let source = inner.log.source();
+        let writer = ViewWriter::beside(self.env.fs.as_ref(), inner.log.dir())
             .map_err(|error| StoreError::io("writing a view", error))?;
         let folded = inner.log.len();
-        let pins = pins.unwrap_or(&inner.state.pins).clone();
+        let pins = pins.unwrap_or(&inner.log.state().pins).clone();
         Ok(Plan { pins, fold: Fold::new(source, Some(rewrite.clone()), last_seq), folded, rewrite, writer })
     }
 
@@ -327,7 +327,7 @@ impl Task {
                 break;
             }
             plan.folded = inner.log.len();
-            plan.fold.extend(plan.folded, inner.index.clone(), inner.state.last_seq);
+            plan.fold.extend(plan.folded, inner.log.index().cloned(), inner.log.state().last_seq);
             drop(inner);
             folded = plan.writer.run(fs, &mut plan.fold);
         }
@@ -345,7 +345,7 @@ impl Task {
         let mut inner = self.lock();
         if !self.is_spent_locked(&mut inner) {
             // A change of status may have moved the task since.
-            writer.abandon(self.env.fs.as_ref(), &inner.folder.task(self.id));
+            writer.abandon(self.env.fs.as_ref(), &inner.log.dir());
         }
     }
 
@@ -397,7 +397,7 @@ impl Task {
         self.check_writable(inner)?;
         self.check_running(inner, "rewrite its view")?;
         self.admit(inner, caller.lease_generation)?;
-        let newest = inner.state.view_generation();
+        let newest = inner.log.state().view_generation();
         if plan.rewrite.base != newest {
             return Err(StoreError::StaleView { id: self.id, given: plan.rewrite.base, newest });
         }
@@ -405,7 +405,7 @@ impl Task {
         if !goes_back && !self.keeps_new_pins(inner, &plan.pins, &plan.rewrite)? {
             return Err(StoreError::StaleView { id: self.id, given: newest, newest });
         }
-        plan.fold.extend(inner.log.len(), inner.index.clone(), inner.state.last_seq);
+        plan.fold.extend(inner.log.len(), inner.log.index().cloned(), inner.log.state().last_seq);
         plan.writer.run(self.env.fs.as_ref(), &mut plan.fold)?;
         let request = caller.request_id.as_ref().map(|id| (id, digest));
         self.write_event(inner, &Event::Rewrite(plan.rewrite.clone()), request)?;
@@ -414,13 +414,13 @@ impl Task {
 
     /// Adds the newest rewrite's summaries to `summaries.jsonl`, which is a view.
     fn append_summaries(&self, inner: &Inner) -> Result<(), StoreError> {
-        let Some(rewrite) = inner.newest_rewrite()? else { return Ok(()) };
+        let Some(rewrite) = inner.log.newest_rewrite()? else { return Ok(()) };
         let lines: Vec<u8> = summary_lines(&rewrite);
         if lines.is_empty() {
             return Ok(());
         }
-        let path = inner.path(self.id, layout::SUMMARIES);
-        let before = inner.state.summaries_len - lines.len() as u64;
+        let path = inner.log.path(layout::SUMMARIES);
+        let before = inner.log.state().summaries_len - lines.len() as u64;
         let failed = |error| StoreError::io(format!("writing {path}"), error);
         let file = self.env.fs.open(&path, Open::Create).map_err(failed)?;
         if file.len().map_err(failed)? != before {
@@ -432,9 +432,9 @@ impl Task {
     /// Sees that `summaries.jsonl` is what the log says.
     pub(super) fn ensure_summaries(&self, inner: &Inner) -> Result<(), StoreError> {
         let fs = self.env.fs.as_ref();
-        let path = inner.path(self.id, layout::SUMMARIES);
+        let path = inner.log.path(layout::SUMMARIES);
         let failed = |error| StoreError::io(format!("writing {path}"), error);
-        let (len, crc) = (inner.state.summaries_len, inner.state.summaries_crc);
+        let (len, crc) = (inner.log.state().summaries_len, inner.log.state().summaries_crc);
         let right = match fs.open(&path, Open::Read) {
             Ok(file) => {
                 len > 0
@@ -452,7 +452,7 @@ impl Task {
         let Some((dir, name)) = path.split() else { return Ok(()) };
         let next = dir.join(name.with_suffix(NEXT));
         let file = fs.open(&next, Open::Truncate).map_err(failed)?;
-        let source = inner.source_to(inner.log.len());
+        let source = inner.log.source();
         let mut at = 0;
         let mut lines = Forward::new(Arc::clone(inner.log.file()), 0, inner.log.len());
         while let Some(found) = lines.next().map_err(failed)? {

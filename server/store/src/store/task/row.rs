@@ -65,18 +65,18 @@ impl Task {
         let now = self.env.clock.monotonic();
         let mut unseen = None;
         if inner.view.is_none() {
-            unseen = Some((inner.source(durability), inner.state.rewrite.clone()));
+            unseen = Some((inner.source(durability), inner.log.state().rewrite.clone()));
         }
-        let lease = inner.state.lease.clone();
+        let lease = inner.log.state().lease.clone();
         let mut info = TaskInfo {
             row: self.row(&inner),
-            folder: inner.folder,
+            folder: inner.log.folder(),
             lease: lease.map(|lease| (lease, self.env.leases.age(self.id, now))),
             durability,
             tally: inner.shown.tally.clone(),
             view_tokens: inner.shown.view_tokens,
             view_messages: inner.shown.view_lines,
-            view_generation: inner.state.view_generation(),
+            view_generation: inner.log.state().view_generation(),
             last_seq: inner.shown.last_seq,
             tool_successes: inner.tools.shown.successes,
             plans: inner.plans.shown.last,
@@ -86,10 +86,10 @@ impl Task {
             view_bytes: inner.shown.view_len,
             config: self.shown_config(&inner).clone(),
             pressure: self.shown_pressure(&inner),
-            lease_generation: inner.state.lease_generation,
+            lease_generation: inner.log.state().lease_generation,
             inherited_from: self.inherited_from(),
         };
-        let (dir, policy) = (inner.folder.task(self.id), self.shown_policy(&inner));
+        let (dir, policy) = (inner.log.dir(), self.shown_policy(&inner));
         drop(inner);
         if let Some((source, rewrite)) = unseen {
             // Where nothing can be written there may be no view; what it would be is counted.
@@ -146,7 +146,7 @@ impl Task {
             compression_count: shown.tally.compressions,
             total_messages: shown.last_seq,
             total_summaries: shown.tally.summaries,
-            ..build_row(&self.metadata, &inner.state, tool_calls, view)
+            ..build_row(&self.metadata, inner.log.state(), tool_calls, view)
         }
     }
 
@@ -170,7 +170,7 @@ impl Task {
         if inner.deleted {
             return;
         }
-        if inner.state.status.is_final() {
+        if inner.log.state().status.is_final() {
             self.ensure_view(inner);
         }
         inner.advance(self.durability(inner));
@@ -189,7 +189,7 @@ impl Task {
         }
         inner.advance(self.durability(inner));
         let bytes = task_json(&self.row(inner))?;
-        let path = inner.path(self.id, layout::TASK);
+        let path = inner.log.path(layout::TASK);
         files::replace(self.env.fs.as_ref(), &path, &bytes, Sync::Contents)
     }
 
@@ -197,7 +197,7 @@ impl Task {
     /// start must not read the views of all tasks.
     pub(crate) fn expected_row(&self) -> TaskRow {
         let mut inner = self.lock();
-        if inner.state.status.is_final() {
+        if inner.log.state().status.is_final() {
             self.ensure_view(&mut inner);
         }
         let durability = self.durability(&inner);

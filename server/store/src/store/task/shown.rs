@@ -76,14 +76,14 @@ impl Inner {
         let view = self.view.as_ref().map(View::state);
         Mark {
             log_end: self.log.len(),
-            last_seq: self.state.last_seq,
+            last_seq: self.log.state().last_seq,
             view_len: view.map_or(0, |view| view.len),
             extra_len: view.map_or(0, |view| view.extra_len),
             view_tokens: view.map_or(self.tokens.unwrap_or(0), |view| view.tokens),
             output_tokens: view.map_or(0, |view| view.output_tokens),
             view_lines: view.map_or(0, |view| view.lines),
-            tally: self.state.tally.clone(),
-            updated_at: self.state.updated_at,
+            tally: self.log.state().tally.clone(),
+            updated_at: self.log.state().updated_at,
             before: None,
         }
     }
@@ -96,12 +96,12 @@ impl Inner {
         if let Some(known) = self.tokens {
             return known;
         }
-        let counted = self.newest_rewrite().and_then(|rewrite| {
-            let source = self.source_to(self.log.len());
-            count_view(Fold::new(source, rewrite, self.state.last_seq))
+        let counted = self.log.newest_rewrite().and_then(|rewrite| {
+            let source = self.log.source();
+            count_view(Fold::new(source, rewrite, self.log.state().last_seq))
         });
         // Of a damaged log it is known only that they are no more than this.
-        let tokens = counted.map_or(self.state.tally.message_tokens, |view| view.tokens);
+        let tokens = counted.map_or(self.log.state().tally.message_tokens, |view| view.tokens);
         self.tokens = Some(tokens);
         if self.pending.is_empty() {
             self.shown.view_tokens = tokens;
@@ -120,8 +120,10 @@ impl Inner {
     /// What an event is about to change, for [`Self::note_before`].
     pub(super) fn before(&self, event: &Event) -> Option<Before> {
         match event {
-            Event::Pin { seq, .. } => Some(Before::Pin { seq: *seq, pinned: self.state.pins.contains(seq) }),
-            Event::Config { .. } => Some(Before::Config(self.state.config.clone().map(Box::new))),
+            Event::Pin { seq, .. } => {
+                Some(Before::Pin { seq: *seq, pinned: self.log.state().pins.contains(seq) })
+            }
+            Event::Config { .. } => Some(Before::Config(self.log.state().config.clone().map(Box::new))),
             Event::Started { .. }
             | Event::Lease { .. }
             | Event::Rewrite(_)
@@ -142,7 +144,7 @@ impl Inner {
 
     /// The pinned messages that readers are told.
     pub(super) fn shown_pins(&self) -> BTreeSet<u64> {
-        let mut pins = self.state.pins.clone();
+        let mut pins = self.log.state().pins.clone();
         for mark in self.pending.iter().rev() {
             match mark.before {
                 Some(Before::Pin { seq, pinned: true }) => pins.insert(seq),
@@ -159,7 +161,7 @@ impl Inner {
             Some(Before::Pin { seq, pinned }) if seq == wanted => Some(pinned),
             _ => None,
         });
-        before.unwrap_or_else(|| self.state.pins.contains(&wanted))
+        before.unwrap_or_else(|| self.log.state().pins.contains(&wanted))
     }
 }
 
@@ -170,6 +172,6 @@ impl Task {
             Some(Before::Config(config)) => Some(config.as_deref()),
             _ => None,
         });
-        before.unwrap_or(inner.state.config.as_ref()).unwrap_or(&self.metadata.config)
+        before.unwrap_or(inner.log.state().config.as_ref()).unwrap_or(&self.metadata.config)
     }
 }

@@ -164,7 +164,7 @@ impl Task {
         let durability = self.durability(&inner);
         self.ensure_view(&mut inner);
         let source = inner.source(durability);
-        let (generation, last_seq) = (inner.state.view_generation(), inner.shown.last_seq);
+        let (generation, last_seq) = (inner.log.state().view_generation(), inner.shown.last_seq);
         let config = self.shown_config(&inner).clone();
         let Inner { view, shown, .. } = &*inner;
         if let Some(view) = view {
@@ -175,7 +175,7 @@ impl Task {
             };
             return Ok(ViewSnapshot { generation, last_seq, config, from });
         }
-        let rewrite = inner.state.rewrite.clone();
+        let rewrite = inner.log.state().rewrite.clone();
         drop(inner);
         let rewrite = rewrite.map(|mark| source.rewrite_at(mark.offset)).transpose()?;
         let from = From::Log { source, rewrite: rewrite.map(Box::new) };

@@ -57,8 +57,8 @@ impl Task {
     pub(crate) fn latest_summary(&self) -> Result<Option<SummaryRecord>, StoreError> {
         let inner = self.lock();
         self.check_there(&inner)?;
-        let newest = inner.newest_rewrite()?;
-        let source = inner.source_to(inner.log.len());
+        let newest = inner.log.newest_rewrite()?;
+        let source = inner.log.source();
         drop(inner);
         let mut latest: Option<SummaryRecord> = None;
         for segment in newest.iter().flat_map(|newest| &newest.segments) {
@@ -83,16 +83,16 @@ impl Task {
     pub(crate) fn summaries(&self) -> Result<Option<FilePart>, StoreError> {
         let inner = self.lock();
         self.check_there(&inner)?;
-        if inner.state.summaries_len == 0 {
+        if inner.log.state().summaries_len == 0 {
             return Ok(None);
         }
         if self.env.read_only().is_none() && inner.frozen.is_none() {
             self.ensure_summaries(&inner)?;
         }
-        let path = inner.path(self.id, layout::SUMMARIES);
+        let path = inner.log.path(layout::SUMMARIES);
         let file = self.env.fs.open(&path, Open::Read);
         let file = file.map_err(|error| StoreError::io(format!("reading {path}"), error))?;
-        Ok(Some((file, inner.state.summaries_len)))
+        Ok(Some((file, inner.log.state().summaries_len)))
     }
 
     /// Lines of `summaries.jsonl`.
@@ -102,8 +102,8 @@ impl Task {
         };
         let (newest, source, made) = {
             let inner = self.lock();
-            let source = inner.source_to(inner.log.len());
-            (inner.state.view_generation(), source, inner.state.tally.summaries)
+            let source = inner.log.source();
+            (inner.log.state().view_generation(), source, inner.log.state().tally.summaries)
         };
         let undone = undone(&source, newest, made)?;
         Ok(SummaryLines { lines: Some(Forward::new(file, 0, len)), undone })

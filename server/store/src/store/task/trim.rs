@@ -62,14 +62,14 @@ impl Task {
     fn is_trimming_due(&self, inner: &Inner) -> bool {
         let policy = &inner.policy.outputs;
         let Some(view) = inner.view.as_ref().filter(|_| policy.enabled) else { return false };
-        let (tokens, calibration) = (view.state().output_tokens, inner.state.tally.calibration);
-        let present = inner.state.tally.told(view.state().tokens.saturating_add(inner.tools_tokens()));
+        let (tokens, calibration) = (view.state().output_tokens, inner.log.state().tally.calibration);
+        let present = inner.log.state().tally.told(view.state().tokens.saturating_add(inner.tools_tokens()));
         let Outputs { answer, exhausted, kept } = inner.outputs;
         present >= inner.policy.limit / FROM
             && calibration.apply(tokens) > policy.budget_tokens
             && calibration.apply(tokens.saturating_sub(kept)) >= policy.budget_tokens / WORTH
             && exhausted.is_none_or(|last_seq| answer > last_seq)
-            && inner.state.status == Status::Running
+            && inner.log.state().status == Status::Running
             && !inner.rewriting
     }
 

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use crate::infra::fs::{File, Fs, Name, Open, StorePath};
 use crate::log::{Fold, Line, RENDER_VERSION, ViewState, read_exact_at, show};
-use crate::model::{Rewrite, StoreError, TaskId};
+use crate::model::{StoreError, TaskId};
 
 use super::{Inner, Task};
 use crate::store::checkpoint::ViewMark;
@@ -196,12 +196,12 @@ impl Task {
         let view = match kept {
             Some(view) => view,
             None => {
-                let rewrite = inner.newest_rewrite()?;
-                let source = inner.source_to(inner.log.len());
-                let dir = inner.folder.task(self.id);
+                let rewrite = inner.log.newest_rewrite()?;
+                let source = inner.log.source();
+                let dir = inner.log.dir();
                 let failed = |error| StoreError::io("writing a view", error);
                 let mut writer = ViewWriter::beside(fs, dir).map_err(failed)?;
-                let mut fold = Fold::new(source, rewrite, inner.state.last_seq);
+                let mut fold = Fold::new(source, rewrite, inner.log.state().last_seq);
                 match writer.run(fs, &mut fold) {
                     // A checkpoint of an orderly stop may still vouch for a view of this generation: what
                     // takes its place must be as durable.
@@ -210,7 +210,7 @@ impl Task {
                         view.map_err(failed)?
                     }
                     Err(error) => {
-                        writer.abandon(fs, &inner.folder.task(self.id));
+                        writer.abandon(fs, &inner.log.dir());
                         return Err(error);
                     }
                 }
@@ -228,12 +228,12 @@ impl Task {
     fn resume_view(&self, inner: &Inner, mark: &ViewMark) -> Result<Option<View>, StoreError> {
         let fs = self.env.fs.as_ref();
         let current = mark.render_version == RENDER_VERSION
-            && mark.generation == inner.state.view_generation()
-            && mark.last_seq <= inner.state.last_seq;
+            && mark.generation == inner.log.state().view_generation()
+            && mark.last_seq <= inner.log.state().last_seq;
         if !current {
             return Ok(None);
         }
-        let dir = inner.folder.task(self.id);
+        let dir = inner.log.dir();
         let trusted = mark.clean || mark.boot_id == self.env.boot_id;
         let place = dir.clone();
         let failed = |error| StoreError::io(format!("reading the view in {place}"), error);
@@ -253,7 +253,7 @@ impl Task {
                 None => return Ok(None),
             }
         };
-        let source = inner.source_to(inner.log.len());
+        let source = inner.log.source();
         let mut writer = ViewWriter {
             dir,
             suffix: "",
@@ -264,7 +264,7 @@ impl Task {
             view: Vec::new(),
             extra_bytes: Vec::new(),
         };
-        let mut fold = Fold::resume(source, state.clone(), mark.last_seq + 1, inner.state.last_seq);
+        let mut fold = Fold::resume(source, state.clone(), mark.last_seq + 1, inner.log.state().last_seq);
         writer.run(fs, &mut fold)?;
         let state = fold.state().clone();
         // Cut only now: somebody may be reading what lies behind the mark, and it was the same bytes.
@@ -273,13 +273,6 @@ impl Task {
             extra.truncate(state.extra_len).map_err(failed)?;
         }
         Ok(Some(View { file: writer.file, extra: writer.extra, state }))
-    }
-}
-
-impl Inner {
-    pub(super) fn newest_rewrite(&self) -> Result<Option<Rewrite>, StoreError> {
-        let source = self.source_to(self.log.len());
-        self.state.rewrite.as_ref().map(|mark| source.rewrite_at(mark.offset)).transpose()
     }
 }
 
