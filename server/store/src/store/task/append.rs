@@ -5,13 +5,13 @@ use std::io;
 use std::sync::Arc;
 
 use crate::context::{Pressure, count_tokens};
-use crate::log::{Appended, Digest, Head, Line};
+use crate::log::{Appended, Digest, Head};
 use crate::mask::Found;
 use crate::model::{Durability, Event, NewMessage, RequestId, Role, Status, StoreError, TaskConfig};
 
 use super::policy::resolved;
-use super::shown::Before;
 use super::ticket::{Due, Pending, Ticket};
+use super::visibility::Former;
 use super::{Caller, Frozen, Inner, Task, Tried};
 use crate::log::message_body;
 use crate::store::masking;
@@ -116,7 +116,7 @@ impl Task {
     ) -> Option<Result<Pending, StoreError>> {
         let mut inner = self.inner.try_lock().ok()?;
         let ready =
-            inner.view.is_some() && inner.frozen.is_none() && !inner.deleted && !inner.log.is_broken();
+            inner.view.is_open() && inner.frozen.is_none() && !inner.deleted && !inner.log.is_broken();
         // That may have to be read.
         let ready = ready && !inner.may_lead;
         ready.then(|| self.append_locked(&mut inner, prepared))
@@ -149,7 +149,7 @@ impl Task {
         let (seq, role) = (inner.log.state().last_seq + 1, message.role);
         let mut end = inner.write_line(self, Head::Message { seq, role, tokens }, body)?;
         if message.pinned {
-            inner.note_before(end, Some(Before::Pin { seq, pinned: false }));
+            inner.readers.note_former(end, Some(Former::Pin { seq, pinned: false }));
         }
         match self.put_in_front(inner) {
             Ok(moved) => end = moved.unwrap_or(end),
@@ -343,30 +343,18 @@ impl Inner {
             self.tried = Tried::default();
             self.policy = resolved(&task.env, task.config(self), &self.asked);
         }
-        if let Head::Message { seq, role, tokens } = head {
+        if let Head::Message { seq, role, .. } = head {
             if role == Role::Assistant {
                 self.outputs.answer = seq;
             }
-            self.show(task, seq, tokens, &line);
+            let (fs, boot_id) = (task.env.fs.as_ref(), &task.env.boot_id);
+            let generation = self.log.state().view_generation();
+            if let Err(error) = self.view.append(fs, &self.log.dir(), boot_id, generation, &line) {
+                tracing::warn!(id = %task.id, %error, "the view could not be written; it will be brought up to date");
+            }
         }
         self.note_written(task.durability(self));
         Ok(appended.end)
-    }
-
-    /// Adds a message to the view. A view that cannot be written is restored when it is next looked at.
-    fn show(&mut self, task: &Task, seq: u64, tokens: u64, line: &Line<'_>) {
-        let dir = self.log.dir();
-        let generation = self.log.state().view_generation();
-        let Some(view) = &mut self.view else {
-            self.tokens = self.tokens.map(|before| before.saturating_add(tokens));
-            return;
-        };
-        if let Err(error) = view.append(task.env.fs.as_ref(), &dir, seq, line) {
-            self.view_mark = Some(view.mark(&task.env.boot_id, seq - 1, generation, false));
-            self.tokens = Some(view.state().tokens.saturating_add(tokens));
-            self.view = None;
-            tracing::warn!(id = %task.id, %error, "the view could not be written; it will be brought up to date");
-        }
     }
 
     /// Takes no more writes: the log is damaged where it was durable.

@@ -102,7 +102,7 @@ impl Task {
         let meanwhile = inner.log.state().tally.message_tokens.saturating_sub(new.message_tokens);
         let tokens = inner.view_tokens().saturating_sub(meanwhile);
         let came = inner.log.state().last_seq.saturating_sub(new.last_seq);
-        let messages = inner.view.as_ref().map(|view| view.state().lines.saturating_sub(came));
+        let messages = inner.view.state().map(|view| view.lines.saturating_sub(came));
         Ok(Compressed { generation, summary_id: summary_id.get(), tokens, messages })
     }
 

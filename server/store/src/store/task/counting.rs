@@ -113,15 +113,21 @@ impl Task {
         self.ensure_view(&mut inner);
         inner.advance(durability);
         let (counter, policy) = (self.counter_of(self.shown_config(&inner)), self.shown_policy(&inner));
-        let tally = inner.known(&inner.shown.tally);
-        let sent = inner.sent.tokens(inner.shown.tally.tools_tokens);
-        let (mut counted_tokens, mut messages, mut view_bytes) =
-            (inner.shown.view_tokens, inner.shown.view_lines, inner.shown.view_len);
-        let mut output_tokens = inner.shown.output_tokens;
+        let tally = inner.known(&inner.readers.snapshot().tally);
+        let sent = inner.sent.tokens(inner.readers.snapshot().tally.tools_tokens);
+        let (mut counted_tokens, mut messages, mut view_bytes) = (
+            inner.readers.snapshot().view_tokens,
+            inner.readers.snapshot().view_lines,
+            inner.readers.snapshot().view_len,
+        );
+        let mut output_tokens = inner.readers.snapshot().output_tokens;
         let mut unseen = None;
-        if inner.view.is_none() {
-            unseen =
-                Some((inner.source(durability), inner.log.state().rewrite.clone(), inner.shown.last_seq));
+        if !inner.view.is_open() {
+            unseen = Some((
+                inner.source(durability),
+                inner.log.state().rewrite.clone(),
+                inner.readers.snapshot().last_seq,
+            ));
         }
         drop(inner);
         if let Some((source, rewrite, last_seq)) = unseen {

@@ -1,6 +1,5 @@
 //! Making a task: built whole in `.tmp`, then renamed into place, which is the commit.
 
-use std::collections::VecDeque;
 use std::io;
 use std::sync::{Arc, Mutex};
 
@@ -17,7 +16,7 @@ use crate::model::{
 use super::counting::{Chosen, chosen};
 use super::policy::resolved;
 use super::records::Records;
-use super::{Digest, Inner, Mark, Outputs, Task, TaskLog};
+use super::{Digest, Inner, Outputs, Task, TaskLog, TaskView, Visibility};
 use crate::store::env::Env;
 use crate::store::files::{self, Sync};
 use crate::store::layout::{self, Folder};
@@ -131,11 +130,8 @@ pub(super) fn assemble(env: &Arc<Env>, metadata: Metadata, begun: Begun, signal:
             policy,
             tools: Records::new(LogKind::Tools, signal),
             plans: Records::new(LogKind::Plans, signal),
-            view: None,
-            tokens: None,
-            view_mark: None,
-            pending: VecDeque::new(),
-            shown: Mark::default(),
+            view: TaskView::default(),
+            readers: Visibility::default(),
             rewriting: false,
             shed_at: 0,
             outputs: Outputs::default(),

@@ -50,7 +50,7 @@ impl Task {
         let durability = self.durability(&inner);
         inner.advance(durability);
         Ok(LogEnds {
-            messages: inner.shown.log_end,
+            messages: inner.readers.snapshot().log_end,
             tools: self.records_end(&mut inner, LogKind::Tools),
             plans: self.records_end(&mut inner, LogKind::Plans),
         })

@@ -129,7 +129,7 @@ impl Task {
         }
         let durability = self.durability(&inner);
         let mut source = inner.source(durability);
-        let last = inner.shown.last_seq;
+        let last = inner.readers.snapshot().last_seq;
         let mut records = |kind| {
             let end = self.records_end(&mut inner, kind);
             let writer = inner.records(kind).writer.as_ref();

@@ -53,7 +53,7 @@ impl Task {
         };
         let end = self.write_event(inner, &Event::Rewrite(rewrite), None)?;
         // It is made again when it is next looked at.
-        (inner.view, inner.view_mark, inner.tokens) = (None, None, None);
+        inner.view.discard();
         Ok(Some(end))
     }
 }

@@ -183,16 +183,20 @@ impl TaskLog {
 }
 
 #[cfg(test)]
-mod tests {
+pub(super) mod tests {
     use super::*;
     use crate::infra::fs::sim::SimFs;
     use crate::infra::fs::{Fs, Open};
     use crate::log::LogKind;
     use crate::model::{Event, Role};
 
-    /// Returns a log that has started.
     fn started() -> TaskLog {
-        let (disk, id) = (SimFs::new(), TaskId::default());
+        started_on(SimFs::new().as_ref())
+    }
+
+    /// Returns a log that has started, in the root of a disk.
+    pub(in super::super) fn started_on(disk: &SimFs) -> TaskLog {
+        let id = TaskId::default();
         let open = |name| disk.open(&StorePath::ROOT.join(name), Open::New).unwrap();
         let writer = LogWriter::new(LogKind::Messages, open(layout::MESSAGES), 0, Arc::default());
         let index = Index::create(open(layout::INDEX)).unwrap();
@@ -209,7 +213,8 @@ mod tests {
         log.apply(&appended).map(drop)
     }
 
-    fn message(log: &mut TaskLog, seq: u64) -> io::Result<()> {
+    /// Appends a message of ten tokens.
+    pub(in super::super) fn message(log: &mut TaskLog, seq: u64) -> io::Result<()> {
         append(log, Head::Message { seq, role: Role::User, tokens: 10 }, ",\"content\":\"hello\"")
     }
 

@@ -32,7 +32,7 @@ impl Task {
     pub(super) fn is_shedding_due(&self, inner: &Inner, message: &NewMessage) -> bool {
         let has_parts = message.content.as_ref().is_some_and(|content| content.kind() == JsonKind::Array);
         let Some(budget) = self.request_budget(inner).filter(|_| has_parts) else { return false };
-        let bytes = inner.view.as_ref().map_or(0, |view| view.state().len + view.state().extra_len);
+        let bytes = inner.view.bytes();
         bytes > budget && !inner.was_looked_through(bytes, budget)
     }
 

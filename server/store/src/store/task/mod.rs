@@ -35,8 +35,9 @@ mod summaries;
 mod ticket;
 mod trim;
 mod view;
+mod view_files;
+mod visibility;
 
-use std::collections::VecDeque;
 use std::io;
 use std::sync::{Arc, Mutex, MutexGuard};
 
@@ -44,7 +45,7 @@ use crate::context::{Asked, Policy, Pressure};
 use crate::log::{Digest, Signal};
 use crate::model::{Durability, Event, Metadata, RequestId, StoreError, TaskConfig, TaskId};
 
-use super::checkpoint::{Checkpoint, RecordMark, ViewMark};
+use super::checkpoint::{Checkpoint, RecordMark};
 use super::env::Env;
 use super::layout::{self, Folder};
 use super::masking;
@@ -52,9 +53,9 @@ use compress::Tried;
 use counting::{Chosen, Sent};
 use log::TaskLog;
 use records::Records;
-use shown::Mark;
 use trim::Outputs;
-use view::View;
+use view::TaskView;
+use visibility::{Former, LogSnapshot, Visibility};
 
 pub use append::{Append, AppendOutcome};
 pub use collect::Collected;
@@ -81,7 +82,8 @@ pub use snapshot::{ViewLines, ViewSnapshot};
 pub use summaries::SummaryLines;
 pub use ticket::{Due, Pending, TaskHandle};
 pub use trim::TrimOutcome;
-pub(crate) use view::{crc_of, remove_views};
+pub(crate) use view::remove_views;
+pub(crate) use view_files::crc_of;
 
 /// Who makes a change, and which of their calls it is.
 #[derive(Debug, Clone, Default)]
@@ -113,16 +115,8 @@ struct Inner {
     policy: Arc<Policy>,
     tools: Records,
     plans: Records,
-    /// The view, once it was looked at and found right; none if it has to be restored.
-    view: Option<View>,
-    /// Tokens of the view while there is none, once they were counted.
-    tokens: Option<u64>,
-    /// What the checkpoint says of the view, until then.
-    view_mark: Option<ViewMark>,
-    /// Marks of lines that need not be durable yet, oldest first.
-    pending: VecDeque<Mark>,
-    /// The newest mark that readers may see.
-    shown: Mark,
+    view: TaskView,
+    readers: Visibility<LogSnapshot>,
     rewriting: bool,
     /// Bytes of the view when its media were last looked through.
     shed_at: u64,
@@ -276,9 +270,9 @@ impl Task {
             let digest = digest.to_hex();
             body.push_str(&format!(",\"request_id\":\"{request_id}\",\"request_digest\":\"{digest}\""));
         }
-        let before = inner.before(event);
+        let former = Former::of(event, inner.log.state());
         let end = inner.write_event(self, event.name(), &body)?;
-        inner.note_before(end, before);
+        inner.readers.note_former(end, former);
         if let Event::Usage { tools_tokens, .. } = event {
             inner.sent.reported(*tools_tokens);
             self.note_taken(inner, event);
@@ -365,7 +359,7 @@ impl Task {
         if limit == 0 {
             return Ok(());
         }
-        let view = inner.view.as_ref().map_or(0, |view| view.state().len + view.state().extra_len);
+        let view = inner.view.bytes();
         let used = inner.log.len() + inner.tools.len() + inner.plans.len() + view;
         let used = used.saturating_add(self.outputs_bytes(inner)?);
         if used.saturating_add(more) > limit {
@@ -405,20 +399,8 @@ impl Task {
         let mut checkpoint = Checkpoint::new(inner.log.len(), index_rows, inner.log.state().clone());
         checkpoint.clean = clean;
         checkpoint.boot_id.clone_from(&self.env.boot_id);
-        checkpoint.view = match &inner.view {
-            Some(view) => {
-                if clean {
-                    view.sync().map_err(failed("syncing the view"))?;
-                }
-                Some(view.mark(
-                    &self.env.boot_id,
-                    inner.log.state().last_seq,
-                    inner.log.state().view_generation(),
-                    clean,
-                ))
-            }
-            None => inner.view_mark.clone(),
-        };
+        let view = inner.view.checkpoint(&self.env.boot_id, inner.log.state(), clean);
+        checkpoint.view = view.map_err(failed("syncing the view"))?;
         let mark = |records: &mut Records| -> Result<RecordMark, StoreError> {
             records.sync().map_err(failed("syncing records"))?;
             Ok(RecordMark { len: records.len(), state: records.state.clone() })

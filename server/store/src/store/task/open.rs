@@ -1,6 +1,5 @@
 //! Opening a task that is there: what the log says, with a torn tail cut off.
 
-use std::collections::VecDeque;
 use std::io;
 use std::sync::{Arc, Mutex};
 
@@ -16,7 +15,7 @@ use crate::model::{StoreError, TaskId};
 use super::counting::{Chosen, chosen};
 use super::policy::resolved;
 use super::records::Records;
-use super::{Frozen, Inner, Mark, Outputs, Task, TaskLog};
+use super::{Frozen, Inner, Outputs, Task, TaskLog, TaskView, Visibility};
 use crate::store::checkpoint::{Checkpoint, RecordMark};
 use crate::store::env::Env;
 use crate::store::files;
@@ -83,11 +82,8 @@ impl Task {
             log,
             tools,
             plans,
-            view: None,
-            tokens: None,
-            view_mark: checkpoint.and_then(|checkpoint| checkpoint.view),
-            pending: VecDeque::new(),
-            shown: Mark::default(),
+            view: TaskView::of_checkpoint(checkpoint.and_then(|checkpoint| checkpoint.view)),
+            readers: Visibility::default(),
             rewriting: false,
             shed_at: 0,
             outputs: Outputs::default(),
@@ -102,7 +98,7 @@ impl Task {
             dirty: false,
             changed,
         };
-        inner.shown = inner.mark();
+        inner.show_all();
         let config = inner.log.state().config.as_ref().unwrap_or(&metadata.config);
         Ok(Self {
             id,
@@ -251,7 +247,7 @@ impl Opener<'_> {
             synced.map_err(|error| StoreError::io(format!("syncing {}", self.dir), error))?;
         }
         records.writer = Some(LogWriter::new(kind, file, end, Arc::clone(self.signal)));
-        records.shown = records.mark();
+        records.show_all();
         Ok(records)
     }
 

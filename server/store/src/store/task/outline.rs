@@ -128,17 +128,17 @@ impl Task {
     pub(super) fn outline_locked(&self, inner: &mut Inner) -> Result<Outline, StoreError> {
         let tokens = inner.view_tokens();
         let tools_tokens = inner.tools_tokens();
-        let view = inner.view.as_ref();
+        let view = inner.view.state();
         Ok(Outline {
             generation: inner.log.state().view_generation(),
             last_seq: inner.log.state().last_seq,
-            closed: view.is_some_and(|view| view.state().open_calls.is_empty()),
+            closed: view.is_some_and(|view| view.open_calls.is_empty()),
             tokens,
-            output_tokens: view.map_or(0, |view| view.state().output_tokens),
+            output_tokens: view.map_or(0, |view| view.output_tokens),
             tools_tokens,
             present: inner.known(&inner.log.state().tally).told(tokens.saturating_add(tools_tokens)),
             calibration: inner.log.state().tally.calibration,
-            messages: view.map_or(0, |view| view.state().lines),
+            messages: view.map_or(0, |view| view.lines),
             message_tokens: inner.log.state().tally.message_tokens,
             pins: inner.log.state().pins.clone(),
             counter: self.counter.get(),
@@ -147,7 +147,7 @@ impl Task {
             stop: Arc::default(),
             source: inner.log.source(),
             newest: inner.log.newest_rewrite()?,
-            view_bytes: view.map_or(0, |view| view.state().len + view.state().extra_len),
+            view_bytes: inner.view.bytes(),
         })
     }
 }

@@ -13,7 +13,7 @@ use crate::log::{
 use crate::model::{Durability, InvalidField, Plan, Rewrite, StoreError};
 
 use super::row::count_view;
-use super::view::ViewWriter;
+use super::view_files::{ViewFiles, ViewWriter};
 use super::{Inner, Task};
 use crate::store::layout;
 
@@ -192,7 +192,7 @@ impl Task {
         let durability = self.durability(&inner);
         self.ensure_view(&mut inner);
         let source = inner.source(durability);
-        let last_seq = inner.shown.last_seq;
+        let last_seq = inner.readers.snapshot().last_seq;
         if let Some(seq) = as_of.filter(|seq| *seq != last_seq) {
             drop(inner);
             if seq > last_seq {
@@ -202,13 +202,13 @@ impl Task {
             return self.folded(source, rewrite, seq);
         }
         let generation = inner.log.state().view_generation();
-        if let Some(view) = &inner.view {
+        if let Some(files) = inner.view.files() {
             return Ok(CurrentReader {
                 generation,
                 last_seq,
-                total_bytes: inner.shown.view_len,
+                total_bytes: inner.readers.snapshot().view_len,
                 offset: 0,
-                bytes: Bytes::File(Arc::clone(&view.file)),
+                bytes: Bytes::File(Arc::clone(files.file())),
                 path: inner.log.path(layout::CURRENT).to_string(),
             });
         }
@@ -274,7 +274,7 @@ impl Task {
         self.check_there(&inner)?;
         let durability = self.durability(&inner);
         let source = inner.source(durability);
-        let last = inner.shown.last_seq;
+        let last = inner.readers.snapshot().last_seq;
         let notes = inner.log.notes().clone();
         drop(inner);
         let from = last.saturating_sub(count) + 1;
@@ -314,7 +314,7 @@ impl Task {
                 return Ok(text);
             }
         }
-        Err(StoreError::MessageNotFound { id: self.id, seq, last: self.lock().shown.last_seq })
+        Err(StoreError::MessageNotFound { id: self.id, seq, last: self.lock().readers.snapshot().last_seq })
     }
 
     /// Whether a message is pinned.
@@ -323,7 +323,7 @@ impl Task {
         self.check_there(&inner)?;
         let durability = self.durability(&inner);
         inner.advance(durability);
-        Ok(inner.is_shown_pinned(seq))
+        Ok(inner.readers.pins(&inner.log.state().pins).contains(&seq))
     }
 
     /// Records of `tools.jsonl` or `planning.jsonl`.
@@ -368,9 +368,9 @@ impl Task {
         let durability = self.durability(&inner);
         self.ensure_view(&mut inner);
         inner.advance(durability);
-        let len = inner.shown.extra_len;
-        let Inner { view, .. } = &*inner;
-        Ok(view.as_ref().and_then(|view| view.extra.clone()).filter(|_| len > 0).map(|file| (file, len)))
+        let len = inner.readers.snapshot().extra_len;
+        let extra = inner.view.files().and_then(ViewFiles::extra).filter(|_| len > 0);
+        Ok(extra.map(|file| (Arc::clone(file), len)))
     }
 }
 
@@ -378,7 +378,7 @@ impl Inner {
     /// Everything up to the newest line that readers may see.
     pub(super) fn source(&mut self, durability: Durability) -> Source {
         self.advance(durability);
-        self.log.source_to(self.shown.log_end)
+        self.log.source_to(self.readers.snapshot().log_end)
     }
 }
 

@@ -1,6 +1,5 @@
 //! `tools.jsonl` and `planning.jsonl`: logs with their own numbering. They exist once they have a line.
 
-use std::collections::VecDeque;
 use std::io;
 use std::sync::Arc;
 
@@ -11,7 +10,7 @@ use crate::log::{Digest, Head, LogKind, LogWriter, RecordState, Signal};
 use crate::mask::Found;
 use crate::model::{Durability, InvalidField, Plan, RequestId, StoreError, ToolCall};
 
-use super::shown::{RecordsMark, take_visible};
+use super::visibility::{RecordSnapshot, Visibility};
 use super::{Caller, Inner, Task};
 use crate::store::{layout, masking};
 
@@ -32,10 +31,7 @@ pub(super) struct Records {
     pub(super) kind: LogKind,
     pub(super) writer: Option<LogWriter>,
     pub(super) state: RecordState,
-    /// Marks of lines that need not be durable yet, oldest first.
-    pending: VecDeque<RecordsMark>,
-    /// The newest mark that readers may see.
-    pub(super) shown: RecordsMark,
+    readers: Visibility<RecordSnapshot>,
     signal: Arc<Signal>,
 }
 
@@ -46,26 +42,34 @@ impl Records {
             kind,
             writer: None,
             state: RecordState::default(),
-            pending: VecDeque::new(),
-            shown: RecordsMark::default(),
+            readers: Visibility::default(),
             signal: Arc::clone(signal),
         }
     }
 
-    /// The mark of everything written.
-    pub(super) fn mark(&self) -> RecordsMark {
-        RecordsMark { end: self.len(), last: self.state.last, successes: self.state.successes }
+    fn snapshot(&self) -> RecordSnapshot {
+        RecordSnapshot { end: self.len(), last: self.state.last, successes: self.state.successes }
     }
 
-    /// Moves the mark of what readers may see.
+    /// Returns how the log stands for readers.
+    pub(super) fn visible(&self) -> RecordSnapshot {
+        *self.readers.snapshot()
+    }
+
+    /// Shows readers every line that is safe by now.
     pub(super) fn advance(&mut self, durability: Durability) {
-        let Some(writer) = &self.writer else { return };
-        let newest = take_visible(&mut self.pending, |mark| mark.end, writer.commit(), durability);
-        self.shown = newest.unwrap_or(self.shown);
+        if let Some(writer) = &self.writer {
+            self.readers.advance(writer.commit(), durability);
+        }
+    }
+
+    /// Shows readers the log as it is: every line is durable.
+    pub(super) fn show_all(&mut self) {
+        self.readers.show_all(self.snapshot());
     }
 
     pub(super) fn is_ahead(&self) -> bool {
-        !self.pending.is_empty()
+        self.readers.is_behind()
     }
 
     pub(super) fn len(&self) -> u64 {
@@ -221,8 +225,7 @@ impl Task {
             }
             return Err(self.give_up(inner, error));
         }
-        let mark = records.mark();
-        records.pending.push_back(mark);
+        records.readers.push(records.snapshot());
         inner.changed = true;
         inner.advance(self.durability(inner));
         Ok((number, appended.end))

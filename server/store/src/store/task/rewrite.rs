@@ -13,7 +13,7 @@ use crate::model::{
     SummaryRecord,
 };
 
-use super::view::{ViewWriter, crc_of};
+use super::view_files::{ViewWriter, crc_of};
 use super::{Caller, Inner, Task};
 use crate::store::files;
 use crate::store::layout::{self, NEXT};
@@ -155,7 +155,7 @@ impl Task {
             }
             // Which groups are open is known of a view that was looked at only.
             self.ensure_view(&mut inner);
-            if inner.view.is_none() {
+            if !inner.view.is_open() {
                 self.restore_view(&mut inner)?;
             }
             let rewrite = self.masked_rewrite(plan(self, &inner)?);
@@ -259,7 +259,7 @@ impl Task {
         let cuts = if covers == 0 || covers == covered {
             false
         } else if covers == last {
-            inner.view.as_ref().is_some_and(|view| !view.state().open_calls.is_empty())
+            inner.view.state().is_some_and(|view| !view.open_calls.is_empty())
         } else {
             let mut is_result = false;
             inner.log.source().messages(covers + 1, covers + 1).step(|_, line| {
@@ -365,19 +365,13 @@ impl Task {
             self.abandon(plan.writer);
             return Err(error);
         }
-        inner.view_mark = None;
         inner.outputs.look_again();
-        inner.pending.clear();
-        inner.tokens = Some(plan.fold.state().tokens);
-        match plan.writer.publish(fs, plan.fold.state().clone()) {
-            Ok(view) => inner.view = Some(view),
-            Err(error) => {
-                // The rewrite is in the log: the view follows when it is next looked at.
-                tracing::warn!(id = %self.id, %error, "a rewritten view could not be put in place");
-                inner.view = None;
-            }
-        }
-        inner.shown = inner.mark();
+        let published = plan.writer.publish(fs, plan.fold.state().clone()).inspect_err(|error| {
+            // The rewrite is in the log: the view follows when it is next looked at.
+            tracing::warn!(id = %self.id, %error, "a rewritten view could not be put in place");
+        });
+        inner.view.replace(published.ok(), plan.fold.state().tokens);
+        inner.show_all();
         let after = self.append_summaries(&inner).and_then(|()| self.checkpoint(&mut inner, false));
         if let Err(error) = after {
             tracing::warn!(id = %self.id, %error, "views could not be written; they will be made again");

@@ -6,7 +6,6 @@ use crate::context::Pressure;
 use crate::log::{Fold, LogKind, LogState, Tally, ViewState};
 use crate::model::{Durability, Health, InheritedFrom, Metadata, StoreError, TaskConfig, TaskRow};
 
-use super::view::View;
 use super::{Frozen, Inner, Task};
 use crate::store::files::{self, Sync};
 use crate::store::handles::Busy;
@@ -64,7 +63,7 @@ impl Task {
         inner.advance(durability);
         let now = self.env.clock.monotonic();
         let mut unseen = None;
-        if inner.view.is_none() {
+        if !inner.view.is_open() {
             unseen = Some((inner.source(durability), inner.log.state().rewrite.clone()));
         }
         let lease = inner.log.state().lease.clone();
@@ -73,17 +72,19 @@ impl Task {
             folder: inner.log.folder(),
             lease: lease.map(|lease| (lease, self.env.leases.age(self.id, now))),
             durability,
-            tally: inner.shown.tally.clone(),
-            view_tokens: inner.shown.view_tokens,
-            view_messages: inner.shown.view_lines,
+            tally: inner.readers.snapshot().tally.clone(),
+            view_tokens: inner.readers.snapshot().view_tokens,
+            view_messages: inner.readers.snapshot().view_lines,
             view_generation: inner.log.state().view_generation(),
-            last_seq: inner.shown.last_seq,
-            tool_successes: inner.tools.shown.successes,
-            plans: inner.plans.shown.last,
-            pins: inner.shown_pins().into_iter().collect(),
-            log_bytes: inner.shown.log_end + inner.tools.shown.end + inner.plans.shown.end,
+            last_seq: inner.readers.snapshot().last_seq,
+            tool_successes: inner.tools.visible().successes,
+            plans: inner.plans.visible().last,
+            pins: inner.readers.pins(&inner.log.state().pins).into_iter().collect(),
+            log_bytes: inner.readers.snapshot().log_end
+                + inner.tools.visible().end
+                + inner.plans.visible().end,
             disk_bytes: 0,
-            view_bytes: inner.shown.view_len,
+            view_bytes: inner.readers.snapshot().view_len,
             config: self.shown_config(&inner).clone(),
             pressure: self.shown_pressure(&inner),
             lease_generation: inner.log.state().lease_generation,
@@ -118,7 +119,7 @@ impl Task {
     }
 
     fn shown_pressure(&self, inner: &Inner) -> Pressure {
-        let shown = &inner.shown;
+        let shown = inner.readers.snapshot();
         let tools = inner.sent.tokens(shown.tally.tools_tokens);
         let tokens = inner.known(&shown.tally).told(shown.view_tokens.saturating_add(tools));
         self.whole_pressure(inner, tokens, &self.shown_policy(inner))
@@ -131,8 +132,8 @@ impl Task {
             Some(Frozen::NewerFormat(_)) => Health::NewerFormat,
             Some(Frozen::Failed | Frozen::Full) | None => Health::Ok,
         };
-        let view = inner.view.as_ref().map(View::state);
-        let (shown, tool_calls) = (&inner.shown, inner.tools.shown.last);
+        let view = inner.view.state();
+        let (shown, tool_calls) = (inner.readers.snapshot(), inner.tools.visible().last);
         let config = self.shown_config(inner);
         TaskRow {
             health,
@@ -183,7 +184,7 @@ impl Task {
 
     /// Writes `task.json`: the row of a task that has ended.
     pub(super) fn write_row(&self, inner: &mut Inner) -> Result<(), StoreError> {
-        if inner.view.is_none() {
+        if !inner.view.is_open() {
             // The row counts what is in the view.
             self.restore_view(inner)?;
         }

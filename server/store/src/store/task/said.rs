@@ -35,7 +35,7 @@ impl Task {
                 meta: Meta::counted(counted, head),
             });
         }
-        Err(StoreError::MessageNotFound { id: self.id, seq, last: self.lock().shown.last_seq })
+        Err(StoreError::MessageNotFound { id: self.id, seq, last: self.lock().readers.snapshot().last_seq })
     }
 }
 

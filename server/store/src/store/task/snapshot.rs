@@ -3,8 +3,8 @@
 
 use std::sync::Arc;
 
+use super::Task;
 use super::read::FilePart;
-use super::{Inner, Task};
 use crate::log::{Fold, Forward, Found, Source};
 use crate::model::json::field;
 use crate::model::{Rewrite, StoreError, TaskConfig};
@@ -164,14 +164,14 @@ impl Task {
         let durability = self.durability(&inner);
         self.ensure_view(&mut inner);
         let source = inner.source(durability);
-        let (generation, last_seq) = (inner.log.state().view_generation(), inner.shown.last_seq);
+        let (generation, last_seq) = (inner.log.state().view_generation(), inner.readers.snapshot().last_seq);
         let config = self.shown_config(&inner).clone();
-        let Inner { view, shown, .. } = &*inner;
-        if let Some(view) = view {
-            let extra = view.extra.clone().filter(|_| shown.extra_len > 0);
+        if let Some(files) = inner.view.files() {
+            let visible = inner.readers.snapshot();
+            let extra = files.extra().filter(|_| visible.extra_len > 0);
             let from = From::Files {
-                view: (Arc::clone(&view.file), shown.view_len),
-                extra: extra.map(|file| (file, shown.extra_len)),
+                view: (Arc::clone(files.file()), visible.view_len),
+                extra: extra.map(|file| (Arc::clone(file), visible.extra_len)),
             };
             return Ok(ViewSnapshot { generation, last_seq, config, from });
         }

@@ -61,9 +61,9 @@ impl Task {
 
     fn is_trimming_due(&self, inner: &Inner) -> bool {
         let policy = &inner.policy.outputs;
-        let Some(view) = inner.view.as_ref().filter(|_| policy.enabled) else { return false };
-        let (tokens, calibration) = (view.state().output_tokens, inner.log.state().tally.calibration);
-        let present = inner.log.state().tally.told(view.state().tokens.saturating_add(inner.tools_tokens()));
+        let Some(view) = inner.view.state().filter(|_| policy.enabled) else { return false };
+        let (tokens, calibration) = (view.output_tokens, inner.log.state().tally.calibration);
+        let present = inner.log.state().tally.told(view.tokens.saturating_add(inner.tools_tokens()));
         let Outputs { answer, exhausted, kept } = inner.outputs;
         present >= inner.policy.limit / FROM
             && calibration.apply(tokens) > policy.budget_tokens

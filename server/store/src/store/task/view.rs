@@ -1,169 +1,114 @@
-//! The view of a task on disk: appended to, checked when it is first used, made again when it is not right.
+//! The view of a task: appended to, checked when it is first used, made again when it is not right.
 
 use std::io;
-use std::sync::Arc;
 
-use crate::infra::fs::{File, Fs, Name, Open, StorePath};
-use crate::log::{Fold, Line, RENDER_VERSION, ViewState, read_exact_at, show};
+use crate::infra::fs::{Fs, StorePath};
+use crate::log::{Fold, Head, Line, LogState, RENDER_VERSION, ViewState};
 use crate::model::{StoreError, TaskId};
 
+use super::view_files::{ViewFiles, ViewWriter};
 use super::{Inner, Task};
 use crate::store::checkpoint::ViewMark;
 use crate::store::env::Env;
 use crate::store::files;
-use crate::store::layout::{CHECKPOINT, CURRENT, EXTRA, FINAL_SUMMARY, Folder, INDEX, NEXT, SUMMARIES, TASK};
+use crate::store::layout::{CHECKPOINT, CURRENT, EXTRA, FINAL_SUMMARY, Folder, INDEX, SUMMARIES, TASK};
 
-const BUFFER: usize = 256 << 10;
-
-/// The open files of a view that is the fold of the log.
-#[derive(Debug)]
-pub(super) struct View {
-    pub(super) file: Arc<dyn File>,
-    pub(super) extra: Option<Arc<dyn File>>,
-    state: ViewState,
+/// The view of an open task.
+#[derive(Debug, Default)]
+pub(super) struct TaskView {
+    /// The files, once they were found right; none if they have to be restored.
+    files: Option<ViewFiles>,
+    /// The tokens of a view without files, once they were counted.
+    tokens: Option<u64>,
+    /// What the checkpoint says of the view, until the files are open.
+    mark: Option<ViewMark>,
 }
 
-impl View {
-    pub(super) fn state(&self) -> &ViewState {
-        &self.state
+impl TaskView {
+    /// Returns a view that is not open yet, as a checkpoint knows it.
+    pub(super) fn of_checkpoint(mark: Option<ViewMark>) -> Self {
+        Self { files: None, tokens: None, mark }
     }
 
-    pub(super) fn sync(&self) -> io::Result<()> {
-        self.file.sync_data()?;
-        self.extra.as_ref().map_or(Ok(()), |extra| extra.sync_data())
+    pub(super) fn files(&self) -> Option<&ViewFiles> {
+        self.files.as_ref()
     }
 
-    pub(super) fn mark(&self, boot_id: &str, last_seq: u64, generation: u64, clean: bool) -> ViewMark {
-        ViewMark {
-            last_seq,
-            generation,
-            render_version: RENDER_VERSION,
-            clean,
-            boot_id: boot_id.to_owned(),
-            state: self.state.clone(),
-        }
+    /// Returns how the view stands; none if it is not open.
+    pub(super) fn state(&self) -> Option<&ViewState> {
+        self.files.as_ref().map(ViewFiles::state)
     }
 
-    /// Adds a message of the log. After an error the view is marked as it was before.
+    pub(super) fn is_open(&self) -> bool {
+        self.files.is_some()
+    }
+
+    /// Returns the bytes of both files; 0 if the view is not open.
+    pub(super) fn bytes(&self) -> u64 {
+        self.state().map_or(0, |state| state.len + state.extra_len)
+    }
+
+    /// Returns the tokens of the view, if they are known.
+    pub(super) fn tokens(&self) -> Option<u64> {
+        self.state().map_or(self.tokens, |state| Some(state.tokens))
+    }
+
+    /// Records the tokens of a view without files.
+    pub(super) fn note_tokens(&mut self, tokens: u64) {
+        self.tokens = Some(tokens);
+    }
+
+    /// Goes on with files that are the fold of the log.
+    pub(super) fn open(&mut self, files: ViewFiles) {
+        (self.files, self.mark) = (Some(files), None);
+    }
+
+    /// Takes the view of a rewrite; without files it is restored when it is next used.
+    pub(super) fn replace(&mut self, files: Option<ViewFiles>, tokens: u64) {
+        *self = Self { files, tokens: Some(tokens), mark: None };
+    }
+
+    /// Forgets the view: it is made again when it is next used.
+    pub(super) fn discard(&mut self) {
+        *self = Self::default();
+    }
+
+    /// Adds a message of the log, which is in a generation of the view. A view that cannot be written is closed, and
+    /// restored when it is next used.
     pub(super) fn append(
         &mut self,
         fs: &dyn Fs,
         dir: &StorePath,
-        seq: u64,
+        boot_id: &str,
+        generation: u64,
         line: &Line<'_>,
     ) -> io::Result<()> {
-        let (mut view, mut extra) = (Vec::new(), Vec::new());
-        let mut state = self.state.clone();
-        show(&mut state, seq, line, &mut view, &mut extra)?;
-        self.file.write_all_at(&view, self.state.len)?;
-        if !extra.is_empty() {
-            if self.extra.is_none() {
-                self.extra = Some(fs.open(&dir.join(EXTRA), Open::Truncate)?);
-            }
-            if let Some(file) = &self.extra {
-                file.write_all_at(&extra, self.state.extra_len)?;
-            }
+        let Head::Message { seq, tokens, .. } = line.head else { return Ok(()) };
+        let Some(files) = &mut self.files else {
+            self.tokens = self.tokens.map(|before| before.saturating_add(tokens));
+            return Ok(());
+        };
+        let appended = files.append(fs, dir, seq, line);
+        if appended.is_err() {
+            self.mark = Some(files.mark(boot_id, seq - 1, generation, false));
+            self.tokens = Some(files.state().tokens.saturating_add(tokens));
+            self.files = None;
         }
-        self.state = state;
-        Ok(())
+        appended
     }
-}
 
-/// Writes the two files of a view, buffered.
-#[derive(Debug)]
-pub(super) struct ViewWriter {
-    dir: StorePath,
-    suffix: &'static str,
-    file: Arc<dyn File>,
-    extra: Option<Arc<dyn File>>,
-    view_at: u64,
-    extra_at: u64,
-    view: Vec<u8>,
-    extra_bytes: Vec<u8>,
-}
-
-impl ViewWriter {
-    /// A new view beside the old one.
-    pub(super) fn beside(fs: &dyn Fs, dir: StorePath) -> io::Result<Self> {
-        // Always a new file: a handle that is spent may still be writing to an older one of the same name.
-        for name in [CURRENT, EXTRA] {
-            files::remove_if_there(fs, &dir.join(name.with_suffix(NEXT)))?;
+    /// Returns what a checkpoint is to say of the view; a clean one syncs it.
+    pub(super) fn checkpoint(
+        &self,
+        boot_id: &str,
+        state: &LogState,
+        clean: bool,
+    ) -> io::Result<Option<ViewMark>> {
+        let Some(files) = &self.files else { return Ok(self.mark.clone()) };
+        if clean {
+            files.sync()?;
         }
-        let file = fs.open(&dir.join(CURRENT.with_suffix(NEXT)), Open::New)?;
-        Ok(Self {
-            dir,
-            suffix: NEXT,
-            file,
-            extra: None,
-            view_at: 0,
-            extra_at: 0,
-            view: Vec::new(),
-            extra_bytes: Vec::new(),
-        })
-    }
-
-    /// Folds on until there is nothing more to show.
-    pub(super) fn run(&mut self, fs: &dyn Fs, fold: &mut Fold) -> Result<(), StoreError> {
-        let failed = |error| StoreError::io("writing a view", error);
-        while fold.step(&mut self.view, &mut self.extra_bytes)? {
-            if self.view.len() + self.extra_bytes.len() >= BUFFER {
-                self.flush(fs).map_err(failed)?;
-            }
-        }
-        self.flush(fs).map_err(failed)
-    }
-
-    fn flush(&mut self, fs: &dyn Fs) -> io::Result<()> {
-        self.file.write_all_at(&self.view, self.view_at)?;
-        self.view_at += self.view.len() as u64;
-        self.view.clear();
-        if !self.extra_bytes.is_empty() {
-            let extra = match &self.extra {
-                Some(extra) => Arc::clone(extra),
-                None => {
-                    let name = if self.suffix.is_empty() { EXTRA } else { EXTRA.with_suffix(self.suffix) };
-                    let made = fs.open(&self.dir.join(name), Open::Truncate)?;
-                    Arc::clone(self.extra.insert(made))
-                }
-            };
-            extra.write_all_at(&self.extra_bytes, self.extra_at)?;
-            self.extra_at += self.extra_bytes.len() as u64;
-            self.extra_bytes.clear();
-        }
-        // One huge message must not leave its room behind.
-        self.view.shrink_to(BUFFER * 2);
-        self.extra_bytes.shrink_to(BUFFER * 2);
-        Ok(())
-    }
-
-    fn sync(&self) -> io::Result<()> {
-        self.file.sync_data()?;
-        self.extra.as_ref().map_or(Ok(()), |extra| extra.sync_data())
-    }
-
-    /// Puts a view made beside the old one in its place.
-    pub(super) fn publish(self, fs: &dyn Fs, state: ViewState) -> io::Result<View> {
-        let path = |name: Name| self.dir.join(name);
-        fs.rename(&path(CURRENT.with_suffix(NEXT)), &path(CURRENT))?;
-        if self.extra.is_some() {
-            fs.rename(&path(EXTRA.with_suffix(NEXT)), &path(EXTRA))?;
-        } else {
-            files::remove_if_there(fs, &path(EXTRA))?;
-        }
-        Ok(View { file: self.file, extra: self.extra, state })
-    }
-
-    /// The file, for whoever reads it without a name.
-    pub(super) fn file(&self) -> Arc<dyn File> {
-        Arc::clone(&self.file)
-    }
-
-    /// Removes what was made from the directory of the task, wherever that is now.
-    pub(super) fn abandon(self, fs: &dyn Fs, dir: &StorePath) {
-        for name in [CURRENT, EXTRA] {
-            // Start-up removes what this leaves.
-            let _ = files::remove_if_there(fs, &dir.join(name.with_suffix(NEXT)));
-        }
+        Ok(Some(files.mark(boot_id, state.last_seq, state.view_generation(), clean)))
     }
 }
 
@@ -171,7 +116,7 @@ impl Task {
     /// Sees that the view is there and right, if it can be. Without one, reads fold the log as they go.
     pub(super) fn ensure_view(&self, inner: &mut Inner) {
         let hands_off = inner.deleted || inner.frozen.is_some() || self.env.read_only().is_some();
-        if inner.view.is_some() || hands_off {
+        if inner.view.is_open() || hands_off {
             return;
         }
         if let Err(error) = self.restore_view(inner) {
@@ -184,12 +129,12 @@ impl Task {
 
     pub(super) fn restore_view(&self, inner: &mut Inner) -> Result<(), StoreError> {
         let fs = self.env.fs.as_ref();
-        if !inner.pending.is_empty() {
+        if inner.readers.is_behind() {
             // How long the view was behind each of these lines is not known; make them all readable.
             self.sync(inner)?;
         }
         // The mark stays until there is a view: should this fail, the next try can go on from it too.
-        let kept = match &inner.view_mark {
+        let kept = match &inner.view.mark {
             Some(mark) => self.resume_view(inner, mark)?,
             None => None,
         };
@@ -216,16 +161,14 @@ impl Task {
                 }
             }
         };
-        inner.view = Some(view);
-        inner.view_mark = None;
+        inner.view.open(view);
         inner.changed = true;
-        inner.pending.clear();
-        inner.shown = inner.mark();
+        inner.show_all();
         Ok(())
     }
 
     /// Goes on with the view that the checkpoint knows, if it still is what it was.
-    fn resume_view(&self, inner: &Inner, mark: &ViewMark) -> Result<Option<View>, StoreError> {
+    fn resume_view(&self, inner: &Inner, mark: &ViewMark) -> Result<Option<ViewFiles>, StoreError> {
         let fs = self.env.fs.as_ref();
         let current = mark.render_version == RENDER_VERSION
             && mark.generation == inner.log.state().view_generation()
@@ -233,46 +176,9 @@ impl Task {
         if !current {
             return Ok(None);
         }
-        let dir = inner.log.dir();
         let trusted = mark.clean || mark.boot_id == self.env.boot_id;
-        let place = dir.clone();
-        let failed = |error| StoreError::io(format!("reading the view in {place}"), error);
-        let state = &mark.state;
-        let Some(file) =
-            open_checked(fs, &dir.join(CURRENT), state.len, state.crc, trusted).map_err(failed)?
-        else {
-            return Ok(None);
-        };
-        let extra = if state.extra_len == 0 {
-            files::remove_if_there(fs, &dir.join(EXTRA)).map_err(failed)?;
-            None
-        } else {
-            let path = dir.join(EXTRA);
-            match open_checked(fs, &path, state.extra_len, state.extra_crc, trusted).map_err(failed)? {
-                Some(extra) => Some(extra),
-                None => return Ok(None),
-            }
-        };
-        let source = inner.log.source();
-        let mut writer = ViewWriter {
-            dir,
-            suffix: "",
-            file,
-            extra,
-            view_at: state.len,
-            extra_at: state.extra_len,
-            view: Vec::new(),
-            extra_bytes: Vec::new(),
-        };
-        let mut fold = Fold::resume(source, state.clone(), mark.last_seq + 1, inner.log.state().last_seq);
-        writer.run(fs, &mut fold)?;
-        let state = fold.state().clone();
-        // Cut only now: somebody may be reading what lies behind the mark, and it was the same bytes.
-        writer.file.truncate(state.len).map_err(failed)?;
-        if let Some(extra) = &writer.extra {
-            extra.truncate(state.extra_len).map_err(failed)?;
-        }
-        Ok(Some(View { file: writer.file, extra: writer.extra, state }))
+        let log = &inner.log;
+        ViewFiles::resume(fs, log.dir(), mark, trusted, log.source(), log.state().last_seq)
     }
 }
 
@@ -286,36 +192,90 @@ pub(crate) fn remove_views(env: &Env, id: TaskId, folder: Folder) -> Result<(), 
     Ok(())
 }
 
-/// Opens a file whose first `len` bytes are to be what they were.
-fn open_checked(
-    fs: &dyn Fs,
-    path: &StorePath,
-    len: u64,
-    crc: u32,
-    trusted: bool,
-) -> io::Result<Option<Arc<dyn File>>> {
-    let file = match fs.open(path, Open::Write) {
-        Ok(file) => file,
-        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
-        Err(error) => return Err(error),
-    };
-    let found = file.len()?;
-    if found < len || (!trusted && crc_of(file.as_ref(), len)? != crc) {
-        return Ok(None);
-    }
-    Ok(Some(file))
-}
+#[cfg(test)]
+mod tests {
+    use super::super::log::TaskLog;
+    use super::super::log::tests::{message, started_on};
+    use super::*;
+    use crate::infra::fs::sim::SimFs;
 
-/// The checksum of the first `len` bytes of a file.
-pub(crate) fn crc_of(file: &dyn File, len: u64) -> io::Result<u32> {
-    let mut hasher = crc32fast::Hasher::new();
-    let mut buffer = vec![0; BUFFER];
-    let mut at = 0;
-    while at < len {
-        let part = usize::try_from(len - at).unwrap_or(usize::MAX).min(BUFFER);
-        read_exact_at(file, &mut buffer[..part], at)?;
-        hasher.update(&buffer[..part]);
-        at += part as u64;
+    /// Makes the view of a log, in the root of a disk.
+    fn open_view(disk: &SimFs, log: &TaskLog) -> TaskView {
+        let mut writer = ViewWriter::beside(disk, StorePath::ROOT).unwrap();
+        let mut fold = Fold::new(log.source(), None, log.state().last_seq);
+        writer.run(disk, &mut fold).unwrap();
+        let mut view = TaskView::default();
+        view.open(writer.publish(disk, fold.state().clone()).unwrap());
+        view
     }
-    Ok(hasher.finalize())
+
+    /// Adds the last message of a log to its view.
+    fn append_last(view: &mut TaskView, disk: &SimFs, log: &TaskLog) -> io::Result<()> {
+        let mut appended = Ok(());
+        let last = log.state().last_seq;
+        let mut messages = log.source().messages(last, last);
+        let step = messages.step(|_, line| {
+            appended = view.append(disk, &StorePath::ROOT, "boot", 0, line);
+            Ok(())
+        });
+        assert!(step.unwrap());
+        appended
+    }
+
+    fn file(disk: &SimFs) -> Vec<u8> {
+        disk.read_file(&StorePath::ROOT.join(CURRENT)).unwrap()
+    }
+
+    #[test]
+    fn an_open_view_grows_with_the_log() {
+        let disk = SimFs::new();
+        let mut log = started_on(&disk);
+        message(&mut log, 1).unwrap();
+        let mut view = open_view(&disk, &log);
+        message(&mut log, 2).unwrap();
+        append_last(&mut view, &disk, &log).unwrap();
+        assert_eq!((view.state().unwrap().lines, view.tokens()), (2, Some(20)));
+        assert_eq!(view.bytes(), file(&disk).len() as u64);
+        let grown = file(&disk);
+        open_view(&disk, &log);
+        assert_eq!(file(&disk), grown);
+    }
+
+    #[test]
+    fn a_view_that_cannot_be_written_is_closed_counted_on_and_resumed() {
+        let disk = SimFs::new();
+        let mut log = started_on(&disk);
+        message(&mut log, 1).unwrap();
+        let mut view = open_view(&disk, &log);
+        message(&mut log, 2).unwrap();
+        disk.set_read_only(true);
+        assert!(append_last(&mut view, &disk, &log).is_err());
+        disk.set_read_only(false);
+        assert_eq!((view.is_open(), view.tokens()), (false, Some(20)));
+        message(&mut log, 3).unwrap();
+        append_last(&mut view, &disk, &log).unwrap();
+        assert_eq!(view.tokens(), Some(30));
+        let mark = view.checkpoint("boot", log.state(), false).unwrap().unwrap();
+        assert_eq!((mark.last_seq, mark.state.lines), (1, 1));
+        let resumed = ViewFiles::resume(disk.as_ref(), StorePath::ROOT, &mark, false, log.source(), 3);
+        view.open(resumed.unwrap().unwrap());
+        assert_eq!((view.state().unwrap().lines, view.tokens()), (3, Some(30)));
+        let resumed = file(&disk);
+        open_view(&disk, &log);
+        assert_eq!(file(&disk), resumed);
+    }
+
+    #[test]
+    fn a_view_of_other_bytes_than_the_checkpoint_knows_is_not_resumed() {
+        let disk = SimFs::new();
+        let mut log = started_on(&disk);
+        message(&mut log, 1).unwrap();
+        let view = open_view(&disk, &log);
+        let mark = view.checkpoint("boot", log.state(), true).unwrap().unwrap();
+        view.files().unwrap().file().write_all_at(b"X", 3).unwrap();
+        let resume =
+            |trusted| ViewFiles::resume(disk.as_ref(), StorePath::ROOT, &mark, trusted, log.source(), 1);
+        assert!(resume(false).unwrap().is_none());
+        assert!(resume(true).unwrap().is_some());
+    }
 }
