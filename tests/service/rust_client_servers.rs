@@ -6,7 +6,7 @@ use std::fs;
 use std::io::{BufRead, BufReader, Lines};
 use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::PermissionsExt;
-use std::os::unix::process::CommandExt;
+use std::os::unix::process::{CommandExt, ExitStatusExt};
 use std::path::{Path, PathBuf};
 use std::process::{Child, ChildStdout, Command, Stdio};
 use std::time::Duration;
@@ -21,6 +21,8 @@ use test_support::server::{DEADLINE, TestServer, eventually};
 
 /// Makes this program one that owns a server: where its data is.
 const OWNER: &str = "CONTEXTSTORE_TEST_OWNER";
+/// Gives it another program than the server.
+const OWNED: &str = "CONTEXTSTORE_TEST_OWNED";
 
 fn spawn() -> Spawn {
     Spawn::default().binary(test_support::program("contextstore"))
@@ -44,7 +46,8 @@ fn owner_of_a_server() {
     let Some(data_dir) = std::env::var_os(OWNER) else { return };
     let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build().unwrap();
     runtime.block_on(async {
-        let server = spawn().data_dir(data_dir).start().await.unwrap();
+        let owned = std::env::var_os(OWNED).unwrap_or_else(|| test_support::program("contextstore").into());
+        let server = Spawn::default().binary(owned).data_dir(data_dir).start().await.unwrap();
         let task = server.client().start_task(StartTask::default()).await.unwrap();
         let mut interrupted =
             tokio::signal::unix::signal(tokio::signal::unix::SignalKind::interrupt()).unwrap();
@@ -66,12 +69,18 @@ struct Owner {
     task_uuid: String,
 }
 
-/// Starts a program that owns a server.
-fn owner(data_dir: &Path) -> Owner {
+/// Returns the command of a program that owns a server.
+fn owning(data_dir: &Path) -> Command {
     // This file's module, by which the program is found in all of them.
     let name = format!("{}::owner_of_a_server", module_path!().split_once("::").unwrap().1);
     let mut program = Command::new(std::env::current_exe().unwrap());
     program.args(["--exact", &name, "--ignored", "--nocapture"]).env(OWNER, data_dir);
+    program
+}
+
+/// Starts a program that owns a server.
+fn owner(data_dir: &Path) -> Owner {
+    let mut program = owning(data_dir);
     let mut program = program.stdout(Stdio::piped()).process_group(0).spawn().unwrap();
     let mut says = BufReader::new(program.stdout.take().unwrap()).lines();
     let server = loop {
@@ -99,6 +108,23 @@ async fn a_server_ends_with_a_program_that_is_killed() {
     eventually(DEADLINE, || async { (!alive(server)).then_some(()) }).await;
     // It has stopped in order.
     assert!(!root.path().join("data/addresses").exists());
+}
+
+/// The server that the program has started kills it before it does anything else.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_program_that_is_killed_at_once_leaves_no_server() {
+    let root = tempfile::tempdir().unwrap();
+    let (killer, noted) = (root.path().join("killer"), root.path().join("pid"));
+    let server = test_support::program("contextstore");
+    let (note, server) = (noted.display(), server.display());
+    let script = format!("#!/bin/sh\necho $$ >'{note}'\nkill -9 $PPID\nexec '{server}' \"$@\"\n");
+    fs::write(&killer, script).unwrap();
+    fs::set_permissions(&killer, fs::Permissions::from_mode(0o755)).unwrap();
+    let ended = owning(&root.path().join("data")).env(OWNED, killer).status().unwrap();
+    assert_eq!(ended.signal(), Some(Signal::KILL.as_raw()));
+    let server = fs::read_to_string(noted).unwrap().trim().parse().unwrap();
+    eventually(DEADLINE, || async { (!alive(server)).then_some(()) }).await;
+    assert!(root.path().join("data/tasks.db").exists(), "the server has not run");
 }
 
 // feature: spawn-ctrl-c

@@ -189,6 +189,8 @@ func TestAProgramThatIsKilledAtOnceLeavesNoServer(t *testing.T) {
 	}
 	server := must(strconv.Atoi(strings.TrimSpace(string(must(os.ReadFile(noted))(t)))))(t)
 	eventually(t, "the server ends", func() bool { return !isAlive(server) })
+	// And it was there.
+	must(os.Stat(filepath.Join(dir, "data", "tasks.db")))(t)
 }
 
 // feature: spawn-ctrl-c

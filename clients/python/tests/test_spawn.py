@@ -131,6 +131,7 @@ contextstore.spawn(sys.argv[1])
     command = [sys.executable, "-c", code, str(tmp_path / "data")]
     done = subprocess.run(command, env=env, stdout=subprocess.PIPE, timeout=5 * DEADLINE)
     assert gone(int(done.stdout)), done
+    assert (tmp_path / "data/tasks.db").exists(), "the server has not run"
 
 
 # feature: spawn-ctrl-c

@@ -118,6 +118,7 @@ test("a program that is killed as soon as its server has started leaves no serve
     );
     const pid = Number(readFileSync(join(folder, "pid"), "utf8"));
     await eventually("the server is gone", () => !isAlive(pid));
+    assert.ok(existsSync(join(folder, "data", "tasks.db")), "it was there");
   } finally {
     rmSync(folder, { recursive: true });
   }
