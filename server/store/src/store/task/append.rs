@@ -9,10 +9,10 @@ use crate::log::{Appended, Digest, Head};
 use crate::mask::Found;
 use crate::model::{Durability, Event, NewMessage, RequestId, Role, Status, StoreError, TaskConfig};
 
-use super::policy::resolved;
+use super::compression_attempt::CompressionAttempt;
 use super::ticket::{Due, Pending, Ticket};
 use super::visibility::Former;
-use super::{Caller, Frozen, Inner, Task, Tried};
+use super::{Caller, Frozen, Inner, Task};
 use crate::log::message_body;
 use crate::store::masking;
 
@@ -277,10 +277,10 @@ impl Task {
             return Err(StoreError::MessageNotFound { id: self.id, seq: *seq, last });
         }
         if !*pinned {
-            inner.pinned_tokens = None;
-            inner.outputs.look_again();
+            inner.context.set_pinned_tokens(None);
+            inner.context.outputs.look_again();
             // What had to stay may go now.
-            inner.tried = Tried::default();
+            inner.context.compression = CompressionAttempt::default();
             return Ok(());
         }
         if inner.log.state().pins.contains(seq) {
@@ -338,14 +338,13 @@ impl Inner {
         })?;
         let head = line.head;
         if matches!(head, Head::Event { name: "config", .. }) {
-            task.counter.set(task.counter_of(task.config(self)));
-            self.outputs.look_again();
-            self.tried = Tried::default();
-            self.policy = resolved(&task.env, task.config(self), &self.asked);
+            let config = task.config(&self.log);
+            task.counter.set(task.counter_of(config));
+            self.context.configure(config, &task.env.options.compression);
         }
         if let Head::Message { seq, role, .. } = head {
             if role == Role::Assistant {
-                self.outputs.answer = seq;
+                self.context.outputs.note_answer(seq);
             }
             let (fs, boot_id) = (task.env.fs.as_ref(), &task.env.boot_id);
             let generation = self.log.state().view_generation();

@@ -2,18 +2,16 @@
 
 use std::cell::Cell;
 use std::collections::BTreeSet;
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 use crate::context::{Policy, Pressure, Stage};
 use crate::log::Digest;
 use crate::model::{Durability, Rewrite, Status, StoreError, SummaryRecord};
 
+use super::compression_attempt::{CompressionAttempt, LogTokens};
 use super::interrupted::ASKED_AGAIN;
 use super::outline::{Part, assemble};
 use super::{Caller, Inner, NewRewrite, Task};
-
-/// How long a try that failed is not made again, unless more comes.
-const PAUSE: Duration = Duration::from_secs(30);
 
 /// A view that a strategy has worked out.
 #[derive(Debug, Clone)]
@@ -52,23 +50,6 @@ pub struct Compressed {
     /// Messages of the new view without those, with what stands for results that never came; none if the view could not
     /// be put in place.
     pub messages: Option<u64>,
-}
-
-/// What the last try to compress has found. It is not kept: of a task that is opened again the log tells when it was
-/// last compressed, and a try that brought nothing is made once more.
-#[derive(Debug, Clone, Copy, Default)]
-pub(super) struct Tried {
-    /// Tokens of all messages of the log that it knew of; none: there was no try since the task was opened.
-    at: Option<u64>,
-    /// Tokens of all messages when the view was last compressed, as the log told then: if it tells the same, the try is
-    /// what counts, as it may not have known all of them.
-    compressed_at: u64,
-    /// Whether what has to stay is too large by itself.
-    over: bool,
-    /// The limit that the view was over all the same, if it was: more tries bring nothing then.
-    over_limit: Option<u64>,
-    /// When it may be tried again though nothing came, after a failure.
-    again: Option<Instant>,
 }
 
 impl Task {
@@ -124,13 +105,13 @@ impl Task {
     /// those.
     pub(crate) fn note_try(&self, policy: &Policy, seen: u64, over: bool) {
         let mut inner = self.lock();
-        if *inner.policy != *policy {
+        if **inner.context.policy() != *policy {
             return;
         }
-        let (at, compressed_at) = (Some(seen), inner.log.compressed_at());
+        let compressed_at = inner.log.compressed_at();
         let is_over = over || self.pressure(&mut inner).stage == Stage::Emergency;
-        let over_limit = is_over.then_some(inner.policy.limit);
-        inner.tried = Tried { at, compressed_at, over, over_limit, ..Tried::default() };
+        let over_limit = is_over.then_some(policy.limit);
+        inner.context.compression = CompressionAttempt::useless(seen, compressed_at, over, over_limit);
     }
 
     /// Remembers that a compression was taken back: the next one waits for more, unless the view is over the limit.
@@ -143,10 +124,8 @@ impl Task {
     /// Remembers that a try failed: the next one waits for more to come, or for a while.
     pub(crate) fn note_failure(&self) {
         let mut inner = self.lock();
-        let (at, compressed_at) = (Some(inner.log.state().tally.message_tokens), inner.log.compressed_at());
-        let tried = inner.tried;
-        let (again, over_limit) = (Some(Instant::now() + PAUSE), Some(inner.policy.limit));
-        inner.tried = Tried { at, compressed_at, again, over_limit, ..tried };
+        let (log, limit) = (inner.log_tokens(), inner.context.policy().limit);
+        inner.context.compression.fail(log, limit, Instant::now());
     }
 
     /// Whether it is time to compress without being asked, with what is not durable yet: who appended it may wait for
@@ -161,7 +140,7 @@ impl Task {
     /// How full the context is, and what is done about it.
     pub(super) fn whole_pressure(&self, inner: &Inner, tokens: u64, policy: &Policy) -> Pressure {
         let mut pressure = Pressure::of(tokens, policy);
-        pressure.over = inner.tried.over && pressure.should_compress;
+        pressure.over = inner.context.compression.is_over() && pressure.should_compress;
         pressure.due = self.is_compression_due(inner, policy, &pressure);
         let breakers = &self.env.options.breakers;
         pressure.breaker_open =
@@ -216,27 +195,18 @@ impl Task {
         if !asked_for || inner.log.state().status != Status::Running || inner.rewriting {
             return false;
         }
-        let (tried, compressed_at) = (&inner.tried, inner.log.compressed_at());
-        let since = match tried.at {
-            Some(at) if tried.compressed_at == compressed_at => at,
-            Some(at) => at.max(compressed_at),
-            None => compressed_at,
-        };
-        if since == 0 || tried.again.is_some_and(|again| Instant::now() >= again) {
-            return true;
-        }
-        let grown = inner.log.state().tally.message_tokens.saturating_sub(since);
-        if pressure.stage != Stage::Emergency {
-            return grown > 0 && grown >= policy.worth();
-        }
-        // It may be over without a message more: another model is asked, tools came, an undo.
-        tried.over_limit != Some(policy.limit) || grown > 0
+        inner.context.compression.is_next_due(policy, pressure, inner.log_tokens(), Instant::now())
     }
 }
 
 impl Inner {
-    /// Remembers that there is a new view. Should it be over the limit, nobody has found yet that no more can be done.
+    fn log_tokens(&self) -> LogTokens {
+        let now = self.log.state().tally.message_tokens;
+        LogTokens { now, compressed_at: self.log.compressed_at() }
+    }
+
+    /// Records that there is a new view, made out of messages of `seen` tokens.
     fn note_view(&mut self, seen: u64) {
-        self.tried = Tried { at: Some(seen), compressed_at: self.log.compressed_at(), ..Tried::default() };
+        self.context.compression = CompressionAttempt::succeeded(seen, self.log.compressed_at());
     }
 }

@@ -63,41 +63,13 @@ pub struct ContextUsage {
     pub view_bytes: u64,
 }
 
-/// What is known of the tools that are sent with each request, beside what the log says of the newest call.
-#[derive(Debug, Clone, Copy, Default)]
-pub(super) struct Sent {
-    /// Their tokens, as counted; none: nothing was sent since the task was opened.
-    tokens: Option<u64>,
-    /// Whether the newest report of a call that had them does not count them: then they pass for tokens of the view, and
-    /// have made the calibration larger.
-    uncounted: bool,
-}
-
-impl Sent {
-    /// Takes in a report of a call.
-    pub(super) fn reported(&mut self, tools_tokens: u64) {
-        self.uncounted = tools_tokens == 0 && self.tokens.is_some_and(|tokens| tokens > 0);
-        if !self.uncounted {
-            self.tokens = Some(tools_tokens);
-        }
-    }
-
-    /// Their tokens, beside those of the view; `reported` is what the log says.
-    pub(super) fn tokens(self, reported: u64) -> u64 {
-        if self.uncounted { 0 } else { self.tokens.unwrap_or(reported) }
-    }
-}
-
 impl Task {
     /// Remembers the tools of a request: they are sent with the next one too.
     pub(crate) fn note_tools(&self, tools: &Json) -> Result<(), StoreError> {
         let tokens = if items(tools.as_str()).is_empty() { 0 } else { count_json(self.counter.get(), tools) };
         let mut inner = self.lock();
         self.check_there(&inner)?;
-        // What calls cost says already whether they are counted.
-        if inner.sent.tokens != Some(tokens) {
-            inner.sent = Sent { tokens: Some(tokens), uncounted: false };
-        }
+        inner.context.note_tools(tokens);
         Ok(())
     }
 
@@ -112,9 +84,9 @@ impl Task {
         let durability = self.durability(&inner);
         self.ensure_view(&mut inner);
         inner.advance(durability);
-        let (counter, policy) = (self.counter_of(self.shown_config(&inner)), self.shown_policy(&inner));
-        let tally = inner.known(&inner.readers.snapshot().tally);
-        let sent = inner.sent.tokens(inner.readers.snapshot().tally.tools_tokens);
+        let (counter, policy) = (self.counter_of(self.visible_config(&inner)), self.visible_policy(&inner));
+        let tally = inner.visible_tally();
+        let sent = inner.context.tools_tokens(tally.tools_tokens);
         let (mut counted_tokens, mut messages, mut view_bytes) = (
             inner.readers.snapshot().view_tokens,
             inner.readers.snapshot().view_lines,

@@ -3,7 +3,7 @@
 use std::io;
 use std::sync::{Arc, Mutex};
 
-use crate::context::{Asked, Inheritance, count_tokens};
+use crate::context::{Inheritance, count_tokens};
 use crate::infra::fs::{Open, StorePath};
 use crate::log::{
     DamageNote, FORMAT_VERSION, Head, Index, LogKind, LogState, LogWriter, Signal, message_body,
@@ -14,9 +14,8 @@ use crate::model::{
 };
 
 use super::counting::{Chosen, chosen};
-use super::policy::resolved;
 use super::records::Records;
-use super::{Digest, Inner, Outputs, Task, TaskLog, TaskView, Visibility};
+use super::{ContextPolicy, Digest, Inner, Task, TaskLog, TaskView, Visibility};
 use crate::store::env::Env;
 use crate::store::files::{self, Sync};
 use crate::store::layout::{self, Folder};
@@ -107,7 +106,8 @@ pub(super) fn begin(env: &Env, metadata: &Metadata) -> Result<StorePath, StoreEr
 pub(super) fn assemble(env: &Arc<Env>, metadata: Metadata, begun: Begun, signal: &Arc<Signal>) -> Task {
     let Begun { writer, state, index } = begun;
     let config = state.config.as_ref().unwrap_or(&metadata.config);
-    let (counter, policy) = (Chosen::new(chosen(env, config)), resolved(env, config, &Asked::default()));
+    let counter = Chosen::new(chosen(env, config));
+    let context = ContextPolicy::new(config, &env.options.compression);
     let may_lead = metadata.inherited_from.is_some();
     let id = metadata.uuid;
     Task {
@@ -127,19 +127,12 @@ pub(super) fn assemble(env: &Arc<Env>, metadata: Metadata, begun: Begun, signal:
                 Some(index),
                 DamageNote::new(&env.damage, id),
             ),
-            policy,
             tools: Records::new(LogKind::Tools, signal),
             plans: Records::new(LogKind::Plans, signal),
             view: TaskView::default(),
             readers: Visibility::default(),
             rewriting: false,
-            shed_at: 0,
-            outputs: Outputs::default(),
-            asked: Asked::default(),
-            refused: None,
-            tried: super::Tried::default(),
-            sent: super::Sent::default(),
-            pinned_tokens: None,
+            context,
             may_lead,
             frozen: None,
             deleted: false,

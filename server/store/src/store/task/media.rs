@@ -23,17 +23,14 @@ struct Shed {
 }
 
 impl Task {
-    /// The bytes that a request for this task may have; none: as many as it likes.
-    pub(super) fn request_budget(&self, inner: &Inner) -> Option<u64> {
-        inner.policy.request_budget()
-    }
-
     /// Whether a message that was just written makes it worth a try.
     pub(super) fn is_shedding_due(&self, inner: &Inner, message: &NewMessage) -> bool {
         let has_parts = message.content.as_ref().is_some_and(|content| content.kind() == JsonKind::Array);
-        let Some(budget) = self.request_budget(inner).filter(|_| has_parts) else { return false };
+        let Some(budget) = inner.context.policy().request_budget().filter(|_| has_parts) else {
+            return false;
+        };
         let bytes = inner.view.bytes();
-        bytes > budget && !inner.was_looked_through(bytes, budget)
+        bytes > budget && !inner.context.is_media_scanned(bytes, budget)
     }
 
     /// Replaces the oldest images, sounds and files of the view by notes, if it is too large for a request. Answers
@@ -46,13 +43,13 @@ impl Task {
         let (look, budget) = {
             let mut inner = self.lock();
             self.ensure_view(&mut inner);
-            let Some(budget) = self.request_budget(&inner) else { return Ok(None) };
+            let Some(budget) = inner.context.policy().request_budget() else { return Ok(None) };
             let look = self.outline_locked(&mut inner)?;
-            let looked = rendered.is_none() && inner.was_looked_through(look.view_bytes, budget);
+            let looked = rendered.is_none() && inner.context.is_media_scanned(look.view_bytes, budget);
             if rendered.unwrap_or(look.view_bytes) <= budget || looked {
                 return Ok(None);
             }
-            inner.shed_at = look.view_bytes;
+            inner.context.note_media_scan(look.view_bytes);
             (look, budget)
         };
         let size = rendered.unwrap_or(look.view_bytes);
@@ -90,13 +87,6 @@ impl Task {
             summaries: Vec::new(),
         };
         self.rewrite(&rewrite, &Caller { request_id: None, lease_generation: look.lease }).map(Some)
-    }
-}
-
-impl Inner {
-    /// Whether the view has hardly grown since it was looked through for media.
-    fn was_looked_through(&self, bytes: u64, budget: u64) -> bool {
-        self.shed_at > 0 && bytes >= self.shed_at && bytes < self.shed_at.saturating_add(budget / WORTH)
     }
 }
 

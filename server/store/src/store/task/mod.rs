@@ -7,6 +7,8 @@
 mod append;
 mod collect;
 mod compress;
+mod compression_attempt;
+mod context;
 mod counting;
 mod create;
 mod follow;
@@ -20,7 +22,6 @@ mod open;
 mod outline;
 mod outputs;
 mod pins;
-mod policy;
 mod protected;
 mod read;
 mod records;
@@ -41,19 +42,18 @@ mod visibility;
 use std::io;
 use std::sync::{Arc, Mutex, MutexGuard};
 
-use crate::context::{Asked, Policy, Pressure};
-use crate::log::{Digest, Signal};
+use crate::context::Pressure;
+use crate::log::{Digest, Signal, Tally};
 use crate::model::{Durability, Event, Metadata, RequestId, StoreError, TaskConfig, TaskId};
 
 use super::checkpoint::{Checkpoint, RecordMark};
 use super::env::Env;
 use super::layout::{self, Folder};
 use super::masking;
-use compress::Tried;
-use counting::{Chosen, Sent};
+use context::ContextPolicy;
+use counting::Chosen;
 use log::TaskLog;
 use records::Records;
-use trim::Outputs;
 use view::TaskView;
 use visibility::{Former, LogSnapshot, Visibility};
 
@@ -111,27 +111,12 @@ pub(crate) struct Task {
 #[derive(Debug)]
 struct Inner {
     log: TaskLog,
-    /// What follows from the configuration, written or not yet durable.
-    policy: Arc<Policy>,
     tools: Records,
     plans: Records,
     view: TaskView,
     readers: Visibility<LogSnapshot>,
     rewriting: bool,
-    /// Bytes of the view when its media were last looked through.
-    shed_at: u64,
-    /// What the last look at its outputs has found.
-    outputs: Outputs,
-    /// Who was asked last. It is not kept: a task that is opened again knows it with the next request.
-    asked: Asked,
-    /// What the model refused last, if that says something of the view as it is.
-    refused: Option<policy::Refused>,
-    /// What the last try to compress has found.
-    tried: Tried,
-    /// What is known of the tools that are sent beside the view.
-    sent: Sent,
-    /// Tokens of all pinned messages, once they were asked for.
-    pinned_tokens: Option<u64>,
+    context: ContextPolicy,
     /// Whether a system message may still come that stands in front of what was taken over.
     may_lead: bool,
     /// Why nothing can be written, if that is so.
@@ -172,12 +157,12 @@ impl Task {
         self.lock().log.state().first_lease
     }
 
-    fn config<'a>(&'a self, inner: &'a Inner) -> &'a TaskConfig {
-        inner.log.state().config.as_ref().unwrap_or(&self.metadata.config)
+    fn config<'a>(&'a self, log: &'a TaskLog) -> &'a TaskConfig {
+        log.state().config.as_ref().unwrap_or(&self.metadata.config)
     }
 
     fn durability(&self, inner: &Inner) -> Durability {
-        self.config(inner).durability.unwrap_or(self.env.options.durability)
+        self.config(&inner.log).durability.unwrap_or(self.env.options.durability)
     }
 
     /// Whether a handle is of no more use: a write failed, or the task is gone. Once this was answered with
@@ -273,9 +258,9 @@ impl Task {
         let former = Former::of(event, inner.log.state());
         let end = inner.write_event(self, event.name(), &body)?;
         inner.readers.note_former(end, former);
-        if let Event::Usage { tools_tokens, .. } = event {
-            inner.sent.reported(*tools_tokens);
-            self.note_taken(inner, event);
+        if let Event::Usage { .. } = event {
+            let config = self.config(&inner.log);
+            inner.context.report_usage(event, config, &self.env.options.compression);
         }
         Ok(end)
     }
@@ -343,8 +328,7 @@ impl Task {
     /// How full the context is.
     fn pressure(&self, inner: &mut Inner) -> Pressure {
         let tokens = inner.view_tokens().saturating_add(inner.tools_tokens());
-        let tokens = inner.known(&inner.log.state().tally).told(tokens);
-        self.whole_pressure(inner, tokens, &inner.policy)
+        self.whole_pressure(inner, inner.tally().told(tokens), inner.context.policy())
     }
 
     /// Refuses what would make the task or the store larger than it may be. What is in the view is there twice.
@@ -449,6 +433,16 @@ impl Task {
 impl Inner {
     /// Tokens of the tools that are sent beside the view, as counted.
     fn tools_tokens(&self) -> u64 {
-        self.sent.tokens(self.log.state().tally.tools_tokens)
+        self.context.tools_tokens(self.log.state().tally.tools_tokens)
+    }
+
+    /// Returns the counters, with what calls have shown since.
+    fn tally(&self) -> Tally {
+        self.context.tally(&self.log.state().tally, self.log.state().view_generation())
+    }
+
+    /// Returns the same as readers see them.
+    fn visible_tally(&self) -> Tally {
+        self.context.tally(&self.readers.snapshot().tally, self.log.state().view_generation())
     }
 }

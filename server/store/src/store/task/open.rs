@@ -13,9 +13,8 @@ use crate::log::{
 use crate::model::{StoreError, TaskId};
 
 use super::counting::{Chosen, chosen};
-use super::policy::resolved;
 use super::records::Records;
-use super::{Frozen, Inner, Outputs, Task, TaskLog, TaskView, Visibility};
+use super::{ContextPolicy, Frozen, Inner, Task, TaskLog, TaskView, Visibility};
 use crate::store::checkpoint::{Checkpoint, RecordMark};
 use crate::store::env::Env;
 use crate::store::files;
@@ -73,25 +72,16 @@ impl Task {
         let mut log = TaskLog::new(id, folder, writer, state, index, DamageNote::new(&env.damage, id));
         log.note_checkpoint(checkpoint.as_ref().map_or(0, |checkpoint| checkpoint.log_len).min(log.len()));
         let changed = log.since_checkpoint() > 0;
+        let config = log.state().config.as_ref().unwrap_or(&metadata.config);
+        let counter = Chosen::new(chosen(env, config));
         let mut inner = Inner {
-            policy: resolved(
-                env,
-                log.state().config.as_ref().unwrap_or(&metadata.config),
-                &super::Asked::default(),
-            ),
+            context: ContextPolicy::new(config, &env.options.compression),
             log,
             tools,
             plans,
             view: TaskView::of_checkpoint(checkpoint.and_then(|checkpoint| checkpoint.view)),
             readers: Visibility::default(),
             rewriting: false,
-            shed_at: 0,
-            outputs: Outputs::default(),
-            asked: super::Asked::default(),
-            refused: None,
-            tried: super::Tried::default(),
-            sent: super::Sent::default(),
-            pinned_tokens: None,
             may_lead: metadata.inherited_from.is_some(),
             frozen,
             deleted: false,
@@ -99,10 +89,9 @@ impl Task {
             changed,
         };
         inner.show_all();
-        let config = inner.log.state().config.as_ref().unwrap_or(&metadata.config);
         Ok(Self {
             id,
-            counter: Chosen::new(chosen(env, config)),
+            counter,
             env: Arc::clone(env),
             source: metadata.task_key.task_source.as_str().into(),
             metadata,

@@ -136,7 +136,7 @@ impl Task {
             tokens,
             output_tokens: view.map_or(0, |view| view.output_tokens),
             tools_tokens,
-            present: inner.known(&inner.log.state().tally).told(tokens.saturating_add(tools_tokens)),
+            present: inner.tally().told(tokens.saturating_add(tools_tokens)),
             calibration: inner.log.state().tally.calibration,
             messages: view.map_or(0, |view| view.lines),
             message_tokens: inner.log.state().tally.message_tokens,

@@ -75,18 +75,18 @@ impl Task {
                 format!("would be the task's {}th pin; unpin another first", LogState::MAX_PINS + 1);
             return Err(InvalidField::new(field, problem).into());
         }
-        let pinned = match inner.pinned_tokens {
+        let pinned = match inner.context.pinned_tokens() {
             Some(pinned) => pinned,
             None => inner.log.pinned_tokens()?,
         };
-        let (pinned, most) = (pinned.saturating_add(tokens), inner.policy.limit / SHARE);
+        let (pinned, most) = (pinned.saturating_add(tokens), inner.context.policy().limit / SHARE);
         if pinned > most {
             let problem = format!(
                 "would make {pinned} tokens that are pinned; at most {most} are allowed, a quarter of the context limit"
             );
             return Err(InvalidField::new(field, problem).into());
         }
-        inner.pinned_tokens = Some(pinned);
+        inner.context.set_pinned_tokens(Some(pinned));
         Ok(())
     }
 }

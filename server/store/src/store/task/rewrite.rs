@@ -365,7 +365,7 @@ impl Task {
             self.abandon(plan.writer);
             return Err(error);
         }
-        inner.outputs.look_again();
+        inner.context.outputs.look_again();
         let published = plan.writer.publish(fs, plan.fold.state().clone()).inspect_err(|error| {
             // The rewrite is in the log: the view follows when it is next looked at.
             tracing::warn!(id = %self.id, %error, "a rewritten view could not be put in place");

@@ -85,12 +85,12 @@ impl Task {
                 + inner.plans.visible().end,
             disk_bytes: 0,
             view_bytes: inner.readers.snapshot().view_len,
-            config: self.shown_config(&inner).clone(),
-            pressure: self.shown_pressure(&inner),
+            config: self.visible_config(&inner).clone(),
+            pressure: self.visible_pressure(&inner),
             lease_generation: inner.log.state().lease_generation,
             inherited_from: self.inherited_from(),
         };
-        let (dir, policy) = (inner.log.dir(), self.shown_policy(&inner));
+        let (dir, policy) = (inner.log.dir(), self.visible_policy(&inner));
         drop(inner);
         if let Some((source, rewrite)) = unseen {
             // Where nothing can be written there may be no view; what it would be is counted.
@@ -115,14 +115,15 @@ impl Task {
         let durability = self.durability(&inner);
         inner.advance(durability);
         inner.view_tokens();
-        Ok(self.shown_pressure(&inner))
+        Ok(self.visible_pressure(&inner))
     }
 
-    fn shown_pressure(&self, inner: &Inner) -> Pressure {
+    fn visible_pressure(&self, inner: &Inner) -> Pressure {
         let shown = inner.readers.snapshot();
-        let tools = inner.sent.tokens(shown.tally.tools_tokens);
-        let tokens = inner.known(&shown.tally).told(shown.view_tokens.saturating_add(tools));
-        self.whole_pressure(inner, tokens, &self.shown_policy(inner))
+        let tally = inner.visible_tally();
+        let tools = inner.context.tools_tokens(tally.tools_tokens);
+        let tokens = tally.told(shown.view_tokens.saturating_add(tools));
+        self.whole_pressure(inner, tokens, &self.visible_policy(inner))
     }
 
     /// The row as it follows from the logs, as far as readers may see them.
@@ -134,7 +135,7 @@ impl Task {
         };
         let view = inner.view.state();
         let (shown, tool_calls) = (inner.readers.snapshot(), inner.tools.visible().last);
-        let config = self.shown_config(inner);
+        let config = self.visible_config(inner);
         TaskRow {
             health,
             updated_at: shown.updated_at.unwrap_or(self.metadata.created_at),

@@ -67,7 +67,7 @@ impl Inner {
 
 impl Task {
     /// The configuration that readers are told.
-    pub(super) fn shown_config<'a>(&'a self, inner: &'a Inner) -> &'a TaskConfig {
+    pub(super) fn visible_config<'a>(&'a self, inner: &'a Inner) -> &'a TaskConfig {
         inner.readers.config(inner.log.state().config.as_ref()).unwrap_or(&self.metadata.config)
     }
 }

@@ -165,7 +165,7 @@ impl Task {
         self.ensure_view(&mut inner);
         let source = inner.source(durability);
         let (generation, last_seq) = (inner.log.state().view_generation(), inner.readers.snapshot().last_seq);
-        let config = self.shown_config(&inner).clone();
+        let config = self.visible_config(&inner).clone();
         if let Some(files) = inner.view.files() {
             let visible = inner.readers.snapshot();
             let extra = files.extra().filter(|_| visible.extra_len > 0);

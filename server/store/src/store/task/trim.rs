@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 
 use crate::context::OutputPolicy;
 use crate::log::{Digest, Seen, TRIMMED_TOKENS, Walk};
-use crate::model::{NewMessage, Rewrite, Role, Segment, Status, StoreError};
+use crate::model::{Calibration, NewMessage, Rewrite, Role, Segment, Status, StoreError};
 
 use super::outline::push;
 use super::protected::Protected;
@@ -35,21 +35,34 @@ pub struct TrimOutcome {
     pub duplicate: bool,
 }
 
-/// What the last look at the outputs of the view has found. It is not kept.
+/// The last scan of the view for outputs to trim. It is not kept.
 #[derive(Debug, Clone, Copy, Default)]
-pub(super) struct Outputs {
-    /// The last message of a model that was appended since the task was opened; what came before it is answered.
-    pub(super) answer: u64,
-    /// The last message when there was nothing more to trim; none: there may be.
+pub(super) struct OutputScan {
+    /// The last message of a model that was appended since the task was opened; outputs before it are answered.
+    answer: u64,
+    /// The last message when nothing more could be trimmed; none: there may be outputs to trim.
     exhausted: Option<u64>,
-    /// Tokens of those that stay, as counted.
+    /// Tokens of outputs that stay, as counted.
     kept: u64,
 }
 
-impl Outputs {
-    /// There may be more to trim than the last look has found.
+impl OutputScan {
+    /// Records a message of the model.
+    pub(super) fn note_answer(&mut self, seq: u64) {
+        self.answer = seq;
+    }
+
+    /// Forgets what the last scan has found: there may be more to trim.
     pub(super) fn look_again(&mut self) {
         (self.exhausted, self.kept) = (None, 0);
+    }
+
+    /// Returns whether a scan may find outputs to trim that save enough: those of the view have so many tokens.
+    fn is_due(&self, policy: &OutputPolicy, tokens: u64, calibration: Calibration) -> bool {
+        policy.enabled
+            && calibration.apply(tokens) > policy.budget_tokens
+            && calibration.apply(tokens.saturating_sub(self.kept)) >= policy.budget_tokens / WORTH
+            && self.exhausted.is_none_or(|last_seq| self.answer > last_seq)
     }
 }
 
@@ -60,15 +73,11 @@ impl Task {
     }
 
     fn is_trimming_due(&self, inner: &Inner) -> bool {
-        let policy = &inner.policy.outputs;
-        let Some(view) = inner.view.state().filter(|_| policy.enabled) else { return false };
-        let (tokens, calibration) = (view.output_tokens, inner.log.state().tally.calibration);
-        let present = inner.log.state().tally.told(view.tokens.saturating_add(inner.tools_tokens()));
-        let Outputs { answer, exhausted, kept } = inner.outputs;
-        present >= inner.policy.limit / FROM
-            && calibration.apply(tokens) > policy.budget_tokens
-            && calibration.apply(tokens.saturating_sub(kept)) >= policy.budget_tokens / WORTH
-            && exhausted.is_none_or(|last_seq| answer > last_seq)
+        let Some(view) = inner.view.state() else { return false };
+        let (policy, tally) = (inner.context.policy(), &inner.log.state().tally);
+        let present = tally.told(view.tokens.saturating_add(inner.tools_tokens()));
+        present >= policy.limit / FROM
+            && inner.context.outputs.is_due(&policy.outputs, view.output_tokens, tally.calibration)
             && inner.log.state().status == Status::Running
             && !inner.rewriting
     }
@@ -82,7 +91,7 @@ impl Task {
             if !self.is_trimming_due(&inner) {
                 return Ok(None);
             }
-            (self.outline_locked(&mut inner)?, inner.policy.outputs.clone())
+            (self.outline_locked(&mut inner)?, inner.context.policy().outputs.clone())
         };
         let budget = policy.budget_tokens;
         let chosen = look.choose_outputs(&policy, budget / LEAVE)?;
@@ -117,7 +126,7 @@ impl Task {
             self.check_running(&inner, "trim its outputs")?;
             self.admit(&inner, caller.lease_generation)?;
             self.ensure_view(&mut inner);
-            (self.outline_locked(&mut inner)?, inner.policy.outputs.clone())
+            (self.outline_locked(&mut inner)?, inner.context.policy().outputs.clone())
         };
         let chosen = look.choose_outputs(&policy, budget.unwrap_or(policy.budget_tokens))?;
         if chosen.trimmed == 0 {
@@ -154,7 +163,7 @@ impl Task {
     }
 
     fn note_look(&self, look: &Outline, chosen: &Chosen) {
-        let outputs = &mut self.lock().outputs;
+        let outputs = &mut self.lock().context.outputs;
         outputs.exhausted = chosen.exhausted.then_some(look.last_seq);
         outputs.kept = chosen.kept_tokens;
     }
@@ -351,5 +360,28 @@ impl<'a> Choosing<'a> {
     fn end(mut self) -> Chosen {
         self.chosen.exhausted = !self.fits();
         self.chosen
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::context::{Policy, ServerPolicy};
+    use crate::model::TaskConfig;
+
+    #[test]
+    fn a_scan_is_due_when_outputs_that_may_go_pass_their_budget() {
+        let server = Policy::resolve(None, &TaskConfig::default(), &ServerPolicy::default());
+        let policy = OutputPolicy { enabled: true, budget_tokens: 1_000, ..server.outputs };
+        let is_due = |scan: &OutputScan, tokens| scan.is_due(&policy, tokens, Calibration::default());
+        let mut scan = OutputScan::default();
+        assert_eq!([1_000, 1_001].map(|tokens| is_due(&scan, tokens)), [false, true]);
+        (scan.exhausted, scan.kept) = (Some(7), 950);
+        scan.note_answer(7);
+        assert!(!is_due(&scan, 2_000), "nothing was answered since");
+        scan.note_answer(8);
+        assert_eq!([1_049, 1_050].map(|tokens| is_due(&scan, tokens)), [false, true]);
+        scan.look_again();
+        assert!(is_due(&scan, 1_001));
     }
 }
