@@ -140,97 +140,110 @@ impl From<Refusal> for Status {
 
 type Data = Vec<(&'static str, String)>;
 
-/// Returns the code of an error of the store, its data, and how long to wait before a retry.
-fn parts(error: &StoreError) -> (Code, Data, Option<Duration>) {
+/// Returns the gRPC code of an error of the store.
+fn code(error: &StoreError) -> Code {
+    use StoreError as E;
+    match error {
+        E::Invalid(_) | E::TooLarge { .. } | E::SummaryRefused { .. } | E::OutputMalformed { .. } => {
+            Code::InvalidArgument
+        }
+        E::RequestTooLarge { .. }
+        | E::WrongStatus { .. }
+        | E::RequestIdReused { .. }
+        | E::LimitUnknown { .. }
+        | E::NothingToSummarize { .. }
+        | E::NothingToUndo { .. }
+        | E::NotInView { .. }
+        | E::Quarantined { .. }
+        | E::NewerFormat { .. }
+        | E::Locked { .. }
+        | E::BadDataDir { .. } => Code::FailedPrecondition,
+        E::TaskNotFound { .. }
+        | E::MessageNotFound { .. }
+        | E::CompactionNotFound { .. }
+        | E::NothingToInherit { .. }
+        | E::OutputNotFound { .. } => Code::NotFound,
+        E::TaskExists { .. } => Code::AlreadyExists,
+        E::LeaseHeld { .. } | E::StaleLease { .. } | E::StaleView { .. } | E::RewriteInFlight { .. } => {
+            Code::Aborted
+        }
+        E::DiskFull { .. } | E::QuotaExceeded { .. } => Code::ResourceExhausted,
+        E::OutputDamaged { .. } | E::Damaged { .. } => Code::DataLoss,
+        E::WriteFailed { .. } | E::ReadOnly { .. } | E::Catalog { .. } | E::Io { .. } => Code::Unavailable,
+    }
+}
+
+/// Returns how long to wait before a retry, or `None` if a retry alone does not help.
+fn pause(error: &StoreError) -> Option<Duration> {
+    let is_slow = matches!(
+        error,
+        StoreError::LeaseHeld { .. } | StoreError::DiskFull { .. } | StoreError::ReadOnly { .. }
+    );
+    error.is_retryable().then(|| Duration::from_millis(if is_slow { 1000 } else { 100 }))
+}
+
+/// Returns the values that a program needs to act on an error of the store.
+fn data(error: &StoreError) -> Data {
     use StoreError as E;
     let task = |id: &TaskId| ("task_uuid", id.to_string());
     let text = |name: &'static str, value: &dyn ToString| (name, value.to_string());
-    let soon = Some(Duration::from_millis(100));
-    let later = Some(Duration::from_secs(1));
     match error {
-        E::Invalid(InvalidField { field, .. }) => (Code::InvalidArgument, vec![text("field", field)], None),
-        E::TooLarge { size, limit } => {
-            (Code::InvalidArgument, vec![text("size", size), text("limit", limit)], None)
-        }
-        E::RequestTooLarge { size, limit, .. } => {
-            (Code::FailedPrecondition, vec![text("size", size), text("limit", limit)], None)
-        }
-        E::TaskNotFound { id } => (Code::NotFound, vec![task(id)], None),
-        E::TaskExists { id } => (Code::AlreadyExists, vec![task(id)], None),
-        E::MessageNotFound { id, seq, last } => {
-            (Code::NotFound, vec![task(id), text("seq", seq), text("last_seq", last)], None)
-        }
-        E::WrongStatus { id, status, .. } => {
-            (Code::FailedPrecondition, vec![task(id), text("status", &status.as_str())], None)
-        }
-        E::LeaseHeld { id, holder, generation } => {
-            let data = vec![
-                task(id),
-                text("instance_id", &holder.instance_id),
-                text("process_id", &holder.process_id),
-                text("hostname", &holder.hostname),
-                text("lease_generation", generation),
-            ];
-            (Code::Aborted, data, later)
-        }
+        E::Invalid(InvalidField { field, .. }) => vec![text("field", field)],
+        E::TooLarge { size, limit } => vec![text("size", size), text("limit", limit)],
+        E::RequestTooLarge { size, limit, .. } => vec![text("size", size), text("limit", limit)],
+        E::TaskNotFound { id }
+        | E::TaskExists { id }
+        | E::LimitUnknown { id }
+        | E::CompactionNotFound { id }
+        | E::NothingToInherit { id }
+        | E::RewriteInFlight { id }
+        | E::NothingToUndo { id }
+        | E::WriteFailed { id, .. } => vec![task(id)],
+        E::MessageNotFound { id, seq, last } => vec![task(id), text("seq", seq), text("last_seq", last)],
+        E::WrongStatus { id, status, .. } => vec![task(id), text("status", &status.as_str())],
+        E::LeaseHeld { id, holder, generation } => vec![
+            task(id),
+            text("instance_id", &holder.instance_id),
+            text("process_id", &holder.process_id),
+            text("hostname", &holder.hostname),
+            text("lease_generation", generation),
+        ],
         E::StaleLease { id, given, newest } => {
-            let data = vec![task(id), text("given", given), text("lease_generation", newest)];
-            (Code::Aborted, data, None)
-        }
-        E::RequestIdReused { request_id } => {
-            (Code::FailedPrecondition, vec![text("request_id", request_id)], None)
+            vec![task(id), text("given", given), text("lease_generation", newest)]
         }
         E::StaleView { id, given, newest } => {
-            (Code::Aborted, vec![task(id), text("given", given), text("generation", newest)], None)
+            vec![task(id), text("given", given), text("generation", newest)]
         }
-        E::LimitUnknown { id } => (Code::FailedPrecondition, vec![task(id)], None),
-        E::CompactionNotFound { id } | E::NothingToInherit { id } => (Code::NotFound, vec![task(id)], None),
-        E::SummaryRefused { problem } => (Code::InvalidArgument, vec![text("problem", problem)], None),
-        E::NothingToSummarize { id, why } => {
-            (Code::FailedPrecondition, vec![task(id), text("cause", why)], None)
-        }
-        E::RewriteInFlight { id } => (Code::Aborted, vec![task(id)], soon),
-        E::NothingToUndo { id } => (Code::FailedPrecondition, vec![task(id)], None),
-        E::NotInView { id, seq } => (Code::FailedPrecondition, vec![task(id), text("seq", seq)], None),
-        E::Quarantined { id, reason } => {
-            (Code::FailedPrecondition, vec![task(id), text("finding", reason)], None)
-        }
-        E::NewerFormat { id, found } => {
-            (Code::FailedPrecondition, vec![task(id), text("found", found)], None)
-        }
-        E::WriteFailed { id, .. } => (Code::Unavailable, vec![task(id)], soon),
-        E::DiskFull { .. } => (Code::ResourceExhausted, vec![], later),
+        E::RequestIdReused { request_id } => vec![text("request_id", request_id)],
+        E::SummaryRefused { problem } => vec![text("problem", problem)],
+        E::OutputMalformed { problem } => vec![text("problem", problem)],
+        E::Catalog { problem } => vec![text("problem", problem)],
+        E::NothingToSummarize { id, why } => vec![task(id), text("cause", why)],
+        E::NotInView { id, seq } => vec![task(id), text("seq", seq)],
+        E::Quarantined { id, reason } => vec![task(id), text("finding", reason)],
+        E::NewerFormat { id, found } => vec![task(id), text("found", found)],
+        E::DiskFull { .. } => vec![],
         E::QuotaExceeded { quota, used, limit } => {
-            let data = vec![text("quota", quota), text("used", used), text("limit", limit)];
-            (Code::ResourceExhausted, data, None)
+            vec![text("quota", quota), text("used", used), text("limit", limit)]
         }
-        E::OutputNotFound { id, output } => (Code::NotFound, vec![task(id), text("ref_id", output)], None),
+        E::OutputNotFound { id, output } => vec![task(id), text("ref_id", output)],
         E::OutputDamaged { id, output, problem } => {
-            let data = vec![task(id), text("ref_id", output), text("problem", problem)];
-            (Code::DataLoss, data, None)
+            vec![task(id), text("ref_id", output), text("problem", problem)]
         }
-        E::OutputMalformed { problem } => (Code::InvalidArgument, vec![text("problem", problem)], None),
-        E::ReadOnly { reason } => (Code::Unavailable, vec![text("cause", reason)], later),
-        E::Locked { path, pid } => {
-            (Code::FailedPrecondition, vec![text("path", path), text("process_id", pid)], None)
-        }
-        E::BadDataDir { path, problem } => {
-            (Code::FailedPrecondition, vec![text("path", path), text("problem", problem)], None)
-        }
+        E::ReadOnly { reason } => vec![text("cause", reason)],
+        E::Locked { path, pid } => vec![text("path", path), text("process_id", pid)],
+        E::BadDataDir { path, problem } => vec![text("path", path), text("problem", problem)],
         E::Damaged { path, offset, problem } => {
-            let data = vec![text("path", path), text("offset", offset), text("problem", problem)];
-            (Code::DataLoss, data, None)
+            vec![text("path", path), text("offset", offset), text("problem", problem)]
         }
-        E::Catalog { problem } => (Code::Unavailable, vec![text("problem", problem)], soon),
-        E::Io { action, .. } => (Code::Unavailable, vec![text("action", action)], soon),
+        E::Io { action, .. } => vec![text("action", action)],
     }
 }
 
 /// Returns the status of an error of the store.
 fn store_status(error: &StoreError) -> Status {
     use StoreError as E;
-    let (code, data, pause) = parts(error);
-    // Whoever runs the server has to know of it. A write that fails is noted where it fails, for all who wait for it.
+    // The operator has to see these in the log. A failed write is logged once, where it fails.
     let is_cut_off = matches!(error, E::Io { source, .. } if source.kind() == ErrorKind::Interrupted);
     if matches!(error, E::Io { .. } | E::Catalog { .. } | E::Damaged { .. } | E::OutputDamaged { .. })
         && !is_cut_off
@@ -238,8 +251,11 @@ fn store_status(error: &StoreError) -> Status {
         tracing::error!(error = in_full(error), "a call failed");
     }
     let violation = if let E::Invalid(invalid) = error { Some(invalid) } else { None };
-    let status = fault(code, error.reason(), in_full(error), data, violation);
-    pause.map_or(status.clone(), |pause| retry(status, pause))
+    let status = fault(code(error), error.reason(), in_full(error), data(error), violation);
+    match pause(error) {
+        Some(pause) => retry(status, pause),
+        None => status,
+    }
 }
 
 fn fault(

@@ -49,8 +49,8 @@ const STREAM_WINDOW: u32 = 128 << 10;
 /// a client that pipelines small messages would be failed instead of slowed down.
 const CONNECTION_WINDOW: u32 = 16 << 20;
 
-/// How long the callers of chats that were cut off have to hear of it.
-const TOLD: Duration = Duration::from_millis(500);
+/// How long the callers of interrupted chats have to receive the error.
+const LAST_ANSWERS: Duration = Duration::from_millis(500);
 
 /// Why a server could not run.
 #[derive(Debug, thiserror::Error)]
@@ -87,7 +87,7 @@ pub async fn run(
 ) -> Result<(), ServeError> {
     let limits = &config.limits;
     let reflection = spawn_blocking(grpc::reflection);
-    // Before anything is bound: who holds the directory is said before who holds a port.
+    // The lock of the data directory comes first: a second server reports that, not that a port is in use.
     let options = options(&config, open_tasks(&config))?;
     let store = open(&config, &options)?;
     let token = match config.tcp_auth {
@@ -101,9 +101,7 @@ pub async fn run(
     };
 
     let (stopping, stopped) = watch::channel(false);
-    let engine = engine(&config, store, stopped.clone());
-    let data_dir = config.data_dir.display().to_string();
-    let serving = Serving::new(engine, SystemClock::shared(), limits.clone(), data_dir);
+    let serving = serving(&config, store, stopped.clone());
     let in_flight = InFlight::new(limits.bytes_in_flight as u64, limits.message_bytes as u64);
     let start = |error: &dyn std::error::Error| ServeError::Start(error.to_string());
     let reflection = reflection.await.map_err(|error| start(&error))?.map_err(|error| start(&error))?;
@@ -112,9 +110,7 @@ pub async fn run(
     let (connections, pace) = (limits.connections as u64, Arc::clone(&serving.pace));
     let gate = Gate::new(routes, access, Arc::clone(&in_flight), connections, pace);
 
-    if let Err(error) = serving.engine.store().note_addresses(&addresses) {
-        tracing::warn!(%error, "the addresses of the server could not be written to its data directory");
-    }
+    publish_addresses(&serving, &addresses);
     let token = (token, addresses.clone());
     let mut upkeep = Upkeep::new(Arc::clone(&serving), in_flight, health.clone(), &config, options, token);
     upkeep.first().await;
@@ -123,30 +119,19 @@ pub async fn run(
     if let Some((listener, metrics)) = admin {
         background.spawn(serve_admin(listener, metrics, Arc::clone(&serving), stopped.clone()));
     }
-    tracing::info!(
-        addresses = addresses.join(" "),
-        data_dir = %config.data_dir.display(),
-        version = env!("CARGO_PKG_VERSION"),
-        "serving"
-    );
+    let (addresses, data_dir) = (addresses.join(" "), config.data_dir.display());
+    tracing::info!(addresses, %data_dir, version = env!("CARGO_PKG_VERSION"), "serving");
 
     let needs_token = matches!(config.tcp_auth, TcpAuth::Token);
     let open = OpenConnections::default();
     let incoming = listen::incoming(sockets, limits.connections, needs_token, &open, stopped.clone());
-    let server = Server::builder()
-        .max_concurrent_streams(limits.streams_per_connection)
-        .http2_keepalive_interval(Some(config.server.keepalive_interval))
-        .http2_keepalive_timeout(Some(config.server.keepalive_timeout))
-        .http2_max_header_list_size(HEADER_BYTES)
-        .initial_stream_window_size(STREAM_WINDOW)
-        .initial_connection_window_size(CONNECTION_WINDOW)
-        .serve_with_incoming_shutdown(gate, incoming, until(stopped));
+    let server = transport(&config).serve_with_incoming_shutdown(gate, incoming, until(stopped));
     let mut server = std::pin::pin!(server);
     let drain = config.server.drain;
     let (mut stopped_at, mut is_over, mut died) = (Instant::now(), true, Ok(()));
     tokio::select! {
         ended = &mut server => ended?,
-        // Without it the server would go on unobserved and never recover: whoever started it starts it again.
+        // Without its background tasks the server would run unobserved and never recover, so it stops.
         Some(ended) = background.join_next() => {
             let reason = ended.err().map_or_else(|| "it ended".to_owned(), |error| error.to_string());
             tracing::error!(reason, "a background task ended; stopping");
@@ -162,15 +147,39 @@ pub async fn run(
     }
     let _ = stopping.send(true);
     if serving.engine.chats.end_all().await && !is_over {
-        // The callers of these chats get the reason.
-        let _ = tokio::time::timeout(TOLD, &mut server).await;
+        let _ = tokio::time::timeout(LAST_ANSWERS, &mut server).await;
     }
     serving.engine.compressor.end_all().await;
     serving.engine.hooks.end(drain.saturating_sub(stopped_at.elapsed())).await;
-    // They must have let go of the store.
+    // The background tasks hold the store.
     while background.join_next().await.is_some() {}
     close(&serving).await?;
     died
+}
+
+/// Returns what the handlers of calls share.
+fn serving(config: &Config, store: Store, stopped: watch::Receiver<bool>) -> Arc<Serving> {
+    let data_dir = config.data_dir.display().to_string();
+    let engine = engine(config, store, stopped);
+    Serving::new(engine, SystemClock::shared(), config.limits.clone(), data_dir)
+}
+
+/// Returns the HTTP/2 server with the limits of the configuration.
+fn transport(config: &Config) -> Server {
+    Server::builder()
+        .max_concurrent_streams(config.limits.streams_per_connection)
+        .http2_keepalive_interval(Some(config.server.keepalive_interval))
+        .http2_keepalive_timeout(Some(config.server.keepalive_timeout))
+        .http2_max_header_list_size(HEADER_BYTES)
+        .initial_stream_window_size(STREAM_WINDOW)
+        .initial_connection_window_size(CONNECTION_WINDOW)
+}
+
+/// Writes the addresses into the data directory, where clients and the command line find them.
+fn publish_addresses(serving: &Serving, addresses: &[String]) {
+    if let Err(error) = serving.engine.store().note_addresses(addresses) {
+        tracing::warn!(%error, "the addresses of the server could not be written to its data directory");
+    }
 }
 
 /// Returns how many tasks may be open at once, as the system limits open files.
