@@ -11,12 +11,12 @@ use reqwest::{Body, Response};
 use tokio::time::{Instant, sleep, sleep_until, timeout, timeout_at};
 
 use super::body::FileBody;
-use super::decode::{Broken, Decode, Event, decoder, take};
+use super::decode::{AnswerEvent, Decode, DecodeError, decoder, take};
 use super::error::{ErrorBody, told};
 use super::frames::{Frames, MAX_FRAME_BYTES};
 use super::key::ApiKey;
-use super::verdict::{Verdict, judge};
-use super::{Gateway, LlmError, Request, endpoint, headers};
+use super::verdict::{ErrorClass, judge};
+use super::{Gateway, LlmError, LlmRequest, endpoint, headers};
 use crate::infra::clock::SystemClock;
 use crate::infra::metrics;
 use crate::model::{Provider, in_full};
@@ -33,9 +33,9 @@ const TAIL: Duration = Duration::from_secs(1);
 /// An answer that is on its way. Dropping it closes the connection.
 pub struct Answer {
     gateway: Arc<Gateway>,
-    request: Request,
-    stream: Option<Stream>,
-    ready: VecDeque<Event>,
+    request: LlmRequest,
+    stream: Option<AnswerStream>,
+    ready: VecDeque<AnswerEvent>,
     /// Whether something was told that cannot be taken back.
     told: bool,
     ended: bool,
@@ -44,11 +44,11 @@ pub struct Answer {
     deadline: Instant,
     outcome: Option<&'static str>,
     /// Why it broke off, while what arrived before that is told.
-    broke: Option<Failure>,
+    broke: Option<FailedTry>,
 }
 
 /// The answer to one try.
-struct Stream {
+struct AnswerStream {
     response: Response,
     key: Option<ApiKey>,
     frames: Frames,
@@ -56,13 +56,13 @@ struct Stream {
     begun: bool,
 }
 
-impl Stream {
+impl AnswerStream {
     /// Whether the model had ended when the connection broke. Tells the rest then.
-    fn is_whole(&mut self, out: &mut VecDeque<Event>) -> bool {
+    fn is_whole(&mut self, out: &mut VecDeque<AnswerEvent>) -> bool {
         let _ = self.frames.end();
         while let Some(frame) = self.frames.next() {
             // The last frame may be half of one.
-            if let Err(Broken::Error(_)) = take(self.decode.as_mut(), &frame, out) {
+            if let Err(DecodeError::Error(_)) = take(self.decode.as_mut(), &frame, out) {
                 return false;
             }
         }
@@ -71,7 +71,7 @@ impl Stream {
 }
 
 /// Why a try failed.
-struct Failure {
+struct FailedTry {
     error: LlmError,
     /// Whether the same request may be answered later.
     passes: bool,
@@ -87,7 +87,7 @@ impl std::fmt::Debug for Answer {
 }
 
 impl Answer {
-    pub(super) fn new(gateway: Arc<Gateway>, request: Request) -> Self {
+    pub(super) fn new(gateway: Arc<Gateway>, request: LlmRequest) -> Self {
         let began = Instant::now();
         let deadline = began + gateway.config.of(request.provider).timeout;
         Self {
@@ -105,12 +105,12 @@ impl Answer {
         }
     }
 
-    /// The next piece; none behind [`Event::Finish`]. After an error there is nothing more. A call of this that is
+    /// The next piece; none behind [`AnswerEvent::Finish`]. After an error there is nothing more. A call of this that is
     /// dropped before it returns may lose what had arrived.
-    pub async fn next(&mut self) -> Result<Option<Event>, LlmError> {
+    pub async fn next(&mut self) -> Result<Option<AnswerEvent>, LlmError> {
         loop {
             if let Some(event) = self.ready.pop_front() {
-                self.told |= !matches!(event, Event::Usage(_));
+                self.told |= !matches!(event, AnswerEvent::Usage(_));
                 return Ok(Some(event));
             }
             if let Some(failure) = self.broke.take() {
@@ -131,13 +131,13 @@ impl Answer {
         self.request.provider
     }
 
-    fn failed(&self, problem: impl Into<String>) -> Failure {
+    fn failed(&self, problem: impl Into<String>) -> FailedTry {
         let (provider, problem) = (self.provider(), problem.into());
-        Failure { error: LlmError::Failed { provider, problem, retry_after: None }, passes: true }
+        FailedTry { error: LlmError::Failed { provider, problem, retry_after: None }, passes: true }
     }
 
     /// Waits before the next try, or gives up.
-    async fn again(&mut self, Failure { error, passes }: Failure) -> Result<(), LlmError> {
+    async fn again(&mut self, FailedTry { error, passes }: FailedTry) -> Result<(), LlmError> {
         let config = &self.gateway.config;
         let asked = if let LlmError::Failed { retry_after, .. } = &error { *retry_after } else { None };
         let pause = asked.unwrap_or_else(|| pause(self.tries));
@@ -159,7 +159,7 @@ impl Answer {
     }
 
     /// Sends the request, or reads on.
-    async fn step(&mut self) -> Result<(), Failure> {
+    async fn step(&mut self) -> Result<(), FailedTry> {
         let Some(mut stream) = self.stream.take() else {
             self.stream = Some(self.connect().await?);
             return Ok(());
@@ -179,7 +179,7 @@ impl Answer {
                 return Err(self.failed(format!("the answer broke off: {}", in_full(&error.without_url()))));
             }
             Err(_) if until == self.deadline => return Err(self.too_slow()),
-            Err(_) => return Err(self.failed(format!("it said nothing for {limit:?}"))),
+            Err(_) => return Err(self.failed(format!("it message nothing for {limit:?}"))),
         };
         let ended = chunk.is_none();
         match chunk {
@@ -210,9 +210,9 @@ impl Answer {
         Ok(())
     }
 
-    async fn connect(&mut self) -> Result<Stream, Failure> {
+    async fn connect(&mut self) -> Result<AnswerStream, FailedTry> {
         let provider = self.provider();
-        let final_ = |error| Failure { error, passes: false };
+        let final_ = |error| FailedTry { error, passes: false };
         self.tries += 1;
         let key = self.gateway.key(provider).map_err(final_)?;
         let client = self.gateway.client(provider).map_err(final_)?;
@@ -224,7 +224,7 @@ impl Answer {
         let status = response.status();
         if status.is_success() {
             let (framing, decode) = decoder(provider);
-            return Ok(Stream { response, key, frames: Frames::new(framing), decode, begun: false });
+            return Ok(AnswerStream { response, key, frames: Frames::new(framing), decode, begun: false });
         }
         let retry_after = retry_after(response.headers(), SystemClock::shared().now());
         let body = ErrorBody::read(&self.words(response).await);
@@ -236,7 +236,7 @@ impl Answer {
         &self,
         sending: impl Future<Output = reqwest::Result<Response>>,
         sent: &AtomicU64,
-    ) -> Result<Response, Failure> {
+    ) -> Result<Response, FailedTry> {
         let limit = self.gateway.config.first_byte_timeout;
         let mut sending = std::pin::pin!(sending);
         let (mut seen, mut since) = (0, Instant::now());
@@ -274,15 +274,15 @@ impl Answer {
         words
     }
 
-    fn too_slow(&self) -> Failure {
+    fn too_slow(&self) -> FailedTry {
         let limit = self.gateway.config.of(self.provider()).timeout;
-        Failure { passes: false, ..self.failed(format!("the answer took longer than {limit:?}")) }
+        FailedTry { passes: false, ..self.failed(format!("the answer took longer than {limit:?}")) }
     }
 
-    fn broken(&self, broken: Broken, key: Option<&ApiKey>) -> Failure {
+    fn broken(&self, broken: DecodeError, key: Option<&ApiKey>) -> FailedTry {
         match broken {
-            Broken::Error(body) => self.judged(None, &body, None, key),
-            Broken::Malformed(problem) => {
+            DecodeError::Error(body) => self.judged(None, &body, None, key),
+            DecodeError::Malformed(problem) => {
                 let problem = told(&problem, key.map(ApiKey::expose));
                 self.failed(format!("what it sent cannot be read: {problem}"))
             }
@@ -296,22 +296,22 @@ impl Answer {
         body: &ErrorBody,
         retry_after: Option<Duration>,
         key: Option<&ApiKey>,
-    ) -> Failure {
+    ) -> FailedTry {
         let (provider, exposed) = (self.provider(), key.map(ApiKey::expose));
         let (kind, message) = (told(&body.kind, exposed), told(&body.message, exposed));
         let number = status.as_ref().map(StatusCode::as_u16).or(body.status);
         let verdict = judge(number, &body.kind, &body.message);
         match verdict {
-            Verdict::Overflow(_) | Verdict::LongAnswer { .. } | Verdict::Refused => {
+            ErrorClass::Overflow(_) | ErrorClass::LongAnswer { .. } | ErrorClass::Refused => {
                 let status = number.unwrap_or(200);
                 let error = LlmError::Refused { provider, status, kind, message, verdict };
-                Failure { error, passes: false }
+                FailedTry { error, passes: false }
             }
-            Verdict::Throttled | Verdict::Broken => {
+            ErrorClass::Throttled | ErrorClass::Failed => {
                 let what = status.map_or_else(|| "with an error".to_owned(), words_of);
                 let kind = if kind.is_empty() { kind } else { format!(" ({kind})") };
                 let problem = format!("it answered {what}{kind}: {message}");
-                Failure { error: LlmError::Failed { provider, problem, retry_after }, passes: true }
+                FailedTry { error: LlmError::Failed { provider, problem, retry_after }, passes: true }
             }
         }
     }

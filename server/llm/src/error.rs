@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use serde_json::Value;
 
-use super::verdict::Verdict;
+use super::verdict::ErrorClass;
 use crate::model::Provider;
 
 /// Most bytes that are kept of what a provider says.
@@ -33,7 +33,7 @@ pub enum LlmError {
         /// The provider's words.
         message: String,
         /// What they mean.
-        verdict: Verdict,
+        verdict: ErrorClass,
     },
     /// It failed in a way that may pass.
     #[error("{provider} failed: {problem}", provider = .provider.as_str())]
@@ -49,7 +49,7 @@ pub enum LlmError {
 
 impl LlmError {
     /// What a refusal means; none if nothing was refused.
-    pub fn verdict(&self) -> Option<Verdict> {
+    pub fn verdict(&self) -> Option<ErrorClass> {
         match self {
             Self::Refused { verdict, .. } => Some(*verdict),
             Self::NotConfigured { .. } | Self::Failed { .. } => None,
@@ -58,7 +58,7 @@ impl LlmError {
 
     /// Whether a shorter request might be taken.
     pub fn is_overflow(&self) -> bool {
-        matches!(self.verdict(), Some(Verdict::Overflow(_)))
+        matches!(self.verdict(), Some(ErrorClass::Overflow(_)))
     }
 }
 

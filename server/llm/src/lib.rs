@@ -9,8 +9,8 @@ mod decode;
 mod error;
 mod frames;
 mod key;
+mod message;
 mod params;
-mod said;
 mod settings;
 mod verdict;
 
@@ -22,12 +22,12 @@ use reqwest::Client;
 
 pub use answer::Answer;
 pub use body::Payload;
-pub use decode::{CallPiece, Event, Usage};
+pub use decode::{AnswerEvent, ToolCallDelta, Usage};
 pub use error::LlmError;
+pub use message::AnswerMessage;
 pub use params::{answer_tokens, thinks, with_answer};
-pub use said::Said;
 pub use settings::{LlmSettings, ProviderSettings};
-pub use verdict::Verdict;
+pub use verdict::ErrorClass;
 
 use contextstore_base::{infra, model};
 use key::ApiKey;
@@ -48,7 +48,7 @@ pub struct Gateway {
 
 /// A request that is ready.
 #[derive(Debug, Clone)]
-pub struct Request {
+pub struct LlmRequest {
     /// Who is asked.
     pub provider: Provider,
     /// The body.
@@ -106,7 +106,7 @@ impl Gateway {
     }
 
     /// Sends a request. Nothing happens before the answer is asked for its first event.
-    pub fn send(self: &Arc<Self>, request: Request) -> Answer {
+    pub fn send(self: &Arc<Self>, request: LlmRequest) -> Answer {
         Answer::new(Arc::clone(self), request)
     }
 

@@ -12,7 +12,7 @@ const LEAST_LIMIT: u64 = 256;
 
 /// What an error means, and so what can be done about it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Verdict {
+pub enum ErrorClass {
     /// The context is longer than the model takes: a shorter one may be taken.
     Overflow(Overflow),
     /// The answer may be longer than the model can give: one of `most` tokens may be taken.
@@ -25,7 +25,7 @@ pub enum Verdict {
     /// The same request would be refused again.
     Refused,
     /// The provider failed in a way that may pass.
-    Broken,
+    Failed,
 }
 
 /// Codes that say that a context is too long.
@@ -152,53 +152,53 @@ const ANSWER_NAMES: [&str; 8] = [
 ];
 
 /// What an error means. `kind` is the provider's code, or its type if it has none.
-pub(super) fn judge(status: Option<u16>, kind: &str, message: &str) -> Verdict {
+pub(super) fn judge(status: Option<u16>, kind: &str, message: &str) -> ErrorClass {
     let (kind, words) = (kind.to_lowercase(), message.to_lowercase());
     if OVERFLOW_CODES.contains(&kind.as_str()) {
-        return too_long(&words).unwrap_or(Verdict::Overflow(overflow(&words)));
+        return too_long(&words).unwrap_or(ErrorClass::Overflow(overflow(&words)));
     }
     if FINAL_CODES.contains(&kind.as_str()) {
-        return Verdict::Refused;
+        return ErrorClass::Refused;
     }
     if status == Some(413) {
-        return Verdict::Overflow(overflow(&words));
+        return ErrorClass::Overflow(overflow(&words));
     }
     if matches!(status, Some(429 | 503 | 529)) || THROTTLE_CODES.iter().any(|code| kind.contains(code)) {
-        return Verdict::Throttled;
+        return ErrorClass::Throttled;
     }
     if let Some(verdict) = too_long(&words) {
         return verdict;
     }
     match status {
-        Some(408 | 409 | 425 | 500..=599) => Verdict::Broken,
-        None if !REFUSAL_CODES.contains(&kind.as_str()) => Verdict::Broken,
-        Some(_) | None => Verdict::Refused,
+        Some(408 | 409 | 425 | 500..=599) => ErrorClass::Failed,
+        None if !REFUSAL_CODES.contains(&kind.as_str()) => ErrorClass::Failed,
+        Some(_) | None => ErrorClass::Refused,
     }
 }
 
 /// What the words say of the lengths of context and answer, if they are about those.
-fn too_long(words: &str) -> Option<Verdict> {
+fn too_long(words: &str) -> Option<ErrorClass> {
     let names_answer = ANSWER_NAMES.iter().any(|name| words.contains(name));
     let figures = overflow(words);
     let asks = names_answer || ANSWER.iter().any(|behind| number_behind(words, behind).is_some());
     if let (Some(limit), Some(sent), true) = (figures.limit, figures.sent, asks) {
         let left = limit.saturating_sub(sent);
         return Some(if left >= LEAST_ANSWER {
-            Verdict::LongAnswer { most: Some(left) }
+            ErrorClass::LongAnswer { most: Some(left) }
         } else {
-            Verdict::Overflow(figures)
+            ErrorClass::Overflow(figures)
         });
     }
     let most = MOST_BEFORE.iter().find_map(|before| number(words, before, ""));
     let most = most.or_else(|| MOST_BEHIND.iter().find_map(|behind| number_behind(words, behind)));
     if let Some(most) = most.filter(|_| names_answer) {
-        return Some(Verdict::LongAnswer { most: Some(most) });
+        return Some(ErrorClass::LongAnswer { most: Some(most) });
     }
     if OVERFLOW_WORDS.iter().any(|sign| words.contains(sign)) {
-        return Some(Verdict::Overflow(figures));
+        return Some(ErrorClass::Overflow(figures));
     }
     let is_much = ["too large", "too high", "exceed"].iter().any(|sign| words.contains(sign));
-    (names_answer && is_much).then_some(Verdict::LongAnswer { most: None })
+    (names_answer && is_much).then_some(ErrorClass::LongAnswer { most: None })
 }
 
 /// The figures of a context in the words of a provider.

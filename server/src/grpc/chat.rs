@@ -10,7 +10,7 @@ use prost::Message as _;
 use super::serving::Serving;
 use super::status::Refusal;
 use super::{answer, append, convert};
-use crate::llm::{CallPiece, Usage};
+use crate::llm::{ToolCallDelta, Usage};
 use crate::model::TaskId;
 
 /// Begins a chat: everything that can be refused before a provider is asked is refused here.
@@ -51,7 +51,7 @@ fn wire(event: ChatEvent) -> Event {
         }
         ChatEvent::Text(text) => Event::Text(text),
         ChatEvent::Reasoning(text) => Event::Reasoning(text),
-        ChatEvent::ToolCall(CallPiece { index, id, name, arguments, .. }) => {
+        ChatEvent::ToolCall(ToolCallDelta { index, id, name, arguments, .. }) => {
             Event::ToolCall(pb::ChatToolCall { index, id, name, arguments })
         }
         ChatEvent::Usage(Usage { input, output, cache_creation, cache_read }) => {

@@ -3,7 +3,7 @@
 use super::turn::Turn;
 use crate::context::Stage;
 use crate::error::AppError;
-use crate::llm::{LlmError, Verdict, answer_tokens, with_answer};
+use crate::llm::{ErrorClass, LlmError, answer_tokens, with_answer};
 use crate::model::{Overflow, StoreError};
 use crate::store::Store;
 
@@ -11,9 +11,9 @@ impl Turn {
     /// Changes what was refused, so that it may be taken. False: sending it again would not help.
     pub(super) async fn adapt(&mut self, error: &LlmError) -> Result<bool, AppError> {
         match error.verdict() {
-            Some(Verdict::Overflow(stated)) => self.make_smaller(stated).await,
-            Some(Verdict::LongAnswer { most }) => Ok(self.ask_for_less(most)),
-            Some(Verdict::Throttled | Verdict::Refused | Verdict::Broken) | None => Ok(false),
+            Some(ErrorClass::Overflow(stated)) => self.make_smaller(stated).await,
+            Some(ErrorClass::LongAnswer { most }) => Ok(self.ask_for_less(most)),
+            Some(ErrorClass::Throttled | ErrorClass::Refused | ErrorClass::Failed) | None => Ok(false),
         }
     }
 

@@ -17,7 +17,7 @@ use uuid::Uuid;
 use crate::Engine;
 use crate::context::{Pressure, Settings};
 use crate::error::AppError;
-use crate::llm::{CallPiece, Usage, answer_tokens};
+use crate::llm::{ToolCallDelta, Usage, answer_tokens};
 use crate::model::json::field;
 use crate::model::{InvalidField, Json, NewMessage, Provider, RequestId, StoreError, TaskConfig, TaskId};
 use crate::render::RenderOptions;
@@ -69,7 +69,7 @@ pub enum ChatEvent {
     /// A piece of what the model thinks.
     Reasoning(String),
     /// A piece of a tool call.
-    ToolCall(CallPiece),
+    ToolCall(ToolCallDelta),
     /// The tokens that the provider charged.
     Usage(Usage),
     /// The answer is whole and durable.

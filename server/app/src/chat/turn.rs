@@ -13,7 +13,7 @@ use super::{ANSWER, ChatEvent, FinalAnswer, Item, message_of, piece_of};
 use crate::Engine;
 use crate::error::AppError;
 use crate::infra::metrics;
-use crate::llm::{Answer, Event, LlmError, Payload, Request, Said, Usage};
+use crate::llm::{Answer, AnswerEvent, AnswerMessage, LlmError, LlmRequest, Payload, Usage};
 use crate::model::json::items;
 use crate::model::{Event as LogEvent, NewMessage, Provider, RequestId, Role, StoreError, TaskId};
 use crate::render::{RenderOptions, Rendering};
@@ -122,12 +122,12 @@ impl Turn {
         &mut self,
         started: &mut Option<ChatEvent>,
         events: &mpsc::Sender<Item>,
-    ) -> Result<(Said, Result<(), Cut>), AppError> {
+    ) -> Result<(AnswerMessage, Result<(), Cut>), AppError> {
         let request = self.render().await?;
-        let mut said = Said::new(self.provider);
+        let mut said = AnswerMessage::new(self.provider);
         let (file, len) = request.contents();
         let payload = Payload { file, len };
-        let mut answer = self.engine.gateway.send(Request { provider: self.provider, payload });
+        let mut answer = self.engine.gateway.send(LlmRequest { provider: self.provider, payload });
         let ended = self.listen(started.take(), &mut answer, &mut said, events).await;
         // The connection of an answer that is not whole is closed, and the file is gone, before anything else happens.
         drop(answer);
@@ -191,7 +191,7 @@ impl Turn {
         &self,
         started: Option<ChatEvent>,
         answer: &mut Answer,
-        said: &mut Said,
+        said: &mut AnswerMessage,
         events: &mpsc::Sender<Item>,
     ) -> Result<(), Cut> {
         let mut renewals = self.renewals();
@@ -218,7 +218,7 @@ impl Turn {
                 return Err(Cut::Provider(LlmError::Failed { provider, problem, retry_after }));
             }
             said.take(&event);
-            if let Some(told) = told(event) {
+            if let Some(told) = chat_event(event) {
                 self.tell(told, events, &mut renewals).await?;
             }
         }
@@ -266,7 +266,7 @@ impl Turn {
     }
 
     /// Appends what was said, whole or not, and what it cost; none if nothing was.
-    async fn record(&self, said: &Said) -> Result<Option<(AppendOutcome, NewMessage)>, AppError> {
+    async fn record(&self, said: &AnswerMessage) -> Result<Option<(AppendOutcome, NewMessage)>, AppError> {
         let Some(message) = said.message()? else {
             self.record_usage(said.usage()).await;
             return Ok(None);
@@ -368,7 +368,7 @@ impl Turn {
     /// Tells what it cost, and that the answer is durable. It is, whether or not somebody listens.
     async fn tell_end(
         &self,
-        said: &Said,
+        said: &AnswerMessage,
         outcome: &AppendOutcome,
         message: &NewMessage,
         events: &mpsc::Sender<Item>,
@@ -387,12 +387,12 @@ impl Turn {
 }
 
 /// Returns the event for a piece of an answer, if the caller sees it.
-fn told(event: Event) -> Option<ChatEvent> {
+fn chat_event(event: AnswerEvent) -> Option<ChatEvent> {
     match event {
         // Why a model does not answer is an answer too.
-        Event::Text(text) | Event::Refusal(text) => Some(ChatEvent::Text(text)),
-        Event::Reasoning(text) => Some(ChatEvent::Reasoning(text)),
-        Event::ToolCall(piece) => Some(ChatEvent::ToolCall(piece)),
-        Event::Usage(_) | Event::Opaque(_) | Event::Finish(_) => None,
+        AnswerEvent::Text(text) | AnswerEvent::Refusal(text) => Some(ChatEvent::Text(text)),
+        AnswerEvent::Reasoning(text) => Some(ChatEvent::Reasoning(text)),
+        AnswerEvent::ToolCall(piece) => Some(ChatEvent::ToolCall(piece)),
+        AnswerEvent::Usage(_) | AnswerEvent::Opaque(_) | AnswerEvent::Finish(_) => None,
     }
 }

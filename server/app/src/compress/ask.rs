@@ -19,7 +19,7 @@ use super::prompt::{Purpose, Wanted};
 use super::reply::{self, Nothing};
 use crate::context::{Policy, count_text};
 use crate::infra::metrics;
-use crate::llm::{Event, Gateway, LlmError, Payload, Request, Usage};
+use crate::llm::{AnswerEvent, Gateway, LlmError, LlmRequest, Payload, Usage};
 use crate::model::{Provider, StoreError, TaskId, TokenCounter};
 use crate::store::{RequestFile, Store, WorkFile};
 use shape::Shape;
@@ -328,7 +328,7 @@ impl Asking<'_> {
     async fn listen(&self, file: &RequestFile, shape: &Shape) -> Result<String, Failure> {
         let (file, len) = file.contents();
         let provider = self.question.provider;
-        let mut answer = self.gateway.send(Request { provider, payload: Payload { file, len } });
+        let mut answer = self.gateway.send(LlmRequest { provider, payload: Payload { file, len } });
         let (mut text, mut declined) = (String::new(), String::new());
         let (mut call, mut begins) = (None, None);
         let (mut tokens, mut told) = (0, 0);
@@ -340,7 +340,7 @@ impl Asking<'_> {
                 charged.len() - 1
             });
             match event {
-                Event::Text(more) => {
+                AnswerEvent::Text(more) => {
                     tokens += count_text(TokenCounter::Fitted, &more);
                     let looked = text.len();
                     text.push_str(&more);
@@ -350,21 +350,21 @@ impl Asking<'_> {
                         (self.heard)(tokens);
                     }
                 }
-                Event::Refusal(more) if declined.len() < 1000 => declined.push_str(&more),
-                Event::Usage(usage) => self.charged()[call] = Some(usage),
-                Event::Finish(reason) if reason == "length" => {
+                AnswerEvent::Refusal(more) if declined.len() < 1000 => declined.push_str(&more),
+                AnswerEvent::Usage(usage) => self.charged()[call] = Some(usage),
+                AnswerEvent::Finish(reason) if reason == "length" => {
                     let (limit, unit) = (shape.most, "tokens");
                     return Err(AskError::TooLong { limit, unit }.into());
                 }
-                Event::Finish(reason) if CUT_OFF.contains(&reason.as_str()) => {
+                AnswerEvent::Finish(reason) if CUT_OFF.contains(&reason.as_str()) => {
                     let problem = format!("the provider cut the answer off: {reason}");
                     return Err(AskError::Empty { problem }.into());
                 }
-                Event::Finish(_)
-                | Event::Refusal(_)
-                | Event::Reasoning(_)
-                | Event::ToolCall(_)
-                | Event::Opaque(_) => {}
+                AnswerEvent::Finish(_)
+                | AnswerEvent::Refusal(_)
+                | AnswerEvent::Reasoning(_)
+                | AnswerEvent::ToolCall(_)
+                | AnswerEvent::Opaque(_) => {}
             }
             let thoughts = begins.unwrap_or(text.len()) as u64;
             if text.len() as u64 > limit + THOUGHT_BYTES.min(thoughts) {

@@ -5,63 +5,65 @@ use std::collections::VecDeque;
 use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
 
-use super::{Broken, CallPiece, Decode, Event, Frame, Usage, new_call_id, parse, some, tokens};
+use super::{
+    AnswerEvent, Decode, DecodeError, Frame, ToolCallDelta, Usage, new_call_id, parse, some, tokens,
+};
 
 #[derive(Debug, Default)]
-pub(super) struct Events {
+pub(super) struct AnthropicDecoder {
     usage: Usage,
     calls: u32,
     /// The block that is being told; they come one after the other.
-    block: Option<Block>,
+    block: Option<OpenBlock>,
     finish: Option<String>,
     done: bool,
 }
 
 #[derive(Debug)]
-enum Block {
-    Thinking { thinking: String, signature: String },
+enum OpenBlock {
+    ThinkingBlock { thinking: String, signature: String },
     Call { index: u32, told: bool },
     Other,
 }
 
 #[derive(Deserialize)]
-struct Raw<'a> {
+struct AnthropicEvent<'a> {
     #[serde(rename = "type")]
     kind: Option<String>,
-    message: Option<Message>,
+    message: Option<AnthropicMessage>,
     #[serde(borrow)]
     content_block: Option<&'a RawValue>,
-    delta: Option<Delta>,
-    usage: Option<RawUsage>,
+    delta: Option<AnthropicDelta>,
+    usage: Option<AnthropicUsage>,
 }
 
 /// A whole answer.
 #[derive(Deserialize)]
-struct Whole<'a> {
+struct AnthropicAnswer<'a> {
     #[serde(borrow)]
     content: Vec<&'a RawValue>,
     stop_reason: Option<String>,
-    usage: Option<RawUsage>,
+    usage: Option<AnthropicUsage>,
 }
 
 /// What a call of a whole answer has beside the rest.
 #[derive(Deserialize)]
-struct Input<'a> {
+struct ToolUse<'a> {
     #[serde(borrow)]
     input: Option<&'a RawValue>,
 }
 
-fn parsed<'a, T: Deserialize<'a>>(json: &'a str) -> Result<T, Broken> {
-    serde_json::from_str(json).map_err(|error| Broken::Malformed(error.to_string()))
+fn parsed<'a, T: Deserialize<'a>>(json: &'a str) -> Result<T, DecodeError> {
+    serde_json::from_str(json).map_err(|error| DecodeError::Malformed(error.to_string()))
 }
 
 #[derive(Deserialize)]
-struct Message {
-    usage: Option<RawUsage>,
+struct AnthropicMessage {
+    usage: Option<AnthropicUsage>,
 }
 
 #[derive(Deserialize)]
-struct RawUsage {
+struct AnthropicUsage {
     #[serde(default, deserialize_with = "tokens")]
     input_tokens: Option<u64>,
     #[serde(default, deserialize_with = "tokens")]
@@ -73,7 +75,7 @@ struct RawUsage {
 }
 
 #[derive(Deserialize)]
-struct RawBlock {
+struct AnthropicBlock {
     #[serde(rename = "type")]
     kind: Option<String>,
     text: Option<String>,
@@ -84,7 +86,7 @@ struct RawBlock {
 }
 
 #[derive(Deserialize)]
-struct Delta {
+struct AnthropicDelta {
     text: Option<String>,
     thinking: Option<String>,
     signature: Option<String>,
@@ -94,16 +96,16 @@ struct Delta {
 
 /// A block of thinking as it goes back.
 #[derive(Serialize)]
-struct Thinking<'a> {
+struct ThinkingBlock<'a> {
     #[serde(rename = "type")]
     kind: &'static str,
     thinking: &'a str,
     signature: &'a str,
 }
 
-impl Decode for Events {
-    fn take(&mut self, frame: &Frame, out: &mut VecDeque<Event>) -> Result<(), Broken> {
-        let raw: Raw<'_> = parse(frame)?;
+impl Decode for AnthropicDecoder {
+    fn take(&mut self, frame: &Frame, out: &mut VecDeque<AnswerEvent>) -> Result<(), DecodeError> {
+        let raw: AnthropicEvent<'_> = parse(frame)?;
         match raw.kind.as_deref().unwrap_or(&frame.name) {
             "message_start" => self.count(raw.message.and_then(|message| message.usage), out),
             "content_block_start" => {
@@ -122,26 +124,26 @@ impl Decode for Events {
                 self.count(raw.usage, out);
             }
             "message_stop" => self.done = true,
-            "error" => return Err(Broken::error(frame)),
+            "error" => return Err(DecodeError::error(frame)),
             // `ping`, and what is new.
             _ => {}
         }
         Ok(())
     }
 
-    fn whole(&mut self, frame: &Frame, out: &mut VecDeque<Event>) -> Result<(), Broken> {
-        let whole: Whole<'_> = parse(frame)?;
+    fn whole(&mut self, frame: &Frame, out: &mut VecDeque<AnswerEvent>) -> Result<(), DecodeError> {
+        let whole: AnthropicAnswer<'_> = parse(frame)?;
         for raw in whole.content {
             self.begin(raw.get(), out)?;
-            if let Some(Block::Call { index, told }) = &mut self.block
-                && let Some(input) = parsed::<Input<'_>>(raw.get())?.input
+            if let Some(OpenBlock::Call { index, told }) = &mut self.block
+                && let Some(input) = parsed::<ToolUse<'_>>(raw.get())?.input
             {
                 *told = true;
                 let arguments = input.get().to_owned();
-                out.push_back(Event::ToolCall(CallPiece {
+                out.push_back(AnswerEvent::ToolCall(ToolCallDelta {
                     index: *index,
                     arguments,
-                    ..CallPiece::default()
+                    ..ToolCallDelta::default()
                 }));
             }
             self.end_block(out)?;
@@ -156,7 +158,7 @@ impl Decode for Events {
         self.done
     }
 
-    fn end(&mut self, out: &mut VecDeque<Event>) -> bool {
+    fn end(&mut self, out: &mut VecDeque<AnswerEvent>) -> bool {
         let Some(reason) = self.finish.take() else { return false };
         let word = match reason.as_str() {
             "end_turn" | "stop_sequence" => "stop",
@@ -165,14 +167,14 @@ impl Decode for Events {
             "refusal" => "content_filter",
             other => other,
         };
-        out.push_back(Event::Finish(word.to_owned()));
+        out.push_back(AnswerEvent::Finish(word.to_owned()));
         true
     }
 }
 
-impl Events {
+impl AnthropicDecoder {
     /// Later counts are of the whole answer so far; what they leave out is as it was.
-    fn count(&mut self, usage: Option<RawUsage>, out: &mut VecDeque<Event>) {
+    fn count(&mut self, usage: Option<AnthropicUsage>, out: &mut VecDeque<AnswerEvent>) {
         let Some(raw) = usage else { return };
         let Usage { input, output, cache_creation, cache_read } = self.usage;
         self.usage = Usage {
@@ -181,79 +183,79 @@ impl Events {
             cache_creation: raw.cache_creation_input_tokens.unwrap_or(cache_creation),
             cache_read: raw.cache_read_input_tokens.unwrap_or(cache_read),
         };
-        out.push_back(Event::Usage(self.usage));
+        out.push_back(AnswerEvent::Usage(self.usage));
     }
 
-    fn begin(&mut self, raw: &str, out: &mut VecDeque<Event>) -> Result<(), Broken> {
-        let block: RawBlock = parsed(raw)?;
+    fn begin(&mut self, raw: &str, out: &mut VecDeque<AnswerEvent>) -> Result<(), DecodeError> {
+        let block: AnthropicBlock = parsed(raw)?;
         self.block = Some(match block.kind.as_deref().unwrap_or_default() {
             "thinking" => {
                 let (thinking, signature) =
                     (block.thinking.unwrap_or_default(), block.signature.unwrap_or_default());
                 if !thinking.is_empty() {
-                    out.push_back(Event::Reasoning(thinking.clone()));
+                    out.push_back(AnswerEvent::Reasoning(thinking.clone()));
                 }
-                Block::Thinking { thinking, signature }
+                OpenBlock::ThinkingBlock { thinking, signature }
             }
             "redacted_thinking" => {
-                out.push_back(Event::Opaque(raw.to_owned()));
-                Block::Other
+                out.push_back(AnswerEvent::Opaque(raw.to_owned()));
+                OpenBlock::Other
             }
             "tool_use" => {
                 let index = self.calls;
                 self.calls += 1;
-                out.push_back(Event::ToolCall(CallPiece {
+                out.push_back(AnswerEvent::ToolCall(ToolCallDelta {
                     index,
                     id: some(block.id).unwrap_or_else(new_call_id),
                     name: block.name.unwrap_or_default(),
                     custom: false,
                     arguments: String::new(),
                 }));
-                Block::Call { index, told: false }
+                OpenBlock::Call { index, told: false }
             }
             _ => {
-                out.extend(some(block.text).map(Event::Text));
-                Block::Other
+                out.extend(some(block.text).map(AnswerEvent::Text));
+                OpenBlock::Other
             }
         });
         Ok(())
     }
 
-    fn delta(&mut self, delta: Delta, out: &mut VecDeque<Event>) {
+    fn delta(&mut self, delta: AnthropicDelta, out: &mut VecDeque<AnswerEvent>) {
         match &mut self.block {
-            Some(Block::Thinking { thinking, signature }) => {
+            Some(OpenBlock::ThinkingBlock { thinking, signature }) => {
                 signature.push_str(&delta.signature.unwrap_or_default());
                 if let Some(more) = some(delta.thinking) {
                     thinking.push_str(&more);
-                    out.push_back(Event::Reasoning(more));
+                    out.push_back(AnswerEvent::Reasoning(more));
                 }
             }
-            Some(Block::Call { index, told }) => {
+            Some(OpenBlock::Call { index, told }) => {
                 if let Some(arguments) = some(delta.partial_json) {
                     *told = true;
-                    let piece = CallPiece { index: *index, arguments, ..CallPiece::default() };
-                    out.push_back(Event::ToolCall(piece));
+                    let piece = ToolCallDelta { index: *index, arguments, ..ToolCallDelta::default() };
+                    out.push_back(AnswerEvent::ToolCall(piece));
                 }
             }
-            Some(Block::Other) | None => out.extend(some(delta.text).map(Event::Text)),
+            Some(OpenBlock::Other) | None => out.extend(some(delta.text).map(AnswerEvent::Text)),
         }
     }
 
-    fn end_block(&mut self, out: &mut VecDeque<Event>) -> Result<(), Broken> {
+    fn end_block(&mut self, out: &mut VecDeque<AnswerEvent>) -> Result<(), DecodeError> {
         match self.block.take() {
             // Without a signature it would not be taken back.
-            Some(Block::Thinking { thinking, signature }) if !signature.is_empty() => {
-                let block = Thinking { kind: "thinking", thinking: &thinking, signature: &signature };
-                let json =
-                    serde_json::to_string(&block).map_err(|error| Broken::Malformed(error.to_string()))?;
-                out.push_back(Event::Opaque(json));
+            Some(OpenBlock::ThinkingBlock { thinking, signature }) if !signature.is_empty() => {
+                let block = ThinkingBlock { kind: "thinking", thinking: &thinking, signature: &signature };
+                let json = serde_json::to_string(&block)
+                    .map_err(|error| DecodeError::Malformed(error.to_string()))?;
+                out.push_back(AnswerEvent::Opaque(json));
             }
             // A tool without parameters is called with nothing.
-            Some(Block::Call { index, told: false }) => {
-                let piece = CallPiece { index, arguments: "{}".to_owned(), ..CallPiece::default() };
-                out.push_back(Event::ToolCall(piece));
+            Some(OpenBlock::Call { index, told: false }) => {
+                let piece = ToolCallDelta { index, arguments: "{}".to_owned(), ..ToolCallDelta::default() };
+                out.push_back(AnswerEvent::ToolCall(piece));
             }
-            Some(Block::Thinking { .. } | Block::Call { .. } | Block::Other) | None => {}
+            Some(OpenBlock::ThinkingBlock { .. } | OpenBlock::Call { .. } | OpenBlock::Other) | None => {}
         }
         Ok(())
     }

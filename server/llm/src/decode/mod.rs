@@ -17,7 +17,7 @@ use crate::model::Provider;
 
 /// A piece of an answer.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Event {
+pub enum AnswerEvent {
     /// More text.
     Text(String),
     /// More of what the model thinks.
@@ -25,7 +25,7 @@ pub enum Event {
     /// More of why it does not answer.
     Refusal(String),
     /// More of a tool call.
-    ToolCall(CallPiece),
+    ToolCall(ToolCallDelta),
     /// What it cost, as far as that is known; the last one counts.
     Usage(Usage),
     /// Something that only its provider understands, and wants back as it is: JSON.
@@ -34,12 +34,12 @@ pub enum Event {
     Finish(String),
 }
 
-impl Event {
+impl AnswerEvent {
     /// About as many bytes as it adds to a message in the log.
     pub fn bytes(&self) -> usize {
         match self {
             Self::Text(text) | Self::Reasoning(text) | Self::Refusal(text) => in_json(text),
-            Self::ToolCall(CallPiece { id, name, arguments, .. }) => {
+            Self::ToolCall(ToolCallDelta { id, name, arguments, .. }) => {
                 let begins = if id.is_empty() { 0 } else { 96 };
                 begins + in_json(id) + in_json(name) + in_json(arguments)
             }
@@ -61,7 +61,7 @@ fn in_json(text: &str) -> usize {
 
 /// A piece of a tool call.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
-pub struct CallPiece {
+pub struct ToolCallDelta {
     /// Which call of the answer, from 0.
     pub index: u32,
     /// With the first piece: its id.
@@ -96,14 +96,14 @@ impl Usage {
 
 /// Why an answer cannot be used.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) enum Broken {
+pub(super) enum DecodeError {
     /// The provider says that it failed, or that it refuses.
     Error(ErrorBody),
     /// What it sent is not in its own form.
     Malformed(String),
 }
 
-impl Broken {
+impl DecodeError {
     /// An error that stands in a frame.
     fn error(frame: &Frame) -> Self {
         Self::Error(ErrorBody::read(frame.data.as_bytes()))
@@ -113,27 +113,31 @@ impl Broken {
 /// Makes events of frames.
 pub(super) trait Decode: Send + Sync {
     /// Takes a frame in.
-    fn take(&mut self, frame: &Frame, out: &mut VecDeque<Event>) -> Result<(), Broken>;
+    fn take(&mut self, frame: &Frame, out: &mut VecDeque<AnswerEvent>) -> Result<(), DecodeError>;
     /// Takes a whole answer in, which came though a stream was asked for.
-    fn whole(&mut self, frame: &Frame, out: &mut VecDeque<Event>) -> Result<(), Broken>;
+    fn whole(&mut self, frame: &Frame, out: &mut VecDeque<AnswerEvent>) -> Result<(), DecodeError>;
     /// Whether the provider said that nothing follows.
     fn is_done(&self) -> bool;
     /// The stream has ended: tells the rest, or answers false if the answer is not whole.
-    fn end(&mut self, out: &mut VecDeque<Event>) -> bool;
+    fn end(&mut self, out: &mut VecDeque<AnswerEvent>) -> bool;
 }
 
 /// How a provider's answer is read.
 pub(super) fn decoder(provider: Provider) -> (Framing, Box<dyn Decode>) {
     match provider {
-        Provider::OpenAi | Provider::LmStudio => (Framing::Sse, Box::<openai::Chunks>::default()),
-        Provider::OpenAiResponses => (Framing::Sse, Box::<responses::Events>::default()),
-        Provider::Anthropic => (Framing::Sse, Box::<anthropic::Events>::default()),
-        Provider::Ollama => (Framing::Lines, Box::<ollama::Lines>::default()),
+        Provider::OpenAi | Provider::LmStudio => (Framing::Sse, Box::<openai::OpenAiDecoder>::default()),
+        Provider::OpenAiResponses => (Framing::Sse, Box::<responses::ResponsesDecoder>::default()),
+        Provider::Anthropic => (Framing::Sse, Box::<anthropic::AnthropicDecoder>::default()),
+        Provider::Ollama => (Framing::Lines, Box::<ollama::OllamaDecoder>::default()),
     }
 }
 
 /// Takes a frame in, whatever it is.
-pub(super) fn take(decode: &mut dyn Decode, frame: &Frame, out: &mut VecDeque<Event>) -> Result<(), Broken> {
+pub(super) fn take(
+    decode: &mut dyn Decode,
+    frame: &Frame,
+    out: &mut VecDeque<AnswerEvent>,
+) -> Result<(), DecodeError> {
     if !frame.whole {
         return decode.take(frame, out);
     }
@@ -141,13 +145,13 @@ pub(super) fn take(decode: &mut dyn Decode, frame: &Frame, out: &mut VecDeque<Ev
     let is_error = |name: &str| body.get(name).and_then(serde_json::Value::as_str) == Some("error");
     let has_error = body.get("error").is_some_and(|error| !error.is_null());
     if has_error || is_error("object") || is_error("type") {
-        return Err(Broken::error(frame));
+        return Err(DecodeError::error(frame));
     }
     decode.whole(frame, out)
 }
 
-fn parse<'a, T: Deserialize<'a>>(frame: &'a Frame) -> Result<T, Broken> {
-    serde_json::from_str(&frame.data).map_err(|error| Broken::Malformed(error.to_string()))
+fn parse<'a, T: Deserialize<'a>>(frame: &'a Frame) -> Result<T, DecodeError> {
+    serde_json::from_str(&frame.data).map_err(|error| DecodeError::Malformed(error.to_string()))
 }
 
 /// An id for a call that came without one.
@@ -165,7 +169,7 @@ fn tokens<'de, D: Deserializer<'de>>(value: D) -> Result<Option<u64>, D::Error> 
 /// Text, or parts of text, as some write the content of a message.
 #[derive(Deserialize)]
 #[serde(untagged)]
-enum Content {
+enum AnswerContent {
     Text(String),
     Parts(Vec<ContentPart>),
 }
@@ -173,10 +177,10 @@ enum Content {
 #[derive(Deserialize)]
 struct ContentPart {
     text: Option<String>,
-    thinking: Option<Box<Content>>,
+    thinking: Option<Box<AnswerContent>>,
 }
 
-impl Content {
+impl AnswerContent {
     /// What it says, and what it thinks.
     fn split(self) -> (String, String) {
         let parts = match self {

@@ -6,19 +6,21 @@ use serde::Deserialize;
 use serde::de::IgnoredAny;
 use serde_json::value::RawValue;
 
-use super::{Broken, CallPiece, Decode, Event, Frame, Usage, new_call_id, parse, some, tokens};
+use super::{
+    AnswerEvent, Decode, DecodeError, Frame, ToolCallDelta, Usage, new_call_id, parse, some, tokens,
+};
 
 #[derive(Debug, Default)]
-pub(super) struct Lines {
+pub(super) struct OllamaDecoder {
     calls: u32,
     finish: Option<String>,
     done: bool,
 }
 
 #[derive(Deserialize)]
-struct Raw<'a> {
+struct OllamaLine<'a> {
     #[serde(borrow)]
-    message: Option<Message<'a>>,
+    message: Option<OllamaMessage<'a>>,
     done: Option<bool>,
     done_reason: Option<String>,
     #[serde(default, deserialize_with = "tokens")]
@@ -29,40 +31,40 @@ struct Raw<'a> {
 }
 
 #[derive(Deserialize)]
-struct Message<'a> {
+struct OllamaMessage<'a> {
     content: Option<String>,
     thinking: Option<String>,
     #[serde(borrow)]
-    tool_calls: Option<Vec<Call<'a>>>,
+    tool_calls: Option<Vec<OllamaCall<'a>>>,
 }
 
 #[derive(Deserialize)]
-struct Call<'a> {
+struct OllamaCall<'a> {
     id: Option<String>,
     #[serde(borrow)]
-    function: Option<Function<'a>>,
+    function: Option<OllamaFunction<'a>>,
 }
 
 #[derive(Deserialize)]
-struct Function<'a> {
+struct OllamaFunction<'a> {
     name: Option<String>,
     #[serde(borrow)]
     arguments: Option<&'a RawValue>,
 }
 
-impl Decode for Lines {
-    fn take(&mut self, frame: &Frame, out: &mut VecDeque<Event>) -> Result<(), Broken> {
-        let raw: Raw<'_> = parse(frame)?;
+impl Decode for OllamaDecoder {
+    fn take(&mut self, frame: &Frame, out: &mut VecDeque<AnswerEvent>) -> Result<(), DecodeError> {
+        let raw: OllamaLine<'_> = parse(frame)?;
         if raw.error.is_some() {
-            return Err(Broken::error(frame));
+            return Err(DecodeError::error(frame));
         }
         if let Some(message) = raw.message {
-            out.extend(some(message.thinking).map(Event::Reasoning));
-            out.extend(some(message.content).map(Event::Text));
+            out.extend(some(message.thinking).map(AnswerEvent::Reasoning));
+            out.extend(some(message.content).map(AnswerEvent::Text));
             for call in message.tool_calls.into_iter().flatten() {
                 let (name, arguments) =
                     call.function.map_or((None, None), |function| (function.name, function.arguments));
-                out.push_back(Event::ToolCall(CallPiece {
+                out.push_back(AnswerEvent::ToolCall(ToolCallDelta {
                     index: self.calls,
                     id: some(call.id).unwrap_or_else(new_call_id),
                     name: name.unwrap_or_default(),
@@ -77,7 +79,7 @@ impl Decode for Lines {
             let reason = some(raw.done_reason).unwrap_or_else(|| "stop".to_owned());
             let called = self.calls > 0 && reason == "stop";
             self.finish = Some(if called { "tool_calls".to_owned() } else { reason });
-            out.push_back(Event::Usage(Usage {
+            out.push_back(AnswerEvent::Usage(Usage {
                 input: raw.prompt_eval_count.unwrap_or(0),
                 output: raw.eval_count.unwrap_or(0),
                 cache_creation: 0,
@@ -87,7 +89,7 @@ impl Decode for Lines {
         Ok(())
     }
 
-    fn whole(&mut self, frame: &Frame, out: &mut VecDeque<Event>) -> Result<(), Broken> {
+    fn whole(&mut self, frame: &Frame, out: &mut VecDeque<AnswerEvent>) -> Result<(), DecodeError> {
         self.take(frame, out)
     }
 
@@ -95,10 +97,10 @@ impl Decode for Lines {
         self.done
     }
 
-    fn end(&mut self, out: &mut VecDeque<Event>) -> bool {
+    fn end(&mut self, out: &mut VecDeque<AnswerEvent>) -> bool {
         match self.finish.take() {
             Some(finish) => {
-                out.push_back(Event::Finish(finish));
+                out.push_back(AnswerEvent::Finish(finish));
                 true
             }
             None => false,

@@ -5,97 +5,97 @@ use std::collections::VecDeque;
 use serde::Deserialize;
 use serde::de::IgnoredAny;
 
-use super::calls::{Call, Calls};
-use super::{Broken, Content, Decode, Event, Frame, Usage, parse, some, tokens};
+use super::calls::{PartialCall, ToolCalls};
+use super::{AnswerContent, AnswerEvent, Decode, DecodeError, Frame, Usage, parse, some, tokens};
 
 #[derive(Debug, Default)]
-pub(super) struct Chunks {
-    calls: Calls,
+pub(super) struct OpenAiDecoder {
+    calls: ToolCalls,
     finish: Option<String>,
     said_something: bool,
     done: bool,
 }
 
 #[derive(Deserialize)]
-struct Chunk {
-    choices: Option<Vec<Choice>>,
-    usage: Option<RawUsage>,
+struct OpenAiChunk {
+    choices: Option<Vec<OpenAiChoice>>,
+    usage: Option<OpenAiUsage>,
     error: Option<IgnoredAny>,
 }
 
 #[derive(Deserialize)]
-struct Choice {
+struct OpenAiChoice {
     index: Option<u64>,
-    delta: Option<Delta>,
+    delta: Option<OpenAiDelta>,
     /// Of a whole answer.
-    message: Option<Delta>,
+    message: Option<OpenAiDelta>,
     finish_reason: Option<String>,
 }
 
 #[derive(Deserialize)]
-struct Delta {
-    content: Option<Content>,
+struct OpenAiDelta {
+    content: Option<AnswerContent>,
     refusal: Option<String>,
     /// As DeepSeek, vLLM and LM Studio call it.
     reasoning_content: Option<String>,
     /// As OpenRouter and newer vLLM call it.
     reasoning: Option<String>,
-    tool_calls: Option<Vec<Piece>>,
+    tool_calls: Option<Vec<OpenAiCall>>,
 }
 
 #[derive(Deserialize)]
-struct Piece {
+struct OpenAiCall {
     index: Option<u64>,
     id: Option<String>,
-    function: Option<Function>,
-    custom: Option<Custom>,
+    function: Option<OpenAiFunction>,
+    custom: Option<OpenAiCustomCall>,
 }
 
 #[derive(Deserialize)]
-struct Function {
+struct OpenAiFunction {
     name: Option<String>,
     arguments: Option<String>,
 }
 
 #[derive(Deserialize)]
-struct Custom {
+struct OpenAiCustomCall {
     name: Option<String>,
     input: Option<String>,
 }
 
 #[derive(Deserialize)]
-struct RawUsage {
+struct OpenAiUsage {
     #[serde(default, deserialize_with = "tokens")]
     prompt_tokens: Option<u64>,
     #[serde(default, deserialize_with = "tokens")]
     completion_tokens: Option<u64>,
-    prompt_tokens_details: Option<Details>,
+    prompt_tokens_details: Option<OpenAiUsageDetails>,
 }
 
 #[derive(Deserialize)]
-struct Details {
+struct OpenAiUsageDetails {
     #[serde(default, deserialize_with = "tokens")]
     cached_tokens: Option<u64>,
 }
 
-impl Decode for Chunks {
-    fn take(&mut self, frame: &Frame, out: &mut VecDeque<Event>) -> Result<(), Broken> {
+impl Decode for OpenAiDecoder {
+    fn take(&mut self, frame: &Frame, out: &mut VecDeque<AnswerEvent>) -> Result<(), DecodeError> {
         if frame.data.trim() == "[DONE]" {
             self.done = true;
             return Ok(());
         }
-        let chunk: Chunk = parse(frame)?;
+        let chunk: OpenAiChunk = parse(frame)?;
         if chunk.error.is_some() {
-            return Err(Broken::error(frame));
+            return Err(DecodeError::error(frame));
         }
         self.chunk(chunk, out);
         Ok(())
     }
 
-    fn whole(&mut self, frame: &Frame, out: &mut VecDeque<Event>) -> Result<(), Broken> {
-        let mut chunk: Chunk = parse(frame)?;
+    fn whole(&mut self, frame: &Frame, out: &mut VecDeque<AnswerEvent>) -> Result<(), DecodeError> {
+        let mut chunk: OpenAiChunk = parse(frame)?;
         let choices = chunk.choices.as_mut().filter(|choices| !choices.is_empty());
-        let choices = choices.ok_or_else(|| Broken::Malformed("there are no choices".to_owned()))?;
+        let choices = choices.ok_or_else(|| DecodeError::Malformed("there are no choices".to_owned()))?;
         for choice in choices {
             choice.delta = choice.message.take();
             let calls = choice.delta.iter_mut().filter_map(|delta| delta.tool_calls.as_mut());
@@ -112,7 +112,7 @@ impl Decode for Chunks {
         self.done
     }
 
-    fn end(&mut self, out: &mut VecDeque<Event>) -> bool {
+    fn end(&mut self, out: &mut VecDeque<AnswerEvent>) -> bool {
         // Some leave out the one or the other.
         let finish = match self.finish.take() {
             Some(finish) => finish,
@@ -122,13 +122,13 @@ impl Decode for Chunks {
         self.calls.pass_on(true, out);
         // The word of those who knew only one call.
         let finish = if finish == "function_call" { "tool_calls".to_owned() } else { finish };
-        out.push_back(Event::Finish(finish));
+        out.push_back(AnswerEvent::Finish(finish));
         true
     }
 }
 
-impl Chunks {
-    fn chunk(&mut self, chunk: Chunk, out: &mut VecDeque<Event>) {
+impl OpenAiDecoder {
+    fn chunk(&mut self, chunk: OpenAiChunk, out: &mut VecDeque<AnswerEvent>) {
         // One answer is asked for.
         for choice in chunk.choices.into_iter().flatten().filter(|choice| choice.index.unwrap_or(0) == 0) {
             if let Some(delta) = choice.delta {
@@ -138,7 +138,7 @@ impl Chunks {
         }
         if let Some(usage) = chunk.usage {
             let cached = usage.prompt_tokens_details.and_then(|details| details.cached_tokens);
-            out.push_back(Event::Usage(Usage::with_cached(
+            out.push_back(AnswerEvent::Usage(Usage::with_cached(
                 usage.prompt_tokens.unwrap_or(0),
                 cached.unwrap_or(0),
                 usage.completion_tokens.unwrap_or(0),
@@ -146,20 +146,20 @@ impl Chunks {
         }
     }
 
-    fn delta(&mut self, delta: Delta, out: &mut VecDeque<Event>) {
+    fn delta(&mut self, delta: OpenAiDelta, out: &mut VecDeque<AnswerEvent>) {
         let before = out.len();
-        let (text, thoughts) = delta.content.map_or_else(Default::default, Content::split);
+        let (text, thoughts) = delta.content.map_or_else(Default::default, AnswerContent::split);
         let reasoning = some(delta.reasoning_content).or(some(delta.reasoning)).or(some(Some(thoughts)));
-        out.extend(reasoning.map(Event::Reasoning));
-        out.extend(some(Some(text)).map(Event::Text));
-        out.extend(some(delta.refusal).map(Event::Refusal));
+        out.extend(reasoning.map(AnswerEvent::Reasoning));
+        out.extend(some(Some(text)).map(AnswerEvent::Text));
+        out.extend(some(delta.refusal).map(AnswerEvent::Refusal));
         for piece in delta.tool_calls.into_iter().flatten() {
             self.piece(piece, out);
         }
         self.said_something |= out.len() > before || !self.calls.is_empty();
     }
 
-    fn piece(&mut self, piece: Piece, out: &mut VecDeque<Event>) {
+    fn piece(&mut self, piece: OpenAiCall, out: &mut VecDeque<AnswerEvent>) {
         let id = some(piece.id);
         let custom = piece.custom.is_some();
         let (name, arguments) = match (piece.function, piece.custom) {
@@ -168,8 +168,8 @@ impl Chunks {
             (None, None) => (None, None),
         };
         // Another id under the same number is another call: some number all calls 0, or not at all.
-        let same = |call: &Call| id.is_none() || call.id.is_none() || call.id == id;
-        let is = |call: &Call, is_last: bool| match piece.index {
+        let same = |call: &PartialCall| id.is_none() || call.id.is_none() || call.id == id;
+        let is = |call: &PartialCall, is_last: bool| match piece.index {
             Some(index) => call.number == Some(index) && same(call),
             None => is_last && same(call),
         };

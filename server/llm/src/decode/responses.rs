@@ -5,29 +5,29 @@ use std::collections::VecDeque;
 use serde::Deserialize;
 use serde_json::value::RawValue;
 
-use super::calls::{Call, Calls};
-use super::{Broken, Decode, Event, Frame, Usage, parse, some, tokens};
+use super::calls::{PartialCall, ToolCalls};
+use super::{AnswerEvent, Decode, DecodeError, Frame, Usage, parse, some, tokens};
 
 #[derive(Debug, Default)]
-pub(super) struct Events {
-    calls: Calls,
+pub(super) struct ResponsesDecoder {
+    calls: ToolCalls,
     finish: Option<String>,
     done: bool,
 }
 
 #[derive(Deserialize)]
-struct Raw<'a> {
+struct ResponsesEvent<'a> {
     #[serde(rename = "type")]
     kind: Option<String>,
     delta: Option<String>,
     output_index: Option<u64>,
     #[serde(borrow)]
     item: Option<&'a RawValue>,
-    response: Option<Response>,
+    response: Option<ResponsesBody>,
 }
 
 #[derive(Deserialize)]
-struct Item {
+struct ResponsesItem {
     #[serde(rename = "type")]
     kind: Option<String>,
     call_id: Option<String>,
@@ -37,70 +37,70 @@ struct Item {
 }
 
 #[derive(Deserialize)]
-struct Response {
-    usage: Option<RawUsage>,
-    incomplete_details: Option<Incomplete>,
+struct ResponsesBody {
+    usage: Option<ResponsesUsage>,
+    incomplete_details: Option<IncompleteDetails>,
 }
 
-/// A whole answer, beside what [`Response`] has of it.
+/// A whole answer, beside what [`ResponsesBody`] has of it.
 #[derive(Deserialize)]
-struct Whole<'a> {
+struct ResponsesAnswer<'a> {
     status: Option<String>,
     #[serde(borrow)]
     output: Vec<&'a RawValue>,
 }
 
 #[derive(Deserialize)]
-struct WholeItem {
+struct ResponsesOutput {
     #[serde(rename = "type")]
     kind: Option<String>,
-    summary: Option<Vec<Part>>,
-    content: Option<Vec<Part>>,
+    summary: Option<Vec<ResponsesPart>>,
+    content: Option<Vec<ResponsesPart>>,
 }
 
 #[derive(Deserialize)]
-struct Part {
+struct ResponsesPart {
     text: Option<String>,
     refusal: Option<String>,
 }
 
-fn parse_item<'a, T: Deserialize<'a>>(raw: &'a str) -> Result<T, Broken> {
-    serde_json::from_str(raw).map_err(|error| Broken::Malformed(error.to_string()))
+fn parse_item<'a, T: Deserialize<'a>>(raw: &'a str) -> Result<T, DecodeError> {
+    serde_json::from_str(raw).map_err(|error| DecodeError::Malformed(error.to_string()))
 }
 
 #[derive(Deserialize)]
-struct RawUsage {
+struct ResponsesUsage {
     #[serde(default, deserialize_with = "tokens")]
     input_tokens: Option<u64>,
     #[serde(default, deserialize_with = "tokens")]
     output_tokens: Option<u64>,
-    input_tokens_details: Option<Details>,
+    input_tokens_details: Option<ResponsesUsageDetails>,
 }
 
 #[derive(Deserialize)]
-struct Details {
+struct ResponsesUsageDetails {
     #[serde(default, deserialize_with = "tokens")]
     cached_tokens: Option<u64>,
 }
 
 #[derive(Deserialize)]
-struct Incomplete {
+struct IncompleteDetails {
     reason: Option<String>,
 }
 
-impl Decode for Events {
-    fn take(&mut self, frame: &Frame, out: &mut VecDeque<Event>) -> Result<(), Broken> {
+impl Decode for ResponsesDecoder {
+    fn take(&mut self, frame: &Frame, out: &mut VecDeque<AnswerEvent>) -> Result<(), DecodeError> {
         if frame.data.trim() == "[DONE]" {
             return Ok(());
         }
-        let raw: Raw<'_> = parse(frame)?;
+        let raw: ResponsesEvent<'_> = parse(frame)?;
         let kind = raw.kind.as_deref().unwrap_or(&frame.name);
         let index = raw.output_index.unwrap_or(0);
         match kind {
-            "response.output_text.delta" => out.extend(some(raw.delta).map(Event::Text)),
-            "response.refusal.delta" => out.extend(some(raw.delta).map(Event::Refusal)),
+            "response.output_text.delta" => out.extend(some(raw.delta).map(AnswerEvent::Text)),
+            "response.refusal.delta" => out.extend(some(raw.delta).map(AnswerEvent::Refusal)),
             "response.reasoning_summary_text.delta" | "response.reasoning_text.delta" => {
-                out.extend(some(raw.delta).map(Event::Reasoning));
+                out.extend(some(raw.delta).map(AnswerEvent::Reasoning));
             }
             "response.function_call_arguments.delta" | "response.custom_tool_call_input.delta" => {
                 self.arguments(index, &raw.delta.unwrap_or_default(), out);
@@ -113,24 +113,24 @@ impl Decode for Events {
             "response.completed" | "response.incomplete" => {
                 self.complete(raw.response, kind == "response.incomplete", out);
             }
-            "response.failed" | "error" => return Err(Broken::error(frame)),
+            "response.failed" | "error" => return Err(DecodeError::error(frame)),
             // Begins and ends of parts, and what is new.
             _ => {}
         }
         Ok(())
     }
 
-    fn whole(&mut self, frame: &Frame, out: &mut VecDeque<Event>) -> Result<(), Broken> {
-        let whole: Whole<'_> = parse(frame)?;
+    fn whole(&mut self, frame: &Frame, out: &mut VecDeque<AnswerEvent>) -> Result<(), DecodeError> {
+        let whole: ResponsesAnswer<'_> = parse(frame)?;
         for (index, raw) in whole.output.iter().enumerate() {
-            let item: WholeItem = parse_item(raw.get())?;
+            let item: ResponsesOutput = parse_item(raw.get())?;
             let thoughts = item.summary.into_iter().flatten().filter_map(|part| some(part.text));
-            out.extend(thoughts.map(Event::Reasoning));
+            out.extend(thoughts.map(AnswerEvent::Reasoning));
             // Of a message; what stands in reasoning is told by its summary.
             if item.kind.as_deref() == Some("message") {
                 for part in item.content.into_iter().flatten() {
-                    out.extend(some(part.text).map(Event::Text));
-                    out.extend(some(part.refusal).map(Event::Refusal));
+                    out.extend(some(part.text).map(AnswerEvent::Text));
+                    out.extend(some(part.refusal).map(AnswerEvent::Refusal));
                 }
             }
             self.item(index as u64, raw.get(), true, out)?;
@@ -147,10 +147,10 @@ impl Decode for Events {
         self.done
     }
 
-    fn end(&mut self, out: &mut VecDeque<Event>) -> bool {
+    fn end(&mut self, out: &mut VecDeque<AnswerEvent>) -> bool {
         match self.finish.take() {
             Some(finish) => {
-                out.push_back(Event::Finish(finish));
+                out.push_back(AnswerEvent::Finish(finish));
                 true
             }
             None => false,
@@ -158,8 +158,13 @@ impl Decode for Events {
     }
 }
 
-impl Events {
-    fn complete(&mut self, response: Option<Response>, incomplete: bool, out: &mut VecDeque<Event>) {
+impl ResponsesDecoder {
+    fn complete(
+        &mut self,
+        response: Option<ResponsesBody>,
+        incomplete: bool,
+        out: &mut VecDeque<AnswerEvent>,
+    ) {
         self.done = true;
         self.calls.pass_on(true, out);
         let details = response.as_ref().and_then(|response| response.incomplete_details.as_ref());
@@ -172,7 +177,7 @@ impl Events {
         });
         if let Some(usage) = response.and_then(|response| response.usage) {
             let cached = usage.input_tokens_details.and_then(|details| details.cached_tokens);
-            out.push_back(Event::Usage(Usage::with_cached(
+            out.push_back(AnswerEvent::Usage(Usage::with_cached(
                 usage.input_tokens.unwrap_or(0),
                 cached.unwrap_or(0),
                 usage.output_tokens.unwrap_or(0),
@@ -180,12 +185,18 @@ impl Events {
         }
     }
 
-    fn item(&mut self, index: u64, raw: &str, done: bool, out: &mut VecDeque<Event>) -> Result<(), Broken> {
-        let item: Item = parse_item(raw)?;
+    fn item(
+        &mut self,
+        index: u64,
+        raw: &str,
+        done: bool,
+        out: &mut VecDeque<AnswerEvent>,
+    ) -> Result<(), DecodeError> {
+        let item: ResponsesItem = parse_item(raw)?;
         let kind = item.kind.as_deref().unwrap_or_default();
         match kind {
             // With its encrypted content, which only comes at the end.
-            "reasoning" if done => out.push_back(Event::Opaque(raw.to_owned())),
+            "reasoning" if done => out.push_back(AnswerEvent::Opaque(raw.to_owned())),
             "function_call" | "custom_tool_call" => {
                 let call = self.call(index);
                 call.custom = kind == "custom_tool_call";
@@ -205,13 +216,13 @@ impl Events {
         Ok(())
     }
 
-    fn arguments(&mut self, index: u64, more: &str, out: &mut VecDeque<Event>) {
+    fn arguments(&mut self, index: u64, more: &str, out: &mut VecDeque<AnswerEvent>) {
         self.call(index).arguments.push_str(more);
         self.calls.pass_on(false, out);
     }
 
     /// A call, which begins with whatever is said of it first.
-    fn call(&mut self, index: u64) -> &mut Call {
+    fn call(&mut self, index: u64) -> &mut PartialCall {
         self.calls.find(Some(index), |call, _| call.number == Some(index))
     }
 }

@@ -4,7 +4,7 @@ use super::super::frames::Frames;
 use super::*;
 
 /// The events of an answer that comes in pieces, and whether it is whole.
-fn events(provider: Provider, pieces: &[&[u8]]) -> Result<(Vec<Event>, bool), Broken> {
+fn events(provider: Provider, pieces: &[&[u8]]) -> Result<(Vec<AnswerEvent>, bool), DecodeError> {
     let (framing, mut decode) = decoder(provider);
     let mut frames = Frames::new(framing);
     let mut out = VecDeque::new();
@@ -23,7 +23,7 @@ fn events(provider: Provider, pieces: &[&[u8]]) -> Result<(Vec<Event>, bool), Br
 }
 
 /// The text of each kind of piece put together, so that it does not matter how they were cut.
-fn whole(provider: Provider, answer: &str) -> Vec<Event> {
+fn whole(provider: Provider, answer: &str) -> Vec<AnswerEvent> {
     let (all, is_whole) = events(provider, &[answer.as_bytes()]).unwrap();
     assert!(is_whole, "{answer}");
     for at in 0..=answer.len() {
@@ -37,25 +37,25 @@ fn sse(events: &[&str]) -> String {
     events.iter().map(|data| format!("data: {data}\n\n")).collect()
 }
 
-fn text(text: &str) -> Event {
-    Event::Text(text.to_owned())
+fn text(text: &str) -> AnswerEvent {
+    AnswerEvent::Text(text.to_owned())
 }
 
-fn reasoning(text: &str) -> Event {
-    Event::Reasoning(text.to_owned())
+fn reasoning(text: &str) -> AnswerEvent {
+    AnswerEvent::Reasoning(text.to_owned())
 }
 
-fn finish(reason: &str) -> Event {
-    Event::Finish(reason.to_owned())
+fn finish(reason: &str) -> AnswerEvent {
+    AnswerEvent::Finish(reason.to_owned())
 }
 
-fn call(index: u32, id: &str, name: &str, arguments: &str) -> Event {
+fn call(index: u32, id: &str, name: &str, arguments: &str) -> AnswerEvent {
     let (id, name, arguments) = (id.to_owned(), name.to_owned(), arguments.to_owned());
-    Event::ToolCall(CallPiece { index, id, name, custom: false, arguments })
+    AnswerEvent::ToolCall(ToolCallDelta { index, id, name, custom: false, arguments })
 }
 
-fn usage(input: u64, output: u64, cache_creation: u64, cache_read: u64) -> Event {
-    Event::Usage(Usage { input, output, cache_creation, cache_read })
+fn usage(input: u64, output: u64, cache_creation: u64, cache_read: u64) -> AnswerEvent {
+    AnswerEvent::Usage(Usage { input, output, cache_creation, cache_read })
 }
 
 #[test]
@@ -109,7 +109,7 @@ fn calls_of_servers_that_count_otherwise_are_told_apart() {
     ]);
     let (events, _) = events(Provider::OpenAi, &[answer.as_bytes()]).unwrap();
     // Who gives no id does so to the end: the call is told then, whole.
-    let Event::ToolCall(first) = &events[0] else { panic!("{events:?}") };
+    let AnswerEvent::ToolCall(first) = &events[0] else { panic!("{events:?}") };
     assert!(first.id.starts_with("call_") && first.arguments == "{}", "{first:?}");
     assert_eq!(events[1..], [finish("tool_calls")]);
 }
@@ -120,7 +120,7 @@ fn custom_calls_and_refusals_are_told() {
         r#"{"choices":[{"delta":{"refusal":"No."}}]}"#,
         r#"{"choices":[{"delta":{"tool_calls":[{"index":0,"id":"a","type":"custom","custom":{"name":"f","input":"free"}}]},"finish_reason":"function_call"}]}"#,
     ]);
-    let piece = CallPiece {
+    let piece = ToolCallDelta {
         index: 0,
         id: "a".to_owned(),
         name: "f".to_owned(),
@@ -129,7 +129,7 @@ fn custom_calls_and_refusals_are_told() {
     };
     assert_eq!(
         whole(Provider::OpenAi, &answer),
-        [Event::Refusal("No.".to_owned()), Event::ToolCall(piece), finish("tool_calls")]
+        [AnswerEvent::Refusal("No.".to_owned()), AnswerEvent::ToolCall(piece), finish("tool_calls")]
     );
 }
 
@@ -154,7 +154,7 @@ fn responses_stream_text_calls_and_what_goes_back_encrypted() {
         whole(Provider::OpenAiResponses, &answer),
         [
             reasoning("hm"),
-            Event::Opaque(item.to_owned()),
+            AnswerEvent::Opaque(item.to_owned()),
             text("é"),
             call(0, "call_a", "f", ""),
             call(1, "call_b", "g", ""),
@@ -202,8 +202,10 @@ fn messages_stream_text_calls_and_signed_thoughts() {
         [
             usage(9, 1, 100, 50),
             reasoning("Let \"me\""),
-            Event::Opaque(r#"{"type":"thinking","thinking":"Let \"me\"","signature":"Eq=="}"#.to_owned()),
-            Event::Opaque(r#"{"type":"redacted_thinking","data":"xyz"}"#.to_owned()),
+            AnswerEvent::Opaque(
+                r#"{"type":"thinking","thinking":"Let \"me\"","signature":"Eq=="}"#.to_owned()
+            ),
+            AnswerEvent::Opaque(r#"{"type":"redacted_thinking","data":"xyz"}"#.to_owned()),
             text("日本"),
             call(0, "toolu_a", "f", ""),
             call(0, "", "", "{\"x\":1}"),
@@ -259,7 +261,7 @@ fn an_answer_that_breaks_off_is_not_whole() {
 fn what_a_provider_says_in_the_middle_is_passed_on() {
     let said = |kind: &str, message: &str| {
         let (kind, message) = (kind.to_owned(), message.to_owned());
-        Broken::Error(ErrorBody { status: None, kind, message })
+        DecodeError::Error(ErrorBody { status: None, kind, message })
     };
     for (provider, answer, expected) in [
         (
@@ -305,7 +307,7 @@ fn what_a_provider_says_in_the_middle_is_passed_on() {
         assert_eq!(events(provider, &[answer.as_bytes()]), Err(expected), "{provider:?}");
     }
     let nonsense = events(Provider::OpenAi, &[b"data: <html>\n\n"]);
-    assert!(matches!(nonsense, Err(Broken::Malformed(_))), "{nonsense:?}");
+    assert!(matches!(nonsense, Err(DecodeError::Malformed(_))), "{nonsense:?}");
 }
 
 /// A server that does not stream gives the same answer in one piece, on one line or on many.
@@ -313,7 +315,7 @@ fn what_a_provider_says_in_the_middle_is_passed_on() {
 fn whole_answers_are_taken_though_a_stream_was_asked_for() {
     let openai = r#"{"id":"c","object":"chat.completion","choices":[{"index":0,"message":{"role":"assistant","reasoning_content":"hm","content":"Hi","refusal":null,"tool_calls":[{"id":"a","type":"function","function":{"name":"f","arguments":"{}"}},{"id":"a","type":"function","function":{"name":"g","arguments":"{\"x\":1}"}}]},"finish_reason":"tool_calls"}],"usage":{"prompt_tokens":9,"completion_tokens":2,"prompt_tokens_details":{"cached_tokens":4}}}"#;
     let calls = [call(0, "a", "f", "{}"), call(1, "a", "g", "{\"x\":1}")];
-    let expected = |rest: &[Event]| [&[reasoning("hm"), text("Hi")], &calls[..], rest].concat();
+    let expected = |rest: &[AnswerEvent]| [&[reasoning("hm"), text("Hi")], &calls[..], rest].concat();
     for provider in [Provider::OpenAi, Provider::LmStudio] {
         assert_eq!(whole(provider, openai), expected(&[usage(5, 2, 0, 4), finish("tool_calls")]));
     }
@@ -325,7 +327,7 @@ fn whole_answers_are_taken_though_a_stream_was_asked_for() {
         whole(Provider::OpenAiResponses, &responses),
         [
             reasoning("hm"),
-            Event::Opaque(item.to_owned()),
+            AnswerEvent::Opaque(item.to_owned()),
             text("Hi"),
             call(0, "a", "f", "{}"),
             usage(9, 2, 0, 0),
@@ -337,7 +339,7 @@ fn whole_answers_are_taken_though_a_stream_was_asked_for() {
         whole(Provider::Anthropic, anthropic),
         [
             reasoning("hm"),
-            Event::Opaque(r#"{"type":"thinking","thinking":"hm","signature":"s"}"#.to_owned()),
+            AnswerEvent::Opaque(r#"{"type":"thinking","thinking":"hm","signature":"s"}"#.to_owned()),
             text("Hi"),
             call(0, "a", "f", ""),
             call(0, "", "", "{\"x\": 1}"),
@@ -384,14 +386,14 @@ fn an_error_in_place_of_a_stream_keeps_its_words() {
         (r#"{"error":"no such model"}"#, None, "", "no such model"),
     ] {
         let (kind, message) = (kind.to_owned(), message.to_owned());
-        let expected = Broken::Error(ErrorBody { status, kind, message });
+        let expected = DecodeError::Error(ErrorBody { status, kind, message });
         for provider in [Provider::OpenAi, Provider::OpenAiResponses, Provider::Anthropic, Provider::LmStudio]
         {
             assert_eq!(events(provider, &[body.as_bytes()]), Err(expected.clone()), "{provider:?} {body}");
         }
     }
     for body in [r#"{"error":"no such model"}"#, r#"{"error":{"message":"no such model","code":404}}"#] {
-        let Err(Broken::Error(error)) = events(Provider::Ollama, &[body.as_bytes()]) else {
+        let Err(DecodeError::Error(error)) = events(Provider::Ollama, &[body.as_bytes()]) else {
             panic!("{body} is an error");
         };
         assert_eq!(error.message, "no such model");

@@ -4,22 +4,22 @@ use super::*;
 use crate::error::ErrorBody;
 
 /// `limit` and `sent`; 0: not stated.
-fn overflow(limit: u64, sent: u64) -> Verdict {
+fn overflow(limit: u64, sent: u64) -> ErrorClass {
     let stated = |number: u64| Some(number).filter(|number| *number > 0);
-    Verdict::Overflow(Overflow { limit: stated(limit), sent: stated(sent) })
+    ErrorClass::Overflow(Overflow { limit: stated(limit), sent: stated(sent) })
 }
 
-fn long_answer(most: u64) -> Verdict {
-    Verdict::LongAnswer { most: Some(most).filter(|most| *most > 0) }
+fn long_answer(most: u64) -> ErrorClass {
+    ErrorClass::LongAnswer { most: Some(most).filter(|most| *most > 0) }
 }
 
 /// What a body means that came with a status; 0: in a stream.
-fn judged(status: u16, body: &str) -> Verdict {
+fn judged(status: u16, body: &str) -> ErrorClass {
     let error = ErrorBody::read(body.as_bytes());
     judge(Some(status).filter(|status| *status > 0).or(error.status), &error.kind, &error.message)
 }
 
-fn check(table: &[(&str, u16, &str, Verdict)]) {
+fn check(table: &[(&str, u16, &str, ErrorClass)]) {
     for (provider, status, body, expected) in table {
         assert_eq!(judged(*status, body), *expected, "{provider}: {status} {body}");
     }
@@ -295,86 +295,86 @@ fn a_throttle_is_no_overflow_whatever_it_says_of_tokens() {
             "Bedrock",
             429,
             r#"{"message":"Too many tokens, please wait before trying again."}"#,
-            Verdict::Throttled,
+            ErrorClass::Throttled,
         ),
         (
             "Bedrock",
             429,
             r#"{"message":"Too many tokens per day, please wait before trying again."}"#,
-            Verdict::Throttled,
+            ErrorClass::Throttled,
         ),
         (
             "Bedrock",
             400,
             r#"{"__type":"ThrottlingException","message":"Too many tokens, please wait before trying again."}"#,
-            Verdict::Throttled,
+            ErrorClass::Throttled,
         ),
         (
             "Bedrock behind a relay",
             0,
             r#"{"message":"Too many tokens, please wait before trying again."}"#,
-            Verdict::Broken,
+            ErrorClass::Failed,
         ),
         (
             "OpenAI",
             429,
             r#"{"error":{"message":"Request too large for gpt-4o in organization org-1 on tokens per min (TPM): Limit 30000, Requested 40000. The input or output tokens must be reduced in order to run successfully.","type":"tokens","param":null,"code":"rate_limit_exceeded"}}"#,
-            Verdict::Throttled,
+            ErrorClass::Throttled,
         ),
         (
             "OpenAI Responses, streamed",
             0,
             r#"{"type":"error","code":"rate_limit_exceeded","message":"Rate limit reached for gpt-5 on tokens per min (TPM)","param":null,"sequence_number":1}"#,
-            Verdict::Throttled,
+            ErrorClass::Throttled,
         ),
         (
             "Anthropic",
             429,
             r#"{"type":"error","error":{"type":"rate_limit_error","message":"This request would exceed your organization's rate limit of 30,000 input tokens per minute."}}"#,
-            Verdict::Throttled,
+            ErrorClass::Throttled,
         ),
         (
             "Anthropic",
             529,
             r#"{"type":"error","error":{"type":"overloaded_error","message":"Overloaded"}}"#,
-            Verdict::Throttled,
+            ErrorClass::Throttled,
         ),
         (
             "Anthropic, streamed",
             0,
             r#"{"type":"error","error":{"type":"overloaded_error","message":"Overloaded"}}"#,
-            Verdict::Throttled,
+            ErrorClass::Throttled,
         ),
         (
             "Azure",
             429,
             r#"{"error":{"code":"429","message":"Requests to the ChatCompletions_Create Operation under Azure OpenAI API version 2024-10-21 have exceeded token rate limit of your current OpenAI S0 pricing tier. Please retry after 6 seconds."}}"#,
-            Verdict::Throttled,
+            ErrorClass::Throttled,
         ),
         (
             "Gemini",
             429,
             r#"[{"error":{"code":429,"message":"You exceeded your current quota, please check your plan. Quota exceeded for metric: generate_content_free_tier_input_token_count, limit: 250000","status":"RESOURCE_EXHAUSTED"}}]"#,
-            Verdict::Throttled,
+            ErrorClass::Throttled,
         ),
         (
             "LiteLLM",
             503,
             r#"{"error":{"message":"litellm.ServiceUnavailableError: Requested token count exceeds the model's maximum context length of 131072 tokens.","type":null,"param":null,"code":"503"}}"#,
-            Verdict::Throttled,
+            ErrorClass::Throttled,
         ),
         (
             "OpenRouter",
             429,
             r#"{"error":{"message":"Provider returned error","code":429,"metadata":{"raw":"qwen/qwen3-coder:free is temporarily rate-limited upstream. Please retry shortly.","provider_name":"Chutes"}}}"#,
-            Verdict::Throttled,
+            ErrorClass::Throttled,
         ),
-        ("TGI", 429, r#"{"error":"Model is overloaded","error_type":"overloaded"}"#, Verdict::Throttled),
+        ("TGI", 429, r#"{"error":"Model is overloaded","error_type":"overloaded"}"#, ErrorClass::Throttled),
         (
             "vLLM",
             503,
             r#"{"object":"error","message":"The engine is overloaded","type":"ServiceUnavailable","code":503}"#,
-            Verdict::Throttled,
+            ErrorClass::Throttled,
         ),
     ]);
 }
@@ -386,46 +386,51 @@ fn other_errors_are_refused_or_pass() {
             "OpenAI",
             401,
             r#"{"error":{"message":"Incorrect API key provided.","type":"invalid_request_error","code":"invalid_api_key"}}"#,
-            Verdict::Refused,
+            ErrorClass::Refused,
         ),
         (
             "OpenAI",
             429,
             r#"{"error":{"message":"You exceeded your current quota, please check your plan and billing details.","type":"insufficient_quota","param":null,"code":"insufficient_quota"}}"#,
-            Verdict::Refused,
+            ErrorClass::Refused,
         ),
         (
             "OpenAI",
             500,
             r#"{"error":{"message":"The server had an error while processing your request. Sorry about that!","type":"server_error","param":null,"code":null}}"#,
-            Verdict::Broken,
+            ErrorClass::Failed,
         ),
         (
             "Anthropic",
             400,
             r#"{"type":"error","error":{"type":"invalid_request_error","message":"messages: roles must alternate between \"user\" and \"assistant\""}}"#,
-            Verdict::Refused,
+            ErrorClass::Refused,
         ),
         (
             "Anthropic, streamed",
             0,
             r#"{"type":"error","error":{"type":"api_error","message":"Internal server error"}}"#,
-            Verdict::Broken,
+            ErrorClass::Failed,
         ),
-        ("Ollama", 404, r#"{"error":"model 'x' not found"}"#, Verdict::Refused),
+        ("Ollama", 404, r#"{"error":"model 'x' not found"}"#, ErrorClass::Refused),
         (
             "Ollama, streamed",
             0,
             r#"{"error":"model runner has unexpectedly stopped, this may be due to resource limitations or an internal error"}"#,
-            Verdict::Broken,
+            ErrorClass::Failed,
         ),
         (
             "vLLM",
             0,
             r#"{"object":"error","message":"no such tool","type":"BadRequestError","param":null,"code":400}"#,
-            Verdict::Refused,
+            ErrorClass::Refused,
         ),
-        ("OpenRouter", 502, r#"{"error":{"message":"Provider returned error","code":502}}"#, Verdict::Broken),
-        ("a gateway", 502, "<html>Bad Gateway</html>", Verdict::Broken),
+        (
+            "OpenRouter",
+            502,
+            r#"{"error":{"message":"Provider returned error","code":502}}"#,
+            ErrorClass::Failed,
+        ),
+        ("a gateway", 502, "<html>Bad Gateway</html>", ErrorClass::Failed),
     ]);
 }

@@ -5,7 +5,7 @@ use serde_json::{Map, Value, json};
 use super::flatten::cost;
 use super::{AskError, Question};
 use crate::compress::prompt::Wanted;
-use crate::llm::{Gateway, LlmError, Verdict, thinks};
+use crate::llm::{ErrorClass, Gateway, LlmError, thinks};
 use crate::model::{Overflow, Provider};
 
 /// Tokens of an answer beside the summary: tags, JSON.
@@ -77,23 +77,23 @@ impl Shape {
     /// Whether the question can be put otherwise, so that this would not be said of it. Does so.
     pub(super) fn yields_to(&mut self, error: &LlmError) -> bool {
         match error.verdict() {
-            Some(Verdict::Overflow(Overflow { limit, .. })) => {
+            Some(ErrorClass::Overflow(Overflow { limit, .. })) => {
                 let once = !self.halved;
                 self.halved = true;
                 self.window = limit.filter(|limit| *limit < self.window).unwrap_or(self.window / 2);
                 self.limit(self.most);
                 once
             }
-            Some(Verdict::LongAnswer { most }) => {
+            Some(ErrorClass::LongAnswer { most }) => {
                 let most = most.unwrap_or(EVERYBODY);
                 let fewer = most < self.most;
                 self.limit(most.min(self.most));
                 fewer
             }
-            Some(Verdict::Refused) => {
+            Some(ErrorClass::Refused) => {
                 error.to_string().contains("temperature") && self.temperature.take().is_some()
             }
-            Some(Verdict::Throttled | Verdict::Broken) | None => false,
+            Some(ErrorClass::Throttled | ErrorClass::Failed) | None => false,
         }
     }
 

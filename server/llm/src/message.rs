@@ -2,21 +2,21 @@
 
 use serde_json::{Map, Value, json};
 
-use super::decode::{CallPiece, Event, Usage};
+use super::decode::{AnswerEvent, ToolCallDelta, Usage};
 use crate::model::{InvalidField, Json, NewMessage, Provider};
 
 /// An answer as it grows.
 #[derive(Debug)]
-pub struct Said {
+pub struct AnswerMessage {
     provider: Provider,
     text: String,
     reasoning: String,
     refusal: String,
-    calls: Vec<Call>,
+    calls: Vec<CollectedCall>,
     /// What goes back to the provider as it is: JSON.
     opaque: Vec<String>,
     /// What came one after the other.
-    steps: Vec<Step>,
+    steps: Vec<AnswerPart>,
     usage: Option<Usage>,
     finish: Option<String>,
     bytes: usize,
@@ -24,21 +24,21 @@ pub struct Said {
 
 /// What the model did next: characters of text, a call by its number, or something that goes back as it is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Step {
+enum AnswerPart {
     Text(usize),
-    Call(usize),
+    CollectedCall(usize),
     Thought,
 }
 
 #[derive(Debug, Default)]
-struct Call {
+struct CollectedCall {
     id: String,
     name: String,
     custom: bool,
     arguments: String,
 }
 
-impl Said {
+impl AnswerMessage {
     /// Nothing yet.
     pub fn new(provider: Provider) -> Self {
         Self {
@@ -56,34 +56,34 @@ impl Said {
     }
 
     /// Takes a piece in.
-    pub fn take(&mut self, event: &Event) {
+    pub fn take(&mut self, event: &AnswerEvent) {
         match event {
-            Event::Text(more) => {
+            AnswerEvent::Text(more) => {
                 self.text.push_str(more);
                 let characters = more.chars().count();
                 match self.steps.last_mut() {
-                    Some(Step::Text(before)) => *before += characters,
-                    _ => self.steps.push(Step::Text(characters)),
+                    Some(AnswerPart::Text(before)) => *before += characters,
+                    _ => self.steps.push(AnswerPart::Text(characters)),
                 }
             }
-            Event::Reasoning(more) => self.reasoning.push_str(more),
-            Event::Refusal(more) => self.refusal.push_str(more),
-            Event::ToolCall(piece) => self.call(piece),
-            Event::Opaque(item) => {
+            AnswerEvent::Reasoning(more) => self.reasoning.push_str(more),
+            AnswerEvent::Refusal(more) => self.refusal.push_str(more),
+            AnswerEvent::ToolCall(piece) => self.call(piece),
+            AnswerEvent::Opaque(item) => {
                 self.opaque.push(item.clone());
-                self.steps.push(Step::Thought);
+                self.steps.push(AnswerPart::Thought);
             }
-            Event::Usage(usage) => self.usage = Some(*usage),
-            Event::Finish(reason) => self.finish = Some(reason.clone()),
+            AnswerEvent::Usage(usage) => self.usage = Some(*usage),
+            AnswerEvent::Finish(reason) => self.finish = Some(reason.clone()),
         }
         self.bytes += event.bytes();
     }
 
-    fn call(&mut self, piece: &CallPiece) {
+    fn call(&mut self, piece: &ToolCallDelta) {
         let at = piece.index as usize;
         if at == self.calls.len() {
-            self.calls.push(Call::default());
-            self.steps.push(Step::Call(at));
+            self.calls.push(CollectedCall::default());
+            self.steps.push(AnswerPart::CollectedCall(at));
         }
         let Some(call) = self.calls.get_mut(at) else { return };
         call.id.push_str(&piece.id);
@@ -112,7 +112,7 @@ impl Said {
         let whole = self.finish.is_some();
         // Of a call that was cut off nobody knows what it would have become.
         let calls: Vec<Value> =
-            self.calls.iter().filter(|call| whole || call.is_whole()).map(Call::json).collect();
+            self.calls.iter().filter(|call| whole || call.is_whole()).map(CollectedCall::json).collect();
         let said_nothing =
             self.text.is_empty() && self.reasoning.is_empty() && self.refusal.is_empty() && calls.is_empty();
         if !whole && said_nothing && self.opaque.is_empty() {
@@ -174,27 +174,29 @@ impl Said {
     /// The order in which everything came, if it is another than thoughts, text, calls.
     fn order(&self) -> Option<Vec<String>> {
         let whole = self.finish.is_some();
-        let kept = |step: &&Step| match step {
-            Step::Call(at) => whole || self.calls.get(*at).is_some_and(Call::is_whole),
-            Step::Text(_) | Step::Thought => true,
+        let kept = |step: &&AnswerPart| match step {
+            AnswerPart::CollectedCall(at) => {
+                whole || self.calls.get(*at).is_some_and(CollectedCall::is_whole)
+            }
+            AnswerPart::Text(_) | AnswerPart::Thought => true,
         };
-        let rank = |step: &Step| match step {
-            Step::Thought => 0,
-            Step::Text(_) => 1,
-            Step::Call(_) => 2,
+        let rank = |step: &AnswerPart| match step {
+            AnswerPart::Thought => 0,
+            AnswerPart::Text(_) => 1,
+            AnswerPart::CollectedCall(_) => 2,
         };
-        let steps: Vec<&Step> = self.steps.iter().filter(kept).collect();
-        let word = |step: &&Step| match step {
-            Step::Thought => "\"thought\"".to_owned(),
-            Step::Text(characters) => characters.to_string(),
-            Step::Call(_) => "\"call\"".to_owned(),
+        let steps: Vec<&AnswerPart> = self.steps.iter().filter(kept).collect();
+        let word = |step: &&AnswerPart| match step {
+            AnswerPart::Thought => "\"thought\"".to_owned(),
+            AnswerPart::Text(characters) => characters.to_string(),
+            AnswerPart::CollectedCall(_) => "\"call\"".to_owned(),
         };
         let usual = steps.is_sorted_by_key(|step| rank(step));
         (!usual).then(|| steps.iter().map(word).collect())
     }
 }
 
-impl Call {
+impl CollectedCall {
     fn is_whole(&self) -> bool {
         !self.name.is_empty()
             && !self.custom
@@ -216,15 +218,15 @@ impl Call {
 mod tests {
     use super::*;
 
-    fn said(provider: Provider, events: &[Event]) -> Said {
-        let mut said = Said::new(provider);
+    fn said(provider: Provider, events: &[AnswerEvent]) -> AnswerMessage {
+        let mut said = AnswerMessage::new(provider);
         events.iter().for_each(|event| said.take(event));
         said
     }
 
-    fn piece(index: u32, id: &str, name: &str, arguments: &str) -> Event {
+    fn piece(index: u32, id: &str, name: &str, arguments: &str) -> AnswerEvent {
         let (id, name, arguments) = (id.to_owned(), name.to_owned(), arguments.to_owned());
-        Event::ToolCall(CallPiece { index, id, name, custom: false, arguments })
+        AnswerEvent::ToolCall(ToolCallDelta { index, id, name, custom: false, arguments })
     }
 
     fn extra(message: &NewMessage) -> String {
@@ -237,15 +239,15 @@ mod tests {
         let answer = said(
             Provider::Anthropic,
             &[
-                Event::Reasoning("é".to_owned()),
-                Event::Opaque(block.to_owned()),
-                Event::Text("Let me ".to_owned()),
-                Event::Text("look".to_owned()),
+                AnswerEvent::Reasoning("é".to_owned()),
+                AnswerEvent::Opaque(block.to_owned()),
+                AnswerEvent::Text("Let me ".to_owned()),
+                AnswerEvent::Text("look".to_owned()),
                 piece(0, "a", "f", ""),
                 piece(0, "", "", "{\"x\":"),
                 piece(0, "", "", "1}"),
                 piece(1, "b", "g", "not json"),
-                Event::Finish("tool_calls".to_owned()),
+                AnswerEvent::Finish("tool_calls".to_owned()),
             ],
         );
         let message = answer.message().unwrap().unwrap();
@@ -264,18 +266,18 @@ mod tests {
     #[test]
     fn the_order_of_what_came_is_kept_where_it_is_not_the_usual_one() {
         let thought =
-            |name: &str| Event::Opaque(format!(r#"{{"type":"redacted_thinking","data":"{name}"}}"#));
+            |name: &str| AnswerEvent::Opaque(format!(r#"{{"type":"redacted_thinking","data":"{name}"}}"#));
         let mut events = vec![
             thought("1"),
-            Event::Text("é".to_owned()),
-            Event::Text("!".to_owned()),
+            AnswerEvent::Text("é".to_owned()),
+            AnswerEvent::Text("!".to_owned()),
             piece(0, "a", "f", "{}"),
             thought("2"),
             piece(1, "b", "g", "{"),
             thought("3"),
-            Event::Text("so".to_owned()),
+            AnswerEvent::Text("so".to_owned()),
         ];
-        let order = |events: &[Event]| {
+        let order = |events: &[AnswerEvent]| {
             let message = said(Provider::Anthropic, events).message().unwrap().unwrap();
             let extra: Value = serde_json::from_str(&extra(&message)).unwrap();
             assert_eq!(extra["thinking_blocks"].as_array().unwrap().len(), 3);
@@ -283,7 +285,7 @@ mod tests {
         };
         // A call that was cut off is not among the calls either.
         assert_eq!(order(&events), json!(["thought", 2, "call", "thought", "thought", 2]));
-        events.push(Event::Finish("stop".to_owned()));
+        events.push(AnswerEvent::Finish("stop".to_owned()));
         assert_eq!(order(&events), json!(["thought", 2, "call", "thought", "call", "thought", 2]));
     }
 
@@ -291,7 +293,7 @@ mod tests {
     fn what_was_cut_off_has_no_half_calls() {
         let answer = said(
             Provider::OpenAi,
-            &[Event::Text("I".to_owned()), piece(0, "a", "f", "{}"), piece(1, "b", "g", "{\"x\":")],
+            &[AnswerEvent::Text("I".to_owned()), piece(0, "a", "f", "{}"), piece(1, "b", "g", "{\"x\":")],
         );
         let message = answer.message().unwrap().unwrap();
         let calls = message.tool_calls.as_ref().unwrap().as_str();
@@ -300,7 +302,7 @@ mod tests {
 
         let only_half = said(Provider::OpenAi, &[piece(0, "b", "g", "{\"x\":")]);
         assert_eq!(only_half.message(), Ok(None));
-        assert_eq!(said(Provider::OpenAi, &[Event::Usage(Usage::default())]).message(), Ok(None));
+        assert_eq!(said(Provider::OpenAi, &[AnswerEvent::Usage(Usage::default())]).message(), Ok(None));
     }
 
     #[test]
@@ -310,7 +312,7 @@ mod tests {
             (Provider::Ollama, "thinking"),
             (Provider::Anthropic, "reasoning_content"),
         ] {
-            let events = [Event::Reasoning("hm".to_owned()), Event::Finish("stop".to_owned())];
+            let events = [AnswerEvent::Reasoning("hm".to_owned()), AnswerEvent::Finish("stop".to_owned())];
             let message = said(provider, &events).message().unwrap().unwrap();
             assert!(extra(&message).contains(&format!("\"{name}\":\"hm\"")), "{}", extra(&message));
             assert_eq!(message.content.unwrap().as_str(), "\"\"");
@@ -320,9 +322,9 @@ mod tests {
     #[test]
     fn opaque_items_that_cannot_be_read_back_do_not_cost_the_answer() {
         let events = [
-            Event::Opaque(r#"{"a":1,"a":2}"#.to_owned()),
-            Event::Text("x".to_owned()),
-            Event::Finish("stop".to_owned()),
+            AnswerEvent::Opaque(r#"{"a":1,"a":2}"#.to_owned()),
+            AnswerEvent::Text("x".to_owned()),
+            AnswerEvent::Finish("stop".to_owned()),
         ];
         let message = said(Provider::OpenAiResponses, &events).message().unwrap().unwrap();
         assert_eq!(extra(&message), r#"{"finish_reason":"stop"}"#);
