@@ -297,7 +297,7 @@ hooks:
         world.start().await;
     }
     eventually(DEADLINE, async || {
-        (world.server.log().matches("an event is told to nobody").count() == 3).then_some(())
+        (world.server.log().matches("an event for the hooks was dropped").count() == 3).then_some(())
     })
     .await;
     let log = world.server.log();
@@ -341,7 +341,7 @@ hooks:
     let own = eventually(DEADLINE, async || Some(world.read("own")).filter(|pid| pid.ends_with('\n'))).await;
     assert!(world.server.terminate().await.success());
     gone(&own).await;
-    assert!(world.server.log().contains("an event is told to nobody"), "{}", world.server.log());
+    assert!(world.server.log().contains("an event for the hooks was dropped"), "{}", world.server.log());
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use crate::Engine;
 use crate::error::AppError;
-use crate::hooks::Happened;
+use crate::hooks::HookTrigger;
 use crate::model::TaskId;
 use crate::store::{Caller, Ending, Store};
 
@@ -16,9 +16,9 @@ pub async fn end(
     summary: Option<String>,
     caller: Caller,
 ) -> Result<(), AppError> {
-    let happened = if ending == Ending::Completed { Happened::Completed } else { Happened::Failed };
+    let trigger = if ending == Ending::Completed { HookTrigger::Completed } else { HookTrigger::Failed };
     let Some(summary) = summary.filter(|summary| !summary.trim().is_empty()) else {
-        return summarize(engine, id, ending, caller, happened).await;
+        return summarize(engine, id, ending, caller, trigger).await;
     };
     engine
         .with(|store| match ending {
@@ -26,7 +26,7 @@ pub async fn end(
             Ending::Failed { error_message } => store.fail_task(id, error_message, Some(summary), &caller),
         })
         .await?;
-    engine.tell(happened, id).await;
+    engine.notify(trigger, id).await;
     Ok(())
 }
 
@@ -37,7 +37,7 @@ async fn summarize(
     id: TaskId,
     ending: Ending,
     caller: Caller,
-    happened: Happened,
+    trigger: HookTrigger,
 ) -> Result<(), AppError> {
     let engine = Arc::clone(engine);
     let ended = tokio::spawn(async move {
@@ -61,7 +61,7 @@ async fn summarize(
         let summary = engine.held(id, caller.lease_generation, summary).await;
         let end = |store: &Store| store.end_task(id, &ending, summary, &caller);
         engine.with_bound(&binding, end).await?;
-        engine.tell(happened, id).await;
+        engine.notify(trigger, id).await;
         Ok(())
     });
     ended.await.map_err(|error| AppError::Internal(format!("ending a task: {error}")))?

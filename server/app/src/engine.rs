@@ -11,7 +11,7 @@ use tokio::time::{MissedTickBehavior, interval};
 use crate::chat::Chats;
 use crate::compress::Compressor;
 use crate::context::{Pressure, Stage};
-use crate::hooks::{Event, Happened, Hooks};
+use crate::hooks::{HookEvent, HookTrigger, Hooks};
 use crate::llm::Gateway;
 use crate::model::{Json, StoreError, TaskId};
 use crate::send;
@@ -152,20 +152,20 @@ impl Engine {
         Ok(())
     }
 
-    /// Tells others what has happened to a task. Who does not work on it any more has nothing to bring.
-    pub async fn tell(&self, happened: Happened, id: TaskId) {
+    /// Notifies the hooks of an event, and drops what an agent's compaction of an ended task still holds.
+    pub async fn notify(&self, trigger: HookTrigger, id: TaskId) {
         self.compressor.left(&self.store(), id);
-        if !self.hooks.wants(happened) {
+        if !self.hooks.wants(trigger) {
             return;
         }
         match self.with(|store| Ok((store.task_info(id)?, store.final_summary(id)?))).await {
             Ok((info, summary)) => {
                 let summary = summary.as_deref();
-                self.hooks.tell(Event::new(happened, &info.row, info.view_generation, summary));
+                self.hooks.notify(HookEvent::new(trigger, &info.row, info.view_generation, summary));
             }
             Err(status) => {
-                let (event, why) = (happened.as_str(), crate::model::in_full(&status));
-                tracing::warn!(%id, event, why, "nobody is told what happened to a task");
+                let (event, why) = (trigger.as_str(), crate::model::in_full(&status));
+                tracing::warn!(%id, event, why, "the state of a task cannot be read, so its hooks get no event");
             }
         }
     }

@@ -1,4 +1,4 @@
-//! One answer: the request is sent, again where that may help, and what comes back is told piece by piece.
+//! One answer: sends the request, retries it where that can help, and streams the events of the answer.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -12,42 +12,42 @@ use tokio::time::{Instant, sleep, sleep_until, timeout, timeout_at};
 
 use super::body::FileBody;
 use super::decode::{AnswerEvent, Decode, DecodeError, decoder, take};
-use super::error::{ErrorBody, told};
+use super::error::{ErrorBody, quoted};
+use super::error_class::{ErrorClass, classify};
 use super::frames::{Frames, MAX_FRAME_BYTES};
 use super::key::ApiKey;
-use super::verdict::{ErrorClass, judge};
 use super::{Gateway, LlmError, LlmRequest, endpoint, headers};
 use crate::infra::clock::SystemClock;
 use crate::infra::metrics;
 use crate::model::{Provider, in_full};
 
-/// The first pause before a request is sent again; each one is twice as long.
+/// Pause before the first retry; each further pause is twice as long.
 const FIRST_PAUSE: Duration = Duration::from_millis(500);
-/// The longest pause of our own.
+/// Longest pause that the gateway chooses by itself.
 const LONGEST_PAUSE: Duration = Duration::from_secs(8);
-/// What is read of the words of a refusal.
+/// Bytes of an error body that are read.
 const MAX_ERROR_BYTES: usize = 64 << 10;
-/// How long the end of a stream is waited for once the answer is whole, so that the connection can be used again.
+/// Time to read a complete answer to the end of its stream, so that the connection can be reused.
 const TAIL: Duration = Duration::from_secs(1);
 
-/// An answer that is on its way. Dropping it closes the connection.
+/// An answer in progress. Dropping it closes the connection.
 pub struct Answer {
     gateway: Arc<Gateway>,
     request: LlmRequest,
     stream: Option<AnswerStream>,
     ready: VecDeque<AnswerEvent>,
-    /// Whether something was told that cannot be taken back.
-    told: bool,
+    /// True once an event was returned. A retry would repeat it, so there is none from then on.
+    emitted: bool,
     ended: bool,
     tries: u32,
     began: Instant,
     deadline: Instant,
     outcome: Option<&'static str>,
-    /// Why it broke off, while what arrived before that is told.
+    /// The error that ended the stream. It is returned after the events that arrived before it.
     broke: Option<FailedTry>,
 }
 
-/// The answer to one try.
+/// The response stream of one try.
 struct AnswerStream {
     response: Response,
     key: Option<ApiKey>,
@@ -57,11 +57,11 @@ struct AnswerStream {
 }
 
 impl AnswerStream {
-    /// Whether the model had ended when the connection broke. Tells the rest then.
+    /// Returns true if the answer was complete when the connection broke, and adds its last events.
     fn is_whole(&mut self, out: &mut VecDeque<AnswerEvent>) -> bool {
         let _ = self.frames.end();
         while let Some(frame) = self.frames.next() {
-            // The last frame may be half of one.
+            // The last frame can be incomplete.
             if let Err(DecodeError::Error(_)) = take(self.decode.as_mut(), &frame, out) {
                 return false;
             }
@@ -70,10 +70,10 @@ impl AnswerStream {
     }
 }
 
-/// Why a try failed.
+/// The error of one try.
 struct FailedTry {
     error: LlmError,
-    /// Whether the same request may be answered later.
+    /// True if the same request can succeed later.
     passes: bool,
 }
 
@@ -95,7 +95,7 @@ impl Answer {
             request,
             stream: None,
             ready: VecDeque::new(),
-            told: false,
+            emitted: false,
             ended: false,
             tries: 0,
             began,
@@ -105,23 +105,23 @@ impl Answer {
         }
     }
 
-    /// The next piece; none behind [`AnswerEvent::Finish`]. After an error there is nothing more. A call of this that is
-    /// dropped before it returns may lose what had arrived.
+    /// Returns the next event, or `None` after [`AnswerEvent::Finish`] or an error. Dropping the future before it is
+    /// ready can lose events.
     pub async fn next(&mut self) -> Result<Option<AnswerEvent>, LlmError> {
         loop {
             if let Some(event) = self.ready.pop_front() {
-                self.told |= !matches!(event, AnswerEvent::Usage(_));
+                self.emitted |= !matches!(event, AnswerEvent::Usage(_));
                 return Ok(Some(event));
             }
             if let Some(failure) = self.broke.take() {
-                self.again(failure).await?;
+                self.retry_or_fail(failure).await?;
             }
             if self.ended {
                 return Ok(None);
             }
-            if let Err(failure) = self.step().await {
+            if let Err(failure) = self.advance().await {
                 self.stream = None;
-                // What arrived before it is told first, and then nothing is sent again.
+                // Events that arrived before the error are returned first. Then there is no retry.
                 self.broke = Some(failure);
             }
         }
@@ -136,13 +136,13 @@ impl Answer {
         FailedTry { error: LlmError::Failed { provider, problem, retry_after: None }, passes: true }
     }
 
-    /// Waits before the next try, or gives up.
-    async fn again(&mut self, FailedTry { error, passes }: FailedTry) -> Result<(), LlmError> {
+    /// Waits before the next try, or returns the error if no retry can help.
+    async fn retry_or_fail(&mut self, FailedTry { error, passes }: FailedTry) -> Result<(), LlmError> {
         let config = &self.gateway.config;
         let asked = if let LlmError::Failed { retry_after, .. } = &error { *retry_after } else { None };
         let pause = asked.unwrap_or_else(|| pause(self.tries));
         let worth = passes
-            && !self.told
+            && !self.emitted
             && self.tries <= config.retries
             && asked.is_none_or(|asked| asked <= config.max_retry_after)
             && Instant::now() + pause < self.deadline;
@@ -158,8 +158,8 @@ impl Answer {
         Ok(())
     }
 
-    /// Sends the request, or reads on.
-    async fn step(&mut self) -> Result<(), FailedTry> {
+    /// Sends the request, or reads the next chunk of the answer.
+    async fn advance(&mut self) -> Result<(), FailedTry> {
         let Some(mut stream) = self.stream.take() else {
             self.stream = Some(self.connect().await?);
             return Ok(());
@@ -169,7 +169,7 @@ impl Answer {
         let until = self.deadline.min(Instant::now() + limit);
         let chunk = match timeout_at(until, stream.response.chunk()).await {
             Ok(Ok(chunk)) => chunk,
-            // What was to come behind the end of an answer is not worth the answer.
+            // A connection that breaks after a complete answer is no error.
             _ if stream.is_whole(&mut self.ready) => {
                 self.ended = true;
                 self.outcome = Some("ok");
@@ -204,7 +204,7 @@ impl Answer {
         self.ended = true;
         self.outcome = Some("ok");
         if !ended {
-            // A connection whose answer was read to its end is used again.
+            // HTTP can reuse a connection only after the response was read to its end.
             let _ = timeout(TAIL, async { while let Ok(Some(_)) = stream.response.chunk().await {} }).await;
         }
         Ok(())
@@ -227,11 +227,11 @@ impl Answer {
             return Ok(AnswerStream { response, key, frames: Frames::new(framing), decode, begun: false });
         }
         let retry_after = retry_after(response.headers(), SystemClock::shared().now());
-        let body = ErrorBody::read(&self.words(response).await);
-        Err(self.judged(Some(status), &body, retry_after, key.as_ref()))
+        let body = ErrorBody::read(&self.error_body(response).await);
+        Err(self.failure_of(Some(status), &body, retry_after, key.as_ref()))
     }
 
-    /// Waits for the head of the answer. As long as the provider takes the request, it is not silent.
+    /// Waits for the response headers. The time-out starts again while the provider still receives the request.
     async fn first_byte(
         &self,
         sending: impl Future<Output = reqwest::Result<Response>>,
@@ -261,8 +261,8 @@ impl Answer {
         }
     }
 
-    /// The words of a refusal, as far as they come.
-    async fn words(&self, mut response: Response) -> Vec<u8> {
+    /// Reads the body of an error response, up to the limit.
+    async fn error_body(&self, mut response: Response) -> Vec<u8> {
         let mut words = Vec::new();
         let until = self.deadline.min(Instant::now() + self.gateway.config.idle_timeout);
         while words.len() < MAX_ERROR_BYTES
@@ -281,16 +281,16 @@ impl Answer {
 
     fn broken(&self, broken: DecodeError, key: Option<&ApiKey>) -> FailedTry {
         match broken {
-            DecodeError::Error(body) => self.judged(None, &body, None, key),
+            DecodeError::Error(body) => self.failure_of(None, &body, None, key),
             DecodeError::Malformed(problem) => {
-                let problem = told(&problem, key.map(ApiKey::expose));
+                let problem = quoted(&problem, key.map(ApiKey::expose));
                 self.failed(format!("what it sent cannot be read: {problem}"))
             }
         }
     }
 
-    /// The failure that an error of the provider is. `status` is that of an answer that is nothing else.
-    fn judged(
+    /// Returns the failure that an error body stands for. `status` is the HTTP status unless it was 200.
+    fn failure_of(
         &self,
         status: Option<StatusCode>,
         body: &ErrorBody,
@@ -298,17 +298,17 @@ impl Answer {
         key: Option<&ApiKey>,
     ) -> FailedTry {
         let (provider, exposed) = (self.provider(), key.map(ApiKey::expose));
-        let (kind, message) = (told(&body.kind, exposed), told(&body.message, exposed));
+        let (kind, message) = (quoted(&body.kind, exposed), quoted(&body.message, exposed));
         let number = status.as_ref().map(StatusCode::as_u16).or(body.status);
-        let verdict = judge(number, &body.kind, &body.message);
-        match verdict {
+        let class = classify(number, &body.kind, &body.message);
+        match class {
             ErrorClass::Overflow(_) | ErrorClass::LongAnswer { .. } | ErrorClass::Refused => {
                 let status = number.unwrap_or(200);
-                let error = LlmError::Refused { provider, status, kind, message, verdict };
+                let error = LlmError::Refused { provider, status, kind, message, class };
                 FailedTry { error, passes: false }
             }
             ErrorClass::Throttled | ErrorClass::Failed => {
-                let what = status.map_or_else(|| "with an error".to_owned(), words_of);
+                let what = status.map_or_else(|| "with an error".to_owned(), status_text);
                 let kind = if kind.is_empty() { kind } else { format!(" ({kind})") };
                 let problem = format!("it answered {what}{kind}: {message}");
                 FailedTry { error: LlmError::Failed { provider, problem, retry_after }, passes: true }
@@ -319,26 +319,26 @@ impl Answer {
 
 impl Drop for Answer {
     fn drop(&mut self) {
-        // Whoever does not want the rest has interrupted it.
+        // An answer that is dropped before its end was interrupted by the caller.
         let outcome = self.outcome.unwrap_or("interrupted");
         metrics::llm_request_ended(self.provider().as_str(), outcome, self.began.elapsed());
     }
 }
 
-fn words_of(status: StatusCode) -> String {
+fn status_text(status: StatusCode) -> String {
     status
         .canonical_reason()
         .map_or_else(|| status.as_str().to_owned(), |words| format!("{} {words}", status.as_str()))
 }
 
-/// A pause before the next try: twice as long each time, and not the same for all who wait.
+/// Returns the pause before the next try: twice as long each time, with random jitter.
 fn pause(tries: u32) -> Duration {
     let longest = FIRST_PAUSE.saturating_mul(1 << tries.saturating_sub(1).min(8)).min(LONGEST_PAUSE);
     let share = (uuid::Uuid::new_v4().as_u128() & 0xffff) as f64 / 65_536.0;
     longest.mul_f64(0.5 + share / 2.0)
 }
 
-/// The pause that a provider asks for: in seconds, in milliseconds, or until a date.
+/// Returns the pause that the provider asks for: in seconds, in milliseconds, or until a date.
 fn retry_after(headers: &HeaderMap, now: DateTime<Utc>) -> Option<Duration> {
     let text = |name: &str| headers.get(name)?.to_str().ok().map(str::trim);
     let seconds = |number: f64| Duration::try_from_secs_f64(number).ok();

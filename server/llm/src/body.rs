@@ -1,4 +1,4 @@
-//! The body of a request: a file that is read as it is sent.
+//! The body of a request: a file that is read while it is sent.
 
 use std::io;
 use std::pin::Pin;
@@ -12,24 +12,24 @@ use tokio::task::block_in_place;
 
 use crate::infra::fs::File;
 
-/// Bytes that are read at a time.
+/// Bytes per read.
 const CHUNK_BYTES: usize = 256 << 10;
 
-/// What is sent: the first bytes of a file.
+/// The first bytes of a file, as a request body.
 #[derive(Debug, Clone)]
 pub struct Payload {
     /// The file.
     pub file: Arc<dyn File>,
-    /// How much of it.
+    /// The number of bytes to send.
     pub len: u64,
 }
 
-/// A payload on its way.
+/// A payload in transit.
 #[derive(Debug)]
 pub(super) struct FileBody {
     payload: Payload,
     at: u64,
-    /// How much was taken, for those who wait.
+    /// The number of bytes that the connection has accepted.
     sent: Arc<AtomicU64>,
 }
 
@@ -47,7 +47,8 @@ impl FileBody {
         let size = usize::try_from(left).unwrap_or(usize::MAX).min(CHUNK_BYTES);
         let mut chunk = vec![0; size];
         let file = &self.payload.file;
-        // What was just written is in memory; what is not is waited for where others are not held up.
+        // A file that was just written is in the page cache. Other reads can block, so they run where blocking is
+        // allowed.
         let read = match file.read_cached_at(&mut chunk, self.at)? {
             Some(read) if read > 0 => read,
             Some(_) | None => block_in_place(|| file.read_at(&mut chunk, self.at))?,

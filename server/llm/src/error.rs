@@ -1,46 +1,46 @@
-//! Why a provider gave no answer. The words are the provider's own where it has some; no key is ever among them.
+//! Errors of the gateway. They quote the provider's message where there is one, and never contain a key.
 
 use std::time::Duration;
 
 use serde_json::Value;
 
-use super::verdict::ErrorClass;
+use super::error_class::ErrorClass;
 use crate::model::Provider;
 
-/// Most bytes that are kept of what a provider says.
+/// Bytes of a provider's message that are kept.
 const MAX_MESSAGE_BYTES: usize = 1024;
 
-/// Why there is no answer, or only a part of one.
+/// The reason why a request has no answer, or only a part of one.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum LlmError {
-    /// The server was not told what it needs to ask this provider.
+    /// The configuration lacks something that this provider needs.
     #[error("{provider} cannot be asked: {problem}", provider = .provider.as_str())]
     NotConfigured {
-        /// Who.
+        /// The provider.
         provider: Provider,
-        /// What is missing, with the key of the configuration.
+        /// The missing setting, with its configuration key.
         problem: String,
     },
-    /// The provider does not take the request; the same one would be refused again.
+    /// The provider refuses the request and would refuse it again.
     #[error("{provider} refused the request with {status}{}: {message}", in_brackets(.kind), provider = .provider.as_str())]
     Refused {
-        /// Who.
+        /// The provider.
         provider: Provider,
-        /// The status of HTTP.
+        /// The HTTP status.
         status: u16,
-        /// The provider's word for it.
+        /// The provider's error code or type.
         kind: String,
-        /// The provider's words.
+        /// The provider's message.
         message: String,
-        /// What they mean.
-        verdict: ErrorClass,
+        /// The class of the error.
+        class: ErrorClass,
     },
-    /// It failed in a way that may pass.
+    /// The request failed in a way that can pass.
     #[error("{provider} failed: {problem}", provider = .provider.as_str())]
     Failed {
-        /// Who.
+        /// The provider.
         provider: Provider,
-        /// What happened.
+        /// The problem.
         problem: String,
         /// The pause that the provider asks for.
         retry_after: Option<Duration>,
@@ -48,17 +48,17 @@ pub enum LlmError {
 }
 
 impl LlmError {
-    /// What a refusal means; none if nothing was refused.
-    pub fn verdict(&self) -> Option<ErrorClass> {
+    /// Returns the class of a refusal, or `None` for other errors.
+    pub fn class(&self) -> Option<ErrorClass> {
         match self {
-            Self::Refused { verdict, .. } => Some(*verdict),
+            Self::Refused { class, .. } => Some(*class),
             Self::NotConfigured { .. } | Self::Failed { .. } => None,
         }
     }
 
-    /// Whether a shorter request might be taken.
+    /// Returns true if the provider could accept a shorter request.
     pub fn is_overflow(&self) -> bool {
-        matches!(self.verdict(), Some(ErrorClass::Overflow(_)))
+        matches!(self.class(), Some(ErrorClass::Overflow(_)))
     }
 }
 
@@ -66,20 +66,21 @@ fn in_brackets(kind: &str) -> String {
     if kind.is_empty() { String::new() } else { format!(" ({kind})") }
 }
 
-/// An error as a provider writes it, wherever it comes: as the answer, or as an event of a stream.
+/// An error in a provider's format: as the response body, or as an event of a stream.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub(super) struct ErrorBody {
-    /// The status that it means, where its code is a number.
+    /// The HTTP status, if the error code is a number.
     pub(super) status: Option<u16>,
-    /// Its code, or its type if that is no word.
+    /// The error code, or the error type if there is no textual code.
     pub(super) kind: String,
-    /// Its words.
+    /// The message.
     pub(super) message: String,
 }
 
 impl ErrorBody {
-    /// Reads the forms that providers have for it: `{"error":{"code","type","message"}}`, `{"error":"…"}`,
-    /// `{"response":{"error":{…}}}`, `{"message":"…"}`, `{"detail":…}`, also in an array; anything else is told as it is.
+    /// Reads the formats of all providers: `{"error":{"code","type","message"}}`, `{"error":"…"}`,
+    /// `{"response":{"error":{…}}}`, `{"message":"…"}`, `{"detail":…}`, also in an array. Any other body becomes the
+    /// message.
     pub(super) fn read(body: &[u8]) -> Self {
         let text = String::from_utf8_lossy(body);
         let text = text.trim();
@@ -97,11 +98,11 @@ impl ErrorBody {
         let kind = kind.or_else(|| word(value, &["error_type"])).unwrap_or_default();
         let message = error.as_str().map(str::to_owned).or_else(|| word(error, &["message", "detail"]));
         let mut message = message.unwrap_or_else(|| text.to_owned());
-        // Who stands before the provider may have wrapped what that says.
+        // A proxy can wrap the provider's own error.
         if let Some(raw) = error.pointer("/metadata/raw").and_then(Value::as_str) {
             message = format!("{message}: {raw}");
         }
-        // llama.cpp states what it takes beside its words.
+        // llama.cpp states its limits in fields beside the message.
         if let Some(limit) = error.get("n_ctx").filter(|_| !message.contains("tokens)")) {
             message = format!("{message} (n_ctx {limit})");
         }
@@ -109,20 +110,20 @@ impl ErrorBody {
     }
 }
 
-/// A number, also as text.
+/// Returns a number, also from text.
 fn as_number(value: &Value) -> Option<u64> {
     value.as_u64().or_else(|| value.as_str()?.parse().ok())
 }
 
-/// The first of some fields that has a word in it.
+/// Returns the first of some fields that holds text.
 fn word(value: &Value, names: &[&str]) -> Option<String> {
     let words = names.iter().filter_map(|name| value.get(name)?.as_str());
     let is_status = |word: &str| word.parse::<u16>().is_ok_and(|number| (400..600).contains(&number));
     words.filter(|word| !word.is_empty() && *word != "error" && !is_status(word)).map(str::to_owned).next()
 }
 
-/// A provider's words as they may be told: of bounded length, on one line, and without the key.
-pub(super) fn told(text: &str, key: Option<&str>) -> String {
+/// Returns a provider's message for logs and errors: bounded, on one line, and without the key.
+pub(super) fn quoted(text: &str, key: Option<&str>) -> String {
     let mut text = text.to_owned();
     if let Some(key) = key.filter(|key| !key.is_empty()) {
         text = text.replace(key, "[key]");
@@ -174,8 +175,8 @@ mod tests {
 
     #[test]
     fn what_is_told_has_no_key_and_an_end() {
-        assert_eq!(told("Incorrect API key: sk-1\nsee", Some("sk-1")), "Incorrect API key: [key] see");
-        let long = told(&"é".repeat(5000), None);
+        assert_eq!(quoted("Incorrect API key: sk-1\nsee", Some("sk-1")), "Incorrect API key: [key] see");
+        let long = quoted(&"é".repeat(5000), None);
         assert!(long.len() <= MAX_MESSAGE_BYTES + 4 && long.ends_with(" …"));
     }
 }

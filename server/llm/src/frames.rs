@@ -1,51 +1,51 @@
-//! The frames of a streamed answer: events of SSE, or lines of JSON. Bytes come in pieces of any size.
+//! Splits a streamed answer into frames: server-sent events, or lines of JSON. Bytes arrive in pieces of any size.
 //!
-//! An answer that is no stream is one frame: JSON where an event should begin, or JSON that goes over many lines.
+//! An answer that is not a stream is one frame: JSON where an event should begin, or JSON over several lines.
 
 use std::collections::VecDeque;
 
-/// The mark that some put before a text.
+/// Byte order mark.
 const BOM: [u8; 3] = *b"\xef\xbb\xbf";
-/// Most bytes of one frame, and of a line of one.
+/// Largest frame, and longest line of one.
 pub(super) const MAX_FRAME_BYTES: usize = 16 << 20;
 
 /// One event of the answer.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub(super) struct Frame {
-    /// The name of the event, where it has one.
+    /// The name of the event, if it has one.
     pub(super) name: String,
-    /// What it says.
+    /// The payload of the event.
     pub(super) data: String,
-    /// Whether it is the whole answer, which is no stream then.
+    /// True if the frame is a complete answer instead of a stream event.
     pub(super) whole: bool,
 }
 
-/// A frame that is larger than any that is sane.
+/// Error for a frame over [`MAX_FRAME_BYTES`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct TooLong;
 
-/// How frames follow each other.
+/// The framing of a stream.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Framing {
     /// Server-sent events.
     Sse,
-    /// One JSON value a line.
+    /// One JSON value per line.
     Lines,
 }
 
-/// Makes frames of bytes.
+/// Splits bytes into frames.
 #[derive(Debug)]
 pub(super) struct Frames {
     framing: Framing,
     limit: usize,
-    /// The line that has not ended yet.
+    /// The incomplete line.
     line: Vec<u8>,
     begun: bool,
-    /// Whether anything but white space has come.
+    /// True once anything but white space has arrived.
     seen: bool,
-    /// Everything so far, if the answer is no stream.
+    /// Everything so far, if the answer is not a stream.
     whole: Option<Vec<u8>>,
-    /// The event that has not ended yet.
+    /// The incomplete event.
     frame: Frame,
     has_data: bool,
     ready: VecDeque<Frame>,
@@ -70,7 +70,7 @@ impl Frames {
         }
     }
 
-    /// Takes the next bytes in.
+    /// Adds the next bytes.
     pub(super) fn push(&mut self, mut bytes: &[u8]) -> Result<(), TooLong> {
         if !self.seen && self.framing == Framing::Sse {
             let first = bytes.iter().find(|byte| !byte.is_ascii_whitespace() && !BOM.contains(byte));
@@ -104,7 +104,7 @@ impl Frames {
         Ok(())
     }
 
-    /// The answer has ended: what has no line end or no empty line behind it counts too.
+    /// Ends the answer. A last line without a line end and a last event without an empty line count too.
     pub(super) fn end(&mut self) -> Result<(), TooLong> {
         if let Some(whole) = self.whole.take() {
             let text = String::from_utf8_lossy(&whole);
@@ -119,7 +119,7 @@ impl Frames {
         Ok(())
     }
 
-    /// The next whole frame.
+    /// Returns the next complete frame.
     pub(super) fn next(&mut self) -> Option<Frame> {
         self.ready.pop_front()
     }
@@ -140,11 +140,11 @@ impl Frames {
         if !std::mem::replace(&mut self.begun, true) && line.starts_with(b"\xef\xbb\xbf") {
             line.drain(..3);
         }
-        // Whole lines are decoded, so that no character is split; what is no UTF-8 must not stop an answer.
+        // Only complete lines are decoded, so no character is split. Invalid UTF-8 must not end an answer.
         let text = String::from_utf8_lossy(&line);
         match self.framing {
             Framing::Lines if text.trim().is_empty() => {}
-            // No line of its own has so little: it goes on with the next ones.
+            // No JSON value is this short, so it continues on the next lines.
             Framing::Lines if !self.seen && text.trim() == "{" => {
                 self.whole = Some(b"{\n".to_vec());
             }
@@ -154,7 +154,7 @@ impl Frames {
             }
             Framing::Sse => self.field(&text)?,
         }
-        // The room of the line is used again.
+        // The line's buffer is reused.
         line.clear();
         self.line = line;
         Ok(())
@@ -178,7 +178,7 @@ impl Frames {
                 }
                 self.frame.data.push_str(value);
             }
-            // A comment (which has no name), `id`, `retry`, or what nobody knows.
+            // A comment (a line without a name), `id`, `retry`, or an unknown field.
             _ => {}
         }
         Ok(())
@@ -205,7 +205,7 @@ mod tests {
         std::iter::from_fn(|| frames.next()).map(|frame| (frame.name, frame.data)).collect()
     }
 
-    /// However the bytes are cut, the same frames come out.
+    /// The frames do not depend on how the bytes are split.
     fn cut_everywhere(framing: Framing, bytes: &[u8], expected: &[(&str, &str)]) {
         let expected: Vec<_> =
             expected.iter().map(|(name, data)| ((*name).to_owned(), (*data).to_owned())).collect();
@@ -238,7 +238,7 @@ mod tests {
         );
     }
 
-    /// What is no stream comes out in one piece, and says so.
+    /// An answer that is not a stream is returned in one piece and marked as complete.
     #[test]
     fn an_answer_that_is_no_stream_is_one_frame() {
         let pretty = "\u{feff}\n {\n  \"a\": \"data: x\",\n\n  \"b\": 1\n}\n";

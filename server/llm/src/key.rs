@@ -1,4 +1,5 @@
-//! API keys: read for each request, so that a new one needs no restart; never logged, never written, never told.
+//! API keys. They are read for each request, so that a new key needs no restart, and never appear in logs, files or
+//! errors.
 
 use std::fmt;
 
@@ -7,7 +8,7 @@ use http::HeaderValue;
 use crate::ProviderSettings;
 use crate::infra::secret;
 
-/// A key. It shows itself to nobody.
+/// An API key. Its `Debug` output is redacted.
 pub(super) struct ApiKey(String);
 
 impl fmt::Debug for ApiKey {
@@ -17,7 +18,7 @@ impl fmt::Debug for ApiKey {
 }
 
 impl ApiKey {
-    /// The key of a provider as it is now: none if it needs none, or what is wrong.
+    /// Reads the current key of a provider. `None` if the provider needs none.
     pub(super) fn read(config: &ProviderSettings) -> Result<Option<Self>, String> {
         let text = match (&config.api_key_file, &config.api_key_env) {
             (Some(path), _) => {
@@ -38,12 +39,12 @@ impl ApiKey {
         Ok(Some(Self(text.to_owned())))
     }
 
-    /// The key itself, to take it out of texts.
+    /// Returns the key itself, to remove it from texts.
     pub(super) fn expose(&self) -> &str {
         &self.0
     }
 
-    /// A header that ends with the key.
+    /// Returns a header value that ends with the key.
     pub(super) fn header(&self, before: &str) -> Option<HeaderValue> {
         let mut value = HeaderValue::from_str(&format!("{before}{}", self.0)).ok()?;
         value.set_sensitive(true);

@@ -1,18 +1,18 @@
-//! The LLM gateway: sends a request that is ready on disk to a provider, and tells the answer as it arrives.
+//! The LLM gateway: sends a prepared request body to a provider and streams the answer as events.
 //!
-//! One path for everybody who asks a model. What is sent was rendered before; what comes back is told in words that
-//! are the same for all providers. Nothing here knows tasks or writes files.
+//! Chats and summaries use the same gateway. The events are the same for every provider. The gateway knows no tasks
+//! and writes no files.
 
 mod answer;
 mod body;
 mod decode;
 mod error;
+mod error_class;
 mod frames;
 mod key;
 mod message;
 mod params;
 mod settings;
-mod verdict;
 
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
@@ -24,64 +24,64 @@ pub use answer::Answer;
 pub use body::Payload;
 pub use decode::{AnswerEvent, ToolCallDelta, Usage};
 pub use error::LlmError;
+pub use error_class::ErrorClass;
 pub use message::AnswerMessage;
 pub use params::{answer_tokens, thinks, with_answer};
 pub use settings::{LlmSettings, ProviderSettings};
-pub use verdict::ErrorClass;
 
 use contextstore_base::{infra, model};
 use key::ApiKey;
 use model::{InvalidField, Provider};
 
-/// How long a connection that nobody uses is kept.
+/// Time that an idle connection stays open.
 const KEPT_ALIVE: Duration = Duration::from_secs(90);
-/// The version of Anthropic's API that is spoken.
+/// Version of Anthropic's API.
 const ANTHROPIC_VERSION: HeaderValue = HeaderValue::from_static("2023-06-01");
 
-/// Everything that can be asked.
+/// Sends requests to the configured providers.
 #[derive(Debug)]
 pub struct Gateway {
     config: LlmSettings,
-    /// One for each provider, made when it is first asked.
+    /// One HTTP client per provider, created on first use.
     clients: [OnceLock<Result<Client, String>>; 5],
 }
 
-/// A request that is ready.
+/// A request that is ready to be sent.
 #[derive(Debug, Clone)]
 pub struct LlmRequest {
-    /// Who is asked.
+    /// The provider that receives the request.
     pub provider: Provider,
-    /// The body.
+    /// The request body.
     pub payload: Payload,
 }
 
 impl Gateway {
-    /// A gateway; nobody is asked yet.
+    /// Returns a gateway. It opens no connection yet.
     pub fn new(config: LlmSettings) -> Arc<Self> {
         Arc::new(Self { config, clients: std::array::from_fn(|_| OnceLock::new()) })
     }
 
-    /// Who is asked if nobody says.
+    /// Returns the provider for calls and tasks that name none.
     pub fn default_provider(&self) -> Option<Provider> {
         self.config.provider
     }
 
-    /// The model of a provider that is asked if nobody says.
+    /// Returns the configured model of a provider, for calls and tasks that name none.
     pub fn default_model(&self, provider: Provider) -> Option<&str> {
         self.config.of(provider).model.as_deref()
     }
 
-    /// Tokens that the models of a provider take, if that is configured.
+    /// Returns the configured context length of a provider's models, in tokens.
     pub fn context_length(&self, provider: Provider) -> Option<u64> {
         self.config.of(provider).context_length
     }
 
-    /// Most tokens of an answer of a provider, if that is configured.
+    /// Returns the configured limit of a provider's answers, in tokens.
     pub fn max_output_tokens(&self, provider: Provider) -> Option<u64> {
         self.config.of(provider).max_output_tokens
     }
 
-    /// Whether a provider can be asked for a model: what it needs is configured.
+    /// Checks that the configuration has what a request to this provider and model needs.
     pub fn check(&self, provider: Provider, model: Option<&str>) -> Result<(), LlmError> {
         if model.is_none() {
             let problem = format!(
@@ -94,7 +94,7 @@ impl Gateway {
         self.client(provider).map(drop)
     }
 
-    /// The parameters of a request with what streaming and the configuration add to them.
+    /// Returns the parameters of a request, completed with those that streaming and the configuration add.
     pub fn params(
         &self,
         provider: Provider,
@@ -105,7 +105,7 @@ impl Gateway {
         params::complete(provider, self.config.of(provider), model, params_json, window)
     }
 
-    /// Sends a request. Nothing happens before the answer is asked for its first event.
+    /// Returns the answer to a request. The request is sent when the first event is read.
     pub fn send(self: &Arc<Self>, request: LlmRequest) -> Answer {
         Answer::new(Arc::clone(self), request)
     }
@@ -122,7 +122,6 @@ impl Gateway {
     }
 
     fn make_client(&self, provider: Provider) -> Result<Client, String> {
-        // Whoever comes second finds it done.
         let _ = rustls::crypto::ring::default_provider().install_default();
         let url: http::Uri = self.config.of(provider).base_url.parse().unwrap_or_default();
         let mut builder = Client::builder()
@@ -130,14 +129,14 @@ impl Gateway {
             .connect_timeout(self.config.connect_timeout)
             .pool_idle_timeout(KEPT_ALIVE)
             .tcp_nodelay(true)
-            // A body on disk is sent once, to where it was meant to go, and so is the key.
+            // A redirect would send the key and the context to another address.
             .redirect(reqwest::redirect::Policy::none())
             .retry(reqwest::retry::never());
         if is_loopback(&url) {
             builder = builder.no_proxy();
         }
         if url.scheme_str() == Some("http") {
-            // A machine without certificates can ask what needs none.
+            // A machine without root certificates can still use providers over plain HTTP.
             builder = builder.tls_certs_only([]);
         }
         builder.build().map_err(|error| format!("no client can be made: {}", crate::model::in_full(&error)))
@@ -149,19 +148,19 @@ fn is_loopback(url: &http::Uri) -> bool {
     host == "localhost" || host.parse::<std::net::IpAddr>().is_ok_and(|ip| ip.is_loopback())
 }
 
-/// Where a provider takes requests.
+/// Returns the URL of a provider's endpoint.
 fn endpoint(provider: Provider, config: &ProviderSettings) -> String {
     let base = &config.base_url;
     match provider {
         Provider::OpenAi | Provider::LmStudio => format!("{base}/chat/completions"),
         Provider::OpenAiResponses => format!("{base}/responses"),
-        // Its packages are given the address with or without the version.
+        // The official packages accept the base URL with or without the version.
         Provider::Anthropic => format!("{}/v1/messages", base.trim_end_matches("/v1")),
         Provider::Ollama => format!("{}/api/chat", base.trim_end_matches("/api")),
     }
 }
 
-/// What a provider wants to know beside the body.
+/// Returns the headers that a provider requires.
 fn headers(provider: Provider, key: Option<&ApiKey>) -> HeaderMap {
     let mut headers = HeaderMap::new();
     headers.insert(header::CONTENT_TYPE, HeaderValue::from_static("application/json"));

@@ -1,11 +1,11 @@
-//! What a model has said so far, put together: the assistant message that goes into the log.
+//! Collects the events of an answer into the assistant message for the log.
 
 use serde_json::{Map, Value, json};
 
 use super::decode::{AnswerEvent, ToolCallDelta, Usage};
 use crate::model::{InvalidField, Json, NewMessage, Provider};
 
-/// An answer as it grows.
+/// The assistant message as far as it has arrived.
 #[derive(Debug)]
 pub struct AnswerMessage {
     provider: Provider,
@@ -13,16 +13,16 @@ pub struct AnswerMessage {
     reasoning: String,
     refusal: String,
     calls: Vec<CollectedCall>,
-    /// What goes back to the provider as it is: JSON.
+    /// JSON items that return to the provider unchanged.
     opaque: Vec<String>,
-    /// What came one after the other.
+    /// The parts in the order of their arrival.
     steps: Vec<AnswerPart>,
     usage: Option<Usage>,
     finish: Option<String>,
     bytes: usize,
 }
 
-/// What the model did next: characters of text, a call by its number, or something that goes back as it is.
+/// A part of the answer: characters of text, a tool call by its index, or an opaque item.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum AnswerPart {
     Text(usize),
@@ -39,7 +39,7 @@ struct CollectedCall {
 }
 
 impl AnswerMessage {
-    /// Nothing yet.
+    /// Returns an empty message.
     pub fn new(provider: Provider) -> Self {
         Self {
             provider,
@@ -55,8 +55,8 @@ impl AnswerMessage {
         }
     }
 
-    /// Takes a piece in.
-    pub fn take(&mut self, event: &AnswerEvent) {
+    /// Adds an event.
+    pub fn add(&mut self, event: &AnswerEvent) {
         match event {
             AnswerEvent::Text(more) => {
                 self.text.push_str(more);
@@ -92,30 +92,30 @@ impl AnswerMessage {
         call.arguments.push_str(&piece.arguments);
     }
 
-    /// About as many bytes as the message takes in the log.
+    /// Returns the approximate size of the message in the log.
     pub fn bytes(&self) -> usize {
         self.bytes
     }
 
-    /// What was charged, as far as the provider has told.
+    /// Returns the usage that the provider has reported so far.
     pub fn usage(&self) -> Option<Usage> {
         self.usage
     }
 
-    /// Why the model stopped, if the answer is whole.
+    /// Returns why the model stopped, or `None` while the answer is incomplete.
     pub fn finish_reason(&self) -> Option<&str> {
         self.finish.as_deref()
     }
 
-    /// The message: whole, or what there is of it, marked as interrupted. None if there is nothing.
+    /// Returns the message, marked as interrupted if it is incomplete, or `None` if it is empty.
     pub fn message(&self) -> Result<Option<NewMessage>, InvalidField> {
         let whole = self.finish.is_some();
-        // Of a call that was cut off nobody knows what it would have become.
+        // An incomplete call cannot be executed.
         let calls: Vec<Value> =
             self.calls.iter().filter(|call| whole || call.is_whole()).map(CollectedCall::json).collect();
-        let said_nothing =
+        let is_empty =
             self.text.is_empty() && self.reasoning.is_empty() && self.refusal.is_empty() && calls.is_empty();
-        if !whole && said_nothing && self.opaque.is_empty() {
+        if !whole && is_empty && self.opaque.is_empty() {
             return Ok(None);
         }
         let mut message = Map::new();
@@ -132,7 +132,7 @@ impl AnswerMessage {
             Provider::Ollama if !self.reasoning.is_empty() => {
                 message.insert("thinking".to_owned(), json!(self.reasoning));
             }
-            // Theirs is in what goes back as it is.
+            // These providers keep their reasoning in the opaque items.
             Provider::Anthropic | Provider::OpenAiResponses if !self.opaque.is_empty() => {}
             _ if self.reasoning.is_empty() => {}
             Provider::OpenAi
@@ -150,11 +150,11 @@ impl AnswerMessage {
         message.insert(end.0.to_owned(), end.1);
         let mut text = Value::Object(message).to_string();
         if let Some(opaque) = self.opaque() {
-            // Byte for byte as it came.
+            // Opaque items keep their bytes.
             text.pop();
             let with = format!("{text},{opaque}}}");
             text.push('}');
-            // What no reader of JSON would read the same is not worth the answer.
+            // If the opaque items are ambiguous JSON, the answer is kept without them.
             if let Ok(message) = NewMessage::from_json(&with) {
                 return Ok(Some(message));
             }
@@ -171,7 +171,7 @@ impl AnswerMessage {
         })
     }
 
-    /// The order in which everything came, if it is another than thoughts, text, calls.
+    /// Returns the order of the parts, unless it is the usual one: reasoning, text, calls.
     fn order(&self) -> Option<Vec<String>> {
         let whole = self.finish.is_some();
         let kept = |step: &&AnswerPart| match step {
@@ -218,10 +218,10 @@ impl CollectedCall {
 mod tests {
     use super::*;
 
-    fn said(provider: Provider, events: &[AnswerEvent]) -> AnswerMessage {
-        let mut said = AnswerMessage::new(provider);
-        events.iter().for_each(|event| said.take(event));
-        said
+    fn collected(provider: Provider, events: &[AnswerEvent]) -> AnswerMessage {
+        let mut message = AnswerMessage::new(provider);
+        events.iter().for_each(|event| message.add(event));
+        message
     }
 
     fn piece(index: u32, id: &str, name: &str, arguments: &str) -> AnswerEvent {
@@ -236,7 +236,7 @@ mod tests {
     #[test]
     fn a_whole_answer_keeps_what_its_provider_wants_back_byte_for_byte() {
         let block = r#"{"signature":"s==", "type":"thinking","thinking":"\u00e9"}"#;
-        let answer = said(
+        let answer = collected(
             Provider::Anthropic,
             &[
                 AnswerEvent::Reasoning("é".to_owned()),
@@ -254,7 +254,7 @@ mod tests {
         assert_eq!(message.content.as_ref().unwrap().as_str(), "\"Let me look\"");
         let calls = message.tool_calls.as_ref().unwrap().as_str();
         assert!(calls.contains(r#""arguments":"{\"x\":1}""#) && calls.contains("not json"), "{calls}");
-        // White space between tokens goes, as in every message.
+        // Insignificant white space is removed, as in every message.
         let kept = r#"{"signature":"s==","type":"thinking","thinking":"\u00e9"}"#;
         assert_eq!(
             extra(&message),
@@ -262,7 +262,7 @@ mod tests {
         );
     }
 
-    /// What came between calls goes back between them.
+    /// Items that came between calls return between them.
     #[test]
     fn the_order_of_what_came_is_kept_where_it_is_not_the_usual_one() {
         let thought =
@@ -278,12 +278,12 @@ mod tests {
             AnswerEvent::Text("so".to_owned()),
         ];
         let order = |events: &[AnswerEvent]| {
-            let message = said(Provider::Anthropic, events).message().unwrap().unwrap();
+            let message = collected(Provider::Anthropic, events).message().unwrap().unwrap();
             let extra: Value = serde_json::from_str(&extra(&message)).unwrap();
             assert_eq!(extra["thinking_blocks"].as_array().unwrap().len(), 3);
             extra["reasoning_order"].clone()
         };
-        // A call that was cut off is not among the calls either.
+        // An incomplete call appears neither among the calls nor in the order.
         assert_eq!(order(&events), json!(["thought", 2, "call", "thought", "thought", 2]));
         events.push(AnswerEvent::Finish("stop".to_owned()));
         assert_eq!(order(&events), json!(["thought", 2, "call", "thought", "call", "thought", 2]));
@@ -291,7 +291,7 @@ mod tests {
 
     #[test]
     fn what_was_cut_off_has_no_half_calls() {
-        let answer = said(
+        let answer = collected(
             Provider::OpenAi,
             &[AnswerEvent::Text("I".to_owned()), piece(0, "a", "f", "{}"), piece(1, "b", "g", "{\"x\":")],
         );
@@ -300,9 +300,9 @@ mod tests {
         assert!(calls.contains("\"a\"") && !calls.contains("\"b\""), "{calls}");
         assert_eq!(extra(&message), r#"{"interrupted":true}"#);
 
-        let only_half = said(Provider::OpenAi, &[piece(0, "b", "g", "{\"x\":")]);
+        let only_half = collected(Provider::OpenAi, &[piece(0, "b", "g", "{\"x\":")]);
         assert_eq!(only_half.message(), Ok(None));
-        assert_eq!(said(Provider::OpenAi, &[AnswerEvent::Usage(Usage::default())]).message(), Ok(None));
+        assert_eq!(collected(Provider::OpenAi, &[AnswerEvent::Usage(Usage::default())]).message(), Ok(None));
     }
 
     #[test]
@@ -313,7 +313,7 @@ mod tests {
             (Provider::Anthropic, "reasoning_content"),
         ] {
             let events = [AnswerEvent::Reasoning("hm".to_owned()), AnswerEvent::Finish("stop".to_owned())];
-            let message = said(provider, &events).message().unwrap().unwrap();
+            let message = collected(provider, &events).message().unwrap().unwrap();
             assert!(extra(&message).contains(&format!("\"{name}\":\"hm\"")), "{}", extra(&message));
             assert_eq!(message.content.unwrap().as_str(), "\"\"");
         }
@@ -326,7 +326,7 @@ mod tests {
             AnswerEvent::Text("x".to_owned()),
             AnswerEvent::Finish("stop".to_owned()),
         ];
-        let message = said(Provider::OpenAiResponses, &events).message().unwrap().unwrap();
+        let message = collected(Provider::OpenAiResponses, &events).message().unwrap().unwrap();
         assert_eq!(extra(&message), r#"{"finish_reason":"stop"}"#);
     }
 }

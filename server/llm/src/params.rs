@@ -1,10 +1,10 @@
-//! What streaming and the configuration add to the parameters that a caller gives.
+//! Request parameters: adds those that streaming and the configuration require to the caller's.
 
 use crate::ProviderSettings;
 use crate::model::json::{field, fields};
 use crate::model::{InvalidField, Json, JsonKind, Provider};
 
-/// Parameters that callers cannot choose, and why.
+/// Parameters that callers cannot set, with the reason.
 const OURS: [(&str, &str); 4] = [
     ("stream", "answers are always streamed"),
     ("stream_options", "answers are always streamed"),
@@ -12,8 +12,8 @@ const OURS: [(&str, &str); 4] = [
     ("background", "the answer is waited for"),
 ];
 
-/// The parameters as they are sent: an object, as JSON. What the caller gives stays as it is, in its order, which
-/// means something in a schema.
+/// Returns the parameters to send, as a JSON object. The caller's parameters keep their order, which has a meaning in
+/// a schema.
 pub(super) fn complete(
     provider: Provider,
     config: &ProviderSettings,
@@ -40,21 +40,22 @@ pub(super) fn complete(
     match provider {
         Provider::OpenAi | Provider::LmStudio => {
             add("stream_options", Some(r#"{"include_usage":true}"#.to_owned()));
-            // LM Studio knows only the older name; OpenAI's newer models only the newer one.
+            // LM Studio knows only the older name, OpenAI's newer models only the newer one.
             let name = if provider == Provider::OpenAi { "max_completion_tokens" } else { "max_tokens" };
             let said = has("max_completion_tokens") || has("max_tokens");
             add(name, most.filter(|_| !said).map(|most| most.to_string()));
         }
         Provider::OpenAiResponses => {
             add("max_output_tokens", most.map(|most| most.to_string()));
-            // The context is here, not there; what the model thought comes along, to be sent back.
+            // The context is stored here, not at the provider. The reasoning comes along, so that it can be sent
+            // back.
             add("store", Some("false".to_owned()));
-            // Models that do not think refuse to be asked for it.
+            // Models without reasoning refuse this parameter.
             let thinks = has("reasoning") || thinks(model);
             add("include", thinks.then(|| r#"["reasoning.encrypted_content"]"#.to_owned()));
         }
         Provider::Anthropic => {
-            // What the model may think comes on top, or the request would be refused.
+            // The thinking budget counts as output, so it is added; otherwise the provider refuses the request.
             let thinking = field(given.as_str(), "thinking");
             let thinking = thinking.filter(|thinking| JsonKind::of(thinking) == JsonKind::Object);
             let budget = thinking.and_then(|thinking| field(thinking, "budget_tokens")?.parse::<u64>().ok());
@@ -65,7 +66,7 @@ pub(super) fn complete(
             if JsonKind::of(options) != JsonKind::Object {
                 return Err(wrong("has options that are no object".to_owned()));
             }
-            // Without it, a context that is longer than what the model was loaded with loses its beginning, without a word.
+            // Without `num_ctx`, Ollama silently drops the beginning of a context that is longer than its default.
             let more = [("num_predict", most), ("num_ctx", Some(window))];
             let more = more.into_iter().filter_map(|(name, value)| Some((name, value?.to_string())));
             let more: Vec<_> = more.filter(|(name, _)| field(options, name).is_none()).collect();
@@ -79,7 +80,7 @@ pub(super) fn complete(
     Ok(joined(given.as_str(), &added, &replaced))
 }
 
-/// Tokens of the answer that parameters ask for, in whatever words; 0: they do not say.
+/// Returns the output tokens that the parameters ask for, under any provider's name, or 0 if there are none.
 pub fn answer_tokens(params_json: &str) -> u64 {
     let options = field(params_json, "options").unwrap_or("{}");
     let names = ["max_tokens", "max_completion_tokens", "max_output_tokens"];
@@ -87,7 +88,7 @@ pub fn answer_tokens(params_json: &str) -> u64 {
     said.or_else(|| field(options, "num_predict")?.parse().ok()).unwrap_or(0)
 }
 
-/// The same parameters with so many tokens for the answer, under the name that they have for it, or that the provider has.
+/// Returns the parameters with this many output tokens, under the name in use or else the provider's name.
 pub fn with_answer(provider: Provider, params_json: &str, most: u64) -> String {
     let most = most.to_string();
     if provider == Provider::Ollama {
@@ -105,7 +106,7 @@ pub fn with_answer(provider: Provider, params_json: &str, most: u64) -> String {
     with_field(params_json, name.unwrap_or(usual), &most)
 }
 
-/// An object with a field, be it there or not.
+/// Returns an object with a field set.
 fn with_field(object: &str, name: &str, value: &str) -> String {
     match field(object, name) {
         Some(_) => joined(object, &[], &[(name, value)]),
@@ -113,7 +114,7 @@ fn with_field(object: &str, name: &str, value: &str) -> String {
     }
 }
 
-/// Whether a model of OpenAI thinks before it answers, as far as its name tells.
+/// Returns true if an OpenAI model reasons before it answers, judging by its name.
 pub fn thinks(model: &str) -> bool {
     let name = model.rsplit('/').next().unwrap_or(model);
     let numbered = |prefix: &str| {
@@ -123,7 +124,7 @@ pub fn thinks(model: &str) -> bool {
     numbered("o") || (newer.is_some_and(|major| major >= 5) && !name.contains("chat"))
 }
 
-/// An object with some values replaced and some fields more.
+/// Returns an object with some values replaced and some fields added.
 fn joined(object: &str, added: &[(&str, String)], replaced: &[(&str, &str)]) -> String {
     let mut out = String::from("{");
     let mut push = |key: &str, value: &str| {
@@ -221,7 +222,7 @@ mod tests {
         }
     }
 
-    /// A model fills in the fields of a schema in the order in which they stand.
+    /// A model fills in the fields of a schema in their order.
     #[test]
     fn what_the_caller_gives_keeps_its_order_and_its_words() {
         let config = ProviderSettings {

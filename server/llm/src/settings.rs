@@ -5,51 +5,51 @@ use std::time::Duration;
 
 use crate::model::Provider;
 
-/// Who is asked, and how.
+/// Settings of the gateway.
 #[derive(Debug, Clone, PartialEq)]
 pub struct LlmSettings {
-    /// Who is asked if neither the call nor the task says.
+    /// The provider for calls and tasks that name none.
     pub provider: Option<Provider>,
-    /// For making a connection.
+    /// Time-out for opening a connection.
     pub connect_timeout: Duration,
-    /// From the last byte of the request to the first of the answer.
+    /// Time-out from the last byte of the request to the first byte of the answer.
     pub first_byte_timeout: Duration,
-    /// Between two pieces of the answer.
+    /// Time-out between two pieces of the answer.
     pub idle_timeout: Duration,
-    /// How often a request is sent again.
+    /// Retries per request.
     pub retries: u32,
-    /// The longest pause that a provider may ask for.
+    /// Longest pause that a provider can ask for.
     pub max_retry_after: Duration,
-    /// By the place of the provider in [`Provider::ALL`].
+    /// Indexed like [`Provider::ALL`].
     pub providers: [ProviderSettings; 5],
 }
 
-/// One provider.
+/// Settings of one provider.
 #[derive(Debug, Clone, PartialEq)]
 pub struct ProviderSettings {
-    /// What comes before the path of the API.
+    /// The URL in front of the API's path.
     pub base_url: String,
-    /// The variable of the environment that holds the key.
+    /// The environment variable that holds the key.
     pub api_key_env: Option<String>,
-    /// The file that holds the key; wins over the variable.
+    /// The file that holds the key. It takes precedence over the variable.
     pub api_key_file: Option<PathBuf>,
-    /// The model that is asked if neither the call nor the task says.
+    /// The model for calls and tasks that name none.
     pub model: Option<String>,
-    /// Most tokens of an answer, if the call does not say.
+    /// Limit of an answer, in tokens, for calls that set none.
     pub max_output_tokens: Option<u64>,
-    /// Tokens that the model takes, for tasks that do not say.
+    /// Context length of the models, in tokens, for tasks that set none.
     pub context_length: Option<u64>,
-    /// For one answer, with everything.
+    /// Time-out for a whole answer.
     pub timeout: Duration,
 }
 
 impl LlmSettings {
-    /// What is configured of a provider.
+    /// Returns the settings of a provider.
     pub fn of(&self, provider: Provider) -> &ProviderSettings {
         &self.providers[provider as usize]
     }
 
-    /// Before anything is read.
+    /// Returns empty settings, which the configuration then fills.
     pub fn blank() -> Self {
         let provider = ProviderSettings {
             base_url: String::new(),

@@ -1,6 +1,6 @@
 //! Chat: parses the question, and sends the events of the answer.
 
-use contextstore_app::chat::{self, ChatEvent, FinalAnswer, Question};
+use contextstore_app::chat::{self, ChatCall, ChatEvent, FinalAnswer};
 use contextstore_proto::v1 as pb;
 use futures_util::Stream;
 use futures_util::stream::unfold;
@@ -26,7 +26,7 @@ pub(super) async fn begin(
     }))
 }
 
-fn question(serving: &Serving, mut request: pb::ChatRequest) -> Result<Question, Refusal> {
+fn question(serving: &Serving, mut request: pb::ChatRequest) -> Result<ChatCall, Refusal> {
     let id = TaskId::parse(&request.task_uuid)?;
     let caller = convert::caller(&request.request_id, request.lease_generation)?;
     let named = match request.provider.as_str() {
@@ -41,7 +41,7 @@ fn question(serving: &Serving, mut request: pb::ChatRequest) -> Result<Question,
     let messages = std::mem::take(&mut request.messages);
     let appends = append::whole(size > append::INLINE_BYTES, || convert::chat_messages(messages, &caller))?;
     let pb::ChatRequest { model, params_json, tools_json, .. } = request;
-    Ok(Question { id, caller, provider: named, model, params_json, tools_json, appends })
+    Ok(ChatCall { id, caller, provider: named, model, params_json, tools_json, appends })
 }
 
 fn wire(event: ChatEvent) -> Event {

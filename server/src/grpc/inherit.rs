@@ -6,7 +6,7 @@ use tonic::Response;
 use super::service::{Reply, Service};
 use super::{answer, convert};
 use crate::context::LEAST_INHERITED_TOKENS;
-use crate::hooks::Happened;
+use crate::hooks::HookTrigger;
 use crate::model::{InvalidField, TaskId, plain_text};
 use crate::store::{ForkTask, Inherit, Previous};
 
@@ -20,7 +20,7 @@ pub(super) async fn fork(service: &Service, request: pb::ForkTaskRequest) -> Rep
     };
     let forked = service.serving.engine.with(|store| store.fork_task(fork)).await?;
     if forked.created {
-        service.serving.engine.tell(Happened::Started, forked.id).await;
+        service.serving.engine.notify(HookTrigger::Started, forked.id).await;
     }
     Ok(Response::new(pb::ForkTaskResponse {
         task: service.changed(forked.id).await,

@@ -19,7 +19,7 @@ use super::{
     answer, append, chat, compress, convert, ending, info, inherit, messages, records, request, streams,
     tasks,
 };
-use crate::hooks::Happened;
+use crate::hooks::HookTrigger;
 use crate::infra::metrics;
 use crate::model::{StoreError, TaskId};
 use crate::store::{Caller, Store};
@@ -72,9 +72,9 @@ impl Service {
         self.serving.pace.place().inspect_err(|_| metrics::rejected("read_streams"))
     }
 
-    /// A task to which something has happened that others may be told.
-    pub(super) async fn happened(&self, happened: Happened, id: TaskId) -> Option<pb::Task> {
-        self.serving.engine.tell(happened, id).await;
+    /// A task to which something has trigger that others may be told.
+    pub(super) async fn trigger(&self, trigger: HookTrigger, id: TaskId) -> Option<pb::Task> {
+        self.serving.engine.notify(trigger, id).await;
         self.changed(id).await
     }
 

@@ -6,7 +6,7 @@ use tonic::Response;
 
 use super::service::{Reply, Service};
 use super::{answer, convert, inherit};
-use crate::hooks::Happened;
+use crate::hooks::HookTrigger;
 use crate::model::{InheritedFrom, InvalidField, TaskId, TaskOrder};
 use crate::store::{Beginning, StartTask, Store};
 
@@ -30,7 +30,7 @@ pub(super) async fn start(service: &Service, request: pb::StartTaskRequest) -> R
         service.serving.engine.with(|store| store.start_task_with(start, lease, &beginning)).await?;
     let from = started.inherited_from;
     if started.created {
-        service.serving.engine.tell(Happened::Started, started.id).await;
+        service.serving.engine.notify(HookTrigger::Started, started.id).await;
     } else {
         // Whoever had it before has nothing to bring.
         service.serving.engine.compressor.left(&service.serving.engine.store(), started.id);
@@ -54,7 +54,7 @@ pub(super) async fn resume(
     let (id, lease_generation) =
         service.change(who, |store, id, caller| store.resume_task(id, holder, caller)).await?;
     Ok(Response::new(pb::ResumeTaskResponse {
-        task: service.happened(Happened::Resumed, id).await,
+        task: service.trigger(HookTrigger::Resumed, id).await,
         lease_generation,
         lease_ttl: Some(answer::duration(service.serving.engine.lease_ttl())),
     }))
@@ -63,7 +63,7 @@ pub(super) async fn resume(
 pub(super) async fn pause(service: &Service, request: pb::PauseTaskRequest) -> Reply<pb::PauseTaskResponse> {
     let who = (&*request.task_uuid, &*request.request_id, request.lease_generation);
     let (id, ()) = service.change(who, Store::pause_task).await?;
-    Ok(Response::new(pb::PauseTaskResponse { task: service.happened(Happened::Paused, id).await }))
+    Ok(Response::new(pb::PauseTaskResponse { task: service.trigger(HookTrigger::Paused, id).await }))
 }
 
 pub(super) async fn update(

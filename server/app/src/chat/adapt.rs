@@ -1,23 +1,23 @@
-//! What a turn does about a request that the model does not take: a shorter answer is asked for, or the context is made smaller.
+//! Adapts a request that the model refused: asks for a shorter answer, or makes the context smaller.
 
-use super::turn::Turn;
+use super::turn::ChatTurn;
 use crate::context::Stage;
 use crate::error::AppError;
 use crate::llm::{ErrorClass, LlmError, answer_tokens, with_answer};
 use crate::model::{Overflow, StoreError};
 use crate::store::Store;
 
-impl Turn {
-    /// Changes what was refused, so that it may be taken. False: sending it again would not help.
+impl ChatTurn {
+    /// Changes the refused request. Returns false if sending it again would not help.
     pub(super) async fn adapt(&mut self, error: &LlmError) -> Result<bool, AppError> {
-        match error.verdict() {
+        match error.class() {
             Some(ErrorClass::Overflow(stated)) => self.make_smaller(stated).await,
             Some(ErrorClass::LongAnswer { most }) => Ok(self.ask_for_less(most)),
             Some(ErrorClass::Throttled | ErrorClass::Refused | ErrorClass::Failed) | None => Ok(false),
         }
     }
 
-    /// Asks for an answer of at most so many tokens; without a figure, of half as many as before.
+    /// Limits the answer to `most` tokens, or to half of the earlier limit if the error states none.
     fn ask_for_less(&mut self, most: Option<u64>) -> bool {
         let params = self.options.params().as_str();
         let asked = answer_tokens(params);
@@ -31,8 +31,8 @@ impl Turn {
         true
     }
 
-    /// Makes a context smaller that the model refused as too long: images and files go first, then it is compressed. Whether
-    /// that helped.
+    /// Makes a context smaller that the model refused as too long: first without images and files, then by
+    /// compression. Returns true if that helped.
     async fn make_smaller(&self, stated: Overflow) -> Result<bool, AppError> {
         let id = self.id;
         let note = |store: &Store| {
@@ -42,9 +42,9 @@ impl Turn {
             }
             let policy = store.policy(id)?;
             let may = policy.enabled && policy.auto;
-            // A task that does not run, or a rewrite that is going on: then the view is taken as it is.
+            // The task is not active, or another rewrite is running: the view stays as it is.
             let shed = may && store.shed_all_media(id).is_ok_and(|generation| generation.is_some());
-            // Without a figure, and with images or files, nobody knows whether it was tokens that were too many.
+            // If the context has images or files and the error states no numbers, the reason need not be the tokens.
             if stated.limit.is_none() && !shed {
                 store.note_overflow(id, stated)?;
             }

@@ -1,7 +1,7 @@
-//! Chat: what is asked for is checked and appended, then a task of its own asks the model ([`turn`]).
+//! Chat: validates and appends the messages, then asks the model in a task of its own ([`turn`]).
 //!
-//! That task outlives a caller that goes away, so that what had arrived is recorded; the caller has only the receiving
-//! end of a short queue.
+//! That task outlives a caller that disconnects, so the answer is recorded. The caller only holds the receiving end
+//! of a short queue.
 
 mod adapt;
 mod turn;
@@ -22,42 +22,42 @@ use crate::model::json::field;
 use crate::model::{InvalidField, Json, NewMessage, Provider, RequestId, StoreError, TaskConfig, TaskId};
 use crate::render::RenderOptions;
 use crate::store::{Append, Binding, Caller, Store};
-use turn::Turn;
+use turn::ChatTurn;
 
-/// Pieces of an answer that wait for the caller.
+/// Events that wait for the caller.
 const QUEUE: usize = 16;
-/// How long chats that are cut off have to record what had arrived.
+/// Time that interrupted chats have to record what arrived.
 const RECORDING: Duration = Duration::from_secs(10);
-/// What the id of the answer ends with.
+/// Suffix of the request id of an answer.
 const ANSWER: &str = "answer";
-/// What the id of a piece of an answer that was interrupted ends with, before a number.
+/// Suffix, before a number, of the request id of an interrupted answer.
 const PIECE: &str = "piece-";
 
-/// A question to a model: messages to append, and how to ask.
+/// A chat request: messages to append, and how to ask the model.
 #[derive(Debug)]
-pub struct Question {
+pub struct ChatCall {
     /// The task.
     pub id: TaskId,
     /// The caller.
     pub caller: Caller,
-    /// The provider; none: the task's, or the server's.
+    /// The provider; `None` for that of the task or the server.
     pub provider: Option<Provider>,
-    /// The model; empty: the task's, or the provider's.
+    /// The model; empty for that of the task or the provider.
     pub model: String,
-    /// Parameters of the request, as JSON.
+    /// Request parameters, as JSON.
     pub params_json: String,
-    /// Tools that the model may call, as JSON.
+    /// Tools that the model can call, as JSON.
     pub tools_json: String,
-    /// The messages that are appended first.
+    /// The messages to append before the model is asked.
     pub appends: Vec<Append>,
 }
 
 /// An event of a chat.
 #[derive(Debug)]
 pub enum ChatEvent {
-    /// The messages are durable and the model was asked.
+    /// The messages are durable and the model is being asked.
     Started {
-        /// The numbers of the messages.
+        /// The sequence numbers of the messages.
         seqs: Vec<u64>,
         /// The provider.
         provider: Provider,
@@ -66,39 +66,39 @@ pub enum ChatEvent {
     },
     /// A piece of the answer.
     Text(String),
-    /// A piece of what the model thinks.
+    /// A piece of reasoning.
     Reasoning(String),
     /// A piece of a tool call.
     ToolCall(ToolCallDelta),
-    /// The tokens that the provider charged.
+    /// The usage that the provider reports.
     Usage(Usage),
-    /// The answer is whole and durable.
+    /// The answer is complete and durable.
     Done(FinalAnswer),
 }
 
-/// An answer that is whole and durable.
+/// A complete and durable answer.
 #[derive(Debug)]
 pub struct FinalAnswer {
-    /// Its number.
+    /// Its sequence number.
     pub seq: u64,
-    /// The message in OpenAI's form.
+    /// The message in OpenAI's format.
     pub message_json: String,
-    /// Why the model stopped.
+    /// The reason why the model stopped.
     pub finish_reason: String,
-    /// How full the context is now.
+    /// The pressure of the context after the answer.
     pub pressure: Pressure,
-    /// Whether an earlier call with the same id was answered with it.
+    /// True if an earlier call with the same request id produced the answer.
     pub duplicate: bool,
 }
 
-/// An event of a chat, or why there are no more.
+/// An event of a chat, or the error that ends it.
 pub type Item = Result<ChatEvent, AppError>;
 type Key = (TaskId, RequestId);
 
-/// Chats that are going on.
+/// The running chats.
 #[derive(Debug)]
 pub struct Chats {
-    /// So that a call that is repeated too early waits for the first.
+    /// A repeated call waits here for the first one.
     turnstiles: Mutex<HashMap<Key, Weak<Turnstile<()>>>>,
     cut: watch::Sender<bool>,
     going: watch::Sender<usize>,
@@ -111,7 +111,7 @@ impl Default for Chats {
 }
 
 impl Chats {
-    /// Cuts all chats off, and returns when they have recorded what had arrived; false if there was none.
+    /// Interrupts all chats and waits until they have recorded what arrived. Returns false if there were none.
     pub async fn end_all(&self) -> bool {
         self.cut.send_replace(true);
         let mut going = self.going.subscribe();
@@ -124,20 +124,20 @@ impl Chats {
         true
     }
 
-    /// Returns when chats are cut off.
+    /// Waits until chats are interrupted.
     async fn cut(&self) {
         let mut cut = self.cut.subscribe();
-        // A sender that is gone means the same.
+        // A dropped sender means the same.
         let _ = cut.wait_for(|cut| *cut).await;
     }
 
-    /// Counts a chat for as long as this lives.
-    fn begin(engine: &Arc<Engine>) -> Going {
+    /// Counts a chat until the guard is dropped.
+    fn begin(engine: &Arc<Engine>) -> RunningChat {
         engine.chats.going.send_modify(|going| *going += 1);
-        Going(Arc::clone(engine))
+        RunningChat(Arc::clone(engine))
     }
 
-    /// Waits until no other call with the same id is going on.
+    /// Waits until no other call with the same request id is running.
     async fn pass(&self, key: Key) -> OwnedMutexGuard<()> {
         let turnstile = {
             let mut all = self.turnstiles.lock().unwrap_or_else(PoisonError::into_inner);
@@ -152,19 +152,19 @@ impl Chats {
     }
 }
 
-/// A chat that is going on.
-struct Going(Arc<Engine>);
+/// Guard of a running chat.
+struct RunningChat(Arc<Engine>);
 
-impl Drop for Going {
+impl Drop for RunningChat {
     fn drop(&mut self) {
         self.0.chats.going.send_modify(|going| *going -= 1);
     }
 }
 
-/// Begins a chat: everything that can be refused before a provider is asked is refused here.
-pub async fn begin(engine: &Arc<Engine>, question: Question) -> Result<mpsc::Receiver<Item>, AppError> {
-    let Question { id, caller, provider: named, model, params_json, tools_json, appends } = question;
-    // Texts that no provider would take are refused before it matters who is asked.
+/// Starts a chat. Every error that can be found before the provider is asked is returned here.
+pub async fn begin(engine: &Arc<Engine>, question: ChatCall) -> Result<mpsc::Receiver<Item>, AppError> {
+    let ChatCall { id, caller, provider: named, model, params_json, tools_json, appends } = question;
+    // A message that no provider accepts is refused first, whichever provider is asked.
     RenderOptions::new(Provider::OpenAi, "-", &params_json, &tools_json, 0)?;
     let binding = engine.with(|store| store.bind(id)).await?;
     let config = engine.with_bound(&binding, |store| Ok(store.view_snapshot(id)?.config)).await?;
@@ -194,7 +194,7 @@ pub async fn begin(engine: &Arc<Engine>, question: Question) -> Result<mpsc::Rec
     if let Some((seqs, answer)) = earlier_answer(engine, (id, &binding), &appends, &caller).await? {
         let model = options.model().to_owned();
         for event in [ChatEvent::Started { seqs, provider: asked, model }, ChatEvent::Done(answer)] {
-            // There is room for both.
+            // The queue has room for both.
             let _ = events.try_send(Ok(event));
         }
     } else {
@@ -203,7 +203,8 @@ pub async fn begin(engine: &Arc<Engine>, question: Question) -> Result<mpsc::Rec
         let engine = Arc::clone(engine);
         let going = Chats::begin(&engine);
         let provider = asked;
-        let turn = Turn { engine, id, binding, caller, provider, options, answer_tokens, seqs, sent: None };
+        let turn =
+            ChatTurn { engine, id, binding, caller, provider, options, answer_tokens, seqs, sent: None };
         tokio::spawn(async move {
             turn.run(events).await;
             drop((going, guard));
@@ -212,7 +213,7 @@ pub async fn begin(engine: &Arc<Engine>, question: Question) -> Result<mpsc::Rec
     Ok(waiting)
 }
 
-/// Returns the provider that a word names.
+/// Parses the name of a provider.
 pub fn provider(field: &'static str, word: &str) -> Result<Provider, InvalidField> {
     Provider::parse(word).ok_or_else(|| {
         let words = Provider::ALL.map(Provider::as_str).join(", ");
@@ -220,12 +221,13 @@ pub fn provider(field: &'static str, word: &str) -> Result<Provider, InvalidFiel
     })
 }
 
-/// What the task allows; the server's own limit is for images and files, which are left out before it is passed.
+/// Returns the task's limit of a request. The server's limit applies to images and files, which are left out before
+/// it is exceeded.
 fn max_request_bytes(config: &TaskConfig) -> u64 {
     Settings::of(config).compression.max_request_bytes.unwrap_or(0)
 }
 
-/// Appends the new messages; answers their numbers when they are durable.
+/// Appends the new messages and returns their sequence numbers once they are durable.
 async fn append_all(
     engine: &Engine,
     (id, binding): (TaskId, &Binding),
@@ -245,12 +247,13 @@ async fn append_all(
     Ok(seqs)
 }
 
-/// Returns the id of a piece of an answer that was interrupted.
+/// Returns the request id for the record of an interrupted answer.
 fn piece_of(request_id: &RequestId) -> RequestId {
     request_id.part(&format!("{PIECE}{}", Uuid::new_v4()))
 }
 
-/// Takes what earlier tries of a call brought of the answer out of the view: the model is asked for all of it again.
+/// Removes the interrupted answers of earlier tries from the view, because the model is asked for the whole answer
+/// again.
 async fn drop_pieces(
     engine: &Engine,
     (id, binding): (TaskId, &Binding),
@@ -265,7 +268,7 @@ async fn drop_pieces(
         let after = seqs.last().copied();
         let drop_them = |store: &Store| Ok(store.drop_pieces(id, prefix, after, caller));
         match engine.with_bound(binding, drop_them).await? {
-            // Another rewrite goes on, or has just ended.
+            // Another rewrite is running, or has just ended.
             Err(StoreError::RewriteInFlight { .. } | StoreError::StaleView { .. })
                 if Instant::now() < until =>
             {
@@ -276,7 +279,7 @@ async fn drop_pieces(
     }
 }
 
-/// The answer in the log, if a call with the same id was answered before.
+/// Returns the recorded answer of an earlier call with the same request id.
 async fn earlier_answer(
     engine: &Engine,
     (id, binding): (TaskId, &Binding),
@@ -295,7 +298,7 @@ async fn earlier_answer(
         let mut seqs = Vec::with_capacity(appends.len());
         for append in appends {
             let known = append.caller.request_id.as_ref().map(|part| store.remembered(id, part));
-            // What it had to say is compared; what is forgotten cannot be.
+            // The content is compared, unless it is no longer known.
             if known.transpose()?.flatten().is_some() {
                 seqs.push(store.append(id, append)?.seq);
             }
@@ -315,7 +318,7 @@ async fn earlier_answer(
     Ok(engine.with_bound(binding, find).await?)
 }
 
-/// An assistant message as OpenAI has it.
+/// Returns an assistant message in OpenAI's format.
 fn message_json(content: Option<&str>, tool_calls: Option<&str>, extra: Option<&str>) -> String {
     let mut json = format!("{{\"role\":\"assistant\",\"content\":{}", content.unwrap_or("null"));
     if let Some(calls) = tool_calls {
@@ -330,7 +333,7 @@ fn message_json(content: Option<&str>, tool_calls: Option<&str>, extra: Option<&
     json
 }
 
-/// The same of one that is being appended.
+/// Returns a new assistant message in OpenAI's format.
 fn message_of(message: &NewMessage) -> String {
     let text = |value: &Option<Json>| value.as_ref().map(|json| json.as_str().to_owned());
     let (content, calls, extra) = (text(&message.content), text(&message.tool_calls), text(&message.extra));

@@ -1,4 +1,4 @@
-//! One turn of a model: the request is made and sent, the answer told as it arrives, and recorded however it ends.
+//! One turn of a model: sends the context, streams the answer, and records it however it ends.
 
 use std::pin::pin;
 use std::sync::Arc;
@@ -20,50 +20,50 @@ use crate::render::{RenderOptions, Rendering};
 use crate::send;
 use crate::store::{Append, AppendOutcome, Binding, Caller, RequestFile, Store};
 
-/// Bytes that are rendered before others get the thread.
+/// Bytes that are rendered before other tasks get the thread.
 const RENDERED_AT_ONCE: u64 = 4 << 20;
-/// What a message takes in the log beside what was said.
+/// Bytes that a message takes in the log beside its content.
 const AROUND_BYTES: usize = 8 << 10;
-/// How often a request is changed that the model does not take.
+/// Number of times that a refused request is changed and sent again.
 const CHANGES: u32 = 2;
-/// How often a write that failed is tried again.
+/// Retries of a failed write.
 const WRITES: u32 = 3;
 
-/// A turn that is about to begin: the new messages are durable.
-pub(super) struct Turn {
+/// A turn that is ready to begin: the new messages are durable.
+pub(super) struct ChatTurn {
     pub(super) engine: Arc<Engine>,
     pub(super) id: TaskId,
-    /// The task that was asked about: its answer is no other's.
+    /// The incarnation of the task that was asked about. The answer never goes to another.
     pub(super) binding: Binding,
     pub(super) caller: Caller,
     pub(super) provider: Provider,
     pub(super) options: RenderOptions,
-    /// Tokens that the answer may have; 0: nobody says.
+    /// Limit of the answer, in tokens; 0 if unknown.
     pub(super) answer_tokens: u64,
     pub(super) seqs: Vec<u64>,
-    /// What was sent last.
-    pub(super) sent: Option<Sent>,
+    /// The view that was last sent.
+    pub(super) sent: Option<SentView>,
 }
 
-/// The view that a request was made of: its generation, and its tokens as counted.
-pub(super) struct Sent {
+/// The view that a request was made from: its generation and its counted tokens.
+pub(super) struct SentView {
     generation: u64,
     tokens: u64,
 }
 
-/// Why an answer is not whole.
-enum Cut {
+/// The reason why an answer is incomplete.
+enum Interruption {
     /// The provider failed.
     Provider(LlmError),
-    /// Nobody listens any more.
+    /// The caller disconnected.
     Gone,
-    /// The server stops.
+    /// The server is stopping.
     Stopping,
     /// The task was deleted.
     Deleted,
 }
 
-impl Turn {
+impl ChatTurn {
     pub(super) async fn with<T>(
         &self,
         act: impl FnOnce(&Store) -> Result<T, StoreError>,
@@ -85,57 +85,57 @@ impl Turn {
             provider: self.provider,
             model: self.options.model().to_owned(),
         });
-        let (mut said, mut ended) = self.ask(&mut started, events).await?;
+        let (mut received, mut ended) = self.ask(&mut started, events).await?;
         for _ in 0..CHANGES {
-            let Err(Cut::Provider(error)) = &ended else { break };
-            if said.bytes() > 0 || !self.adapt(error).await? {
+            let Err(Interruption::Provider(error)) = &ended else { break };
+            if received.bytes() > 0 || !self.adapt(error).await? {
                 break;
             }
-            (said, ended) = self.ask(&mut started, events).await?;
+            (received, ended) = self.ask(&mut started, events).await?;
         }
-        let appended = self.record(&said).await;
+        let appended = self.record(&received).await;
         match ended {
             Ok(()) => {
                 let (outcome, message) = appended?.ok_or_else(|| {
                     AppError::Internal("an answer that is whole and has no message".to_owned())
                 })?;
-                self.tell_end(&said, &outcome, &message, events).await;
+                self.send_end(&received, &outcome, &message, events).await;
                 Ok(())
             }
             Err(cut) => {
-                // Why it ended is worth more than that the rest could not be recorded either.
+                // The caller learns why the answer ended; that its record failed is only logged.
                 if let Err(error) = appended {
-                    tracing::warn!(id = %self.id, error = error.words(), "what a model had said could not be recorded");
+                    tracing::warn!(id = %self.id, error = error.words(), "what a model had received could not be recorded");
                 }
                 Err(match cut {
-                    Cut::Provider(error) => AppError::Provider(error),
-                    Cut::Stopping => AppError::Stopping,
-                    Cut::Deleted => AppError::deleted(self.id),
-                    Cut::Gone => AppError::CallerGone,
+                    Interruption::Provider(error) => AppError::Provider(error),
+                    Interruption::Stopping => AppError::Stopping,
+                    Interruption::Deleted => AppError::deleted(self.id),
+                    Interruption::Gone => AppError::CallerGone,
                 })
             }
         }
     }
 
-    /// Sends the context once, and tells the answer.
+    /// Sends the context once and streams the answer.
     async fn ask(
         &mut self,
         started: &mut Option<ChatEvent>,
         events: &mpsc::Sender<Item>,
-    ) -> Result<(AnswerMessage, Result<(), Cut>), AppError> {
+    ) -> Result<(AnswerMessage, Result<(), Interruption>), AppError> {
         let request = self.render().await?;
-        let mut said = AnswerMessage::new(self.provider);
+        let mut received = AnswerMessage::new(self.provider);
         let (file, len) = request.contents();
         let payload = Payload { file, len };
         let mut answer = self.engine.gateway.send(LlmRequest { provider: self.provider, payload });
-        let ended = self.listen(started.take(), &mut answer, &mut said, events).await;
-        // The connection of an answer that is not whole is closed, and the file is gone, before anything else happens.
+        let ended = self.listen(started.take(), &mut answer, &mut received, events).await;
+        // Before anything else, the connection of an incomplete answer is closed and the file removed.
         drop(answer);
         block_in_place(|| drop(request));
-        Ok((said, ended))
+        Ok((received, ended))
     }
 
-    /// Makes the request on disk. One that is larger than the task allows is made once more, without the oldest images
+    /// Writes the request to disk. A request over the task's limit is written once more, without the oldest images
     /// and files.
     async fn render(&mut self) -> Result<RequestFile, AppError> {
         let shed = |store: &Store| send::prepare(store, self.id);
@@ -149,13 +149,13 @@ impl Turn {
         Ok(self.render_once().await??)
     }
 
-    /// Makes the request on disk, piece by piece.
+    /// Writes the request to disk, piece by piece.
     async fn render_once(&mut self) -> Result<Result<RequestFile, StoreError>, AppError> {
         let begin = |store: &Store| {
-            // Counted first: what is appended in between counts as appended since, not as sent.
+            // Counting first means that a message appended meanwhile counts as appended since, not as sent.
             let tokens = store.context_usage(self.id, Some(self.options.tools()))?.counted_tokens;
             let view = store.view_snapshot(self.id)?;
-            let sent = Sent { generation: view.generation, tokens };
+            let sent = SentView { generation: view.generation, tokens };
             Ok((sent, store.request_file(self.id)?, Rendering::new(self.options.clone(), view.lines())))
         };
         let (sent, mut file, mut rendering) = self.with(begin).await?;
@@ -186,17 +186,17 @@ impl Turn {
         Ok(Ok(file))
     }
 
-    /// Tells the answer as it arrives, until it is whole.
+    /// Streams the answer until it is complete.
     async fn listen(
         &self,
         started: Option<ChatEvent>,
         answer: &mut Answer,
-        said: &mut AnswerMessage,
+        received: &mut AnswerMessage,
         events: &mpsc::Sender<Item>,
-    ) -> Result<(), Cut> {
+    ) -> Result<(), Interruption> {
         let mut renewals = self.renewals();
         if let Some(started) = started {
-            self.tell(started, events, &mut renewals).await?;
+            self.send(started, events, &mut renewals).await?;
         }
         let limit = self.engine.message_bytes.saturating_sub(AROUND_BYTES);
         loop {
@@ -204,36 +204,36 @@ impl Turn {
                 let mut next = pin!(answer.next());
                 loop {
                     tokio::select! {
-                        event = &mut next => break event.map_err(Cut::Provider)?,
+                        event = &mut next => break event.map_err(Interruption::Provider)?,
                         cut = self.meanwhile(events, &mut renewals) => cut?,
                     }
                 }
             };
             let Some(event) = event else { return Ok(()) };
-            if said.bytes() + event.bytes() > limit {
+            if received.bytes() + event.bytes() > limit {
                 let problem = format!(
                     "the answer is larger than a message may be ({limit} bytes, limits.message_bytes)"
                 );
                 let (provider, retry_after) = (self.provider, None);
-                return Err(Cut::Provider(LlmError::Failed { provider, problem, retry_after }));
+                return Err(Interruption::Provider(LlmError::Failed { provider, problem, retry_after }));
             }
-            said.take(&event);
-            if let Some(told) = chat_event(event) {
-                self.tell(told, events, &mut renewals).await?;
+            received.add(&event);
+            if let Some(chat_event) = chat_event(event) {
+                self.send(chat_event, events, &mut renewals).await?;
             }
         }
     }
 
-    /// Hands a piece on when there is room for it.
-    async fn tell(
+    /// Sends an event to the caller once the queue has room.
+    async fn send(
         &self,
         event: ChatEvent,
         events: &mpsc::Sender<Item>,
         renewals: &mut Interval,
-    ) -> Result<(), Cut> {
+    ) -> Result<(), Interruption> {
         let place = loop {
             tokio::select! {
-                place = events.reserve() => break place.map_err(|_| Cut::Gone)?,
+                place = events.reserve() => break place.map_err(|_| Interruption::Gone)?,
                 cut = self.meanwhile(events, renewals) => cut?,
             }
         };
@@ -241,19 +241,23 @@ impl Turn {
         Ok(())
     }
 
-    /// Whatever else may happen while a model answers: the answer is cut off, or the lease has to be renewed.
-    async fn meanwhile(&self, events: &mpsc::Sender<Item>, renewals: &mut Interval) -> Result<(), Cut> {
+    /// Waits for an interruption of the answer; renews the lease meanwhile.
+    async fn meanwhile(
+        &self,
+        events: &mpsc::Sender<Item>,
+        renewals: &mut Interval,
+    ) -> Result<(), Interruption> {
         tokio::select! {
-            () = events.closed() => return Err(Cut::Gone),
-            () = self.engine.chats.cut() => return Err(Cut::Stopping),
-            () = self.binding.deleted() => return Err(Cut::Deleted),
+            () = events.closed() => return Err(Interruption::Gone),
+            () = self.engine.chats.cut() => return Err(Interruption::Stopping),
+            () = self.binding.deleted() => return Err(Interruption::Deleted),
             _ = renewals.tick() => {}
         }
         let generation = self.caller.lease_generation;
         if generation > 0
             && let Err(error) = self.with(|store| store.renew_lease(self.id, generation)).await
         {
-            // Recording the answer will say the same.
+            // Recording the answer will report the same.
             tracing::debug!(id = %self.id, %error, "a lease could not be renewed");
         }
         Ok(())
@@ -265,15 +269,18 @@ impl Turn {
         renewals
     }
 
-    /// Appends what was said, whole or not, and what it cost; none if nothing was.
-    async fn record(&self, said: &AnswerMessage) -> Result<Option<(AppendOutcome, NewMessage)>, AppError> {
-        let Some(message) = said.message()? else {
-            self.record_usage(said.usage()).await;
+    /// Appends the answer, complete or not, and its usage. Returns `None` for an empty answer.
+    async fn record(
+        &self,
+        received: &AnswerMessage,
+    ) -> Result<Option<(AppendOutcome, NewMessage)>, AppError> {
+        let Some(message) = received.message()? else {
+            self.record_usage(received.usage()).await;
             return Ok(None);
         };
         let began = Instant::now();
-        let whole = said.finish_reason().is_some();
-        // Only an answer that is whole is told again to a call that is repeated; a piece leaves the view then.
+        let whole = received.finish_reason().is_some();
+        // Only a complete answer is returned to a repeated call; an interrupted one leaves the view then.
         let name = |id| if whole { RequestId::part(id, ANSWER) } else { piece_of(id) };
         let named = self.caller.request_id.as_ref().map(name);
         let append = Append { message, caller: self.part(named) };
@@ -281,7 +288,7 @@ impl Turn {
         metrics::message_appended(&outcome.source, Role::Assistant.as_str());
         metrics::append_took(began.elapsed());
         self.engine.keep_small(self.id, &outcome.pressure);
-        match said.usage() {
+        match received.usage() {
             Some(usage) => self.record_usage(Some(usage)).await,
             None => self.record_call().await,
         }
@@ -299,7 +306,7 @@ impl Turn {
         for (kind, tokens) in kinds {
             metrics::llm_tokens(self.provider.as_str(), kind, tokens);
         }
-        // What was sent is another view than there is now, if that was rewritten meanwhile: then it only cost something.
+        // If the view was rewritten meanwhile, the usage no longer describes it and counts as a statistic only.
         let generation = self.with(|store| Ok(store.view_snapshot(self.id)?.generation)).await.ok();
         let sent = self.sent.as_ref().filter(|sent| Some(sent.generation) == generation);
         let event = match sent.map(|sent| sent.tokens) {
@@ -321,7 +328,7 @@ impl Turn {
         self.record_event(&event).await;
     }
 
-    /// What is counted of the tools that were sent: they are in what the provider charged.
+    /// Returns the counted tokens of the tools, which are part of the provider's usage.
     async fn tools_tokens(&self) -> u64 {
         let tools = self.options.tools();
         if items(tools.as_str()).is_empty() {
@@ -331,7 +338,7 @@ impl Turn {
         usage.map_or(0, |usage| usage.tools_tokens)
     }
 
-    /// A provider that does not say what it charged was called all the same.
+    /// A provider that reports no usage was called all the same.
     async fn record_call(&self) {
         self.record_event(&LogEvent::Statistics { llm_calls: 1, tool_calls: 0, tokens: 0, compressions: 0 })
             .await;
@@ -340,18 +347,19 @@ impl Turn {
     async fn record_event(&self, event: &LogEvent) {
         let caller = self.part(None);
         if let Err(error) = self.write(|store| store.append_event(self.id, event, &caller)).await {
-            // The answer is there; what it cost is not worth losing it.
+            // The answer is recorded; losing its usage is no reason to fail.
             tracing::warn!(id = %self.id, error = error.words(), "what a model cost could not be recorded");
         }
     }
 
-    /// One of the calls that this one is made of. It has an id, so that it can be tried again.
+    /// Returns the caller of a write within this call, with a request id of its own, so that the write can be
+    /// retried.
     fn part(&self, request_id: Option<RequestId>) -> Caller {
         let new = || RequestId::parse(&Uuid::new_v4().to_string()).ok();
         Caller { request_id: request_id.or_else(new), lease_generation: self.caller.lease_generation }
     }
 
-    /// Writes, and tries again if that may help: an answer cannot be asked for twice.
+    /// Writes, with retries: an answer cannot be requested twice.
     async fn write<T>(&self, act: impl Fn(&Store) -> Result<T, StoreError>) -> Result<T, AppError> {
         let mut tries = 0;
         loop {
@@ -365,10 +373,10 @@ impl Turn {
         }
     }
 
-    /// Tells what it cost, and that the answer is durable. It is, whether or not somebody listens.
-    async fn tell_end(
+    /// Sends the usage and the final answer. The answer is durable, whether or not the caller still listens.
+    async fn send_end(
         &self,
-        said: &AnswerMessage,
+        received: &AnswerMessage,
         outcome: &AppendOutcome,
         message: &NewMessage,
         events: &mpsc::Sender<Item>,
@@ -376,20 +384,20 @@ impl Turn {
         let done = ChatEvent::Done(FinalAnswer {
             seq: outcome.seq,
             message_json: message_of(message),
-            finish_reason: said.finish_reason().unwrap_or_default().to_owned(),
+            finish_reason: received.finish_reason().unwrap_or_default().to_owned(),
             pressure: outcome.pressure,
             duplicate: false,
         });
-        for event in said.usage().map(ChatEvent::Usage).into_iter().chain([done]) {
+        for event in received.usage().map(ChatEvent::Usage).into_iter().chain([done]) {
             let _ = events.send(Ok(event)).await;
         }
     }
 }
 
-/// Returns the event for a piece of an answer, if the caller sees it.
+/// Returns the chat event for an event of the answer, if the caller sees it.
 fn chat_event(event: AnswerEvent) -> Option<ChatEvent> {
     match event {
-        // Why a model does not answer is an answer too.
+        // A refusal is an answer too.
         AnswerEvent::Text(text) | AnswerEvent::Refusal(text) => Some(ChatEvent::Text(text)),
         AnswerEvent::Reasoning(text) => Some(ChatEvent::Reasoning(text)),
         AnswerEvent::ToolCall(piece) => Some(ChatEvent::ToolCall(piece)),

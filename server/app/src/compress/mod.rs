@@ -46,7 +46,7 @@ pub use material::Material;
 pub use run::{Done, Order, Step};
 
 use crate::context::{Breakers, LimitSource, Pressure, Stage, Strategy};
-use crate::hooks::{self, Happened, Hooks};
+use crate::hooks::{self, HookTrigger, Hooks};
 use crate::infra::metrics;
 use crate::llm::Gateway;
 use crate::model::{Provider, StoreError, TaskId};
@@ -320,10 +320,10 @@ impl Compressor {
 
     /// Tells others that a view was compressed.
     fn tell(&self, store: &Store, id: TaskId, order: &Order, done: &Done) {
-        if !self.hooks.wants(Happened::Compressed) {
+        if !self.hooks.wants(HookTrigger::Compressed) {
             return;
         }
-        let compression = hooks::Compression {
+        let compression = hooks::CompressionReport {
             strategy: order.strategy.as_str(),
             automatic: order.automatic,
             emergency: done.emergency,
@@ -337,7 +337,7 @@ impl Compressor {
         };
         match block_in_place(|| store.task_info(id)) {
             Ok(info) => {
-                self.hooks.tell(hooks::Event::compressed(&info.row, info.view_generation, &compression))
+                self.hooks.notify(hooks::HookEvent::compressed(&info.row, info.view_generation, &compression))
             }
             Err(error) => tracing::warn!(%id, %error, "nobody is told that a view was compressed"),
         }

@@ -1,16 +1,16 @@
-//! What others are told: one JSON object for each event.
+//! The events that hooks receive: one JSON object each.
 
 use chrono::{DateTime, Utc};
 use serde::Serialize;
 
 use crate::model::{TaskId, TaskKey, TaskRow};
 
-/// Bytes of a text that are told; `GetTask` has the whole of it.
+/// Longest text in an event; `GetTask` returns all of it.
 const MAX_TEXT_BYTES: usize = 16 << 10;
 
-/// What can happen.
+/// The kind of an event.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Happened {
+pub enum HookTrigger {
     /// A task was started.
     Started,
     /// A task was resumed.
@@ -25,11 +25,11 @@ pub enum Happened {
     Compressed,
 }
 
-impl Happened {
+impl HookTrigger {
     pub(crate) const ALL: [Self; 6] =
         [Self::Started, Self::Resumed, Self::Paused, Self::Completed, Self::Failed, Self::Compressed];
 
-    /// The word for it, in the configuration and for those who are told.
+    /// Returns the name in the configuration and in the event.
     pub fn as_str(self) -> &'static str {
         match self {
             Self::Started => "started",
@@ -42,18 +42,18 @@ impl Happened {
     }
 }
 
-/// Something that has happened to a task.
+/// An event of a task.
 #[derive(Debug, Clone)]
-pub struct Event {
-    pub(super) happened: Happened,
+pub struct HookEvent {
+    pub(super) trigger: HookTrigger,
     pub(super) id: TaskId,
     /// One JSON object.
     pub(super) body: String,
 }
 
-/// What a compression did.
+/// The result of a compression.
 #[derive(Debug, Clone, Serialize)]
-pub struct Compression<'a> {
+pub struct CompressionReport<'a> {
     pub(crate) strategy: &'static str,
     pub(crate) automatic: bool,
     pub(crate) emergency: bool,
@@ -67,7 +67,7 @@ pub struct Compression<'a> {
 }
 
 #[derive(Serialize)]
-struct Body<'a> {
+struct HookBody<'a> {
     event: &'static str,
     task_uuid: String,
     key: &'a TaskKey,
@@ -80,29 +80,34 @@ struct Body<'a> {
     #[serde(skip_serializing_if = "Option::is_none")]
     final_summary: Option<&'a str>,
     #[serde(skip_serializing_if = "Option::is_none")]
-    compression: Option<&'a Compression<'a>>,
-    /// Names of the fields that were cut.
+    compression: Option<&'a CompressionReport<'a>>,
+    /// Names of the fields that were truncated.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     truncated: Vec<&'static str>,
 }
 
-impl Event {
-    /// By what is known of the task since; `final_summary` is of one that ended.
-    pub fn new(happened: Happened, row: &TaskRow, view_generation: u64, final_summary: Option<&str>) -> Self {
-        Self::with(happened, row, view_generation, final_summary, None)
-    }
-
-    /// A task's context was compressed.
-    pub(crate) fn compressed(row: &TaskRow, view_generation: u64, done: &Compression<'_>) -> Self {
-        Self::with(Happened::Compressed, row, view_generation, None, Some(done))
-    }
-
-    fn with(
-        happened: Happened,
+impl HookEvent {
+    /// Returns an event about a task. `final_summary` is set when a task ends.
+    pub fn new(
+        trigger: HookTrigger,
         row: &TaskRow,
         view_generation: u64,
         final_summary: Option<&str>,
-        compression: Option<&Compression<'_>>,
+    ) -> Self {
+        Self::with(trigger, row, view_generation, final_summary, None)
+    }
+
+    /// Returns the event for a compressed context.
+    pub(crate) fn compressed(row: &TaskRow, view_generation: u64, done: &CompressionReport<'_>) -> Self {
+        Self::with(HookTrigger::Compressed, row, view_generation, None, Some(done))
+    }
+
+    fn with(
+        trigger: HookTrigger,
+        row: &TaskRow,
+        view_generation: u64,
+        final_summary: Option<&str>,
+        compression: Option<&CompressionReport<'_>>,
     ) -> Self {
         let mut truncated = Vec::new();
         let mut cut = |name, text: Option<&'_ str>| {
@@ -112,8 +117,8 @@ impl Event {
         };
         cut("error_message", row.error_message.as_deref());
         cut("final_summary", final_summary);
-        let body = Body {
-            event: happened.as_str(),
+        let body = HookBody {
+            event: trigger.as_str(),
             task_uuid: row.uuid.to_string(),
             key: &row.key,
             user: &row.user,
@@ -125,13 +130,13 @@ impl Event {
             compression,
             truncated,
         };
-        // Texts, numbers and times: there is nothing that could not be written.
+        // The body holds only texts, numbers and times, which always serialise.
         let body = serde_json::to_string(&body).unwrap_or_default();
-        Self { happened, id: row.uuid, body }
+        Self { trigger, id: row.uuid, body }
     }
 }
 
-/// As much of a text as is told.
+/// Returns the start of a text, up to the limit.
 fn start(text: &str) -> &str {
     &text[..text.floor_char_boundary(MAX_TEXT_BYTES)]
 }

@@ -1,8 +1,8 @@
-//! Telling others what happens to tasks: programs that are run, and addresses that are posted to.
+//! Hooks: run programs and post to addresses when something happens to a task.
 //!
-//! Nobody waits for a hook. [`Hooks::tell`] puts an event into a queue that has an end; what happens to one task is told
-//! in order, one after the other, and different tasks do not wait for each other. Events are in memory only: a server
-//! that is killed does not tell what it had not told yet.
+//! Callers never wait for a hook. [`Hooks::notify`] puts an event into a bounded queue. The events of one task are
+//! delivered in order; tasks do not wait for each other. Events are kept in memory only, so a killed server loses
+//! those that it has not delivered.
 
 mod event;
 mod post;
@@ -17,44 +17,44 @@ use std::time::Duration;
 use tokio::sync::{Semaphore, watch};
 use tokio::time::{sleep, timeout};
 
-pub use event::{Compression, Event, Happened};
+pub use event::{CompressionReport, HookEvent, HookTrigger};
 
 use crate::infra::metrics;
 use crate::model::TaskId;
 use post::Post;
 pub use settings::{HookSettings, HookTarget};
 
-/// Hooks that are tried at once.
+/// Hooks that run at the same time.
 const AT_ONCE: usize = 8;
-/// The pause after the first try that failed; each further one is twice as long.
+/// Pause before the first retry; each further pause is twice as long.
 const FIRST_PAUSE: Duration = Duration::from_millis(500);
 const LONGEST_PAUSE: Duration = Duration::from_secs(30);
-/// How long what is cut off has to clean up.
+/// Time that interrupted hooks have to clean up.
 const CLEANING: Duration = Duration::from_secs(2);
 
-/// Who is told what, and what waits to be told.
+/// The configured hooks and the queue of their events.
 pub struct Hooks {
-    targets: [Vec<Target>; Happened::ALL.len()],
+    targets: [Vec<Action>; HookTrigger::ALL.len()],
     timeout: Duration,
     retries: u32,
     most: usize,
-    /// Events by task, in order. A task that is here has somebody who works on it.
-    queues: Mutex<HashMap<TaskId, VecDeque<Event>>>,
-    /// Events that are not done.
+    /// Events by task, in order. Every task in the map has a worker.
+    queues: Mutex<HashMap<TaskId, VecDeque<HookEvent>>>,
+    /// Number of events that are not delivered yet.
     waiting: watch::Sender<usize>,
     places: Semaphore,
     cut: watch::Sender<bool>,
 }
 
-enum Target {
+enum Action {
     Run(Vec<String>),
     Post(Post),
 }
 
-/// Why a try failed.
-struct Failed {
+/// The error of one try.
+struct FailedTry {
     why: String,
-    /// Whether another try may do better.
+    /// True if a retry can succeed.
     may_pass: bool,
 }
 
@@ -65,18 +65,18 @@ impl fmt::Debug for Hooks {
 }
 
 impl Hooks {
-    /// Returns the hooks that the settings name.
+    /// Returns the hooks of the settings.
     pub fn new(config: &HookSettings) -> Arc<Self> {
-        let of = |happened| match happened {
-            Happened::Started => &config.started,
-            Happened::Resumed => &config.resumed,
-            Happened::Paused => &config.paused,
-            Happened::Completed => &config.completed,
-            Happened::Failed => &config.failed,
-            Happened::Compressed => &config.compressed,
+        let of = |trigger| match trigger {
+            HookTrigger::Started => &config.started,
+            HookTrigger::Resumed => &config.resumed,
+            HookTrigger::Paused => &config.paused,
+            HookTrigger::Completed => &config.completed,
+            HookTrigger::Failed => &config.failed,
+            HookTrigger::Compressed => &config.compressed,
         };
         Arc::new(Self {
-            targets: Happened::ALL.map(|happened| targets(of(happened))),
+            targets: HookTrigger::ALL.map(|trigger| targets(of(trigger))),
             timeout: config.timeout,
             retries: config.retries,
             most: config.queue,
@@ -87,14 +87,14 @@ impl Hooks {
         })
     }
 
-    /// Whether anybody is told of it: then it is worth an [`Event`].
-    pub fn wants(&self, happened: Happened) -> bool {
-        !self.targets[happened as usize].is_empty()
+    /// Returns true if a hook is configured for this event.
+    pub fn wants(&self, trigger: HookTrigger) -> bool {
+        !self.targets[trigger as usize].is_empty()
     }
 
-    /// Tells of something that has happened, and is on disk. Does not wait.
-    pub fn tell(self: &Arc<Self>, event: Event) {
-        if !self.wants(event.happened) {
+    /// Queues an event whose cause is durable. Never waits.
+    pub fn notify(self: &Arc<Self>, event: HookEvent) {
+        if !self.wants(event.trigger) {
             return;
         }
         let id = event.id;
@@ -116,13 +116,13 @@ impl Hooks {
             let mut cut = hooks.cut.subscribe();
             tokio::select! {
                 () = hooks.work(id) => {}
-                // A sender that is gone means the same.
+                // A dropped sender means the same.
                 _ = cut.wait_for(|cut| *cut) => hooks.give_up(id),
             }
         });
     }
 
-    /// Tells everything that there is of a task.
+    /// Delivers the queued events of a task.
     async fn work(&self, id: TaskId) {
         loop {
             let next = {
@@ -134,7 +134,7 @@ impl Hooks {
                 next
             };
             let Some(event) = next else { return };
-            for target in &self.targets[event.happened as usize] {
+            for target in &self.targets[event.trigger as usize] {
                 self.deliver(target, &event).await;
             }
             let mut queues = self.lock();
@@ -144,15 +144,15 @@ impl Hooks {
         }
     }
 
-    async fn deliver(&self, target: &Target, event: &Event) {
-        let (id, name) = (event.id, event.happened.as_str());
+    async fn deliver(&self, target: &Action, event: &HookEvent) {
+        let (id, name) = (event.id, event.trigger.as_str());
         let mut pause = FIRST_PAUSE;
         for left in (0..=self.retries).rev() {
             let failed = match self.attempt(target, event).await {
                 Ok(()) => return metrics::hook_ended(name, "ok"),
                 Err(failed) => failed,
             };
-            let Failed { why, may_pass } = failed;
+            let FailedTry { why, may_pass } = failed;
             if left == 0 || !may_pass {
                 metrics::hook_ended(name, "failed");
                 tracing::error!(%id, event = name, hook = target.name(), why, "a hook failed and is given up");
@@ -164,16 +164,16 @@ impl Hooks {
         }
     }
 
-    async fn attempt(&self, target: &Target, event: &Event) -> Result<(), Failed> {
-        // It is never closed.
+    async fn attempt(&self, target: &Action, event: &HookEvent) -> Result<(), FailedTry> {
+        // The semaphore is never closed.
         let _place = self.places.acquire().await;
         match target {
-            Target::Run(command) => run::run(command, event.body.as_bytes(), self.timeout).await,
-            Target::Post(post) => post.send(event, self.timeout).await,
+            Action::Run(command) => run::run(command, event.body.as_bytes(), self.timeout).await,
+            Action::Post(post) => post.send(event, self.timeout).await,
         }
     }
 
-    /// Drops what is left of a task.
+    /// Drops the remaining events of a task.
     fn give_up(&self, id: TaskId) {
         let left = self.lock().remove(&id).unwrap_or_default();
         let count = left.len();
@@ -181,19 +181,19 @@ impl Hooks {
         self.note_waiting(|waiting| *waiting -= count);
     }
 
-    fn drop_all(&self, events: VecDeque<Event>, why: &str) {
+    fn drop_all(&self, events: VecDeque<HookEvent>, why: &str) {
         for event in events {
-            metrics::hook_ended(event.happened.as_str(), "dropped");
-            tracing::warn!(id = %event.id, event = event.happened.as_str(), why, "an event is told to nobody");
+            metrics::hook_ended(event.trigger.as_str(), "dropped");
+            tracing::warn!(id = %event.id, event = event.trigger.as_str(), why, "an event for the hooks was dropped");
         }
     }
 
-    /// Lets hooks end for so long, and cuts off what is left.
+    /// Waits up to `limit` for the hooks to end, then interrupts the rest.
     pub async fn end(&self, limit: Duration) {
         let mut waiting = self.waiting.subscribe();
         let _ = timeout(limit, waiting.wait_for(|waiting| *waiting == 0)).await;
         {
-            // Under the lock: whoever comes later sees it.
+            // Later calls see the flag, because they take the same lock.
             let _queues = self.lock();
             self.cut.send_replace(true);
         }
@@ -207,13 +207,13 @@ impl Hooks {
         metrics::set_hooks_waiting(*self.waiting.borrow());
     }
 
-    fn lock(&self) -> MutexGuard<'_, HashMap<TaskId, VecDeque<Event>>> {
+    fn lock(&self) -> MutexGuard<'_, HashMap<TaskId, VecDeque<HookEvent>>> {
         self.queues.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
-impl Target {
-    /// For the log: an address may hold a secret.
+impl Action {
+    /// Returns a name for the log. It leaves out the path of an address, which can hold a secret.
     fn name(&self) -> &str {
         match self {
             Self::Run(command) => command.first().map_or("", String::as_str),
@@ -222,8 +222,8 @@ impl Target {
     }
 }
 
-fn targets(config: &HookTarget) -> Vec<Target> {
-    let run = (!config.command.is_empty()).then(|| Target::Run(config.command.clone()));
-    let post = config.url.as_deref().map(|url| Target::Post(Post::new(url)));
+fn targets(config: &HookTarget) -> Vec<Action> {
+    let run = (!config.command.is_empty()).then(|| Action::Run(config.command.clone()));
+    let post = config.url.as_deref().map(|url| Action::Post(Post::new(url)));
     run.into_iter().chain(post).collect()
 }

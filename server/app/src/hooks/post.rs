@@ -1,18 +1,18 @@
-//! Posting an event to an address.
+//! Posts events over HTTP.
 
 use std::sync::OnceLock;
 use std::time::Duration;
 
 use reqwest::{Client, StatusCode, header};
 
-use super::{Event, Failed};
+use super::{FailedTry, HookEvent};
 use crate::model::in_full;
 
-/// An address.
+/// The URL of a hook.
 pub(super) struct Post {
     url: String,
     host: String,
-    /// Made when it is first needed.
+    /// Created on first use.
     client: OnceLock<Result<Client, String>>,
 }
 
@@ -22,15 +22,15 @@ impl Post {
         Self { url: url.to_owned(), host: host.unwrap_or_default(), client: OnceLock::new() }
     }
 
-    /// All that may be told of the address.
+    /// Returns the host, the only part of the URL that can be logged.
     pub(super) fn host(&self) -> &str {
         &self.host
     }
 
-    /// Posts an event. Anything but a 2xx is a failure; what the other side says about it is not read.
-    pub(super) async fn send(&self, event: &Event, limit: Duration) -> Result<(), Failed> {
+    /// Posts an event. Any status but 2xx is a failure; the response body is not read.
+    pub(super) async fn send(&self, event: &HookEvent, limit: Duration) -> Result<(), FailedTry> {
         let client = self.client.get_or_init(|| self.make_client());
-        let client = client.as_ref().map_err(|why| Failed { why: why.clone(), may_pass: false })?;
+        let client = client.as_ref().map_err(|why| FailedTry { why: why.clone(), may_pass: false })?;
         let request = client
             .post(&self.url)
             .header(header::CONTENT_TYPE, "application/json")
@@ -42,28 +42,27 @@ impl Post {
                 let status = answer.status();
                 let passing = [StatusCode::REQUEST_TIMEOUT, StatusCode::TOO_MANY_REQUESTS].contains(&status);
                 let may_pass = status.is_server_error() || passing;
-                Err(Failed { why: format!("it answered {status}"), may_pass })
+                Err(FailedTry { why: format!("it answered {status}"), may_pass })
             }
             Err(error) if error.is_timeout() => {
-                Err(Failed { why: format!("it did not answer within {limit:?}"), may_pass: true })
+                Err(FailedTry { why: format!("it did not answer within {limit:?}"), may_pass: true })
             }
-            Err(error) => Err(Failed { why: in_full(&error.without_url()), may_pass: true }),
+            Err(error) => Err(FailedTry { why: in_full(&error.without_url()), may_pass: true }),
         }
     }
 
     fn make_client(&self) -> Result<Client, String> {
-        // Whoever comes second finds it done.
         let _ = rustls::crypto::ring::default_provider().install_default();
         let mut builder = Client::builder()
             .user_agent(concat!("contextstore/", env!("CARGO_PKG_VERSION")))
-            // What is posted goes to where it was meant to go.
+            // A redirect would send the event to another address.
             .redirect(reqwest::redirect::Policy::none())
             .retry(reqwest::retry::never());
         if self.is_loopback() {
             builder = builder.no_proxy();
         }
         if self.url.starts_with("http:") {
-            // A machine without certificates can call what needs none.
+            // A machine without root certificates can still post over plain HTTP.
             builder = builder.tls_certs_only([]);
         }
         builder.build().map_err(|error| format!("no client can be made: {}", in_full(&error)))

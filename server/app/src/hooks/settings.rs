@@ -2,40 +2,40 @@
 
 use std::time::Duration;
 
-/// What runs when something happens to a task.
+/// The hooks of each event, and their limits.
 #[derive(Debug, Clone, PartialEq)]
 pub struct HookSettings {
     /// A task was started.
     pub started: HookTarget,
-    /// A task goes on after a pause.
+    /// A task was resumed.
     pub resumed: HookTarget,
-    /// A task was put aside.
+    /// A task was paused.
     pub paused: HookTarget,
-    /// A task ended well.
+    /// A task was completed.
     pub completed: HookTarget,
-    /// A task ended badly.
+    /// A task failed.
     pub failed: HookTarget,
     /// A task's context was compressed.
     pub compressed: HookTarget,
-    /// For one try.
+    /// Time-out of one try.
     pub timeout: Duration,
-    /// How often it is tried again.
+    /// Retries per event.
     pub retries: u32,
-    /// Events that wait, at most.
+    /// Most events that wait.
     pub queue: usize,
 }
 
-/// What is done when something happens.
+/// The program and the URL for one kind of event.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct HookTarget {
-    /// A program with its arguments; empty: none.
+    /// A program with its arguments; empty for none.
     pub command: Vec<String>,
-    /// What is called over HTTP.
+    /// The URL that receives a POST.
     pub url: Option<String>,
 }
 
 impl HookSettings {
-    /// Before anything is read.
+    /// Returns settings without hooks, which the configuration then fills.
     pub fn blank() -> Self {
         Self {
             started: HookTarget::default(),

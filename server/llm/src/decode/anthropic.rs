@@ -1,4 +1,4 @@
-//! The Messages API: events about blocks of the content.
+//! The Messages API: events about content blocks.
 
 use std::collections::VecDeque;
 
@@ -13,7 +13,7 @@ use super::{
 pub(super) struct AnthropicDecoder {
     usage: Usage,
     calls: u32,
-    /// The block that is being told; they come one after the other.
+    /// The open block. Blocks never overlap.
     block: Option<OpenBlock>,
     finish: Option<String>,
     done: bool,
@@ -22,7 +22,7 @@ pub(super) struct AnthropicDecoder {
 #[derive(Debug)]
 enum OpenBlock {
     ThinkingBlock { thinking: String, signature: String },
-    Call { index: u32, told: bool },
+    Call { index: u32, has_arguments: bool },
     Other,
 }
 
@@ -37,7 +37,7 @@ struct AnthropicEvent<'a> {
     usage: Option<AnthropicUsage>,
 }
 
-/// A whole answer.
+/// A complete answer.
 #[derive(Deserialize)]
 struct AnthropicAnswer<'a> {
     #[serde(borrow)]
@@ -46,7 +46,7 @@ struct AnthropicAnswer<'a> {
     usage: Option<AnthropicUsage>,
 }
 
-/// What a call of a whole answer has beside the rest.
+/// The input of a tool call in a complete answer.
 #[derive(Deserialize)]
 struct ToolUse<'a> {
     #[serde(borrow)]
@@ -94,7 +94,7 @@ struct AnthropicDelta {
     stop_reason: Option<String>,
 }
 
-/// A block of thinking as it goes back.
+/// A thinking block as it returns to the provider.
 #[derive(Serialize)]
 struct ThinkingBlock<'a> {
     #[serde(rename = "type")]
@@ -125,7 +125,7 @@ impl Decode for AnthropicDecoder {
             }
             "message_stop" => self.done = true,
             "error" => return Err(DecodeError::error(frame)),
-            // `ping`, and what is new.
+            // `ping`, and events of newer API versions.
             _ => {}
         }
         Ok(())
@@ -135,10 +135,10 @@ impl Decode for AnthropicDecoder {
         let whole: AnthropicAnswer<'_> = parse(frame)?;
         for raw in whole.content {
             self.begin(raw.get(), out)?;
-            if let Some(OpenBlock::Call { index, told }) = &mut self.block
+            if let Some(OpenBlock::Call { index, has_arguments }) = &mut self.block
                 && let Some(input) = parsed::<ToolUse<'_>>(raw.get())?.input
             {
-                *told = true;
+                *has_arguments = true;
                 let arguments = input.get().to_owned();
                 out.push_back(AnswerEvent::ToolCall(ToolCallDelta {
                     index: *index,
@@ -173,7 +173,7 @@ impl Decode for AnthropicDecoder {
 }
 
 impl AnthropicDecoder {
-    /// Later counts are of the whole answer so far; what they leave out is as it was.
+    /// Takes the cumulative counts of an event. Absent counts stay as they were.
     fn count(&mut self, usage: Option<AnthropicUsage>, out: &mut VecDeque<AnswerEvent>) {
         let Some(raw) = usage else { return };
         let Usage { input, output, cache_creation, cache_read } = self.usage;
@@ -211,7 +211,7 @@ impl AnthropicDecoder {
                     custom: false,
                     arguments: String::new(),
                 }));
-                OpenBlock::Call { index, told: false }
+                OpenBlock::Call { index, has_arguments: false }
             }
             _ => {
                 out.extend(some(block.text).map(AnswerEvent::Text));
@@ -230,9 +230,9 @@ impl AnthropicDecoder {
                     out.push_back(AnswerEvent::Reasoning(more));
                 }
             }
-            Some(OpenBlock::Call { index, told }) => {
+            Some(OpenBlock::Call { index, has_arguments }) => {
                 if let Some(arguments) = some(delta.partial_json) {
-                    *told = true;
+                    *has_arguments = true;
                     let piece = ToolCallDelta { index: *index, arguments, ..ToolCallDelta::default() };
                     out.push_back(AnswerEvent::ToolCall(piece));
                 }
@@ -243,15 +243,15 @@ impl AnthropicDecoder {
 
     fn end_block(&mut self, out: &mut VecDeque<AnswerEvent>) -> Result<(), DecodeError> {
         match self.block.take() {
-            // Without a signature it would not be taken back.
+            // The provider refuses thinking blocks without a signature.
             Some(OpenBlock::ThinkingBlock { thinking, signature }) if !signature.is_empty() => {
                 let block = ThinkingBlock { kind: "thinking", thinking: &thinking, signature: &signature };
                 let json = serde_json::to_string(&block)
                     .map_err(|error| DecodeError::Malformed(error.to_string()))?;
                 out.push_back(AnswerEvent::Opaque(json));
             }
-            // A tool without parameters is called with nothing.
-            Some(OpenBlock::Call { index, told: false }) => {
+            // A tool without parameters is called with an empty object.
+            Some(OpenBlock::Call { index, has_arguments: false }) => {
                 let piece = ToolCallDelta { index, arguments: "{}".to_owned(), ..ToolCallDelta::default() };
                 out.push_back(AnswerEvent::ToolCall(piece));
             }

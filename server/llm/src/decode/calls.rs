@@ -1,29 +1,29 @@
-//! The tool calls of an answer, put together of what a provider says of them piece by piece.
+//! Collects the tool calls of an answer from their pieces.
 //!
-//! A call is passed on once its id and its name are known, as the first piece has both; at the end every call is. Calls are
-//! passed on in their order, so one that is not known yet holds back those behind it.
+//! A call is emitted once its id and its name are known, because the first piece carries both; the end of the answer
+//! emits every call. Calls are emitted in order, so an incomplete call delays those behind it.
 
 use std::collections::VecDeque;
 
 use super::{AnswerEvent, ToolCallDelta, new_call_id};
 
-/// The calls of one answer.
+/// The tool calls of one answer.
 #[derive(Debug, Default)]
 pub(super) struct ToolCalls(Vec<PartialCall>);
 
-/// A call as far as it came.
+/// A tool call as far as it has arrived.
 #[derive(Debug, Default)]
 pub(super) struct PartialCall {
-    /// The provider's number for it.
+    /// The provider's index of the call.
     pub(super) number: Option<u64>,
     pub(super) id: Option<String>,
     pub(super) name: Option<String>,
-    /// Whether it is a call with free text.
+    /// True if the arguments are free text.
     pub(super) custom: bool,
     pub(super) arguments: String,
-    /// Whether nothing more comes of it.
+    /// True if the call is complete.
     pub(super) done: bool,
-    /// Bytes of the arguments that were passed on.
+    /// Bytes of the arguments that were emitted.
     sent: usize,
     begun: bool,
 }
@@ -33,7 +33,7 @@ impl ToolCalls {
         self.0.is_empty()
     }
 
-    /// The newest call that `is` the one, else a new one.
+    /// Returns the newest call that matches, or a new one.
     pub(super) fn find(
         &mut self,
         number: Option<u64>,
@@ -48,7 +48,7 @@ impl ToolCalls {
         &mut self.0[at]
     }
 
-    /// Passes on what is new; at the end, also of calls that lack an id or a name.
+    /// Emits new pieces; at the end, also calls without an id or a name.
     pub(super) fn pass_on(&mut self, end: bool, out: &mut VecDeque<AnswerEvent>) {
         for (at, call) in self.0.iter_mut().enumerate() {
             let known = call.id.is_some() && call.name.is_some();

@@ -1,4 +1,4 @@
-//! What providers say, in words that are the same for all of them: one decoder for each form of answer.
+//! Decodes the answers of all providers into the same events: one decoder per answer format.
 
 mod anthropic;
 mod calls;
@@ -15,27 +15,27 @@ use super::error::ErrorBody;
 use super::frames::{Frame, Framing};
 use crate::model::Provider;
 
-/// A piece of an answer.
+/// An event of an answer.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum AnswerEvent {
-    /// More text.
+    /// A piece of text.
     Text(String),
-    /// More of what the model thinks.
+    /// A piece of reasoning.
     Reasoning(String),
-    /// More of why it does not answer.
+    /// A piece of a refusal.
     Refusal(String),
-    /// More of a tool call.
+    /// A piece of a tool call.
     ToolCall(ToolCallDelta),
-    /// What it cost, as far as that is known; the last one counts.
+    /// The usage so far; the last event counts.
     Usage(Usage),
-    /// Something that only its provider understands, and wants back as it is: JSON.
+    /// A JSON item that only its provider understands and that returns to it unchanged.
     Opaque(String),
-    /// The answer is whole: why the model stopped.
+    /// The end of a complete answer, with the reason.
     Finish(String),
 }
 
 impl AnswerEvent {
-    /// About as many bytes as it adds to a message in the log.
+    /// Returns the approximate number of bytes that the event adds to the message in the log.
     pub fn bytes(&self) -> usize {
         match self {
             Self::Text(text) | Self::Reasoning(text) | Self::Refusal(text) => in_json(text),
@@ -49,7 +49,7 @@ impl AnswerEvent {
     }
 }
 
-/// Bytes of a text in JSON.
+/// Returns the length of a text as a JSON string.
 fn in_json(text: &str) -> usize {
     let escaped = |byte: u8| match byte {
         b'"' | b'\\' | b'\n' | b'\r' | b'\t' => 2,
@@ -62,67 +62,67 @@ fn in_json(text: &str) -> usize {
 /// A piece of a tool call.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct ToolCallDelta {
-    /// Which call of the answer, from 0.
+    /// The index of the call in the answer.
     pub index: u32,
-    /// With the first piece: its id.
+    /// The id of the call, in its first piece.
     pub id: String,
-    /// With the first piece: the tool.
+    /// The name of the tool, in the first piece.
     pub name: String,
-    /// Whether it is a call with free text, rather than with JSON.
+    /// True if the arguments are free text instead of JSON.
     pub custom: bool,
-    /// More of its arguments.
+    /// A piece of the arguments.
     pub arguments: String,
 }
 
-/// Tokens of one request. The four are disjoint.
+/// Tokens of one request. The four counts are disjoint.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Usage {
-    /// Input that no cache had.
+    /// Input tokens outside of any cache.
     pub input: u64,
-    /// Output.
+    /// Output tokens.
     pub output: u64,
-    /// Input that a cache took in.
+    /// Input tokens that the provider wrote to its cache.
     pub cache_creation: u64,
-    /// Input that a cache had.
+    /// Input tokens that the provider read from its cache.
     pub cache_read: u64,
 }
 
 impl Usage {
-    /// As OpenAI counts: its input has what the cache had in it.
+    /// Converts OpenAI's counts, whose input includes the cached tokens.
     fn with_cached(input: u64, cached: u64, output: u64) -> Self {
         Self { input: input.saturating_sub(cached), output, cache_creation: 0, cache_read: cached }
     }
 }
 
-/// Why an answer cannot be used.
+/// The reason why an answer cannot be used.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum DecodeError {
-    /// The provider says that it failed, or that it refuses.
+    /// The provider reports an error.
     Error(ErrorBody),
-    /// What it sent is not in its own form.
+    /// The answer does not have the provider's format.
     Malformed(String),
 }
 
 impl DecodeError {
-    /// An error that stands in a frame.
+    /// Reads the error in a frame.
     fn error(frame: &Frame) -> Self {
         Self::Error(ErrorBody::read(frame.data.as_bytes()))
     }
 }
 
-/// Makes events of frames.
+/// Decodes frames into events.
 pub(super) trait Decode: Send + Sync {
-    /// Takes a frame in.
+    /// Decodes a frame of a stream.
     fn take(&mut self, frame: &Frame, out: &mut VecDeque<AnswerEvent>) -> Result<(), DecodeError>;
-    /// Takes a whole answer in, which came though a stream was asked for.
+    /// Decodes a complete answer, from a provider that ignored the request for a stream.
     fn whole(&mut self, frame: &Frame, out: &mut VecDeque<AnswerEvent>) -> Result<(), DecodeError>;
-    /// Whether the provider said that nothing follows.
+    /// Returns true after the provider's end marker.
     fn is_done(&self) -> bool;
-    /// The stream has ended: tells the rest, or answers false if the answer is not whole.
+    /// Ends the stream: adds the last events, or returns false if the answer is incomplete.
     fn end(&mut self, out: &mut VecDeque<AnswerEvent>) -> bool;
 }
 
-/// How a provider's answer is read.
+/// Returns the framing and the decoder for a provider.
 pub(super) fn decoder(provider: Provider) -> (Framing, Box<dyn Decode>) {
     match provider {
         Provider::OpenAi | Provider::LmStudio => (Framing::Sse, Box::<openai::OpenAiDecoder>::default()),
@@ -132,7 +132,7 @@ pub(super) fn decoder(provider: Provider) -> (Framing, Box<dyn Decode>) {
     }
 }
 
-/// Takes a frame in, whatever it is.
+/// Decodes a frame: of a stream, a complete answer, or an error.
 pub(super) fn take(
     decode: &mut dyn Decode,
     frame: &Frame,
@@ -154,19 +154,19 @@ fn parse<'a, T: Deserialize<'a>>(frame: &'a Frame) -> Result<T, DecodeError> {
     serde_json::from_str(&frame.data).map_err(|error| DecodeError::Malformed(error.to_string()))
 }
 
-/// An id for a call that came without one.
+/// Returns an id for a call without one.
 fn new_call_id() -> String {
     format!("call_{}", Uuid::new_v4().simple())
 }
 
-/// A count of tokens, which some write with a point.
+/// Reads a token count, which some providers write as a decimal.
 #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "a count, rounded down")]
 fn tokens<'de, D: Deserializer<'de>>(value: D) -> Result<Option<u64>, D::Error> {
     let number = Option::<serde_json::Number>::deserialize(value)?;
     Ok(number.and_then(|number| number.as_u64().or_else(|| Some(number.as_f64()?.max(0.0) as u64))))
 }
 
-/// Text, or parts of text, as some write the content of a message.
+/// The content of a message: text, or parts of text.
 #[derive(Deserialize)]
 #[serde(untagged)]
 enum AnswerContent {
@@ -181,7 +181,7 @@ struct ContentPart {
 }
 
 impl AnswerContent {
-    /// What it says, and what it thinks.
+    /// Returns the text and the reasoning.
     fn split(self) -> (String, String) {
         let parts = match self {
             Self::Text(text) => return (text, String::new()),
@@ -196,7 +196,7 @@ impl AnswerContent {
     }
 }
 
-/// Text that says something.
+/// Returns a text unless it is empty.
 fn some(text: Option<String>) -> Option<String> {
     text.filter(|text| !text.is_empty())
 }

@@ -1,4 +1,4 @@
-//! Ollama's own API: one JSON object a line.
+//! Ollama's API: one JSON object per line.
 
 use std::collections::VecDeque;
 

@@ -1,4 +1,4 @@
-//! Chat completions: chunks with deltas. OpenAI's own, and what others make of them.
+//! Chat completions of OpenAI and of compatible servers: chunks with deltas.
 
 use std::collections::VecDeque;
 
@@ -27,7 +27,7 @@ struct OpenAiChunk {
 struct OpenAiChoice {
     index: Option<u64>,
     delta: Option<OpenAiDelta>,
-    /// Of a whole answer.
+    /// The message of a complete answer.
     message: Option<OpenAiDelta>,
     finish_reason: Option<String>,
 }
@@ -36,9 +36,9 @@ struct OpenAiChoice {
 struct OpenAiDelta {
     content: Option<AnswerContent>,
     refusal: Option<String>,
-    /// As DeepSeek, vLLM and LM Studio call it.
+    /// The name that DeepSeek, vLLM and LM Studio use.
     reasoning_content: Option<String>,
-    /// As OpenRouter and newer vLLM call it.
+    /// The name that OpenRouter and newer versions of vLLM use.
     reasoning: Option<String>,
     tool_calls: Option<Vec<OpenAiCall>>,
 }
@@ -113,14 +113,14 @@ impl Decode for OpenAiDecoder {
     }
 
     fn end(&mut self, out: &mut VecDeque<AnswerEvent>) -> bool {
-        // Some leave out the one or the other.
+        // Some servers send no finish reason, others no end marker.
         let finish = match self.finish.take() {
             Some(finish) => finish,
             None if self.done && self.said_something => "stop".to_owned(),
             None => return false,
         };
         self.calls.pass_on(true, out);
-        // The word of those who knew only one call.
+        // The name in the older API with one call per answer.
         let finish = if finish == "function_call" { "tool_calls".to_owned() } else { finish };
         out.push_back(AnswerEvent::Finish(finish));
         true
@@ -129,7 +129,7 @@ impl Decode for OpenAiDecoder {
 
 impl OpenAiDecoder {
     fn chunk(&mut self, chunk: OpenAiChunk, out: &mut VecDeque<AnswerEvent>) {
-        // One answer is asked for.
+        // The request asks for one choice.
         for choice in chunk.choices.into_iter().flatten().filter(|choice| choice.index.unwrap_or(0) == 0) {
             if let Some(delta) = choice.delta {
                 self.delta(delta, out);
@@ -167,7 +167,7 @@ impl OpenAiDecoder {
             (Some(function), None) => (function.name, function.arguments),
             (None, None) => (None, None),
         };
-        // Another id under the same number is another call: some number all calls 0, or not at all.
+        // A new id under the same index is a new call: some servers give every call the index 0, or none.
         let same = |call: &PartialCall| id.is_none() || call.id.is_none() || call.id == id;
         let is = |call: &PartialCall, is_last: bool| match piece.index {
             Some(index) => call.number == Some(index) && same(call),

@@ -1,4 +1,4 @@
-//! The Responses API: events about items of the output.
+//! The Responses API: events about output items.
 
 use std::collections::VecDeque;
 
@@ -42,7 +42,7 @@ struct ResponsesBody {
     incomplete_details: Option<IncompleteDetails>,
 }
 
-/// A whole answer, beside what [`ResponsesBody`] has of it.
+/// The fields of a complete answer that [`ResponsesBody`] lacks.
 #[derive(Deserialize)]
 struct ResponsesAnswer<'a> {
     status: Option<String>,
@@ -114,7 +114,7 @@ impl Decode for ResponsesDecoder {
                 self.complete(raw.response, kind == "response.incomplete", out);
             }
             "response.failed" | "error" => return Err(DecodeError::error(frame)),
-            // Begins and ends of parts, and what is new.
+            // Starts and ends of parts, and events of newer API versions.
             _ => {}
         }
         Ok(())
@@ -126,7 +126,7 @@ impl Decode for ResponsesDecoder {
             let item: ResponsesOutput = parse_item(raw.get())?;
             let thoughts = item.summary.into_iter().flatten().filter_map(|part| some(part.text));
             out.extend(thoughts.map(AnswerEvent::Reasoning));
-            // Of a message; what stands in reasoning is told by its summary.
+            // Only messages have content here. Reasoning is read from its summary.
             if item.kind.as_deref() == Some("message") {
                 for part in item.content.into_iter().flatten() {
                     out.extend(some(part.text).map(AnswerEvent::Text));
@@ -136,7 +136,7 @@ impl Decode for ResponsesDecoder {
             self.item(index as u64, raw.get(), true, out)?;
         }
         match whole.status.as_deref() {
-            // It is not an answer yet.
+            // The answer is not complete yet.
             Some("queued" | "in_progress") => {}
             status => self.complete(Some(parse(frame)?), status == Some("incomplete"), out),
         }
@@ -195,14 +195,14 @@ impl ResponsesDecoder {
         let item: ResponsesItem = parse_item(raw)?;
         let kind = item.kind.as_deref().unwrap_or_default();
         match kind {
-            // With its encrypted content, which only comes at the end.
+            // Only the complete item has the encrypted content.
             "reasoning" if done => out.push_back(AnswerEvent::Opaque(raw.to_owned())),
             "function_call" | "custom_tool_call" => {
                 let call = self.call(index);
                 call.custom = kind == "custom_tool_call";
                 call.id = call.id.take().or(some(item.call_id));
                 call.name = call.name.take().or(some(item.name));
-                // Some tell the arguments only here.
+                // Some servers send the arguments only here.
                 let whole = item.arguments.or(item.input).unwrap_or_default();
                 if done && whole.len() > call.arguments.len() {
                     call.arguments = whole;
@@ -210,7 +210,7 @@ impl ResponsesDecoder {
                 call.done = done;
                 self.calls.pass_on(false, out);
             }
-            // Messages come as deltas.
+            // Messages arrive as deltas.
             _ => {}
         }
         Ok(())
@@ -221,7 +221,7 @@ impl ResponsesDecoder {
         self.calls.pass_on(false, out);
     }
 
-    /// A call, which begins with whatever is said of it first.
+    /// Returns the call of an output index, which starts with its first event.
     fn call(&mut self, index: u64) -> &mut PartialCall {
         self.calls.find(Some(index), |call, _| call.number == Some(index))
     }

@@ -76,7 +76,7 @@ impl Shape {
 
     /// Whether the question can be put otherwise, so that this would not be said of it. Does so.
     pub(super) fn yields_to(&mut self, error: &LlmError) -> bool {
-        match error.verdict() {
+        match error.class() {
             Some(ErrorClass::Overflow(Overflow { limit, .. })) => {
                 let once = !self.halved;
                 self.halved = true;

@@ -16,7 +16,7 @@ fn long_answer(most: u64) -> ErrorClass {
 /// What a body means that came with a status; 0: in a stream.
 fn judged(status: u16, body: &str) -> ErrorClass {
     let error = ErrorBody::read(body.as_bytes());
-    judge(Some(status).filter(|status| *status > 0).or(error.status), &error.kind, &error.message)
+    classify(Some(status).filter(|status| *status > 0).or(error.status), &error.kind, &error.message)
 }
 
 fn check(table: &[(&str, u16, &str, ErrorClass)]) {

@@ -1,55 +1,55 @@
-//! What an error of a provider means: the one place that turns status, code and words into one of a few kinds.
+//! Classifies the errors of providers by status, code and message.
 //!
-//! The code counts most, then the status, then the words. Figures are only read where the words are about tokens of the
-//! context or of the answer.
+//! The code counts most, then the status, then the message. Numbers are read only from messages about the tokens of
+//! the context or of the answer.
 
 use crate::model::Overflow;
 
-/// Tokens that an answer needs at least. Where less is left beside the context, it is the context that is too long.
+/// Fewest tokens that an answer needs. If the context leaves less, the context is too long.
 const LEAST_ANSWER: u64 = 1024;
-/// Smaller figures are no limits of a context.
+/// Smaller numbers are not context lengths.
 const LEAST_LIMIT: u64 = 256;
 
-/// What an error means, and so what can be done about it.
+/// The class of an error, which decides what the server does next.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum ErrorClass {
-    /// The context is longer than the model takes: a shorter one may be taken.
+    /// The context exceeds the model's limit. A shorter context can succeed.
     Overflow(Overflow),
-    /// The answer may be longer than the model can give: one of `most` tokens may be taken.
+    /// The requested answer is too long. One of at most `most` tokens can succeed.
     LongAnswer {
-        /// Tokens that an answer may have, if the error states them.
+        /// The longest answer, in tokens, if the error states it.
         most: Option<u64>,
     },
-    /// The provider takes no more for the moment.
+    /// The provider limits the request rate.
     Throttled,
-    /// The same request would be refused again.
+    /// The provider would refuse the same request again.
     Refused,
-    /// The provider failed in a way that may pass.
+    /// The provider failed in a way that can pass.
     Failed,
 }
 
-/// Codes that say that a context is too long.
+/// Error codes for a context that is too long.
 const OVERFLOW_CODES: [&str; 6] = [
     "context_length_exceeded",
     "exceed_context_size_error",
     "model_context_window_exceeded",
     "request_too_large",
     "string_above_max_length",
-    // Z.AI's.
+    // Z.AI.
     "1261",
 ];
 
-/// Codes that no pause helps against, whatever the status says.
+/// Error codes that no retry helps against, whatever the status is.
 const FINAL_CODES: [&str; 2] = ["insufficient_quota", "billing_hard_limit_reached"];
 
-/// Codes of requests that are wrong, where no status says so.
+/// Error codes of invalid requests, for errors without an HTTP status.
 const REFUSAL_CODES: [&str; 2] = ["invalid_request_error", "badrequesterror"];
 
-/// Parts of codes that ask for a pause.
+/// Parts of error codes that mean throttling.
 const THROTTLE_CODES: [&str; 5] =
     ["rate_limit", "throttl", "overloaded", "too_many_requests", "resource_exhausted"];
 
-/// How providers say that a request has more tokens or bytes than a model takes, in lower case.
+/// Phrases for a request with more tokens or bytes than the model accepts, in lower case.
 const OVERFLOW_WORDS: [&str; 23] = [
     "n_ctx",
     "maximum context length",
@@ -76,7 +76,7 @@ const OVERFLOW_WORDS: [&str; 23] = [
     "string too long",
 ];
 
-/// What stands before the limit of a context, and what has to follow that first, if anything.
+/// Phrases in front of a context length, each with a phrase that must come between, if any.
 const LIMITS: [(&str, &str); 18] = [
     ("context length is", ""),
     ("context length of only", ""),
@@ -99,7 +99,7 @@ const LIMITS: [(&str, &str); 18] = [
     ("too large for model with", ""),
 ];
 
-/// What stands before the tokens of the context that was sent.
+/// Phrases in front of the number of tokens that were sent.
 const SENT: [&str; 15] = [
     "context limit:",
     "resulted in",
@@ -118,14 +118,14 @@ const SENT: [&str; 15] = [
     "n_prompt_tokens",
 ];
 
-/// What stands before the tokens of context and answer together.
+/// Phrases in front of the sum of context and answer.
 const TOGETHER: [&str; 2] = ["requested about", "you requested"];
 
-/// What stands behind the tokens of the answer that was asked for.
+/// Phrases behind the requested length of the answer.
 const ANSWER: [&str; 5] =
     [" in the completion", " for the completion", " in the output", " output tokens", " `max_new_tokens`"];
 
-/// What stands before the most tokens of an answer.
+/// Phrases in front of the longest answer.
 const MOST_BEFORE: [&str; 7] = [
     "supports at most",
     "expected a value <=",
@@ -136,10 +136,10 @@ const MOST_BEFORE: [&str; 7] = [
     "maximum number of output tokens is",
 ];
 
-/// What stands behind it.
+/// Phrases behind the longest answer.
 const MOST_BEHIND: [&str; 1] = [", which is the maximum allowed number of output tokens"];
 
-/// What providers call the tokens that an answer may have, in lower case.
+/// Names of the parameter for the length of the answer, in lower case.
 const ANSWER_NAMES: [&str; 8] = [
     "max_tokens",
     "max_completion_tokens",
@@ -151,8 +151,8 @@ const ANSWER_NAMES: [&str; 8] = [
     "maximum output tokens",
 ];
 
-/// What an error means. `kind` is the provider's code, or its type if it has none.
-pub(super) fn judge(status: Option<u16>, kind: &str, message: &str) -> ErrorClass {
+/// Classifies an error. `kind` is the provider's error code, or the type if there is no code.
+pub(super) fn classify(status: Option<u16>, kind: &str, message: &str) -> ErrorClass {
     let (kind, words) = (kind.to_lowercase(), message.to_lowercase());
     if OVERFLOW_CODES.contains(&kind.as_str()) {
         return too_long(&words).unwrap_or(ErrorClass::Overflow(overflow(&words)));
@@ -166,8 +166,8 @@ pub(super) fn judge(status: Option<u16>, kind: &str, message: &str) -> ErrorClas
     if matches!(status, Some(429 | 503 | 529)) || THROTTLE_CODES.iter().any(|code| kind.contains(code)) {
         return ErrorClass::Throttled;
     }
-    if let Some(verdict) = too_long(&words) {
-        return verdict;
+    if let Some(class) = too_long(&words) {
+        return class;
     }
     match status {
         Some(408 | 409 | 425 | 500..=599) => ErrorClass::Failed,
@@ -176,7 +176,7 @@ pub(super) fn judge(status: Option<u16>, kind: &str, message: &str) -> ErrorClas
     }
 }
 
-/// What the words say of the lengths of context and answer, if they are about those.
+/// Classifies a message about the length of the context or of the answer; `None` for other messages.
 fn too_long(words: &str) -> Option<ErrorClass> {
     let names_answer = ANSWER_NAMES.iter().any(|name| words.contains(name));
     let figures = overflow(words);
@@ -201,7 +201,7 @@ fn too_long(words: &str) -> Option<ErrorClass> {
     (names_answer && is_much).then_some(ErrorClass::LongAnswer { most: None })
 }
 
-/// The figures of a context in the words of a provider.
+/// Reads the token counts out of a message.
 fn overflow(words: &str) -> Overflow {
     let limit = LIMITS.iter().find_map(|(before, then)| number(words, before, then));
     let limit = limit.or_else(|| number_behind(words, " maximum context length"));
@@ -213,7 +213,7 @@ fn overflow(words: &str) -> Overflow {
     Overflow { limit, sent: sent.filter(|sent| *sent > 0) }
 }
 
-/// The number behind some words, and behind what has to follow them first.
+/// Returns the number behind a phrase, and behind a second phrase that must come between.
 fn number(words: &str, before: &str, then: &str) -> Option<u64> {
     let behind = &words[words.find(before)? + before.len()..];
     let behind = &behind[behind.find(then)? + then.len()..];
@@ -222,7 +222,7 @@ fn number(words: &str, before: &str, then: &str) -> Option<u64> {
     digits.filter(char::is_ascii_digit).collect::<String>().parse().ok().filter(|number| *number > 0)
 }
 
-/// The number right before some words.
+/// Returns the number right before a phrase.
 fn number_behind(words: &str, behind: &str) -> Option<u64> {
     let before = &words[..words.find(behind)?];
     let digits = before.rsplit(|c: char| !c.is_ascii_digit() && c != ',').next()?;
