@@ -1,7 +1,7 @@
-//! The log of the process: lines on stderr, as text for people or as JSON for machines.
+//! The log of the process: lines on stderr, as text for people or as JSON for programs.
 //!
-//! What is logged is decided by a filter in the syntax of tracing: `info`, or
-//! `warn,contextstore=debug`. Metrics are not here.
+//! A filter in the syntax of tracing selects the lines: `info`, or `warn,contextstore=debug`. Metrics are in
+//! [`crate::infra::metrics`].
 
 mod queue;
 
@@ -12,21 +12,21 @@ use std::sync::OnceLock;
 use queue::LineQueue;
 use tracing_subscriber::EnvFilter;
 
-/// The variable of the environment that decides over the filter, whatever else is configured.
+/// Environment variable with a filter that overrides the configuration.
 pub const FILTER_VARIABLE: &str = "CONTEXTSTORE_LOG";
 
 const LEVELS: [&str; 6] = ["off", "error", "warn", "info", "debug", "trace"];
 
-/// How a line of the log looks.
+/// Format of a line.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum LogFormat {
-    /// For people.
+    /// Text for people.
     Text,
-    /// One JSON object a line.
+    /// One JSON object per line.
     Json,
 }
 
-/// Why the log could not be started.
+/// The reason why the log cannot be started.
 #[derive(Debug, thiserror::Error)]
 pub enum TelemetryError {
     /// The filter cannot be read.
@@ -35,15 +35,15 @@ pub enum TelemetryError {
     /// The filter is not UTF-8.
     #[error("{FILTER_VARIABLE} is not UTF-8")]
     NotText,
-    /// The process has a log already.
+    /// The process already has a log.
     #[error("the log was started before")]
     Started,
-    /// There is no thread to write it.
+    /// The thread that writes the log cannot be started.
     #[error("the thread that writes the log could not be started")]
     Thread(#[source] io::Error),
 }
 
-/// A part of a filter that means nothing.
+/// An invalid part of a filter.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct BadFilter {
     /// The part.
@@ -57,12 +57,12 @@ impl fmt::Display for BadFilter {
     }
 }
 
-/// Whether a filter can be read.
+/// Checks a filter.
 pub fn check_filter(filter: &str) -> Result<(), BadFilter> {
     read(filter).map(drop)
 }
 
-/// A lone word must be a level: tracing would take any other for the name of a target, and log nothing else.
+/// A single word must be a level: tracing would take another word for a target and log nothing else.
 fn read(filter: &str) -> Result<EnvFilter, BadFilter> {
     let bad = |part: &str| BadFilter { part: part.to_owned() };
     let parts: Vec<_> = filter.split(',').map(str::trim).collect();
@@ -75,11 +75,11 @@ fn read(filter: &str) -> Result<EnvFilter, BadFilter> {
     EnvFilter::try_new(parts.join(",")).map_err(|_| bad(filter))
 }
 
-/// The lines of this process on their way to stderr, once the log was started.
+/// The queue of lines for stderr, once the log is started.
 static LINES: OnceLock<LineQueue> = OnceLock::new();
 
-/// Starts the log of a server. Every line goes through `mask` before it is written: what providers and programs say
-/// stands in some of them. Logging never fails and never blocks: a line that stderr does not take is dropped and counted.
+/// Starts the log of a server. Lines pass through `mask`, because some quote providers and programs. Logging never
+/// fails and never blocks: a line that stderr does not accept is dropped and counted.
 pub fn start(
     format: LogFormat,
     filter: &str,
@@ -96,14 +96,14 @@ pub fn start(
     started.map_err(|_| TelemetryError::Started)
 }
 
-/// Waits until the lines so far are written, for a second at most. A process calls this before it exits.
+/// Waits up to a second until queued lines are written. A process calls this before it exits.
 pub fn flush() {
     if let Some(lines) = LINES.get() {
         lines.flush();
     }
 }
 
-/// Starts the log of any other command: what it finds it says itself, and the log is for those who ask.
+/// Starts the log of a command other than `serve`: it is off unless the environment sets a filter.
 pub fn start_if_asked(mask: impl Fn(&str) -> String + Send + 'static) -> Result<(), TelemetryError> {
     match std::env::var_os(FILTER_VARIABLE) {
         None => Ok(()),

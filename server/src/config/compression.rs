@@ -1,4 +1,4 @@
-//! The keys `compression.*`: when contexts are compressed and how, and what that may take.
+//! The keys `compression.*`: when and how contexts are compressed, and the limits of that work.
 
 use std::time::Duration;
 
@@ -9,21 +9,21 @@ use crate::context::limits::{
     MAX_DIRECTIVE_BYTES, MAX_DIRECTIVES, MAX_MESSAGES, MAX_PROMPT_BYTES, MAX_TURNS,
 };
 
-/// What compressing may take. How it is done is in [`super::Config::context`].
+/// Limits of compression. [`super::Config::context`] holds the rules.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Compression {
-    /// How long a model may take for one summary.
+    /// Time-out of a model for one summary.
     pub summary_timeout: Duration,
-    /// Compressions in the background at once.
+    /// Concurrent compressions in the background.
     pub max_at_once: usize,
-    /// How long the token of BeginCompaction is good.
+    /// Lifetime of a token of BeginCompaction.
     pub agent_ttl: Duration,
-    /// When an LLM that fails is not asked for a while.
+    /// Circuit breaker for a model that fails.
     pub breaker: BreakerConfig,
 }
 
 impl Compression {
-    /// Before anything is read.
+    /// Returns empty settings, which the defaults then fill.
     pub(super) fn blank() -> Self {
         let breaker = BreakerConfig { failures: 0, pause: Duration::ZERO, longest: Duration::ZERO };
         Self { summary_timeout: Duration::ZERO, max_at_once: 0, agent_ttl: Duration::ZERO, breaker }
@@ -32,7 +32,7 @@ impl Compression {
 
 const SINCE: &str = "0.1.0";
 
-/// In the order of the table.
+/// The keys, in the order of the table.
 pub(super) const KEYS: [Key; 28] = [
     Key {
         name: "compression.enabled",

@@ -1,23 +1,23 @@
-//! What can be wrong with a configuration: every problem of a load, each with the place it is in.
+//! Errors of the configuration: every problem, with its source.
 
 use std::fmt;
 use std::path::PathBuf;
 
-/// Where a value comes from.
+/// The source of a value.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Origin {
-    /// Nobody said otherwise.
+    /// The default.
     Default,
-    /// The file, with its line.
+    /// The file.
     File {
-        /// The file.
+        /// The path of the file.
         path: PathBuf,
-        /// Its line, from 1.
+        /// The line number, from 1.
         line: u64,
     },
-    /// A variable of the environment.
+    /// An environment variable.
     Environment(String),
-    /// A flag of the command line.
+    /// A command line flag.
     Flag(&'static str),
 }
 
@@ -32,7 +32,7 @@ impl fmt::Display for Origin {
     }
 }
 
-/// One thing that is wrong.
+/// One problem.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum Problem {
     /// The file cannot be read.
@@ -40,47 +40,47 @@ pub enum Problem {
     File {
         /// The file.
         path: PathBuf,
-        /// What the system or the parser said.
+        /// The message of the system or the parser.
         problem: String,
     },
-    /// There is no such key.
+    /// The key does not exist.
     #[error("{origin}: there is no key {key}{}", meant(.nearest.as_deref()))]
     Unknown {
-        /// Where it stands.
+        /// The source.
         origin: Origin,
-        /// As it was written.
+        /// The name as written.
         key: String,
-        /// The known one that looks most like it.
+        /// The most similar known name.
         nearest: Option<String>,
     },
-    /// The key has another name here.
+    /// The key has a different name in this source.
     #[error("{origin}: {key} has another name here: use {now}")]
     Renamed {
-        /// Where it stands.
+        /// The source.
         origin: Origin,
-        /// As it was written.
+        /// The name as written.
         key: String,
-        /// Its name.
+        /// The correct name.
         now: String,
     },
-    /// There is nothing that the key could set.
+    /// The key has no value.
     #[error("{origin}: {key} is not a setting here: {why}")]
     Gone {
-        /// Where it stands.
+        /// The source.
         origin: Origin,
-        /// As it was written.
+        /// The name as written.
         key: String,
-        /// Why there is none.
+        /// The reason.
         why: &'static str,
     },
-    /// The value is not one that the key takes.
+    /// The value is not accepted.
     #[error("{origin}: {key} {problem}")]
     Value {
-        /// Where it stands.
+        /// The source.
         origin: Origin,
         /// The key.
         key: String,
-        /// What it must be.
+        /// The accepted values.
         problem: String,
     },
 }
@@ -89,10 +89,10 @@ fn meant(nearest: Option<&str>) -> String {
     nearest.map_or_else(String::new, |nearest| format!("; did you mean {nearest}?"))
 }
 
-/// Why there is no configuration: all that is wrong, in the order of the places.
+/// All problems of a configuration, in the order of the sources.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub struct ConfigError {
-    /// At least one.
+    /// At least one problem.
     pub problems: Vec<Problem>,
 }
 

@@ -1,4 +1,4 @@
-//! The YAML file: reading it into a flat list of keys with their lines, and the variables in its values.
+//! Reads the YAML file into a flat list of keys with their lines, and expands the variables in its values.
 
 use std::fmt;
 use std::io::{self, Read};
@@ -10,34 +10,34 @@ use serde_saphyr::Spanned;
 use super::error::Problem;
 use super::value::Raw;
 
-/// Nobody writes more.
+/// Largest file.
 const MAX_BYTES: u64 = 1 << 20;
 
-/// Deeper than any key; the parser goes down by recursion.
+/// Deepest nesting: more than any key has, and safe for the recursive parser.
 const MAX_DEPTH: usize = 16;
 
 /// A key of the file.
 #[derive(Debug, PartialEq)]
 pub(super) struct Entry {
-    /// With its sections: `limits.message_bytes`.
+    /// The name with its sections: `limits.message_bytes`.
     pub(super) key: String,
-    /// From 1.
+    /// The line number, from 1.
     pub(super) line: u64,
     pub(super) value: Given,
 }
 
-/// What stands behind a key.
+/// The value of a key in the file.
 #[derive(Debug, PartialEq)]
 pub(super) enum Given {
     /// A value, or a list of them.
     Value(Raw),
-    /// Nothing at all.
+    /// No value.
     Nothing,
-    /// A list of something else than values.
+    /// A list that holds something other than values.
     Nested,
 }
 
-/// Reads a file. An empty one says nothing.
+/// Reads a file. An empty one has no entries.
 pub(super) fn read(path: &Path) -> Result<Vec<Entry>, Problem> {
     let failed = |problem: String| Problem::File { path: path.to_owned(), problem };
     let text = text_of(path).map_err(|error| failed(format!("cannot be read: {error}")))?;
@@ -75,12 +75,12 @@ fn parse(text: &str) -> Result<Vec<Entry>, String> {
     Ok(entries)
 }
 
-/// The parser's words for those who wrote the file, not for those who call it.
+/// Returns the parser's message for people who write the file.
 fn words(error: &serde_saphyr::Error) -> String {
     error.render_with_formatter(&serde_saphyr::UserMessageFormatter)
 }
 
-/// What a YAML document is made of.
+/// A node of a YAML document.
 enum Tree {
     Nothing,
     Value(Raw),
@@ -175,7 +175,7 @@ impl<'de> Visitor<'de> for TreeVisitor {
     }
 }
 
-/// Puts variables in: `${NAME}` is the value of NAME, `$${` is `${`. What is put in is not looked at again.
+/// Expands variables: `${NAME}` is the value of NAME, `$${` is `${`. Expanded text is not expanded again.
 pub(super) fn expand(text: &str, lookup: impl Fn(&str) -> Option<String>) -> Result<String, String> {
     let mut expanded = String::new();
     let mut rest = text;

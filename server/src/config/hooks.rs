@@ -1,11 +1,11 @@
-//! The keys `hooks.*`: who is told what happens to tasks, and how long that may take.
+//! The keys `hooks.*`: programs and URLs for events of tasks, and their limits.
 
 use super::keys::{HOUR, Key, SHORT, size, small};
 use super::kind::Kind;
 
 const SINCE: &str = "0.1.0";
 
-/// The keys of one event.
+/// Returns the keys of one event.
 macro_rules! hook_keys {
     ($event:ident, $when:literal) => {
         [
@@ -34,7 +34,7 @@ const COMPLETED: [Key; 2] = hook_keys!(completed, "when a task ended well");
 const FAILED: [Key; 2] = hook_keys!(failed, "when a task ended badly");
 const COMPRESSED: [Key; 2] = hook_keys!(compressed, "when a task's context was compressed");
 
-/// In the order of the table.
+/// The keys, in the order of the table.
 pub(super) const KEYS: [Key; 15] = [
     STARTED[0],
     STARTED[1],

@@ -1,4 +1,4 @@
-//! The table of keys; those of some sections stand in files of their own. And variables that are no keys.
+//! The table of keys, joined from the sections' files, and the environment variables that are not keys.
 
 use std::time::Duration;
 
@@ -6,18 +6,18 @@ use super::kind::Kind;
 use super::{LogFormat, TcpAuth, compression, hooks, llm, masking, outputs, prune};
 use crate::model::{Durability, TokenCounter};
 
-/// One key.
+/// A configuration key.
 #[derive(Clone, Copy)]
 pub(super) struct Key {
     /// `section.key`, as in the file.
     pub(super) name: &'static str,
-    /// What it takes, and the field it sets.
+    /// The accepted values, and the field that the key sets.
     pub(super) kind: Kind,
-    /// As it would be written.
+    /// The default, as written in the file.
     pub(super) default: &'static str,
-    /// The version that brought it.
+    /// The version that introduced the key.
     pub(super) since: &'static str,
-    /// What it does, in one line.
+    /// The description, in one line.
     pub(super) about: &'static str,
 }
 
@@ -28,10 +28,10 @@ pub(super) const SHORT: Duration = Duration::from_millis(100);
 pub(super) const HOUR: Duration = Duration::from_secs(3600);
 pub(super) const DAY: Duration = Duration::from_secs(24 * 3600);
 
-/// Of what is counted: what fits into every integer it goes to, and is more than a machine can hold.
+/// Limit of counts: fits into every integer type in use, and exceeds any machine.
 const MANY: u64 = 1 << 16;
 
-/// All keys, in the order in which they are told.
+/// All keys, in the order of the documentation.
 pub(super) const KEYS: &[Key] = &joined();
 
 const LISTS: [&[Key]; 13] = [
@@ -293,7 +293,7 @@ const LAST: &[Key] = &[
     },
 ];
 
-/// The ranges keep counts far below what these hold.
+/// The ranges of the keys keep counts far below the limits of these types.
 pub(super) fn size(number: u64) -> usize {
     usize::try_from(number).unwrap_or(usize::MAX)
 }
@@ -302,7 +302,7 @@ pub(super) fn small(number: u64) -> u32 {
     u32::try_from(number).unwrap_or(u32::MAX)
 }
 
-/// Variables of the environment that begin as ours do and are no keys, with what they are for.
+/// Environment variables with our prefix that are not keys, with their purpose.
 pub(super) const OTHER_VARIABLES: &[(&str, &str)] = &[
     ("CONTEXTSTORE_CONFIG", "The configuration file; `--config` wins"),
     ("CONTEXTSTORE_LOG", "What is logged, by the server and by every other command; wins over `log.level`"),

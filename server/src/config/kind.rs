@@ -1,4 +1,4 @@
-//! What a key takes: reading a value into its field, and telling the value and the range.
+//! Kinds of values: parses a value into its field, and describes the accepted values.
 
 use std::net::SocketAddr;
 use std::path::PathBuf;
@@ -10,7 +10,7 @@ use super::value::{Raw, Shown, count, none, optional, scalar, text};
 use super::{Config, units};
 use crate::mask::{CustomRule, Rule};
 
-/// What a value can be, with the field that it goes to.
+/// The kind of a value, with the field that it sets.
 #[derive(Clone, Copy)]
 pub(super) enum Kind {
     Path {
@@ -49,34 +49,34 @@ pub(super) enum Kind {
     Filter {
         set: fn(&mut Config, String),
     },
-    /// A path that need not be given.
+    /// An optional path.
     File {
         set: fn(&mut Config, Option<PathBuf>),
     },
-    /// Any text that need not be given.
+    /// An optional text.
     Name {
         set: fn(&mut Config, Option<String>),
     },
-    /// The name of a variable. What is refused is not repeated: it may be the key that the variable should hold.
+    /// The name of a variable. Errors do not repeat the value, which may be the secret itself.
     Variable {
         set: fn(&mut Config, Option<String>),
     },
-    /// Yes or no.
+    /// A boolean.
     Truth {
         set: fn(&mut Config, bool),
     },
-    /// A number that need not be whole.
+    /// A decimal number.
     Number {
         least: f64,
         most: f64,
         set: fn(&mut Config, f64),
     },
-    /// Text of any kind that need not be given, of at most so many bytes.
+    /// An optional text of any kind, with a limit in bytes.
     Text {
         most: usize,
         set: fn(&mut Config, Option<String>),
     },
-    /// A list of texts: at most so many, of at most so many bytes each.
+    /// A list of texts, with limits for their number and their bytes.
     Texts {
         count: usize,
         each: usize,
@@ -86,7 +86,7 @@ pub(super) enum Kind {
     Table {
         set: fn(&mut Config, Vec<(String, u64)>),
     },
-    /// Rules of the masking, each on or off.
+    /// Built-in masking rules, each on or off.
     Switches {
         set: fn(&mut Config, Vec<(Rule, bool)>),
     },
@@ -94,21 +94,21 @@ pub(super) enum Kind {
     Patterns {
         set: fn(&mut Config, Vec<CustomRule>),
     },
-    /// What is called over HTTP. It may hold a secret: what is refused is not repeated.
+    /// The URL of a hook. Errors do not repeat it, because it may hold a secret.
     Call {
         set: fn(&mut Config, Option<String>),
     },
-    /// Where something is served over HTTP. What is refused is not repeated: it may hold a password.
+    /// The URL of an API. Errors do not repeat it, because it may hold a password.
     Url {
         set: fn(&mut Config, String),
     },
 }
 
-/// A word with what it sets.
+/// A word, and the function that sets it.
 type Word = (&'static str, fn(&mut Config));
 
 impl Kind {
-    /// Reads a value into its field. Returns the value as it is shown, or what it must be.
+    /// Parses a value into its field. Returns the value for display, or the accepted values.
     pub(super) fn take(&self, config: &mut Config, raw: &Raw) -> Result<Shown, String> {
         let wrong = || format!("must be {}", self.range());
         let outside = |fits: bool| if fits { Ok(()) } else { Err(wrong()) };
@@ -181,7 +181,7 @@ impl Kind {
         }
     }
 
-    /// The values that are taken, in words.
+    /// Describes the accepted values.
     pub(super) fn range(&self) -> String {
         match self {
             Self::Path { .. } => "a path".to_owned(),
@@ -225,13 +225,13 @@ impl Kind {
         }
     }
 
-    /// Whether the file has a map for it.
+    /// Returns true if the file has a map for this kind.
     pub(super) fn is_map(&self) -> bool {
         matches!(self, Self::Table { .. } | Self::Switches { .. } | Self::Patterns { .. })
     }
 }
 
-/// Stores a value that was read, and returns how it is shown.
+/// Stores a parsed value and returns it for display.
 fn put<T>(config: &mut Config, set: fn(&mut Config, T), parsed: Parsed<T>) -> Result<Shown, String> {
     let (shown, value) = parsed?;
     set(config, value);

@@ -1,4 +1,4 @@
-//! Addresses to listen on, as they are written: `unix:PATH`, `tcp:HOST:PORT`.
+//! Addresses of the service: `unix:PATH`, `tcp:HOST:PORT`.
 
 use std::fmt;
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
@@ -6,7 +6,7 @@ use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 use std::str::FromStr;
 
-/// Bytes that the path of a socket may have: Linux keeps it in 108, with a zero at the end.
+/// Longest socket path: Linux has 108 bytes, including the terminating zero.
 pub const MAX_SOCKET_PATH: usize = 107;
 
 /// An address of the service.
@@ -14,32 +14,32 @@ pub const MAX_SOCKET_PATH: usize = 107;
 pub enum Listen {
     /// A Unix socket.
     Unix(PathBuf),
-    /// A loopback address; port 0 is any free one.
+    /// A loopback address. Port 0 picks a free port.
     Tcp(SocketAddr),
 }
 
-/// Why an address is not one.
+/// The reason why an address is invalid.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum BadListen {
-    /// Neither kind.
+    /// The prefix is missing.
     #[error("must be unix:PATH or tcp:HOST:PORT")]
     Syntax,
-    /// No host and port.
+    /// The host or the port is missing.
     #[error(
         "must have a host and a port: an IP address or localhost, such as 127.0.0.1:50551 or [::1]:50551"
     )]
     HostPort,
-    /// Others could reach it.
+    /// The address is not a loopback address.
     #[error("{0} needs TLS, which this version does not have; listen on loopback (127.0.0.1, [::1])")]
     NotLoopback(SocketAddr),
-    /// The system would refuse it.
+    /// The path is too long for a socket.
     #[error(
         "is too long: the socket's path {} has {} bytes, and the system takes at most {MAX_SOCKET_PATH}",
         .0.display(),
         .0.as_os_str().len()
     )]
     PathTooLong(PathBuf),
-    /// Nothing, or what no path can hold.
+    /// The path is empty or holds a zero byte.
     #[error("must have a path after unix:, without zero bytes")]
     Path,
 }
@@ -70,7 +70,7 @@ impl FromStr for Listen {
 }
 
 impl Listen {
-    /// Whether the server may listen there.
+    /// Checks that the server is allowed to listen on the address.
     pub(super) fn check(&self) -> Result<(), BadListen> {
         match self {
             Self::Unix(path) => socket_path(path),
@@ -91,7 +91,7 @@ fn socket_path(path: &Path) -> Result<(), BadListen> {
     Ok(())
 }
 
-/// Reads `HOST:PORT`. No name but localhost is looked up.
+/// Parses `HOST:PORT`. Only `localhost` is resolved.
 pub fn loopback(text: &str) -> Result<SocketAddr, BadListen> {
     let address = match text.strip_prefix("localhost:") {
         Some(port) => port.parse().map(|port| (IpAddr::from(Ipv4Addr::LOCALHOST), port).into()).ok(),

@@ -1,4 +1,4 @@
-//! The keys of the LLM gateway: who is asked, where, with which key, and how long that may take.
+//! The keys `llm.*`: providers, addresses, API keys and time-outs of the LLM gateway.
 
 use std::time::Duration;
 
@@ -11,7 +11,7 @@ const HOUR: Duration = Duration::from_secs(3600);
 const DAY: Duration = Duration::from_secs(24 * 3600);
 const SINCE: &str = "0.1.0";
 
-/// The keys that are there once.
+/// The keys for all providers.
 const SHARED: [Key; 6] = [
     Key {
         name: "llm.provider",
@@ -73,7 +73,7 @@ const SHARED: [Key; 6] = [
 
 const SHORT: Duration = Duration::from_millis(100);
 
-/// The keys of one provider.
+/// Returns the keys of one provider.
 macro_rules! provider_keys {
     ($word:literal, $provider:expr, $url:literal, $key:literal) => {
         [

@@ -1,4 +1,4 @@
-//! Putting the layers on top of each other: defaults, file, environment, flags.
+//! Layers the sources of the configuration: defaults, file, environment, flags.
 
 use std::collections::BTreeMap;
 use std::ffi::OsString;
@@ -15,7 +15,7 @@ use crate::telemetry::FILTER_VARIABLE;
 
 const CONFIG_VARIABLE: &str = "CONTEXTSTORE_CONFIG";
 
-/// What the command line says. What is not set or empty says nothing.
+/// The flags of the command line. Unset and empty flags have no effect.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Flags {
     /// `--config`: the file.
@@ -30,19 +30,19 @@ pub struct Flags {
     pub tcp_auth: Option<TcpAuth>,
 }
 
-/// A key with its value in force.
+/// A key with its effective value.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Setting {
     /// The key.
     pub key: &'static str,
     /// Its value.
     pub value: Shown,
-    /// Where that comes from.
+    /// The source of the value.
     pub origin: Origin,
 }
 
 impl Config {
-    /// The configuration in a given environment, and where each value of it comes from.
+    /// Returns the configuration for an environment, and the source of each value.
     pub fn load_with(
         flags: &Flags,
         environment: impl IntoIterator<Item = (OsString, OsString)>,
@@ -68,7 +68,7 @@ impl Config {
 
 struct Layers {
     config: Config,
-    /// By the place of the key in the table.
+    /// Indexed like the table of keys.
     settings: BTreeMap<usize, Setting>,
     problems: Vec<Problem>,
     environment: BTreeMap<OsString, OsString>,
@@ -149,7 +149,7 @@ impl Layers {
                 self.problems.push(names::unknown_variable(name));
             }
         }
-        // Last, as it wins over the variable of its key.
+        // Flags come last, because they take precedence over variables.
         let filter = ours.iter().find(|(name, _)| name == FILTER_VARIABLE);
         if let (Some((name, value)), Some(at)) = (filter, names::find("log.level")) {
             self.variable(at, name, value);
@@ -211,7 +211,7 @@ impl Layers {
         }
     }
 
-    /// What no key can know of another.
+    /// Checks rules that involve more than one key.
     fn check_together(&mut self) {
         if self.config.limits.bytes_in_flight < self.config.limits.message_bytes {
             let problem = "must be at least limits.message_bytes: the largest message could never be sent";

@@ -1,28 +1,28 @@
-//! The keys `masking.*`: what is replaced before it is written.
+//! The keys `masking.*`: texts that are masked before they are written.
 
 use super::keys::Key;
 use super::kind::Kind;
 use super::value::{Raw, text};
 use crate::mask::{CustomRule, Masker, PatternError, Rule, RuleSet, allowed_pattern, check_pattern};
 
-/// What is replaced before it is written.
+/// Settings of masking.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Masking {
-    /// Whether anything is.
+    /// True if masking is on.
     pub enabled: bool,
-    /// Built-in rules that are on or off, whatever else says.
+    /// Built-in rules that are switched on or off individually.
     pub rules: Vec<(Rule, bool)>,
-    /// Rules of the configuration.
+    /// Custom rules.
     pub custom: Vec<CustomRule>,
-    /// What is never masked.
+    /// Texts that are never masked.
     pub allow: Vec<String>,
-    /// Whether the rules about people are on.
+    /// True if the rules for personal data are on.
     pub personal: bool,
 }
 
 const SINCE: &str = "0.1.0";
 
-/// In the order of the table.
+/// The keys, in the order of the table.
 pub(super) const KEYS: [Key; 5] = [
     Key {
         name: "masking.enabled",
@@ -63,12 +63,12 @@ pub(super) const KEYS: [Key; 5] = [
 ];
 
 impl Masking {
-    /// Before anything is read.
+    /// Returns empty settings, which the defaults then fill.
     pub(super) fn blank() -> Self {
         Self { enabled: false, rules: Vec::new(), custom: Vec::new(), allow: Vec::new(), personal: false }
     }
 
-    /// What masks by it. A configuration that was loaded has been through this.
+    /// Returns the masker for these settings. It always exists for a loaded configuration.
     pub fn masker(&self) -> Result<Masker, PatternError> {
         if !self.enabled {
             return Ok(Masker::off());
@@ -79,11 +79,11 @@ impl Masking {
         };
         let rules = Rule::ALL.iter().copied().filter(is_on).collect();
         let set = RuleSet { rules, custom: self.custom.clone(), allow: self.allow.clone() };
-        // It takes milliseconds to make one, and a server asks more than once.
+        // Building a masker takes milliseconds and happens more than once per process.
         if set == RuleSet::default() { Ok(Masker::standard()) } else { Masker::new(&set) }
     }
 
-    /// What is wrong with it: the key, and why.
+    /// Returns the key that is wrong, and why.
     pub(super) fn check(&self) -> Option<(&'static str, String)> {
         for entry in &self.allow {
             if let Some(Err(error)) = allowed_pattern(entry).map(check_pattern) {
@@ -95,7 +95,7 @@ impl Masking {
     }
 }
 
-/// Built-in rules, each on or off.
+/// Parses built-in rules, each on or off.
 pub(super) fn switches(raw: &Raw) -> Result<Vec<(Rule, bool)>, String> {
     let mut switches: Vec<(Rule, bool)> = Vec::new();
     for (name, value) in pairs(raw, ',')? {
@@ -117,7 +117,7 @@ pub(super) fn switches(raw: &Raw) -> Result<Vec<(Rule, bool)>, String> {
     Ok(switches)
 }
 
-/// Rules of one's own.
+/// Parses custom rules.
 pub(super) fn patterns(raw: &Raw) -> Result<Vec<CustomRule>, String> {
     const MOST: usize = 64;
     let mut rules: Vec<CustomRule> = Vec::new();
@@ -138,7 +138,7 @@ pub(super) fn patterns(raw: &Raw) -> Result<Vec<CustomRule>, String> {
     Ok(rules)
 }
 
-/// Names with a value each: `NAME=VALUE`.
+/// Parses names with a value each: `NAME=VALUE`.
 fn pairs(raw: &Raw, separator: char) -> Result<Vec<(String, String)>, String> {
     let items: Vec<String> = match raw {
         Raw::List(items) => items.clone(),

@@ -1,8 +1,7 @@
 //! The configuration of a server: defaults, then a YAML file, then the environment, then flags.
 //!
-//! The table in `keys.rs` is the one source: names, kinds, ranges, defaults and descriptions. What is read from
-//! anywhere goes through it as text, and comes out as a [`Config`] that is valid as a whole, or as a
-//! [`ConfigError`] that names everything that is wrong.
+//! The table in `keys.rs` is the single source of names, kinds, ranges, defaults and descriptions. Every source
+//! passes through it as text and becomes a valid [`Config`], or a [`ConfigError`] that lists every problem.
 
 mod compression;
 mod error;
@@ -45,61 +44,61 @@ pub use show::{json, markdown, yaml};
 pub(crate) use units::duration as parse_duration;
 pub use value::Shown;
 
-/// What a server is told. Immutable and valid.
+/// The configuration of a server. Immutable and valid.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Config {
-    /// Where everything is kept.
+    /// The data directory.
     pub data_dir: PathBuf,
-    /// Where the service listens; empty: [`Config::listeners`] says.
+    /// The configured addresses of the service. If empty, [`Config::listeners`] returns the defaults.
     pub listen: Vec<Listen>,
-    /// Where metrics and health are served over HTTP, if anywhere.
+    /// The address for metrics and health over HTTP.
     pub admin_listen: Option<SocketAddr>,
-    /// What a call over TCP must carry.
+    /// The credentials that a call over TCP must carry.
     pub tcp_auth: TcpAuth,
-    /// The file that holds the token, if it is not made anew by every start.
+    /// The file with a fixed token; without one, every start makes a new token.
     pub tcp_token_file: Option<PathBuf>,
-    /// How far a record must have come before it is acknowledged, unless its task says otherwise.
+    /// The default durability of a record before it is acknowledged.
     pub durability: Durability,
-    /// What one caller, and all together, may take.
+    /// Limits for one caller and for all callers together.
     pub limits: Limits,
-    /// Who works on a task.
+    /// Settings of leases.
     pub lease: Lease,
-    /// `tasks.db`.
+    /// Settings of `tasks.db`.
     pub catalog: Catalog,
-    /// Connections and the stop.
+    /// Settings of connections and of shutdown.
     pub server: Server,
-    /// Tokens that models take, by name, or by the start of a name and `*`.
+    /// Context lengths by model name, or by the start of a name and `*`.
     pub models: Vec<(String, u64)>,
-    /// How contexts are kept small, for tasks that say nothing else.
+    /// Compression settings of tasks that set none.
     pub context: Settings,
-    /// How `prune` scores.
+    /// Scoring of `prune`.
     pub scoring: Scoring,
-    /// What compressing may take.
+    /// Limits of compression.
     pub compression: Compression,
-    /// How tokens are counted.
+    /// Token counting.
     pub tokens: Tokens,
     /// The log of the process.
     pub log: Log,
-    /// The outputs of tools on disk.
+    /// Storage of tool outputs.
     pub outputs: Outputs,
-    /// What is replaced before it is written.
+    /// Masking of secrets.
     pub masking: Masking,
-    /// Who is told what happens to tasks.
+    /// Hooks for events of tasks.
     pub hooks: HookSettings,
-    /// Who is asked for an answer, and how.
+    /// Settings of the LLM gateway.
     pub llm: LlmSettings,
 }
 
-/// What a call over TCP must carry.
+/// The credentials that a call over TCP must carry.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum TcpAuth {
-    /// The token of the data directory.
+    /// The token in the data directory.
     Token,
-    /// Nothing.
+    /// No credentials.
     None,
 }
 
-/// Why a word is no [`TcpAuth`].
+/// Error for a word that is no [`TcpAuth`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 #[error("must be token or none")]
 pub struct BadTcpAuth;
@@ -113,7 +112,7 @@ impl FromStr for TcpAuth {
 }
 
 impl TcpAuth {
-    /// As it is configured.
+    /// Returns the word in the configuration.
     pub fn as_str(self) -> &'static str {
         match self {
             Self::Token => "token",
@@ -122,94 +121,95 @@ impl TcpAuth {
     }
 }
 
-/// What one caller, and all together, may take.
+/// Limits for one caller and for all callers together.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Limits {
-    /// Largest message.
+    /// Largest message, in bytes.
     pub message_bytes: usize,
-    /// Of all requests that are being worked on.
+    /// Bytes of all requests in progress.
     pub bytes_in_flight: usize,
-    /// Calls at once on one connection.
+    /// Concurrent calls per connection.
     pub streams_per_connection: u32,
-    /// Connections at once.
+    /// Concurrent connections.
     pub connections: usize,
-    /// Streaming reads at once.
+    /// Concurrent streaming reads.
     pub read_streams: usize,
-    /// Tasks kept open at once.
+    /// Tasks that stay open at the same time.
     pub open_tasks: usize,
-    /// Of one task; 0: no limit.
+    /// Bytes of one task; 0 for no limit.
     pub task_bytes: u64,
-    /// Of all tasks; 0: no limit.
+    /// Bytes of all tasks; 0 for no limit.
     pub store_bytes: u64,
-    /// How long a reader may take nothing before its call ends.
+    /// Time after which a call ends whose reader takes nothing.
     pub read_idle: Duration,
 }
 
-/// Who works on a task.
+/// Settings of leases.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Lease {
-    /// How long a lease lives without being renewed.
+    /// Lifetime of a lease that is not renewed.
     pub ttl: Duration,
 }
 
-/// `tasks.db`.
+/// Settings of `tasks.db`.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Catalog {
-    /// How long SQLite waits for another process, each time.
+    /// Time that SQLite waits for another process, per try.
     pub busy_timeout: Duration,
-    /// How often a busy catalog is tried again.
+    /// Retries for a busy catalog.
     pub retries: u32,
 }
 
-/// Connections and the stop.
+/// Settings of connections and of shutdown.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Server {
-    /// How long calls may go on after the server was told to stop.
+    /// Time that running calls have to end after the server starts to stop.
     pub drain: Duration,
-    /// How often a quiet connection is asked whether it lives.
+    /// Interval of keepalive pings on a quiet connection.
     pub keepalive_interval: Duration,
-    /// How long it may take to answer.
+    /// Time-out of a keepalive ping.
     pub keepalive_timeout: Duration,
 }
 
-/// The outputs of tools on disk.
+/// Storage of tool outputs.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Outputs {
-    /// How long after it was put last an output is packed; zero: never.
+    /// Time from the last write of an output until it is compressed on disk; zero for never.
     pub pack_after: Duration,
 }
 
-/// How tokens are counted.
+/// Token counting.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Tokens {
-    /// Unless a task says otherwise.
+    /// The counter for tasks that set none.
     pub counter: TokenCounter,
 }
 
 /// The log of the process.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Log {
-    /// How a line looks.
+    /// Format of a line.
     pub format: LogFormat,
-    /// What is logged: a filter in the syntax of tracing.
+    /// Filter, in the syntax of tracing.
     pub level: String,
 }
 
 impl Config {
-    /// The port of the service where nothing else is configured.
+    /// Default TCP port of the service.
     pub const DEFAULT_PORT: u16 = 50551;
 
-    /// The configuration of this process: its environment, under the flags it was given.
+    /// Returns the configuration of this process: its environment, overridden by its flags.
     pub fn load(flags: &Flags) -> Result<Self, ConfigError> {
         Self::load_with(flags, std::env::vars_os()).map(|(config, _)| config)
     }
 
-    /// Every key with its value in force and where that comes from, in the order of the table.
+    /// Returns every key with its effective value and the source of that value, in the order of the table.
     pub fn describe(flags: &Flags) -> Result<Vec<Setting>, ConfigError> {
         Self::load_with(flags, std::env::vars_os()).map(|(_, settings)| settings)
     }
 
-    /// Where the service listens: what is configured, or the socket in the data directory and a loopback port.
+    /// Returns the addresses of the service: the configured ones, or the socket in the data directory and a loopback
+    /// port.
     pub fn listeners(&self) -> Vec<Listen> {
         if !self.listen.is_empty() {
             return self.listen.clone();
@@ -218,7 +218,7 @@ impl Config {
         vec![Listen::Unix(self.data_dir.join("contextstore.sock")), Listen::Tcp(port)]
     }
 
-    /// Before anything is read. Every field is in the table, whose defaults come first.
+    /// Returns an empty configuration. The defaults of the table fill every field.
     fn blank() -> Self {
         Self {
             data_dir: PathBuf::new(),

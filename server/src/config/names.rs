@@ -1,34 +1,34 @@
-//! Names: how a key is called in the environment, and what a name that is none may have meant.
+//! Names of keys in the environment, and suggestions for unknown names.
 
 use super::error::{Origin, Problem};
 use super::keys::{KEYS, Key, OTHER_VARIABLES};
 use super::older::{GONE, RENAMED};
 
-/// How the variables of the environment begin.
+/// Prefix of the environment variables.
 pub(super) const PREFIX: &str = "CONTEXTSTORE_";
 
-/// `limits.message_bytes` is `CONTEXTSTORE_LIMITS__MESSAGE_BYTES`.
+/// Returns the variable of a key: `limits.message_bytes` is `CONTEXTSTORE_LIMITS__MESSAGE_BYTES`.
 pub(super) fn variable(key: &str) -> String {
     format!("{PREFIX}{}", key.replace('.', "__").to_uppercase())
 }
 
-/// The key that a variable names, if it is one.
+/// Returns the key of a variable.
 pub(super) fn key_of(variable: &str) -> Option<usize> {
     KEYS.iter().position(|key| self::variable(key.name) == variable)
 }
 
-/// The key of this name.
+/// Returns the key with this name.
 pub(super) fn find(name: &str) -> Option<usize> {
     KEYS.iter().position(|key| key.name == name)
 }
 
-/// The table that an entry of the file belongs to, and the name that it has there.
+/// Splits an entry of the file into its table and its name in that table.
 pub(super) fn find_in_table(name: &str) -> Option<(usize, &str)> {
     let tables = KEYS.iter().enumerate().filter(|(_, key)| key.kind.is_map());
     tables.filter_map(|(at, key)| Some((at, name.strip_prefix(key.name)?.strip_prefix('.')?))).next()
 }
 
-/// Whether keys begin with this name.
+/// Returns true if the name is a section of keys.
 pub(super) fn is_section(name: &str) -> bool {
     KEYS.iter().any(|key| key.name.strip_prefix(name).is_some_and(|below| below.starts_with('.')))
 }
@@ -37,8 +37,8 @@ pub(super) fn section_of(key: &Key) -> Option<&'static str> {
     key.name.split_once('.').map(|(section, _)| section)
 }
 
-/// Variables that Kubernetes sets for a service named `contextstore` or `contextstore-…`: an accident, no
-/// mistake.
+/// Returns true for variables that Kubernetes sets for a service named `contextstore` or `contextstore-…`. They are
+/// not mistakes.
 pub(super) fn is_of_kubernetes(variable: &str, value: &str) -> bool {
     let name = variable.strip_prefix(PREFIX).map(|rest| format!("_{rest}")).unwrap_or_default();
     let is_link =
@@ -49,19 +49,19 @@ pub(super) fn is_of_kubernetes(variable: &str, value: &str) -> bool {
         || (name.ends_with("_PORT") && value.contains("://"))
 }
 
-/// What is wrong with a key of the file that is none.
+/// Returns the problem for an unknown key in the file.
 pub(super) fn unknown_key(origin: Origin, key: &str) -> Problem {
     unknown(origin, key, key, str::to_owned, &[])
 }
 
-/// What is wrong with a variable of the environment that is none of ours.
+/// Returns the problem for an unknown environment variable.
 pub(super) fn unknown_variable(name: &str) -> Problem {
     let key = name.strip_prefix(PREFIX).unwrap_or(name).to_lowercase().replace("__", ".");
     let others: Vec<_> = OTHER_VARIABLES.iter().map(|(name, _)| *name).collect();
     unknown(Origin::Environment(name.to_owned()), &key, &key, variable, &others)
 }
 
-/// `spell` writes a key as it would have to stand in that place.
+/// Returns the problem for an unknown name. `spell` writes a key the way that its place requires.
 fn unknown(origin: Origin, written: &str, key: &str, spell: fn(&str) -> String, others: &[&str]) -> Problem {
     let last = key.rsplit('.').next().unwrap_or(key);
     let written = written.to_owned();
@@ -78,8 +78,8 @@ fn unknown(origin: Origin, written: &str, key: &str, spell: fn(&str) -> String, 
     Problem::Unknown { origin, key: written, nearest: close.map(|(_, name)| name) }
 }
 
-/// How far a name is from a key: by the whole name, by its last part in the wrong section, or not at all if
-/// it stands below the key.
+/// Returns the distance from a name to a key: of the whole name, or of its last part in the wrong section; `None` if
+/// the name lies below the key.
 fn distance(key: &str, last: &str, known: &str) -> usize {
     if key.strip_prefix(known).is_some_and(|below| below.starts_with('.')) {
         return 0;
@@ -89,7 +89,7 @@ fn distance(key: &str, last: &str, known: &str) -> usize {
     edits(key, known).min(by_last)
 }
 
-/// The least number of characters to insert, remove or replace.
+/// Returns the edit distance: the fewest characters to insert, remove or replace.
 fn edits(a: &str, b: &str) -> usize {
     let b: Vec<char> = b.chars().collect();
     let mut row: Vec<usize> = (0..=b.len()).collect();

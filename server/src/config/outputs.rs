@@ -1,4 +1,4 @@
-//! The keys `outputs.*`: how the outputs of tools are shown, and how many of them.
+//! The keys `outputs.*`: previews of tool outputs, and limits for their number.
 
 use std::time::Duration;
 
@@ -9,7 +9,7 @@ use crate::context::limits::{LINE_LENGTH, MAX_TOOL_BYTES, MAX_TOOLS, VIEW_BYTES}
 const SINCE: &str = "0.1.0";
 const YEAR: Duration = Duration::from_secs(365 * 24 * 3600);
 
-/// In the order of the table.
+/// The keys, in the order of the table.
 pub(super) const KEYS: [Key; 7] = [
     Key {
         name: "outputs.enabled",

@@ -1,4 +1,4 @@
-//! Readers of the values of keys: each returns how a value is shown, and the value, or what it must be.
+//! Parsers of values: each returns the value and its display form, or the accepted values.
 
 use std::net::SocketAddr;
 use std::path::PathBuf;
@@ -9,7 +9,7 @@ use super::value::{self, Raw, Shown, none, optional, quoted, text};
 use crate::mask::{CustomRule, Rule};
 use crate::telemetry;
 
-/// How a value is shown, and the value; or what it must be.
+/// A display form and a value, or the accepted values.
 pub(super) type Parsed<T> = Result<(Shown, T), String>;
 
 pub(super) fn path(raw: &Raw) -> Parsed<PathBuf> {
@@ -54,7 +54,7 @@ pub(super) fn name(raw: &Raw) -> Parsed<Option<String>> {
     checked(raw, is_name, || "must be a name".to_owned())
 }
 
-/// Reads a text that need not be given, if it passes a check.
+/// Parses an optional text that must pass a check.
 pub(super) fn checked(
     raw: &Raw,
     check: impl Fn(&str) -> bool,
@@ -64,13 +64,13 @@ pub(super) fn checked(
     Ok((read.as_ref().map_or_else(none, Shown::text), read))
 }
 
-/// Whether a text can name a variable of the environment.
+/// Returns true for a valid name of an environment variable.
 pub(super) fn is_variable(text: &str) -> bool {
     text.starts_with(|c: char| c.is_ascii_alphabetic() || c == '_')
         && text.chars().all(|c| c.is_ascii_alphanumeric() || c == '_')
 }
 
-/// Whether a text says something and has at most so many bytes.
+/// Returns true for a text that is not blank and within the limit.
 pub(super) fn is_text(text: &str, most: usize) -> bool {
     !text.trim().is_empty() && text.len() <= most && !text.contains('\0')
 }
@@ -105,13 +105,13 @@ pub(super) fn patterns(raw: &Raw) -> Parsed<Vec<CustomRule>> {
     Ok((shown, rules))
 }
 
-/// Reads the address of a hook. It may hold a secret, so what is refused is not repeated.
+/// Parses the URL of a hook. Errors do not repeat it, because it may hold a secret.
 pub(super) fn call(raw: &Raw, wrong: impl Fn() -> String) -> Parsed<Option<String>> {
     let url = optional(text(raw)?, |text| value::called(text).ok_or_else(&wrong))?;
     Ok((url.as_ref().map_or_else(none, Shown::text), url))
 }
 
-/// Reads the address of an API. It may hold a password, so what is refused is not repeated.
+/// Parses the URL of an API. Errors do not repeat it, because it may hold a password.
 pub(super) fn base_url(raw: &Raw, wrong: impl Fn() -> String) -> Parsed<String> {
     let url = value::url(text(raw)?).ok_or_else(wrong)?;
     Ok((Shown::text(&url), url))

@@ -1,4 +1,5 @@
-//! The keys `prune.*`, `window.*` and `inheritance.*`: what goes, what stays, and what is taken over.
+//! The keys `prune.*`, `window.*` and `inheritance.*`: which messages leave the view, which stay, and which a
+//! successor inherits.
 
 use super::keys::Key;
 use super::kind::Kind;
@@ -11,7 +12,7 @@ fn lower(words: &[String]) -> Vec<String> {
     words.iter().map(|word| word.to_lowercase()).collect()
 }
 
-/// In the order of the table.
+/// The keys, in the order of the table.
 pub(super) const KEYS: [Key; 21] = [
     Key {
         name: "prune.target",

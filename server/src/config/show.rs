@@ -1,4 +1,4 @@
-//! The configuration for people and programs: as YAML that can be used again, as JSON, and the reference.
+//! Prints the configuration: as YAML that can be used again, as JSON, and as reference documentation.
 
 use std::fmt::Write;
 
@@ -9,7 +9,7 @@ use super::load::Setting;
 use super::names;
 use super::older::{GONE, RENAMED};
 
-/// A configuration file that says what is in force; comments say where from.
+/// Returns a configuration file with the effective values; comments name the sources.
 pub fn yaml(settings: &[Setting]) -> String {
     let mut sections: Vec<&str> = Vec::new();
     let mut lines = Vec::new();
@@ -23,7 +23,7 @@ pub fn yaml(settings: &[Setting]) -> String {
         lines.push((format!("{}{name}: {}", "  ".repeat(of.len()), value.yaml), format!("# {origin}")));
         sections = of;
     }
-    // One long path must not push all comments away.
+    // One long path must not push every comment to the right.
     let width = lines.iter().map(|(line, _)| line.chars().count()).filter(|width| *width <= 50).max();
     let width = width.unwrap_or_default();
     let line =
@@ -31,13 +31,13 @@ pub fn yaml(settings: &[Setting]) -> String {
     lines.into_iter().map(line).collect()
 }
 
-/// The same for programs: a list of objects with `key`, `value` and `from`.
+/// Returns the values as JSON: a list of objects with `key`, `value` and `from`.
 pub fn json(settings: &[Setting]) -> Value {
     let entry = |Setting { key, value, origin }: &Setting| json!({ "key": key, "value": value.json, "from": origin.to_string() });
     settings.iter().map(entry).collect()
 }
 
-/// `docs/CONFIG.md`: every key, and how they are set.
+/// Returns `docs/CONFIG.md`: every key, and the ways to set it.
 pub fn markdown() -> String {
     let mut out = INTRODUCTION.to_owned();
     let mut section = None;

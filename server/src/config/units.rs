@@ -1,11 +1,11 @@
-//! Sizes and times as people write them: `16MiB`, `500ms`. Reading and printing.
+//! Parses and prints sizes and durations: `16MiB`, `500ms`.
 
 use std::time::Duration;
 
 const SIZES: [(&str, u64); 5] =
     [("TiB", 1 << 40), ("GiB", 1 << 30), ("MiB", 1 << 20), ("KiB", 1 << 10), ("B", 1)];
 
-/// In milliseconds.
+/// Units in milliseconds.
 const TIMES: [(&str, u64); 4] = [("h", 3_600_000), ("m", 60_000), ("s", 1_000), ("ms", 1)];
 
 /// Splits `64 KiB` into 64 and `KiB`.
@@ -14,7 +14,7 @@ fn split(text: &str) -> Option<(u64, &str)> {
     Some((text[..end].parse().ok()?, text[end..].trim_start()))
 }
 
-/// A number of bytes; a bare number is one too.
+/// Parses a size. A number without a unit is in bytes.
 pub(super) fn bytes(text: &str) -> Result<u64, String> {
     let wrong = || "must be a size such as 64KiB, 16MiB or 1048576 (B, KiB, MiB, GiB, TiB)".to_owned();
     let (number, unit) = split(text).ok_or_else(wrong)?;
@@ -23,7 +23,7 @@ pub(super) fn bytes(text: &str) -> Result<u64, String> {
     number.checked_mul(*size).ok_or_else(|| "is more than 64 bits hold".to_owned())
 }
 
-/// A time; a bare number could be anything, so it is none.
+/// Parses a duration. A number without a unit is refused, because it is ambiguous.
 pub(crate) fn duration(text: &str) -> Result<Duration, String> {
     let wrong = || "must be a time such as 500ms, 30s or 10m (ms, s, m, h)".to_owned();
     let (number, unit) = split(text).ok_or_else(wrong)?;
@@ -34,12 +34,12 @@ pub(crate) fn duration(text: &str) -> Result<Duration, String> {
         .ok_or_else(|| "is more than 64 bits hold".to_owned())
 }
 
-/// With the largest unit that leaves no remainder.
+/// Prints a size in the largest unit without remainder.
 pub(super) fn show_bytes(bytes: u64) -> String {
     show(bytes, &SIZES).unwrap_or_else(|| "0".to_owned())
 }
 
-/// With the largest unit that leaves no remainder.
+/// Prints a duration in the largest unit without remainder.
 pub(super) fn show_duration(time: Duration) -> String {
     let milliseconds = u64::try_from(time.as_millis()).unwrap_or(u64::MAX);
     show(milliseconds, &TIMES).unwrap_or_else(|| "0s".to_owned())

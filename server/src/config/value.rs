@@ -1,4 +1,4 @@
-//! Values: as they were given, and as they are told; and reading the one from the other.
+//! Values as they are given and as they are displayed.
 
 use std::path::PathBuf;
 
@@ -6,25 +6,25 @@ use serde_json::Value;
 
 use super::listen::Listen;
 
-/// A value as it was given, before its key is asked.
+/// A value as it is given, before its key parses it.
 #[derive(Debug, Clone, PartialEq)]
 pub(super) enum Raw {
-    /// Text: of the environment, or quoted or plain in the file.
+    /// Text from the environment, or quoted or plain text in the file.
     Text(String),
-    /// A number or a truth value of the file.
+    /// A number or a boolean in the file.
     Plain(String),
     /// A list of texts.
     List(Vec<String>),
-    /// A path that may be no text.
+    /// A path, which need not be UTF-8.
     Path(PathBuf),
 }
 
-/// A value as it is told.
+/// A value for display.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Shown {
-    /// As it could stand in the file.
+    /// The YAML form, valid in the file.
     pub yaml: String,
-    /// For programs: sizes as bytes, none as null.
+    /// The JSON form: sizes in bytes, no value as null.
     pub json: Value,
 }
 
@@ -39,7 +39,7 @@ impl Shown {
     }
 }
 
-/// A text so that the file would give it back: `$` is doubled where it would name a variable.
+/// Returns a text escaped for the file: `$` is doubled where it would start a variable.
 pub(super) fn quoted(text: &str) -> String {
     let text = text.replace("${", "$${");
     let is_plain = |c: char| c.is_ascii_alphanumeric() || "_-./:=".contains(c);
@@ -55,7 +55,7 @@ pub(super) fn none() -> Shown {
     Shown::plain("none", Value::Null)
 }
 
-/// A map of names to texts; none if it is empty.
+/// Returns a map of names to texts, or no value if it is empty.
 pub(super) fn map<'a>(entries: impl Iterator<Item = (&'a str, &'a str)>) -> Shown {
     let (mut yaml, mut json) = (Vec::new(), serde_json::Map::new());
     for (name, text) in entries {
@@ -71,12 +71,12 @@ pub(super) fn optional<T>(text: &str, read: impl Fn(&str) -> Result<T, String>) 
 }
 
 pub(super) fn count(text: &str) -> Result<u64, String> {
-    // `parse` would take a sign.
+    // `parse` accepts a sign, the configuration does not.
     let digits = !text.is_empty() && text.bytes().all(|c| c.is_ascii_digit());
     text.parse().ok().filter(|_| digits).ok_or_else(|| "must be a whole number".to_owned())
 }
 
-/// The address of a service, without a slash at its end.
+/// Parses the URL of a service and removes a slash at its end.
 pub(super) fn url(text: &str) -> Option<String> {
     let url: http::Uri = text.parse().ok()?;
     let is_http = matches!(url.scheme_str(), Some("http" | "https"));
@@ -85,7 +85,7 @@ pub(super) fn url(text: &str) -> Option<String> {
     plain.then(|| text.trim_end_matches('/').to_owned())
 }
 
-/// One value of any type.
+/// Returns a single value of any type.
 pub(super) fn scalar(raw: &Raw) -> Result<&str, String> {
     match raw {
         Raw::Text(text) | Raw::Plain(text) => Ok(text),
@@ -93,7 +93,8 @@ pub(super) fn scalar(raw: &Raw) -> Result<&str, String> {
     }
 }
 
-/// One value that is text: YAML reads `data_dir: 007` as a number, and what was written is lost.
+/// Returns a single text value. YAML reads an unquoted `data_dir: 007` as a number and loses the zeros, so it is
+/// refused.
 pub(super) fn text(raw: &Raw) -> Result<&str, String> {
     match raw {
         Raw::Plain(text) => Err(format!("must be text: write it in quotes if {text} is meant")),
@@ -121,7 +122,7 @@ pub(super) fn addresses(raw: &Raw) -> Result<Vec<Listen>, String> {
     Ok(list)
 }
 
-/// A list of texts; in one value they are separated by commas.
+/// Parses a list of texts; a single value is split at commas.
 pub(super) fn texts(raw: &Raw) -> Result<Vec<String>, String> {
     match raw {
         Raw::List(items) => Ok(items.clone()),
@@ -133,7 +134,7 @@ pub(super) fn texts(raw: &Raw) -> Result<Vec<String>, String> {
     }
 }
 
-/// Names with a number from 1 each: `name=number`, each name once.
+/// Parses names with a number from 1: `name=number`, each name once.
 pub(super) fn table(raw: &Raw) -> Result<Vec<(String, u64)>, String> {
     let items = if matches!(raw, Raw::Text(text) if text == "none") { Vec::new() } else { texts(raw)? };
     let mut table: Vec<(String, u64)> = Vec::new();
@@ -154,7 +155,7 @@ pub(super) fn table(raw: &Raw) -> Result<Vec<(String, u64)>, String> {
     Ok(table)
 }
 
-/// What is called over HTTP.
+/// Parses the URL of a hook.
 pub(super) fn called(text: &str) -> Option<String> {
     let url: http::Uri = text.parse().ok()?;
     let is_http = matches!(url.scheme_str(), Some("http" | "https"));

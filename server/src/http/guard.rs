@@ -1,4 +1,4 @@
-//! Refuses requests that were meant for, or come from, another place than this machine.
+//! Refuses requests that were meant for, or come from, another host.
 
 use std::net::IpAddr;
 
@@ -7,7 +7,7 @@ use axum::http::{HeaderMap, HeaderName, StatusCode, header};
 use axum::middleware::Next;
 use axum::response::{IntoResponse, Response};
 
-/// Lets a request pass if its host and, where it has one, its origin are this machine.
+/// Passes a request whose host and origin, if any, are this machine.
 pub(super) async fn only_this_machine(request: Request, next: Next) -> Response {
     let hosts = values(request.headers(), header::HOST);
     let named = request.uri().authority().is_none_or(|authority| is_loopback(authority.as_str()));
@@ -22,7 +22,7 @@ pub(super) async fn only_this_machine(request: Request, next: Next) -> Response 
     (StatusCode::FORBIDDEN, words).into_response()
 }
 
-/// None for what is not visible ASCII.
+/// Returns a header as text, or `None` if it is not visible ASCII.
 fn values(headers: &HeaderMap, name: HeaderName) -> Vec<Option<&str>> {
     headers.get_all(name).iter().map(|value| value.to_str().ok()).collect()
 }
@@ -33,7 +33,7 @@ fn is_loopback_origin(origin: &str) -> bool {
         .is_some_and(|(scheme, host)| ["http", "https"].contains(&scheme) && is_loopback(host))
 }
 
-/// Whether `host` or `host:port` is this machine.
+/// Returns true if `host` or `host:port` is this machine.
 fn is_loopback(authority: &str) -> bool {
     let (host, port) = match authority.strip_prefix('[').and_then(|rest| rest.split_once(']')) {
         Some((host, port)) => (host, port),

@@ -1,4 +1,5 @@
-//! Few connections, and none for ever: the admin address must not take the file handles that the service needs.
+//! A listener with a limit of connections and an idle time-out, so that the admin address leaves file handles for the
+//! service.
 
 use std::io;
 use std::net::SocketAddr;
@@ -13,13 +14,13 @@ use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tokio::time::{Instant, Sleep, sleep};
 
-/// Connections at once; more wait for their turn.
+/// Concurrent connections; further ones wait.
 const MAX_CONNECTIONS: usize = 32;
 
-/// How long nothing may move on a connection. Scrapers come back within a minute, or connect again.
+/// Idle time-out of a connection. Scrapers return within a minute, or connect again.
 const IDLE: Duration = Duration::from_secs(90);
 
-/// A listener that has room for a few connections.
+/// A listener with a limit of connections.
 #[derive(Debug)]
 pub(super) struct Bounded {
     listener: TcpListener,
@@ -42,7 +43,7 @@ impl Listener for Bounded {
     type Addr = SocketAddr;
 
     async fn accept(&mut self) -> (Connection, SocketAddr) {
-        // The semaphore is never closed; without a permit a connection would only not be counted.
+        // The semaphore is never closed; without a permit the connection is only not counted.
         let permit = self.room.clone().acquire_owned().await.ok();
         let (stream, address) = Listener::accept(&mut self.listener).await;
         (
@@ -56,7 +57,7 @@ impl Listener for Bounded {
     }
 }
 
-/// A connection that ends when nothing moves on it.
+/// A connection with an idle time-out.
 #[derive(Debug)]
 pub(super) struct Connection {
     stream: TcpStream,
@@ -66,7 +67,7 @@ pub(super) struct Connection {
 }
 
 impl Connection {
-    /// What was asked of the stream, or an error if it takes too long.
+    /// Returns the result of the stream, or an error after the idle time-out.
     fn moved<T>(&mut self, cx: &mut Context<'_>, polled: Poll<io::Result<T>>) -> Poll<io::Result<T>> {
         if polled.is_ready() {
             let deadline = Instant::now() + self.idle;

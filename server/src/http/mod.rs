@@ -1,7 +1,7 @@
 //! The admin address: metrics and health over HTTP, for this machine only.
 //!
-//! `GET /metrics` and `GET /healthz`, nothing else. A browser can be made to ask a loopback address in the name of
-//! some web page (DNS rebinding); such a request has that page's name as its host or origin, and is refused.
+//! It serves `GET /metrics` and `GET /healthz`. A web page can make a browser send requests to a loopback address
+//! (DNS rebinding); such a request carries the page's name as its host or origin and is refused.
 
 mod guard;
 mod listener;
@@ -24,18 +24,18 @@ use tokio::net::TcpListener;
 use tokio::sync::oneshot;
 use tokio::time::{interval, timeout};
 
-/// How often histograms are put in order, scraped or not.
+/// Interval of the exporter's housekeeping.
 const UPKEEP: Duration = Duration::from_secs(5);
 
-/// How long a request may go on after the stop.
+/// Time that a request has to end after the server starts to stop.
 const GRACE: Duration = Duration::from_secs(1);
 
-/// What the admin address tells.
+/// The state behind the endpoints.
 #[derive(Clone)]
 pub struct AdminState {
     /// The metrics.
     pub metrics: PrometheusHandle,
-    /// Whether the service is serving, with what is not as it should be all the same, or why not.
+    /// Returns the degraded parts of a serving server, or why it does not serve.
     pub health: Arc<dyn Fn() -> Result<Vec<String>, String> + Send + Sync>,
 }
 
@@ -55,7 +55,7 @@ pub async fn serve(
     let metrics = state.metrics.clone();
     let (stop, stopped) = oneshot::channel::<()>();
     let server = axum::serve(listener::Bounded::new(listener), router(state)).with_graceful_shutdown(async {
-        // Dropped or sent, it is time.
+        // A dropped sender means the same.
         let _ = stopped.await;
     });
     let mut server = std::pin::pin!(server.into_future());
@@ -69,7 +69,7 @@ pub async fn serve(
         }
     }
     drop(stop);
-    // Whoever does not take the answer does not hold up the stop.
+    // A client that does not read its response does not delay the stop.
     timeout(GRACE, server).await.unwrap_or(Ok(()))
 }
 

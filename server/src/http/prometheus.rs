@@ -6,19 +6,19 @@ use metrics_exporter_prometheus::{BuildError, Matcher, PrometheusBuilder, Promet
 
 use crate::infra::metrics::{self, COMPRESSION_DURATION, LLM_DURATION};
 
-/// From a cached write to a call that hangs, in seconds.
+/// Buckets from a cached write to a hanging call, in seconds.
 const BUCKETS: [f64; 15] =
     [0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0];
 
-/// From an error to an answer that a model thinks about for long, in seconds.
+/// Buckets from an immediate error to an answer after long reasoning, in seconds.
 const LLM_BUCKETS: [f64; 12] = [0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0, 60.0, 120.0, 300.0, 600.0];
 
 static INSTALLED: Mutex<Option<PrometheusHandle>> = Mutex::new(None);
 
-/// Starts counting, for this process; a second call answers the same handle.
+/// Installs the recorder of this process. A second call returns the same handle.
 ///
-/// Somebody has to call [`PrometheusHandle::run_upkeep`] now and then, or histograms take more and more memory;
-/// `http::serve` does.
+/// [`PrometheusHandle::run_upkeep`] must be called from time to time, or histograms grow without limit; `http::serve`
+/// does it.
 pub fn install() -> Result<PrometheusHandle, BuildError> {
     let mut installed = INSTALLED.lock().unwrap_or_else(PoisonError::into_inner);
     if let Some(handle) = &*installed {
@@ -30,7 +30,7 @@ pub fn install() -> Result<PrometheusHandle, BuildError> {
     Ok(handle)
 }
 
-/// Buckets make histograms of what would be summaries, which cannot be added up.
+/// Without buckets, the exporter makes summaries, which cannot be aggregated.
 fn builder() -> Result<PrometheusBuilder, BuildError> {
     let mut builder = PrometheusBuilder::new().set_buckets(&BUCKETS)?;
     for slow in [LLM_DURATION, COMPRESSION_DURATION] {

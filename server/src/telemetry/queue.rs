@@ -1,7 +1,7 @@
 //! A bounded queue of log lines and the thread that writes them.
 //!
-//! Whoever logs may hold a lock, and stderr may be a full disk, a closed pipe or a pipe that nobody reads. So logging only
-//! puts a line into the queue. A line that finds the queue full, or that cannot be written, is dropped and counted.
+//! A caller may hold a lock while it logs, and stderr may be a full disk, a closed pipe or a pipe without a reader.
+//! So logging only puts a line into the queue. A line is dropped and counted if the queue is full or the write fails.
 
 use std::io::{self, Write};
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -13,22 +13,22 @@ use std::time::{Duration, Instant};
 
 use crate::infra::metrics;
 
-/// Lines that may wait.
+/// Most lines in the queue.
 const LINES: usize = 1024;
-/// Bytes that may wait, and one line more.
+/// Most bytes in the queue, exceeded by one line at most.
 const BYTES: usize = 1 << 20;
-/// How long [`LineQueue::flush`] waits.
+/// Time-out of [`LineQueue::flush`].
 const FLUSH: Duration = Duration::from_secs(1);
-/// How often it tries to enter a queue that is full.
+/// Interval between tries to enter a full queue.
 const RETRY: Duration = Duration::from_millis(5);
 
 enum Entry {
     Line(Vec<u8>),
-    /// Everything before it was written or dropped.
+    /// Marks that everything before it was written or dropped.
     Flush(SyncSender<()>),
 }
 
-/// Takes lines without waiting. A clone feeds the same queue.
+/// Accepts lines without waiting. A clone feeds the same queue.
 #[derive(Debug, Clone)]
 pub(super) struct LineQueue {
     entries: SyncSender<Entry>,
@@ -68,9 +68,9 @@ impl LineQueue {
 }
 
 impl Write for LineQueue {
-    /// Takes one line. Always succeeds: the caller could not do anything about an error.
+    /// Queues one line. Always succeeds, because the caller cannot handle an error.
     fn write(&mut self, line: &[u8]) -> io::Result<usize> {
-        // Counted before it is queued, because the other thread takes it off the count at once.
+        // The line is counted first, because the other thread subtracts it as soon as it is queued.
         let is_full = self.waiting.fetch_add(line.len(), Ordering::Relaxed) > BYTES;
         if is_full || self.entries.try_send(Entry::Line(line.to_vec())).is_err() {
             self.waiting.fetch_sub(line.len(), Ordering::Relaxed);
