@@ -1,4 +1,4 @@
-//! `contextstore compress`: makes the context of a task smaller now.
+//! `contextstore compress`: compresses the context of a task.
 
 use std::io::{self, Write};
 use std::process::ExitCode;
@@ -15,8 +15,8 @@ use super::target::{Access, Target};
 use super::text::safe;
 use crate::model::{InvalidField, StoreError, TaskId};
 
-/// Compresses the context of a task that runs, whatever its pressure, and tells what that did. The agent that works on it
-/// may go on meanwhile. How far it is goes to the standard error.
+/// Compresses the context of an active task, whatever its pressure, and reports the result. The agent can continue to
+/// work meanwhile. Progress is written to standard error.
 #[derive(Debug, Args)]
 pub(super) struct Compress {
     /// The task
@@ -26,17 +26,17 @@ pub(super) struct Compress {
     target: Target,
     #[command(flatten)]
     access: Access,
-    /// How; without it, as the task is configured
+    /// The strategy; by default that of the task
     #[arg(long, value_enum)]
     strategy: Option<StrategyWord>,
-    /// Tokens that the view is to have afterwards, at most
+    /// Most tokens of the view after the compression
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..))]
     target_tokens: Option<u64>,
-    /// Something that is to be otherwise than configured, this time, by its key in the configuration: `prune.target=0.5`,
-    /// `window.messages=50`, `compression.keep_recent_messages=3`. Can be given several times
+    /// Overrides a setting for this compression, by its configuration key: `prune.target=0.5`, `window.messages=50`,
+    /// `compression.keep_recent_messages=3`. Can be repeated
     #[arg(long = "set", value_name = "KEY=VALUE", value_parser = Setting::parse)]
     settings: Vec<Setting>,
-    /// How to write it
+    /// The output format
     #[arg(long, value_enum, default_value_t = Output::Text)]
     output: Output,
 }
@@ -49,16 +49,16 @@ enum StrategyWord {
     Window,
 }
 
-/// How a command that changes a task writes what it did.
+/// Output format of a command that changes a task.
 #[derive(Debug, Clone, Copy, ValueEnum)]
 pub(super) enum Output {
-    /// For people
+    /// Text for people
     Text,
-    /// One object
+    /// One JSON object
     Json,
 }
 
-/// What a compression did.
+/// The result of a compression.
 #[derive(Debug, Serialize)]
 struct Done {
     compressed: bool,
@@ -120,7 +120,7 @@ impl Compress {
             setting.put(&mut how).map_err(invalid)?;
         }
         let tell = |progress: Progress| {
-            // Nobody has to read it.
+            // Progress is optional, so a failed write is ignored.
             let _ = writeln!(io::stderr(), "{}", step(&progress));
         };
         let done = Done::from(runtime.block_on(task.compress_with(how, tell))?);

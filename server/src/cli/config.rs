@@ -1,4 +1,4 @@
-//! `contextstore config`: what is configured, and where it comes from.
+//! `contextstore config`: prints the configuration and the source of each value.
 
 use std::io::Write;
 use std::net::SocketAddr;
@@ -22,14 +22,14 @@ pub(super) struct ConfigFlags {
     /// The data directory [default: contexts]
     #[arg(long, value_name = "DIR")]
     data_dir: Option<PathBuf>,
-    /// Where to listen, again for each: unix:PATH or tcp:HOST:PORT on loopback
-    /// [default: unix:DATA_DIR/contextstore.sock and tcp:127.0.0.1:50551]
+    /// An address of the service, can be repeated: unix:PATH or tcp:HOST:PORT on loopback [default:
+    /// unix:DATA_DIR/contextstore.sock and tcp:127.0.0.1:50551]
     #[arg(long, value_name = "ADDRESS")]
     listen: Vec<Listen>,
-    /// Where to serve /metrics and /healthz: HOST:PORT on loopback [default: nowhere]
+    /// The address of /metrics and /healthz: HOST:PORT on loopback [default: none]
     #[arg(long, value_name = "ADDRESS", value_parser = config::loopback)]
     admin_listen: Option<SocketAddr>,
-    /// What a call over TCP must carry [default: token]
+    /// The credentials of a call over TCP [default: token]
     #[arg(long, value_name = "token|none")]
     tcp_auth: Option<TcpAuth>,
 }
@@ -41,17 +41,17 @@ impl From<ConfigFlags> for Flags {
     }
 }
 
-/// Prints every key with its value in force and where it comes from: default, file, environment or flag.
+/// Prints every key with its effective value and the source of the value: default, file, environment or flag.
 ///
-/// Exits with 2 if the configuration is not valid, and says everything that is wrong with it.
+/// If the configuration is invalid, the command reports every problem and exits with 2.
 #[derive(Debug, Args)]
 pub(super) struct Config {
     #[command(flatten)]
     flags: ConfigFlags,
-    /// How to print it; yaml can be used as a configuration file
+    /// The output format; yaml is a valid configuration file
     #[arg(long, value_enum, default_value_t = Output::Yaml)]
     output: Output,
-    /// Print the reference of all keys instead (docs/CONFIG.md)
+    /// Print the reference of all keys (docs/CONFIG.md) instead
     #[arg(long, conflicts_with_all = ["output", "config", "data_dir", "listen", "admin_listen", "tcp_auth"])]
     markdown: bool,
 }
@@ -80,7 +80,7 @@ impl Config {
     }
 }
 
-/// What models are asked where nothing is configured, as comments.
+/// Adds the built-in context lengths of models as comments.
 fn built_in(settings: &[Setting]) -> String {
     let unset =
         |key: &str| settings.iter().any(|setting| setting.key == key && setting.value.json == Value::Null);
@@ -95,7 +95,7 @@ fn built_in(settings: &[Setting]) -> String {
     text
 }
 
-/// The same for programs: `built_in` beside a value that is null.
+/// Adds the built-in context lengths to the JSON output: `built_in` beside a null value.
 fn with_built_in(mut settings: Value) -> Value {
     for setting in settings.as_array_mut().into_iter().flatten() {
         let words = prompt::defaults().into_iter().find(|(key, _)| setting["key"] == *key);

@@ -1,4 +1,4 @@
-//! `contextstore doctor`: says in plain words what is wrong with a data directory.
+//! `contextstore doctor`: checks a data directory and repairs it on request.
 
 use std::io::Write;
 use std::path::PathBuf;
@@ -13,13 +13,13 @@ use crate::store::doctor::{self, Cure, Examined, Finding};
 
 /// Checks every task of a data directory: its logs line by line, and every view against them.
 ///
-/// Exits with 0 if nothing is wrong, 1 if something is, and 2 if it could not look.
+/// Exits with 0 if there are no problems, 1 if there are some, and 2 if the check itself failed.
 #[derive(Debug, Args)]
 pub(super) struct Doctor {
     /// The data directory
     #[arg(long, value_name = "DIR", env = "CONTEXTSTORE_DATA_DIR", default_value = "contexts")]
     data_dir: PathBuf,
-    /// Repair what can be repaired without loss; no other process may be using the directory
+    /// Repair everything that can be repaired without loss; no other process may use the directory
     #[arg(long)]
     repair: bool,
 }
@@ -49,7 +49,7 @@ impl Doctor {
         Ok(if examined.is_clean() { ExitCode::SUCCESS } else { ExitCode::from(1) })
     }
 
-    /// Looking must not make a directory that is not there.
+    /// A check must not create a missing directory.
     fn ground(&self) -> Result<Ground, StoreError> {
         Ground::existing(&self.data_dir)
     }

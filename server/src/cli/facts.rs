@@ -1,4 +1,4 @@
-//! What is told of a task, whether a server or its directory knows it. The names are those of the catalog.
+//! Tasks as the command line prints them, from a server or from a data directory. The names are those of the catalog.
 
 use chrono::{DateTime, Utc};
 use contextstore_client::v1;
@@ -7,7 +7,7 @@ use serde::Serialize;
 use crate::model::{SummaryRecord, TaskKey, TaskRow};
 use crate::store::TaskInfo;
 
-/// What a listing knows of a task.
+/// A task in a listing.
 #[derive(Debug, Serialize)]
 pub(super) struct Facts {
     pub(super) uuid: String,
@@ -34,7 +34,7 @@ pub(super) struct Facts {
     pub(super) compression_count: u64,
 }
 
-/// All that is known of a task.
+/// A task in full.
 #[derive(Debug, Serialize)]
 pub(super) struct Shown {
     #[serde(flatten)]
@@ -58,7 +58,7 @@ pub(super) struct Shown {
     pub(super) final_summary: Option<String>,
 }
 
-/// Who holds a task.
+/// The holder of a task.
 #[derive(Debug, Serialize)]
 pub(super) struct Lease {
     pub(super) generation: u64,
@@ -68,7 +68,7 @@ pub(super) struct Lease {
     pub(super) acquired_at: DateTime<Utc>,
 }
 
-/// How full a context is.
+/// The pressure of a context.
 #[derive(Debug, Serialize)]
 pub(super) struct Pressure {
     pub(super) tokens: u64,
@@ -97,7 +97,7 @@ impl From<v1::Pressure> for Pressure {
 }
 
 impl Pressure {
-    /// On one line, for people.
+    /// Returns the pressure on one line, for people.
     pub(super) fn words(&self) -> String {
         let share = self.ratio * 100.0;
         let source = if self.limit_source == "default" { ", a guess" } else { "" };
@@ -146,7 +146,7 @@ impl From<SummaryRecord> for Summary {
     }
 }
 
-/// Text that is there.
+/// Returns a text unless it is empty.
 fn some(text: String) -> Option<String> {
     Some(text).filter(|text| !text.is_empty())
 }

@@ -1,4 +1,4 @@
-//! `contextstore fork`: makes another task out of the first messages of one.
+//! `contextstore fork`: creates a task from the first messages of another.
 
 use std::io::{self, Write};
 use std::process::ExitCode;
@@ -14,8 +14,8 @@ use super::target::{Access, Target};
 use super::text::safe;
 use crate::model::TaskId;
 
-/// Makes another task out of the first messages of one, whatever its status, and says its id. Each of the two stands
-/// alone. The new one is paused, so that an agent can take it up.
+/// Creates a task from the first messages of another, whatever its status, and prints its id. The two tasks are
+/// independent. The new task is paused, so that an agent can resume it.
 #[derive(Debug, Args)]
 pub(super) struct Fork {
     /// The task
@@ -25,10 +25,10 @@ pub(super) struct Fork {
     target: Target,
     #[command(flatten)]
     access: Access,
-    /// The last message that is copied; without it, all are
+    /// The last message to copy; by default all
     #[arg(long, value_name = "SEQ", value_parser = clap::value_parser!(u64).range(1..))]
     at: Option<u64>,
-    /// How to write it
+    /// The output format
     #[arg(long, value_enum, default_value_t = Output::Text)]
     output: Output,
 }

@@ -1,4 +1,4 @@
-//! `contextstore health`: whether a server takes calls, for probes.
+//! `contextstore health`: checks whether a server accepts calls, for probes.
 
 use std::io::Write;
 use std::process::ExitCode;
@@ -11,14 +11,14 @@ use super::Failure;
 use super::reader::runtime;
 use super::target::Target;
 
-/// Asks a server whether it takes calls, and says so in one line. Needs no token.
+/// Checks whether a server accepts calls and prints the result on one line. Needs no token.
 ///
-/// Exits with 0 if it does, and with 1 if it does not or does not answer.
+/// Exits with 0 if the server accepts calls, otherwise with 1.
 #[derive(Debug, Args)]
 pub(super) struct Health {
     #[command(flatten)]
     target: Target,
-    /// How long to wait for the answer
+    /// Time-out of the check
     #[arg(long, value_name = "SECONDS", default_value_t = 5, value_parser = clap::value_parser!(u64).range(1..=3600))]
     timeout: u64,
 }

@@ -1,4 +1,4 @@
-//! Outputs of tools for reading commands: from a running server, or from the directory itself. Both give the same answers.
+//! Tool outputs for reading commands, from a running server or from a data directory. Both return the same.
 
 use chrono::SecondsFormat;
 use contextstore_client::{Grep as Search, Outputs, ReadOutput, v1};
@@ -11,9 +11,9 @@ use crate::model::{InvalidField, StoreError, TaskId};
 use crate::outputs::{BadPattern, Found, Grep, GrepOptions, Lines, Matches, MediaKind, OutputName, Raw};
 use crate::store::{Output, Store};
 
-/// Bytes that are read at once.
+/// Bytes per read.
 const CHUNK: usize = 128 << 10;
-/// Outputs that are looked up at once.
+/// Outputs per request.
 const PAGE: usize = 100;
 /// Longest line, in characters.
 const LINE: usize = 2000;
@@ -21,13 +21,13 @@ const LINE: usize = 2000;
 type TakeBytes<'a> = &'a mut dyn FnMut(&[u8]) -> Result<(), Failure>;
 type Take<'a, T> = &'a mut dyn FnMut(T) -> Result<(), Failure>;
 
-/// The outputs of tasks.
+/// The source of tool outputs.
 pub(super) enum Kept<'a> {
     Server(&'a Runtime, &'a contextstore_client::Client),
     Directory(&'a Store),
 }
 
-/// What is known of an output.
+/// The metadata of an output.
 #[derive(Debug, Serialize)]
 pub(super) struct Listed {
     pub(super) id: String,
@@ -181,7 +181,7 @@ impl<'a> Kept<'a> {
         }
     }
 
-    /// Hands over lines that match; answers how many did.
+    /// Passes on matching lines and returns their number.
     pub(super) fn grep(
         &self,
         id: TaskId,
@@ -248,7 +248,7 @@ fn grep_in(store: &Store, id: TaskId, search: &Search, take: Take<'_, v1::GrepLi
             }
             let left = search.max_matches.saturating_sub(matches);
             let mut lines = Printed { of: output.to_string(), take: &mut *take, failed: None };
-            // It takes as long as it takes: whoever waits can end it.
+            // There is no time-out; the user can interrupt the command.
             let searched = grep.search(content, left, &mut lines, &mut std::time::Duration::MAX.clone());
             if let Some(failed) = lines.failed {
                 return Err(failed);

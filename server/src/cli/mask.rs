@@ -1,4 +1,4 @@
-//! `contextstore mask`: what the rules of a configuration make of a text.
+//! `contextstore mask`: applies the masking rules of a configuration to a text.
 
 use std::io::{self, Read, Write};
 use std::path::{Path, PathBuf};
@@ -11,24 +11,24 @@ use super::config::ConfigFlags;
 use crate::config::Config;
 use crate::mask::{Finding, Masker};
 
-/// Writes a text with secrets replaced, as the store would keep it.
+/// Prints a text with its secrets masked, as the store would write it.
 ///
-/// With --check it says where secrets are, never what they are, and exits with 1 if there are any.
+/// With --check the command prints where secrets are, never the secrets, and exits with 1 if there are any.
 #[derive(Debug, Args)]
 pub(super) struct Mask {
-    /// The text; - is the standard input
+    /// The file to read; - for standard input
     #[arg(value_name = "FILE")]
     file: PathBuf,
-    /// Only say what would be masked: FILE:LINE: RULE
+    /// Only print what would be masked: FILE:LINE: RULE
     #[arg(long)]
     check: bool,
     #[command(flatten)]
     flags: ConfigFlags,
 }
 
-/// Bytes that are read at once.
+/// Bytes per read.
 const CHUNK: usize = 64 << 10;
-/// Largest text that is checked.
+/// Largest text that --check accepts.
 const MOST_CHECKED: usize = 256 << 20;
 
 impl Mask {
@@ -65,7 +65,7 @@ fn write(masker: &Masker, mut input: Box<dyn Read>, out: &mut dyn Write) -> Resu
     Ok(ExitCode::SUCCESS)
 }
 
-/// The whole text is read, since what spans lines is told at the first of them.
+/// Reads the whole text, because a secret over several lines is reported at its first line.
 fn check(
     masker: &Masker,
     name: &str,

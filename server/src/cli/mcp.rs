@@ -1,5 +1,5 @@
-//! `contextstore mcp`: what is kept of a task, as tools that its model can call itself, over the Model Context Protocol on
-//! standard input and output. Nothing else is written there; the log of the process goes to stderr.
+//! `contextstore mcp`: a Model Context Protocol server on standard input and output whose tools read a task. Only the
+//! protocol is written to standard output; logs go to stderr.
 
 mod expand;
 mod tools;
@@ -17,11 +17,11 @@ use super::target::{Access, Target};
 use crate::model::TaskId;
 use tools::Tools;
 
-/// Offers an agent's model the whole outputs of tools, the plan and the summaries of a task, as tools of an MCP server on
+/// Offers the tool outputs, the plan and the summaries of a task to an agent's model, as tools of an MCP server on
 /// standard input and output. It changes nothing.
 #[derive(Debug, Args)]
 pub(super) struct Mcp {
-    /// The task; without it, each call of a tool names one
+    /// The task; by default each tool call names one
     #[arg(long, value_name = "UUID", value_parser = TaskId::parse)]
     task: Option<TaskId>,
     #[command(flatten)]
@@ -31,10 +31,10 @@ pub(super) struct Mcp {
 }
 
 impl Mcp {
-    /// Returns when the other side closes standard input.
+    /// Returns when the peer closes standard input.
     pub(super) fn run(&self) -> Result<ExitCode, Failure> {
         runtime()?.block_on(async {
-            // The agent may start this before the server: who is not there is told to who calls a tool.
+            // The agent may start this command before the server, so a missing server is reported by the tool calls.
             let client = self.target.place().client(&self.access).connect_lazy()?;
             let served = Tools::new(client, self.task).serve(stdio()).await;
             let running = served.map_err(|error| io::Error::other(error.to_string()))?;

@@ -1,4 +1,4 @@
-//! The command line: what people type, and what they are told. Decides nothing by itself.
+//! The command line: parses arguments and prints results.
 
 mod compress;
 mod config;
@@ -45,25 +45,25 @@ enum Command {
     Serve(serve::Serve),
     /// Check a data directory, and repair it if asked
     Doctor(doctor::Doctor),
-    /// Print the configuration in force, and where it comes from
+    /// Print the configuration and the source of each value
     Config(config::Config),
-    /// Write a text with secrets replaced, or say where they are
+    /// Print a text with its secrets masked, or report where they are
     Mask(mask::Mask),
-    /// Ask whether a server takes calls
+    /// Check whether a server accepts calls
     Health(health::Health),
     /// Show a task and its last messages
     Show(show::Show),
     /// List tasks
     Tasks(tasks::Tasks),
-    /// Read, search, list, trim and clean up the outputs of tools
+    /// Read, search, list, trim and collect tool outputs
     Output(output::Output),
-    /// Compress the context of a task now
+    /// Compress the context of a task
     Compress(compress::Compress),
-    /// Take back the newest compaction of a task
+    /// Undo the newest compaction of a task
     Undo(undo::Undo),
-    /// Make another task out of the first messages of one
+    /// Create a task from the first messages of another
     Fork(fork::Fork),
-    /// Offer what is kept of a task to its model, as an MCP server on standard input and output
+    /// Offer a task to its model as an MCP server on standard input and output
     Mcp(mcp::Mcp),
 }
 
@@ -108,28 +108,28 @@ impl Command {
                 mcp.run()
             }
             Self::Mask(mask) => mask.run(out),
-            // A filter that cannot be read is one of the things it tells.
+            // An invalid filter is one of the problems that the command reports.
             Self::Config(config) => config.run(out),
         }
     }
 }
 
-/// A line of the log with secrets replaced, by the rules that need no configuration.
+/// Masks a line of the log with the built-in rules, which need no configuration.
 fn masked(line: &str) -> String {
     Masker::standard().text(line, &mut Found::default()).into_owned()
 }
 
-/// Runs what the arguments of this process ask for.
+/// Runs the command of this process.
 pub fn run() -> ExitCode {
     let arguments = Arguments::parse();
-    // Not locked: a command may hand it to somebody else.
+    // Standard output is not locked, because a command may share it between threads.
     let mut out = io::stdout();
     let done = arguments.command.run(&mut out);
     let flushed = out.flush();
     telemetry::flush();
     match done.and_then(|code| flushed.map(|()| code).map_err(Failure::from)) {
         Ok(code) => code,
-        // Whoever reads the output has seen enough.
+        // The reader closed the pipe, for example `head`.
         Err(Failure::Output(error)) if error.kind() == io::ErrorKind::BrokenPipe => ExitCode::SUCCESS,
         Err(failure) => {
             let _ = writeln!(io::stderr(), "contextstore: {}", failure.words());
@@ -138,7 +138,7 @@ pub fn run() -> ExitCode {
     }
 }
 
-/// Why a command could not do its work.
+/// The reason why a command failed.
 #[derive(Debug)]
 enum Failure {
     Store(crate::model::StoreError),

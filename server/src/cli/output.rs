@@ -1,4 +1,4 @@
-//! `contextstore output`: the outputs of tools of a task, read and searched, and what nobody names removed.
+//! `contextstore output`: reads, searches, lists, trims and collects tool outputs.
 
 use std::io::{self, Write};
 use std::process::ExitCode;
@@ -19,7 +19,7 @@ use crate::config::parse_duration;
 use crate::model::{InvalidField, TaskId};
 use crate::outputs::OutputName;
 
-/// Reads, searches and lists the outputs of tools of a task: from a running server, or from a data directory.
+/// Reads, searches, lists and trims the tool outputs of a task, from a running server or from a data directory.
 #[derive(Debug, Args)]
 pub(super) struct Output {
     #[command(subcommand)]
@@ -28,21 +28,21 @@ pub(super) struct Output {
 
 #[derive(Debug, Subcommand)]
 enum Action {
-    /// Print lines of an output with their numbers, or its bytes as they are
+    /// Print numbered lines of an output, or its raw bytes
     Cat(Cat),
-    /// Print lines that match, as ripgrep finds them
+    /// Print matching lines, like ripgrep
     Grep(Grep),
-    /// Tell what is known of an output
+    /// Print the metadata of an output
     Stat(Stat),
     /// List the outputs of a task
     Ls(Ls),
-    /// Make the oldest outputs in the view of a task that runs placeholders
+    /// Replace the oldest outputs in the view of an active task by placeholders
     Trim(Trim),
-    /// Remove outputs that no log names
+    /// Remove outputs that no log references
     Gc(Gc),
 }
 
-/// Where to look.
+/// The task and the place to read from.
 #[derive(Debug, Args)]
 struct At {
     #[command(flatten)]
@@ -64,10 +64,10 @@ struct Cat {
     /// Lines to skip, or bytes with --raw
     #[arg(long, value_name = "N", default_value_t = 0)]
     offset: u64,
-    /// Most lines, or bytes with --raw
+    /// Most lines to print, or bytes with --raw
     #[arg(long, value_name = "N", default_value_t = 0, hide_default_value = true)]
     limit: u64,
-    /// The bytes as they are
+    /// Print the raw bytes
     #[arg(long)]
     raw: bool,
 }
@@ -77,17 +77,17 @@ struct Grep {
     /// The task
     #[arg(value_name = "UUID", value_parser = TaskId::parse)]
     id: TaskId,
-    /// A regular expression, as ripgrep takes it
+    /// A regular expression in the syntax of ripgrep
     pattern: String,
-    /// The output; without it, all of the task's
+    /// The output; by default all outputs of the task
     #[arg(long = "ref", value_name = "REF", value_parser = output_name)]
     output: Option<OutputName>,
     #[command(flatten)]
     at: At,
-    /// Upper and lower case are the same
+    /// Ignore upper and lower case
     #[arg(short, long)]
     ignore_case: bool,
-    /// The pattern is plain text
+    /// Search for plain text instead of a regular expression
     #[arg(short = 'F', long)]
     fixed: bool,
     /// Lines to show before each match
@@ -111,7 +111,7 @@ struct Stat {
     output: OutputName,
     #[command(flatten)]
     at: At,
-    /// How to write it
+    /// The output format
     #[arg(long = "output", value_enum, default_value_t = Form::Text)]
     form: Form,
 }
@@ -123,25 +123,25 @@ struct Ls {
     id: TaskId,
     #[command(flatten)]
     at: At,
-    /// How to write it
+    /// The output format
     #[arg(long = "output", value_enum, default_value_t = Form::Text)]
     form: Form,
 }
 
 #[derive(Debug, Args)]
 struct Gc {
-    /// The task; without it, all
+    /// The task; by default all tasks
     #[arg(value_name = "UUID", value_parser = TaskId::parse)]
     id: Option<TaskId>,
     #[command(flatten)]
     at: At,
-    /// Only tell what would go
+    /// Only report what would be removed
     #[arg(long)]
     dry_run: bool,
-    /// How long ago an output must have been put
+    /// Keep outputs that are younger than this
     #[arg(long, value_name = "TIME", default_value = "1h", value_parser = parse_duration)]
     min_age: Duration,
-    /// How to write it
+    /// The output format
     #[arg(long = "output", value_enum, default_value_t = Form::Text)]
     form: Form,
 }
@@ -197,7 +197,7 @@ impl Cat {
     }
 }
 
-/// Lines for a terminal: nothing in them can move the cursor.
+/// Returns lines that are safe to print on a terminal.
 fn write_lines(chunk: &[u8], out: &mut dyn Write) -> Result<(), Failure> {
     for line in String::from_utf8_lossy(chunk).split_inclusive(['\n', '\t']) {
         let text = line.trim_end_matches(['\n', '\t']);
@@ -207,7 +207,7 @@ fn write_lines(chunk: &[u8], out: &mut dyn Write) -> Result<(), Failure> {
 }
 
 impl Grep {
-    /// Like grep: found is success, nothing found is 1.
+    /// Exits like grep: 0 if there was a match, otherwise 1.
     fn run(&self, kept: &Kept<'_>, out: &mut dyn Write) -> Result<ExitCode, Failure> {
         let search = Search {
             ref_id: self.output.map(|output| output.to_string()).unwrap_or_default(),

@@ -1,12 +1,12 @@
-//! `--set KEY=VALUE`: what a compression is to do otherwise than configured, by the names of the configuration. Whether a
-//! value is one that may be is for the server to say.
+//! `--set KEY=VALUE`: overrides of settings for one compression, by configuration key. The server validates the
+//! values.
 
 use std::fmt::Display;
 use std::str::FromStr;
 
 use contextstore_client::{Compress, v1};
 
-/// One of them.
+/// One override.
 #[derive(Debug, Clone)]
 pub(super) struct Setting {
     key: String,
@@ -14,7 +14,7 @@ pub(super) struct Setting {
 }
 
 impl Setting {
-    /// Reads `KEY=VALUE`.
+    /// Parses `KEY=VALUE`.
     pub(super) fn parse(text: &str) -> Result<Self, String> {
         let (key, value) = text.split_once('=').ok_or("is not KEY=VALUE")?;
         let setting = Self { key: key.trim().to_owned(), value: value.trim().to_owned() };
@@ -22,7 +22,7 @@ impl Setting {
         Ok(setting)
     }
 
-    /// Puts it to the others. Of a list, each is one more item.
+    /// Adds the override. Each override of a list adds an item.
     pub(super) fn put(&self, how: &mut Compress) -> Result<(), String> {
         let value = self.value.as_str();
         let known = match self.key.split_once('.') {
@@ -43,7 +43,7 @@ impl Setting {
     }
 }
 
-/// False if there is no such name.
+/// Returns false for an unknown key.
 fn compression(config: &mut v1::CompressionConfig, name: &str, value: &str) -> Result<bool, String> {
     let text = || value.to_owned();
     match name {

@@ -1,5 +1,5 @@
-//! What reading commands read from: a running server, or the directory itself if none runs there. Both give the
-//! same answers.
+//! The source of reading commands: a running server, or the data directory if no server uses it. Both return the
+//! same.
 
 use std::path::Path;
 
@@ -13,19 +13,19 @@ use crate::model::{StoreError, TaskFilter, TaskId, TaskOrder};
 use crate::store::layout::Folder;
 use crate::store::{Ground, Head, Line, Store};
 
-/// Tasks that are asked for at once.
+/// Tasks per request.
 const PAGE: usize = 1000;
 
-/// Something to read from.
+/// The source of a reading command.
 pub(super) enum Reader {
-    /// A server that runs.
+    /// A running server.
     Server { runtime: Runtime, client: Client },
-    /// A directory that no server uses.
+    /// A data directory that no server uses.
     Directory(Store),
 }
 
 impl Reader {
-    /// Connects to the server of a place; if none runs there, opens the directory.
+    /// Connects to the server of a target, or opens the directory if no server runs.
     pub(super) fn open(place: &Place, access: &Access) -> Result<Self, Failure> {
         let runtime = runtime()?;
         let connected = runtime.block_on(place.client(access).connect());
@@ -46,7 +46,7 @@ impl Reader {
         Store::open_to_read(ground).map(Self::Directory)
     }
 
-    /// Hands over the newest tasks that match, at most `limit`; answers whether there are more.
+    /// Passes on the newest matching tasks, up to `limit`. Returns true if there are more.
     pub(super) fn tasks(
         &self,
         filter: &TaskFilter,
@@ -92,7 +92,7 @@ impl Reader {
         }
     }
 
-    /// All that is known of a task.
+    /// Returns a task in full.
     pub(super) fn task(&self, id: TaskId) -> Result<Shown, Failure> {
         match self {
             Self::Server { runtime, client } => {
@@ -109,7 +109,7 @@ impl Reader {
         }
     }
 
-    /// Hands over the last messages of a task up to number `last`, at most `count`, as they stand in the log.
+    /// Passes on the last `count` messages of a task up to message `last`, as they are in the log.
     pub(super) fn messages(
         &self,
         id: TaskId,
@@ -144,7 +144,7 @@ impl Reader {
         Ok(())
     }
 
-    /// Leaves a directory as it should be left.
+    /// Closes a data directory.
     pub(super) fn close(self) -> Result<(), Failure> {
         match self {
             Self::Server { .. } => Ok(()),
@@ -153,7 +153,7 @@ impl Reader {
     }
 }
 
-/// A small runtime for the client.
+/// Returns a small runtime for the client.
 pub(super) fn runtime() -> Result<Runtime, Failure> {
     Ok(tokio::runtime::Builder::new_current_thread().enable_all().build()?)
 }

@@ -1,4 +1,4 @@
-//! `contextstore serve`: runs the server until it is told to stop.
+//! `contextstore serve`: runs the server until it is asked to stop.
 
 use std::process::ExitCode;
 use std::thread::available_parallelism;
@@ -17,25 +17,25 @@ use crate::telemetry;
 
 /// Serves a data directory over gRPC.
 ///
-/// Stops in order on SIGTERM and SIGINT: calls that are going on may end, everything is synced, and the exit code
-/// is 0. A second signal, at least a second later, stops it at once.
+/// SIGTERM and SIGINT stop the server in order: running calls can end, everything is synced, and the exit code is 0.
+/// A second signal, at least a second later, stops it at once.
 #[derive(Debug, Args)]
 pub(super) struct Serve {
     #[command(flatten)]
     flags: ConfigFlags,
-    /// Stop in order when standard input ends, as it does when the program that holds the other end of the pipe ends
+    /// Stop in order when standard input ends, as it does when the parent process ends
     #[arg(long)]
     stop_with_stdin: bool,
-    /// Stop in order when no client has been connected for this long, such as 30s; given again, the last one counts
+    /// Stop in order when no client has been connected for this long, such as 30s; the last one counts
     #[arg(long, value_name = "DURATION", value_parser = parse_duration, overrides_with = "stop_when_idle")]
     stop_when_idle: Option<Duration>,
 }
 
-/// Calls in the store, readers whose bytes are not in memory, and those who sync each take a thread while they wait.
+/// Most blocking threads. Store calls, reads from disk and syncs each occupy one while they wait.
 const THREADS: usize = 2048;
-/// On one processor too: one worker may wait for a quick sync.
+/// Fewest worker threads, also on one processor, because a worker may wait for a quick sync.
 const LEAST_WORKERS: usize = 2;
-/// Signals this close to each other are one.
+/// Signals within this time count as one.
 const SAME_SIGNAL: Duration = Duration::from_secs(1);
 
 impl Serve {
@@ -70,7 +70,7 @@ impl Serve {
                 () = end_of_stdin(), if stop_with_stdin => drop(told.send(())),
             }
             let again = async {
-                // Whoever signals a process and then its group says it twice.
+                // A signal to a process and then to its process group arrives twice.
                 while timeout(SAME_SIGNAL, stop()).await.is_ok() {}
                 stop().await;
             };
@@ -79,15 +79,15 @@ impl Serve {
                 () = again => Err(std::io::Error::other("stopped at once by a second signal").into()),
             }
         });
-        // Calls that did not end in time, and syncs nobody waits for, do not hold up the exit.
+        // Calls that did not end in time and background syncs do not delay the exit.
         runtime.shutdown_background();
         ended.map(|()| ExitCode::SUCCESS)
     }
 }
 
-/// Waits until standard input ends or cannot be read. What it holds is discarded.
+/// Waits until standard input ends or cannot be read. Its content is discarded.
 async fn end_of_stdin() {
     let discard = || std::io::copy(&mut std::io::stdin().lock(), &mut std::io::sink());
-    // A failed read is an end, too: nothing can be learnt from the other side any more.
+    // A failed read counts as the end.
     drop(tokio::task::spawn_blocking(discard).await);
 }

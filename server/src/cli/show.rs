@@ -1,4 +1,4 @@
-//! `contextstore show`: one task, with its last messages.
+//! `contextstore show`: prints a task with its last messages.
 
 use std::io::{self, Write};
 use std::process::ExitCode;
@@ -14,10 +14,10 @@ use super::tasks::seconds;
 use super::text::{bytes, safe, short};
 use crate::model::TaskId;
 
-/// Characters of a message that are shown.
+/// Characters of a message that are printed.
 const WIDTH: usize = 120;
 
-/// Shows a task and its last messages: from a running server, or from a data directory.
+/// Prints a task and its last messages, from a running server or from a data directory.
 #[derive(Debug, Args)]
 pub(super) struct Show {
     /// The task
@@ -27,19 +27,19 @@ pub(super) struct Show {
     target: Target,
     #[command(flatten)]
     access: Access,
-    /// How many of the last messages to show
+    /// The number of messages to print, from the end
     #[arg(long, value_name = "N", default_value_t = 10)]
     messages: u64,
-    /// How to write it
+    /// The output format
     #[arg(long, value_enum, default_value_t = Output::Text)]
     output: Output,
 }
 
 #[derive(Debug, Clone, Copy, ValueEnum)]
 enum Output {
-    /// For people; messages are shortened
+    /// Text for people; messages are shortened
     Text,
-    /// One object with `task` and `messages`, which are as they stand in the log
+    /// One JSON object with `task` and `messages`; the messages are as in the log
     Json,
 }
 
@@ -87,7 +87,7 @@ fn write_head(task: &Shown, out: &mut dyn Write) -> io::Result<()> {
     write_context(task, &mut line)
 }
 
-/// Writes one line of the head: a name and its value.
+/// Prints one line of the head: a name and its value.
 type WriteLine<'a> = dyn FnMut(&str, &str) -> io::Result<()> + 'a;
 
 fn write_identity(task: &Shown, line: &mut WriteLine<'_>) -> io::Result<()> {
@@ -188,7 +188,7 @@ fn write_context(task: &Shown, line: &mut WriteLine<'_>) -> io::Result<()> {
     Ok(())
 }
 
-/// One message on one line: number, role, and the beginning of what it says.
+/// Returns a message on one line: number, role, and the start of its text.
 fn message_line(record: &str) -> String {
     let message: Value = serde_json::from_str(record).unwrap_or_default();
     let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
@@ -207,7 +207,7 @@ fn message_line(record: &str) -> String {
         .to_owned()
 }
 
-/// What a message says: its text, and the kinds of its other parts.
+/// Returns the text of a message, and the kinds of its other parts.
 fn content(content: &Value) -> String {
     match content {
         Value::String(text) => text.clone(),

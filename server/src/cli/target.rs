@@ -1,4 +1,4 @@
-//! Which server or directory a command is about: flags, the environment, and the socket in a data directory.
+//! The server or directory that a command uses: from flags, the environment, and the socket in a data directory.
 
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
@@ -12,16 +12,16 @@ use super::Failure;
 use super::reader::runtime;
 use crate::model::TaskId;
 
-/// The data directory if nothing says otherwise.
+/// Default data directory.
 const DATA_DIR: &str = "contexts";
-/// A person waits.
+/// Time-out of a connection; a person waits for it.
 const TIMEOUT: Duration = Duration::from_secs(10);
 
-/// Where a server is. A flag wins over the environment, and an address over a data directory.
+/// The flags that select a server. Flags take precedence over the environment, and an address over a data directory.
 #[derive(Debug, Args)]
 pub(super) struct Target {
-    /// Where the server listens: unix:PATH or tcp:HOST:PORT [env: CONTEXTSTORE_ADDRESS] [default: as the server
-    /// of the data directory has noted there]
+    /// The address of the server: unix:PATH or tcp:HOST:PORT [env: CONTEXTSTORE_ADDRESS] [default: the address that
+    /// the server of the data directory has published there]
     #[arg(long, value_name = "ADDR", value_parser = address)]
     address: Option<String>,
     /// The data directory [env: CONTEXTSTORE_DATA_DIR] [default: contexts]
@@ -29,7 +29,7 @@ pub(super) struct Target {
     data_dir: Option<PathBuf>,
 }
 
-/// How to be let in over TCP.
+/// The credentials for calls over TCP.
 #[derive(Debug, Args)]
 pub(super) struct Access {
     /// A file with the token for calls over TCP [env: CONTEXTSTORE_TOKEN_FILE, or the token itself in
@@ -51,13 +51,13 @@ fn text(value: OsString) -> String {
 }
 
 impl Target {
-    /// Where to look, by the flags and the environment of this process.
+    /// Returns the target of the flags and the environment of this process.
     pub(super) fn place(&self) -> Place {
         self.place_in(variable)
     }
 
-    /// A task of a running server, to change it: under the lease that is in force, as a person at a terminal acts for
-    /// whoever works on it.
+    /// Connects to a running server and returns a task to change, under the current lease: a person at a terminal
+    /// acts for the holder.
     pub(super) fn held(&self, access: &Access, id: TaskId) -> Result<(Runtime, Task), Failure> {
         let runtime = runtime()?;
         let task = runtime.block_on(async {
@@ -70,7 +70,7 @@ impl Target {
     }
 
     fn place_in(&self, variable: impl Fn(&str) -> Option<OsString>) -> Place {
-        // A directory that was named here and now is not overruled by an address from the environment.
+        // A directory from a flag takes precedence over an address from the environment.
         let elsewhere = || variable("CONTEXTSTORE_ADDRESS").map(text).filter(|_| self.data_dir.is_none());
         Place {
             address: self.address.clone().or_else(elsewhere),
@@ -79,7 +79,7 @@ impl Target {
     }
 }
 
-/// Where to look: at an address and nowhere else, or else in a data directory.
+/// The target of a command: an address, or a data directory.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct Place {
     address: Option<String>,
@@ -87,7 +87,7 @@ pub(super) struct Place {
 }
 
 impl Place {
-    /// The directory to look into if no server answers there; none if it is one server that is asked for.
+    /// Returns the directory to open if no server uses it; `None` for an address.
     pub(super) fn directory(&self) -> Option<&Path> {
         if self.address.is_some() {
             None
@@ -96,7 +96,7 @@ impl Place {
         }
     }
 
-    /// A client for calls that need no token, tried once.
+    /// Returns a client without a token and without retries.
     pub(super) fn probe(&self) -> Builder {
         let client = Client::builder().timeout(TIMEOUT).retry(RetryPolicy::none());
         match (&self.address, self.directory()) {
@@ -106,7 +106,7 @@ impl Place {
         }
     }
 
-    /// A client for all calls.
+    /// Returns a client for all calls.
     pub(super) fn client(&self, access: &Access) -> Builder {
         let client = self.probe().retry(RetryPolicy { attempts: 4, ..RetryPolicy::default() });
         let client = match &self.data_dir {

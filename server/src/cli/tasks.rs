@@ -14,41 +14,41 @@ use super::target::{Access, Target};
 use super::text::{safe, short};
 use crate::model::{Status, TaskFilter};
 
-/// Widest column that somebody else fills.
+/// Widest column for user-supplied text.
 const WIDTH: usize = 40;
 
-/// Lists tasks, the newest first: those of a running server, or those in a data directory.
+/// Lists tasks, newest first, from a running server or from a data directory.
 #[derive(Debug, Args)]
 pub(super) struct Tasks {
     #[command(flatten)]
     target: Target,
     #[command(flatten)]
     access: Access,
-    /// Only tasks of a status; can be given several times or with commas
+    /// Only tasks with this status; can be repeated, or separated by commas
     #[arg(long, value_name = "STATUS", value_delimiter = ',')]
     status: Vec<StatusWord>,
-    /// Only tasks from a system, as github
+    /// Only tasks from this system, such as github
     #[arg(long, value_name = "SOURCE", value_parser = Text::new())]
     source: Option<String>,
-    /// Only tasks of an owner's repositories
+    /// Only tasks of this owner's repositories
     #[arg(long, value_parser = Text::new())]
     owner: Option<String>,
-    /// Only tasks of a repository, without its owner
+    /// Only tasks of this repository, without its owner
     #[arg(long, value_parser = Text::new())]
     repo: Option<String>,
-    /// Only tasks of a type, as issue
+    /// Only tasks of this type, such as issue
     #[arg(long = "type", value_name = "TYPE", value_parser = Text::new())]
     task_type: Option<String>,
-    /// Only tasks for an issue or the like, by its number or name
+    /// Only tasks with this id: the number or name of the issue
     #[arg(long = "id", value_name = "ID", value_parser = Text::new())]
     task_id: Option<String>,
-    /// Only tasks for a user
+    /// Only tasks of this user
     #[arg(long, value_parser = Text::new())]
     user: Option<String>,
     /// Most tasks to list
     #[arg(long, value_name = "N", default_value_t = 100, value_parser = clap::value_parser!(u32).range(1..))]
     limit: u32,
-    /// How to write them
+    /// The output format
     #[arg(long, value_enum, default_value_t = Output::Table)]
     output: Output,
 }
@@ -63,11 +63,11 @@ enum StatusWord {
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 enum Output {
-    /// For people
+    /// A table for people
     Table,
-    /// One array
+    /// One JSON array
     Json,
-    /// One object a line
+    /// One JSON object per line
     Jsonl,
 }
 
@@ -144,12 +144,12 @@ impl Tasks {
 const COLUMNS: usize = 10;
 const HEAD: [&str; COLUMNS] =
     ["UUID", "STATUS", "SOURCE", "REPOSITORY", "TYPE", "ID", "USER", "MESSAGES", "TOKENS", "UPDATED"];
-/// Numbers stand to the right.
+/// Numbers are aligned to the right.
 const NUMBERS: [usize; 2] = [7, 8];
 
 fn row(task: &Facts) -> [String; COLUMNS] {
     let word = |text: &str| if text.is_empty() { "-".to_owned() } else { short(text, WIDTH) };
-    // A task that cannot be written is what one should see first.
+    // A task that cannot be written is the most important information.
     let status = if task.health == "ok" { word(&task.status) } else { word(&task.health) };
     [
         safe(&task.uuid).into_owned(),
@@ -165,7 +165,7 @@ fn row(task: &Facts) -> [String; COLUMNS] {
     ]
 }
 
-/// A time to the second.
+/// Returns a time to the second.
 pub(super) fn seconds(at: DateTime<Utc>) -> String {
     at.to_rfc3339_opts(SecondsFormat::Secs, true)
 }

@@ -1,16 +1,16 @@
-//! Text for terminals: nothing that somebody wrote into a task can move the cursor, colour or hide anything.
+//! Safe text for terminals: user-supplied text cannot move the cursor, change colours or hide anything.
 
 use std::borrow::Cow;
 
-/// Whether a terminal or a reader's eye could be led astray: controls, line ends of other kinds, marks that turn
-/// the direction of text or have no width.
+/// Returns true for characters that could mislead a terminal or a reader: controls, other line ends, and marks that
+/// change the direction of text or have no width.
 fn is_unsafe(c: char) -> bool {
     c.is_control()
         || matches!(c, '\u{ad}' | '\u{61c}' | '\u{180e}' | '\u{200b}'..='\u{200f}' | '\u{2028}'..='\u{202e}')
         || matches!(c, '\u{2060}'..='\u{206f}' | '\u{feff}' | '\u{fff9}'..='\u{fffb}' | '\u{e0000}'..='\u{e007f}')
 }
 
-/// The text with everything unsafe written out.
+/// Returns the text with unsafe characters escaped.
 pub(super) fn safe(text: &str) -> Cow<'_, str> {
     if !text.contains(is_unsafe) {
         return Cow::Borrowed(text);
@@ -22,8 +22,8 @@ pub(super) fn safe(text: &str) -> Cow<'_, str> {
     Cow::Owned(out)
 }
 
-/// The text on one line of at most `width` characters, safe, with `…` for what was left out. Runs of white space
-/// become one blank.
+/// Returns the text on one line of at most `width` characters, safe, with `…` in place of what was cut. White space
+/// collapses to single blanks.
 pub(super) fn short(text: &str, width: usize) -> String {
     let mut out = String::new();
     let (mut used, mut blank) = (0, false);
@@ -35,7 +35,7 @@ pub(super) fn short(text: &str, width: usize) -> String {
         let written: Cow<'_, str> =
             if is_unsafe(c) { c.escape_default().to_string().into() } else { c.to_string().into() };
         let needed = written.chars().count() + usize::from(blank);
-        // The last place is kept for the mark that something was left out.
+        // The last column is reserved for the `…`.
         if used + needed > width.saturating_sub(1) {
             out.push('…');
             return out;
@@ -49,7 +49,7 @@ pub(super) fn short(text: &str, width: usize) -> String {
     out
 }
 
-/// A number of bytes, for people.
+/// Returns a number of bytes for people.
 pub(super) fn bytes(count: u64) -> String {
     let mut unit = "B";
     #[expect(clippy::cast_precision_loss, reason = "one digit behind the point is shown")]

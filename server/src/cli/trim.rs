@@ -1,4 +1,4 @@
-//! `contextstore output trim`: the oldest outputs in the view of a task become placeholders.
+//! `contextstore output trim`: replaces the oldest outputs in the view of a task by placeholders.
 
 use std::io::{self, Write};
 use std::process::ExitCode;
@@ -21,10 +21,10 @@ pub(super) struct Trim {
     target: Target,
     #[command(flatten)]
     access: Access,
-    /// Tokens that outputs may have afterwards [default: the task's own budget]
+    /// Most tokens of the outputs afterwards [default: the task's own budget]
     #[arg(long, value_name = "N")]
     budget_tokens: Option<u64>,
-    /// How to write it
+    /// The output format
     #[arg(long = "output", value_enum, default_value_t = Form::Text)]
     form: Form,
 }

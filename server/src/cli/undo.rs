@@ -1,4 +1,4 @@
-//! `contextstore undo`: takes back the newest compaction of a task.
+//! `contextstore undo`: undoes the newest compaction of a task.
 
 use std::io::{self, Write};
 use std::process::ExitCode;
@@ -12,8 +12,7 @@ use super::facts::Pressure;
 use super::target::{Access, Target};
 use crate::model::TaskId;
 
-/// Takes back the newest compaction of a task that runs: what the model sees is what it was before, and what was appended
-/// since.
+/// Undoes the newest compaction of an active task: the model sees the earlier view, and what was appended since.
 #[derive(Debug, Args)]
 pub(super) struct Undo {
     /// The task
@@ -23,7 +22,7 @@ pub(super) struct Undo {
     target: Target,
     #[command(flatten)]
     access: Access,
-    /// How to write it
+    /// The output format
     #[arg(long, value_enum, default_value_t = Output::Text)]
     output: Output,
 }

@@ -1,4 +1,4 @@
-//! Listening: sockets, the connections that come in, and how many of them there may be.
+//! Sockets, their connections, and the limits of connections.
 
 use std::collections::VecDeque;
 use std::future::Future;
@@ -22,16 +22,16 @@ use crate::grpc::{Connection, Peer, Via};
 use crate::infra::metrics::{self, Counted};
 use crate::infra::net;
 
-/// Connections beyond the limit that are served, so that their calls can be told why they are refused.
+/// Connections beyond the limit that are accepted, so that their calls get an error.
 const SPARE: usize = 64;
-/// How long a new connection may take for the first words of HTTP/2, and for a call by somebody who may call.
+/// Time-out of a new connection: for the HTTP/2 preface, and for a first permitted call.
 const GRACE: Duration = Duration::from_secs(10);
-/// The length of these words.
+/// Length of the HTTP/2 preface.
 const PREFACE_BYTES: usize = 24;
-/// How long to wait when no connection can be accepted, as when there are no file handles left.
+/// Pause after a failed accept, for example when no file handles are left.
 const PAUSE: Duration = Duration::from_millis(100);
 
-/// A socket that is listened on.
+/// A listening socket.
 #[derive(Debug)]
 pub(super) enum Socket {
     Unix(UnixListener, std::path::PathBuf),
@@ -39,7 +39,7 @@ pub(super) enum Socket {
 }
 
 impl Socket {
-    /// Must be called within a runtime.
+    /// Binds the socket. Must be called within a runtime.
     pub(super) fn bind(listen: &Listen) -> io::Result<Self> {
         match listen {
             Listen::Unix(path) => {
@@ -55,11 +55,11 @@ impl Socket {
         }
     }
 
-    /// Where it listens, with the port it was given.
+    /// Returns the address, with the port that was assigned.
     pub(super) fn address(&self) -> io::Result<Listen> {
         match self {
             Self::Unix(_, path) => {
-                // Clients read it in directories of their own. A path that is too long for them is better than none.
+                // Clients in other directories read the path. One that is too long for them is better than none.
                 let absolute = std::path::absolute(path)?;
                 let fits = absolute.as_os_str().len() <= MAX_SOCKET_PATH;
                 Ok(Listen::Unix(if fits { absolute } else { path.clone() }))
@@ -114,7 +114,7 @@ impl OpenConnections {
     }
 }
 
-/// One open connection; it is counted until it is dropped.
+/// An open connection; it is counted until it is dropped.
 #[derive(Debug)]
 struct OpenConnection(watch::Sender<usize>);
 
@@ -124,7 +124,7 @@ impl Drop for OpenConnection {
     }
 }
 
-/// The connections that come in on all sockets, on each at most so many at once.
+/// Returns the connections of all sockets, each socket with its own limit.
 pub(super) fn incoming(
     sockets: Vec<Socket>,
     most: usize,
@@ -133,7 +133,7 @@ pub(super) fn incoming(
     stopped: watch::Receiver<bool>,
 ) -> impl Stream<Item = io::Result<Accepted>> + Send {
     let streams = sockets.into_iter().map(|socket| {
-        // Each socket has its own, so that whoever can reach one cannot close the others.
+        // Each socket has its own limits, so that callers of one cannot close the connections of another.
         let doors = Arc::new(Doors::new(most, needs_token, open.clone()));
         let stopped = stopped.clone();
         Box::pin(unfold(socket, move |socket| {
@@ -149,14 +149,14 @@ pub(super) fn incoming(
 
 /// The connections of one socket.
 struct Doors {
-    /// For those that are served, and for all.
+    /// Permits for connections within the limit, and for all connections.
     places: Arc<Semaphore>,
     doors: Arc<Semaphore>,
-    /// Whether callers over TCP have to show a token.
+    /// True if callers over TCP need a token.
     needs_token: bool,
-    /// Connections on which nobody has called who may call, oldest first.
+    /// Connections without a permitted call, oldest first.
     strangers: Mutex<VecDeque<Weak<Connection>>>,
-    /// Those of all sockets.
+    /// The connections of all sockets.
     open: OpenConnections,
 }
 
@@ -166,7 +166,8 @@ impl Doors {
         Self { places, doors, needs_token, strangers: Mutex::default(), open }
     }
 
-    /// A door for the next connection. If all are taken, the stranger who came first has to leave.
+    /// Returns a permit for the next connection. If there is none, the oldest connection without a permitted call is
+    /// closed.
     async fn open(&self) -> Option<OwnedSemaphorePermit> {
         if let Ok(door) = Arc::clone(&self.doors).try_acquire_owned() {
             return Some(door);
@@ -189,7 +190,7 @@ impl Doors {
             .find(|stranger| !stranger.is_permitted())
     }
 
-    /// A connection that has come in.
+    /// A new connection.
     fn enter(&self, via: Via) -> (Arc<Connection>, oneshot::Receiver<()>) {
         let (line, cut) = Connection::new(&self.places);
         let is_known = match via {
@@ -209,7 +210,7 @@ impl Doors {
     }
 }
 
-/// The next connection; those that fail are passed over.
+/// Returns the next connection; failed ones are skipped.
 async fn accept(socket: &Socket, doors: &Doors, stopped: watch::Receiver<bool>) -> Option<Accepted> {
     let door = doors.open().await?;
     loop {
@@ -247,19 +248,19 @@ enum Wire {
     Tcp(TcpStream),
 }
 
-/// Why a connection is not waited for any more.
+/// The reason why a connection is closed.
 enum Late {
     Time,
     Stopping,
 }
 
-/// A connection that was accepted.
+/// An accepted connection.
 pub(super) struct Accepted {
     wire: Wire,
     peer: Peer,
-    /// Told when the connection is to end; none once it is.
+    /// Receives the request to close; `None` after that.
     cut: Option<oneshot::Receiver<()>>,
-    /// Ends when the client should have begun to speak, and have shown that it may call; none once it has.
+    /// The deadline for the preface and a permitted call; `None` once both have arrived.
     late: Option<Pin<Box<dyn Future<Output = Late> + Send>>>,
     heard: usize,
     _counted: Counted,
@@ -281,8 +282,8 @@ impl Accepted {
         }
     }
 
-    /// Whether the connection was cut. Asked when it is read and when it is written: one whose socket takes no more
-    /// is not read until it does.
+    /// Returns true if the connection was closed by the server. Reads and writes both check it, because a connection
+    /// whose socket accepts no writes is not read.
     fn poll_cut(&mut self, context: &mut Context<'_>) -> Poll<io::Error> {
         let told = self.cut.as_mut().map(|cut| Pin::new(cut).poll(context));
         match told {
@@ -291,18 +292,18 @@ impl Accepted {
                 self.cut = None;
                 Poll::Ready(io::ErrorKind::ConnectionAborted.into())
             }
-            // Nobody can cut it any more: every call on it has ended, and `peer` holds the other end.
+            // All calls of the connection have ended and `peer` holds the other end, so it can no longer be closed.
             Some(Poll::Ready(Err(_)) | Poll::Pending) => Poll::Pending,
         }
     }
 
-    /// Whether the client should have begun to speak, and have shown that it may call.
+    /// Returns true if the deadline for the preface and a permitted call has passed.
     fn poll_late(&mut self, context: &mut Context<'_>) -> Poll<io::Error> {
         if self.heard >= PREFACE_BYTES && self.peer.line.is_permitted() {
             self.late = None;
         }
         match self.late.as_mut().map(|late| late.as_mut().poll(context)) {
-            // Whoever has begun to speak is told that the server stops.
+            // After the preface, HTTP/2 itself announces the stop.
             Some(Poll::Ready(Late::Stopping)) if self.heard >= PREFACE_BYTES => {
                 self.late = None;
                 Poll::Pending
@@ -313,7 +314,7 @@ impl Accepted {
     }
 }
 
-/// Reads and writes.
+/// A stream of bytes in both directions.
 trait Duplex: AsyncRead + AsyncWrite + Unpin {}
 impl<T: AsyncRead + AsyncWrite + Unpin> Duplex for T {}
 

@@ -1,4 +1,4 @@
-//! The server: opens the store, listens, serves, keeps house, and stops in order.
+//! The server: opens the store, listens, serves, and stops in order.
 
 mod listen;
 mod upkeep;
@@ -34,52 +34,52 @@ use crate::store::{NOT_A_TOKEN, Store, StoreOptions, is_token};
 use listen::{OpenConnections, Socket};
 use upkeep::Upkeep;
 
-/// File handles beside those of connections, tasks and readers: sockets, the catalog, the log.
+/// File handles besides those of connections, tasks and readers.
 const OTHER_FILES: u64 = 64;
-/// File handles of an open task, at most.
+/// Most file handles of an open task.
 const FILES_PER_TASK: u64 = 8;
-/// Tasks that are kept open however few files the system allows.
+/// Fewest open tasks, whatever the limit of open files is.
 const LEAST_OPEN_TASKS: usize = 128;
-/// What the headers of a call may have: a path, a token, a deadline.
+/// Largest headers of a call: a path, a token, a deadline.
 const HEADER_BYTES: u32 = 8 << 10;
-/// How much of a call's requests may wait to be read.
+/// Bytes of a call's requests that can wait to be read.
 const STREAM_WINDOW: u32 = 128 << 10;
-/// The same for all calls of a connection together. h2 closes a connection when the small frames that wait cost it
-/// more than half of this, at up to three bytes for each that came: so it is much more than one call can fill, or
-/// a client that pipelines small messages would be failed instead of slowed down.
+/// Bytes of all requests of a connection that can wait to be read. h2 closes a connection when small waiting frames
+/// cost more than half of this, at up to three bytes per byte received. It is much more than one call can fill, so
+/// that a client that pipelines small messages is slowed down instead of closed.
 const CONNECTION_WINDOW: u32 = 16 << 20;
 
 /// How long the callers of interrupted chats have to receive the error.
 const LAST_ANSWERS: Duration = Duration::from_millis(500);
 
-/// Why a server could not run.
+/// The reason why a server could not run.
 #[derive(Debug, thiserror::Error)]
 pub enum ServeError {
     /// The data directory cannot be used.
     #[error(transparent)]
     Store(#[from] StoreError),
-    /// An address cannot be listened on.
+    /// The server cannot listen on an address.
     #[error("cannot listen on {address}")]
     Listen {
-        /// Which.
+        /// The address.
         address: String,
-        /// Why.
+        /// The cause.
         #[source]
         source: io::Error,
     },
-    /// Something the server is made of does not work.
+    /// A part of the server cannot start.
     #[error("the server cannot start: {0}")]
     Start(String),
-    /// A task that keeps the server going has ended.
+    /// A background task ended.
     #[error("a background task ended: {0}")]
     Background(String),
-    /// It failed while it served.
+    /// The transport failed while the server was running.
     #[error("the server failed")]
     Transport(#[from] tonic::transport::Error),
 }
 
-/// Serves until `stop` is ready, or until no client has been connected for the time `idle`. Then lets calls end for as long as
-/// the configuration says, and closes the store.
+/// Serves until `stop` is ready, or until no client has been connected for the time `idle`. Then lets running calls
+/// end within the configured time, and closes the store.
 pub async fn run(
     config: Config,
     idle: Option<Duration>,
@@ -182,7 +182,7 @@ fn publish_addresses(serving: &Serving, addresses: &[String]) {
     }
 }
 
-/// Returns how many tasks may be open at once, as the system limits open files.
+/// Returns how many tasks can be open at the same time within the system's limit of open files.
 fn open_tasks(config: &Config) -> usize {
     let (files, limits) = (net::raise_open_files(), &config.limits);
     let others = OTHER_FILES + (limits.connections * config.listeners().len() + limits.read_streams) as u64;
@@ -190,7 +190,7 @@ fn open_tasks(config: &Config) -> usize {
         tracing::warn!(files, others, "the limits could need more open files than the system allows");
     }
     let allowed = usize::try_from(files.saturating_sub(others) / FILES_PER_TASK).unwrap_or(usize::MAX);
-    // Most of those connections never come; a task that is opened and closed with every call would cost more.
+    // Far fewer connections are open in practice, and reopening tasks for every call would cost more.
     let open_tasks = limits.open_tasks.min(allowed.max(LEAST_OPEN_TASKS));
     if open_tasks < limits.open_tasks {
         tracing::warn!(files, open_tasks, "the system allows few open files; fewer tasks are kept open");
@@ -256,7 +256,7 @@ async fn serve_admin(
     }
 }
 
-/// Stops new calls and waits for those under way; false if some did not end in time.
+/// Refuses new calls and waits for the running ones. Returns false if some did not end in time.
 async fn end_calls(
     server: Pin<&mut impl Future<Output = Result<(), tonic::transport::Error>>>,
     stopping: &watch::Sender<bool>,
@@ -283,16 +283,16 @@ async fn stop_or_idle(stop: impl Future<Output = ()>, open: &OpenConnections, id
     }
 }
 
-/// A model that is not asked for summaries.
+/// Describes a model that is skipped for summaries.
 fn not_asked(provider: Provider) -> String {
     format!("{} failed too often: the built-in summariser is used for a while", provider.as_str())
 }
 
-/// Says that the server does not serve any more. Whoever watches its health is told, and is then not waited for.
+/// Reports that the server no longer serves, and ends the streams of health watchers.
 async fn tell_health(mut health: HealthReporter) {
     for service in [""].into_iter().chain(grpc::SERVICES) {
         health.set_service_status(service, ServingStatus::NotServing).await;
-        // This ends the streams of the watchers; whoever asks from now on is told the same.
+        // Clearing the status ends the watchers' streams; setting it again answers later checks.
         health.clear_service_status(service).await;
         health.set_service_status(service, ServingStatus::NotServing).await;
     }
@@ -312,11 +312,11 @@ async fn close(serving: &Arc<Serving>) -> Result<(), ServeError> {
 }
 
 pub(super) async fn until(mut stopped: watch::Receiver<bool>) {
-    // A sender that is gone means the same.
+    // A dropped sender means the same.
     let _ = stopped.wait_for(|stopped| *stopped).await;
 }
 
-/// The token for calls over TCP. Where it can be neither written nor read, nobody knows it.
+/// Returns the token for calls over TCP. If it can be neither written nor read, a random token refuses all of them.
 fn token(store: &Store, file: Option<&Path>) -> Result<String, ServeError> {
     let configured = file.map(configured_token).transpose().map_err(ServeError::Start)?;
     match store.renew_token(configured) {
@@ -328,7 +328,7 @@ fn token(store: &Store, file: Option<&Path>) -> Result<String, ServeError> {
     }
 }
 
-/// The token of `tcp_token_file`, or what is wrong with it.
+/// Returns the token of `tcp_token_file`, or the problem with it.
 fn configured_token(file: &Path) -> Result<String, String> {
     let named = |problem: String| format!("tcp_token_file {}: {problem}", file.display());
     let text = secret::read(file).map_err(|error| named(error.to_string()))?;
@@ -341,14 +341,14 @@ async fn bind_admin(address: SocketAddr) -> Result<(TcpListener, PrometheusHandl
     let listener = TcpListener::bind(address).await;
     let listener = listener.map_err(|source| ServeError::Listen { address: address.to_string(), source })?;
     if let Ok(address) = listener.local_addr() {
-        // Port 0 is any free one.
+        // Port 0 picks a free port, so the log states the real one.
         tracing::info!(%address, "metrics and health over HTTP");
     }
     Ok((listener, metrics))
 }
 
 fn options(config: &Config, max_open_tasks: usize) -> Result<StoreOptions, ServeError> {
-    // Without all of its rules a server must not take any text.
+    // A server without all of its masking rules must not accept any text.
     let masker = config.masking.masker();
     let masker = masker.map_err(|error| ServeError::Start(format!("a rule of masking.custom {error}")))?;
     Ok(StoreOptions {

@@ -1,4 +1,5 @@
-//! What a server does beside its calls: the catalog, readers that stall, health, and a disk that has room again.
+//! Background work of the server: the catalog, stalled readers, health, packing of outputs, and recovery from a full
+//! disk.
 
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -17,17 +18,17 @@ use crate::infra::metrics;
 use crate::model::{Provider, StoreError};
 use crate::store::{Ground, Store, StoreOptions};
 
-/// How often the rows of tasks that were written go to the catalog, and readers are looked at.
+/// Interval for catalog updates and for checks of stalled readers.
 const TICK: Duration = Duration::from_millis(500);
-/// How often a store that takes no writes is tried again.
+/// Interval of retries while the store is read-only.
 const HEAL: Duration = Duration::from_secs(2);
-/// How often it is measured how much all tasks take.
+/// Interval for measuring the size of all tasks.
 const MEASURE: Duration = Duration::from_secs(60);
 
-/// How often outputs are looked for that can be packed.
+/// Interval for packing outputs.
 const PACK: Duration = Duration::from_secs(600);
 
-/// Keeps house.
+/// The background work of the server.
 pub(super) struct Upkeep {
     serving: Arc<Serving>,
     in_flight: Arc<InFlight>,
@@ -35,17 +36,17 @@ pub(super) struct Upkeep {
     data_dir: PathBuf,
     options: StoreOptions,
     measures: bool,
-    /// The token for calls over TCP, if one is asked for.
+    /// The token for calls over TCP, if one is required.
     token: Option<String>,
     addresses: Vec<String>,
     serves: Option<bool>,
     healed_at: Instant,
     measured_at: Instant,
-    /// How old outputs are packed; none: none are.
+    /// The age at which outputs are packed; `None` for never.
     pack_after: Option<Duration>,
     packed_at: Instant,
     packing: Option<JoinHandle<()>>,
-    /// Reads logs again in which damage was found.
+    /// Checks damaged logs again.
     checking: Option<JoinHandle<()>>,
 }
 
@@ -64,7 +65,7 @@ impl Upkeep {
             in_flight,
             health,
             data_dir: config.data_dir.clone(),
-            // Walking over all tasks is for those who want to know.
+            // The size of all tasks is measured only if a limit or the metrics need it.
             measures: config.limits.store_bytes > 0 || config.admin_listen.is_some(),
             options,
             token,
@@ -79,7 +80,7 @@ impl Upkeep {
         }
     }
 
-    /// What has to be known before the first call.
+    /// Runs the work that must be done before the first call.
     pub(super) async fn first(&mut self) {
         self.tell_health().await;
         if self.options.max_store_bytes > 0 {

@@ -1,4 +1,4 @@
-//! What the tools answer: text for a model, never more than it can take at once, that says how to go on.
+//! Answers of the tools: bounded text for a model, with a hint how to read on.
 
 use std::collections::VecDeque;
 use std::fmt::Write as _;
@@ -6,12 +6,12 @@ use std::fmt::Write as _;
 use contextstore_client::{Error, Grep, Outputs, ReadOutput, Task};
 use serde_json::Value;
 
-/// Most bytes of an answer, but for its last words.
+/// Longest answer in bytes, without the hint at its end.
 const MOST: usize = 50 << 10;
-/// Longest line, in characters: fifty kilobytes have room for several.
+/// Longest line in characters; an answer has room for several.
 const LINE: u32 = 2000;
 
-/// An answer, or why there is none.
+/// An answer, or an error.
 pub(super) type Told = Result<String, String>;
 
 fn refused(error: Error) -> String {
@@ -21,7 +21,7 @@ fn refused(error: Error) -> String {
     format!("{first}{}.", letters.as_str().trim_end_matches('.'))
 }
 
-/// Numbered lines of an output.
+/// Returns numbered lines of an output.
 pub(super) async fn read(outputs: &Outputs, ref_id: &str, offset: u64, limit: u64) -> Told {
     let known = outputs.stat(ref_id).await.map_err(refused)?.r#ref.unwrap_or_default();
     let lines = known.line_count;
@@ -56,7 +56,7 @@ pub(super) async fn read(outputs: &Outputs, ref_id: &str, offset: u64, limit: u6
     Ok(text)
 }
 
-/// Takes off what is too much, to the end of a line, and ends the last one.
+/// Cuts an answer to the limit at the end of a line.
 fn whole_lines(text: &mut Vec<u8>) {
     if text.len() > MOST {
         let end = text[..MOST].iter().rposition(|byte| *byte == b'\n').map_or(MOST, |at| at + 1);
@@ -67,7 +67,7 @@ fn whole_lines(text: &mut Vec<u8>) {
     }
 }
 
-/// Lines that match, by output.
+/// Returns matching lines by output.
 pub(super) async fn grep(outputs: &Outputs, grep: Grep) -> Told {
     let most = grep.max_matches;
     let mut batches = outputs.grep(grep);
@@ -104,7 +104,7 @@ pub(super) async fn grep(outputs: &Outputs, grep: Grep) -> Told {
     Ok(text)
 }
 
-/// The newest plan.
+/// Returns the newest plan.
 pub(super) async fn plan(task: &Task) -> Told {
     let Some(plan) = task.latest_plan().await.map_err(refused)? else {
         return Ok("There is no plan yet.".to_owned());
@@ -117,14 +117,14 @@ pub(super) async fn plan(task: &Task) -> Told {
     Ok(cut(format!("Plan {} ({}):\n{content}", plan.id, plan.plan_type)))
 }
 
-/// The newest summaries, the newest last.
+/// Returns the newest summaries, oldest first.
 pub(super) async fn summaries(task: &Task, limit: usize) -> Told {
     let mut newest: VecDeque<String> = VecDeque::new();
     let mut bytes = 0;
     let mut records = task.summaries(0);
     while let Some(record) = records.try_next().await.map_err(refused)? {
         let summary: Value = serde_json::from_slice(&record).unwrap_or_default();
-        // What was taken back stands in the conversation itself.
+        // The messages of an undone summary are in the conversation again.
         if summary["undone"] == true {
             continue;
         }
@@ -142,7 +142,7 @@ pub(super) async fn summaries(task: &Task, limit: usize) -> Told {
     Ok(cut(newest.into_iter().collect::<Vec<_>>().join("\n")))
 }
 
-/// No more than can be told at once.
+/// Limits a count to what one answer can hold.
 fn cut(mut text: String) -> String {
     if text.len() > MOST {
         text.truncate(text.floor_char_boundary(MOST));

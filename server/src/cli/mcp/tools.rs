@@ -1,4 +1,4 @@
-//! The tools: their names, what models are told of them, and what they are called with. What they answer is in `expand.rs`.
+//! The tools: their names, descriptions and parameters. `expand.rs` produces the answers.
 
 use contextstore_client::{Client, Grep};
 use rmcp::ErrorData;
@@ -20,7 +20,7 @@ const GREP: &str = "tool_output_cache_grep";
 const PLAN: &str = "latest_plan";
 const SUMMARIES: &str = "summaries";
 
-/// Lines that are read, matches that are shown and summaries that are told if a call does not say.
+/// Default number of lines, matches and summaries in an answer.
 const LINES: u64 = 2000;
 const MATCHES: u64 = 100;
 const NEWEST: usize = 3;
@@ -29,13 +29,13 @@ const INSTRUCTIONS: &str = "Outputs of tools may be cut or trimmed in this conve
     [tool output trimmed; ref=out-…] or [tool output trimmed; seq=14] names where the whole output is kept: read it with \
     tool_output_cache, or search it with tool_output_cache_grep.";
 
-/// The tools of one task, or of any.
+/// The tools for one task, or for any task.
 pub(super) struct Tools {
     client: Client,
     task: Option<TaskId>,
 }
 
-/// Which task a call is about, if that is not given once and for all.
+/// The parameter that names the task, if the command does not.
 #[derive(Deserialize)]
 struct Named<T> {
     task: Option<String>,
@@ -140,7 +140,7 @@ impl Tools {
         Tool::new(name, description, schema).with_annotations(ToolAnnotations::default().read_only(true))
     }
 
-    /// What a call is answered, or why it cannot be, in words for the model; none if there is no such tool.
+    /// Runs a tool. Returns its answer or an error for the model, or `None` if there is no such tool.
     async fn answer(&self, name: &str, arguments: JsonObject) -> Option<Told> {
         Some(match name {
             READ => self.read(arguments).await,
@@ -181,7 +181,7 @@ impl Tools {
         expand::summaries(&task, limit.unwrap_or(NEWEST)).await
     }
 
-    /// The task that a call is about, to read it, and what else it says.
+    /// Returns the task of a call, for reading, and the other parameters.
     fn parse<T: DeserializeOwned>(
         &self,
         arguments: JsonObject,
@@ -225,7 +225,7 @@ impl ServerHandler for Tools {
         };
         let result = match told {
             Ok(text) => CallToolResult::success(vec![ContentBlock::text(text)]),
-            // The model is to read it, and may do better.
+            // The model reads the error and can correct its call.
             Err(words) => CallToolResult::error(vec![ContentBlock::text(words)]),
         };
         Ok(result.into())
