@@ -31,7 +31,7 @@ tar -xzf "$packages"/contextstore-*.tar.gz -C "$here"
 licensed "$here"/contextstore-*/LICENSE
 
 # The README's own quick start, in an empty directory, with nothing but the wheels, and in less than a minute.
-awk '/^## From Python$/ { here = 1 }
+awk '/^### Python$/ { here = 1 }
      code && /^```$/ { exit }
      code { print }
      here && /^```python$/ { code = 1 }' "$root/README.md" >"$here/quick_start.py"

@@ -50,7 +50,7 @@ def test_the_quick_start_works_with_nothing_but_the_wheel(tmp_path: Path) -> Non
     with the dependencies that are here; tests/packages has a place of its own each time.
     """
     readme = (REPOSITORY / "README.md").read_text()
-    section = readme[readme.index("## From Python") :]
+    section = readme[readme.index("### Python") :]
     code = re.findall(r"^```python\n(.*?)^```$", section, re.DOTALL | re.MULTILINE)[0]
     pip = ["-m", "pip", "--quiet", "--disable-pip-version-check"]
     no_deps = ["--no-deps", "--no-build-isolation"]
