@@ -105,12 +105,19 @@ async fn an_agent_summarises_by_itself() {
     assert_eq!(told.len() as u64, compaction.begun().messages);
     assert_eq!(told[0]["seq"], 2);
     assert_eq!(reason(compaction.commit("").await), Some(ErrorReason::SummaryRefused));
-    let commit = Commit { keep_seqs: vec![3], model: "me".to_owned(), ..Commit::from("It rained.") };
+    let commit = Commit {
+        keep_seqs: vec![3],
+        model: "me".to_owned(),
+        ..Commit::from("It rained for weeks, and the roof leaked.")
+    };
     let done = compaction.commit(commit).await.unwrap();
     assert_eq!((done.summarizer.as_str(), done.model.as_str()), ("agent", "me"));
     compaction.abort().await.unwrap();
     let seen = view(&task).await;
-    assert!(seen.iter().any(|text| text.contains("It rained.")) && seen[1].starts_with("Day 1:"), "{seen:?}");
+    assert!(
+        seen.iter().any(|text| text.contains("the roof leaked.")) && seen[1].starts_with("Day 1:"),
+        "{seen:?}"
+    );
     task.undo_compaction().await.unwrap();
 
     // One that is given up, and one that is forgotten, stand in nobody's way.

@@ -408,7 +408,7 @@ func TestAContextIsMadeSmallAndTakenBack(t *testing.T) {
 		}
 		_, err = own.Commit(ctx, &pb.CommitCompactionRequest{Summary: ""})
 		isReason(t, err, contextstore.SummaryRefused)
-		done = must(own.Commit(ctx, &pb.CommitCompactionRequest{Summary: "It rained."}))(t)
+		done = must(own.Commit(ctx, &pb.CommitCompactionRequest{Summary: "It rained for weeks, and the roof leaked."}))(t)
 		if done.GetSummarizer() != "agent" || own.Abort(ctx) != nil {
 			t.Errorf("%v", done)
 		}

@@ -126,13 +126,14 @@ def test_an_agent_summarises_by_itself(client: Client) -> None:
         task.append({"role": "user", "content": "Meanwhile."})
         with pytest.raises(errors.SummaryRefused):
             compaction.commit("")
-        result = compaction.commit("It rained for weeks.", keep_seqs=[3], model="me")
+        result = compaction.commit("It rained for weeks, and the roof leaked.", keep_seqs=[3], model="me")
     assert result.compressed and (result.summarizer, result.model) == ("agent", "me")
     contents = [message["content"] for message in view(task)]
     assert diary(1)[1]["content"] in contents and contents[-1] == "Meanwhile."
-    assert any("It rained for weeks." in content for content in contents)
+    assert any("It rained for weeks, and the roof leaked." in content for content in contents)
     with task.begin_compaction(overrides={"min_messages": 1, "keep_recent_messages": 1}) as second:
-        assert second.previous_summary == "It rained for weeks."
+        # What the user asked for stands in front of it.
+        assert second.previous_summary.endswith("It rained for weeks, and the roof leaked.")
 
 
 @pytest.mark.quick
@@ -167,7 +168,7 @@ def test_the_same_with_asyncio(shared_server: Server, transport: str) -> None:
             async with await task.begin_compaction() as compaction:
                 with pytest.raises(errors.SummaryRefused):
                     await compaction.commit(" ")
-                assert (await compaction.commit("It rained.")).summarizer == "agent"
+                assert (await compaction.commit("It rained for weeks, and the roof leaked.")).summarizer == "agent"
             assert (await task.get()).task.statistics.total_summaries == 2
 
     asyncio.run(story())

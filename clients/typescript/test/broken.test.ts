@@ -118,7 +118,7 @@ describe("through a connection that breaks", () => {
     const long = await client.startTask({ config: { contextLength: 4000, compression: { auto: false } } });
     await collect(long.appendMany(messages(40)));
     const compaction = await long.beginCompaction();
-    await compaction.commit("All of it was said.");
+    await compaction.commit("All of it was said, and nothing is left to do.");
     proxy.cutAfter(0);
     const summaries = await collect(long.summaries());
     assert.deepEqual([proxy.cuts, summaries.map(({ id }) => id)], [1, [1]]);

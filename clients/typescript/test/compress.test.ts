@@ -103,11 +103,11 @@ for (const transport of ["unix", "tcp"] as const) {
       );
       await task.append({ role: "user", content: "Meanwhile." });
       await assert.rejects(compaction.commit(" "), { reason: "SUMMARY_REFUSED" });
-      const done = await compaction.commit("It rained for weeks.", { keepSeqs: [3], model: "me" });
+      const done = await compaction.commit("It rained for weeks, and the roof leaked.", { keepSeqs: [3], model: "me" });
       assert.deepEqual([done.compressed, done.summarizer, done.model], [true, "agent", "me"]);
       const view = await contents(task);
       assert.ok(view.includes(diary(1)[1]?.content ?? "") && view.at(-1) === "Meanwhile.");
-      assert.ok(view.some((content) => content.includes("It rained for weeks.")));
+      assert.ok(view.some((content) => content.includes("It rained for weeks, and the roof leaked.")));
       await compaction.abort();
     });
   });

@@ -6,7 +6,7 @@ use contextstore_proto::v1 as pb;
 use pb::ErrorReason;
 use serde_json::json;
 
-use test_support::scene::{Scene, by_hand, calls, content, result, user, words};
+use test_support::scene::{Scene, assistant, by_hand, calls, content, result, user, words};
 use test_support::server::{DEADLINE, TestServer, eventually};
 use test_support::wire::{reason, refused, task, view};
 
@@ -42,7 +42,9 @@ async fn an_agent_is_told_what_to_summarise_and_its_summary_is_put_there() {
     let done = scene.committed(commit.clone()).await;
     let after = scene.lines().await;
     assert_eq!(after[..3], [before[0].clone(), before[3].clone(), before[6].clone()]);
-    assert_eq!(content(&after[3]), format!("[Summary of messages 2–16]\n{summary}"));
+    // What the user asked for stands in front of it.
+    let shown = content(&after[3]);
+    assert!(shown.starts_with("[Summary of messages 2–16]\n## Goal\n- Step 2: ") && shown.ends_with(summary));
     assert_eq!(after[4..9], before[16..]);
     assert_eq!(content(&after[9]), "meanwhile");
     assert_eq!((done.summarizer.as_str(), done.model.as_str()), ("agent", "my-model"));
@@ -52,7 +54,8 @@ async fn an_agent_is_told_what_to_summarise_and_its_summary_is_put_there() {
     assert_eq!(done.tokens_after + meanwhile, scene.pressure().await.tokens);
     let request = pb::GetLatestSummaryRequest { task_uuid: scene.work.uuid.clone() };
     let latest = scene.api.get_latest_summary(request).await.unwrap().into_inner().summary.unwrap();
-    assert_eq!((latest.model.as_str(), latest.summary.as_str()), ("my-model", summary));
+    assert_eq!(latest.model, "my-model");
+    assert!(latest.summary.starts_with("## Goal\n") && latest.summary.ends_with(summary), "{latest:?}");
     assert_eq!(scene.work_files(), [""; 0]);
 
     // A token is good once; the same call again is told what it did, also by another server.
@@ -103,12 +106,13 @@ async fn compact_takes_what_is_to_be_kept_word_for_word() {
     scene.committed(commit).await;
     let lines = scene.lines().await;
     assert_eq!(content(&lines[1]), "[Kept information]\nThe password is in the safe.");
-    assert_eq!(content(&lines[2]), "[Summary of messages 2–19]\nAll was looked at.");
+    let summary = content(&lines[2]);
+    assert!(summary.starts_with("[Summary of messages 2–19]\n") && summary.ends_with("\nAll was looked at."));
     for number in 30..=40 {
         scene.append(&user(&words(number))).await;
     }
     let (begun, _) = scene.begin(scene.agent("compact")).await.unwrap();
-    assert_eq!(begun.previous_summary, "All was looked at.");
+    assert!(begun.previous_summary.ends_with("\nAll was looked at."), "{begun:?}");
     assert_eq!(begun.start_seq, 2);
     scene.api.abort_compaction(scene.abort(&begun.token)).await.unwrap();
     // The built-in summariser has nobody to ask what to keep: what was kept stays.
@@ -160,7 +164,7 @@ async fn an_agent_can_bring_sections() {
         scene.api.abort_compaction(scene.abort(&begun.token)).await.unwrap();
     }
     let object = json!({"goal": ["Count the parts"], "files": ["a.rs"], "pending": []}).to_string();
-    let text = "## Goal\n- Count the parts\n\n## Files\n- a.rs";
+    let text = "\n- Count the parts\n\n## Files\n- a.rs";
     for (structured, brought, shown) in [
         (true, format!("```json\n{object}\n```"), text),
         (true, "Just words.".to_owned(), "Just words."),
@@ -172,10 +176,11 @@ async fn an_agent_can_bring_sections() {
         scene.committed(scene.commit(&begun.token, &brought)).await;
         let request = pb::GetLatestSummaryRequest { task_uuid: scene.work.uuid.clone() };
         let latest = scene.api.get_latest_summary(request).await.unwrap().into_inner().summary.unwrap();
-        assert_eq!(latest.summary, shown);
+        assert!(latest.summary.ends_with(shown), "{latest:?}");
         if shown == text {
             let sections: serde_json::Value = serde_json::from_str(&latest.sections_json).unwrap();
-            assert_eq!(sections["goal"], json!(["Count the parts"]));
+            // Behind what the user asked for.
+            assert_eq!(sections["goal"].as_array().unwrap().last(), Some(&json!("Count the parts")));
             assert_eq!(sections["errors"], json!([]));
         } else {
             assert_eq!(latest.sections_json, "");
@@ -187,6 +192,30 @@ async fn an_agent_can_bring_sections() {
         };
         scene.api.undo_compaction(undo).await.unwrap();
     }
+}
+
+/// A summary by the agent is held to what a summary by a model is held to: a word does not stand for a long history, and what
+/// the user asked for stands in front of a summary that lacks it.
+#[tokio::test(flavor = "multi_thread")]
+async fn an_agents_summary_has_a_floor_and_the_users_words() {
+    let mut scene = Scene::new(100_000).await;
+    let goal = "Move the search to OpenSearch.";
+    let rule = "Never restart the old index on a weekday.";
+    scene.append_all(&[user(goal), assistant("I will."), user(rule)]).await;
+    for number in 1..=200 {
+        scene.append(&assistant(&words(number))).await;
+    }
+    let (begun, _) = scene.begin(scene.agent("")).await.unwrap();
+    let why = refused(scene.api.commit_compaction(scene.commit(&begun.token, "ok")).await);
+    assert_eq!(why.reason, ErrorReason::SummaryRefused);
+    assert!(why.words.contains("it needs at least"), "{why:?}");
+    let summary =
+        "All parts were looked at, one after the other. The old index serves the search until then.";
+    assert!(scene.committed(scene.commit(&begun.token, summary)).await.compressed);
+    let lines = scene.lines().await;
+    let shown = lines.iter().map(|line| content(line)).find(|text| text.ends_with(summary)).unwrap();
+    assert!(shown.contains(goal), "{shown}");
+    assert!(lines.iter().any(|line| line.contains(rule)), "{lines:?}");
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -448,11 +477,11 @@ async fn a_view_that_was_taken_back_takes_no_summary() {
     scene.compressed(scene.ask_keeping("summarize", 20)).await;
     let (begun, _) = scene.begin(scene.agent("")).await.unwrap();
     scene.undo().await.unwrap();
-    let commit = scene.commit(&begun.token, "late");
+    let commit = scene.commit(&begun.token, "This comes too late.");
     assert_eq!(reason(scene.api.commit_compaction(commit).await), ErrorReason::StaleView);
     let (begun, _) = scene.begin(scene.agent("")).await.unwrap();
     scene.api.rewind_task(scene.work.rewind(30)).await.unwrap();
-    let commit = scene.commit(&begun.token, "late");
+    let commit = scene.commit(&begun.token, "This comes too late.");
     assert_eq!(reason(scene.api.commit_compaction(commit).await), ErrorReason::StaleView);
     assert!(scene.compressed(scene.ask("")).await.compressed);
 }
@@ -484,7 +513,10 @@ async fn a_trim_in_between_does_no_harm() {
     let done = scene.committed(scene.commit(&begun.token, "Parts were looked at.")).await;
     assert!(done.compressed, "{done:?}");
     let after = scene.lines().await;
-    assert_eq!(content(&after[1]), "[Summary of messages 2–18]\nParts were looked at.");
+    let summary = content(&after[1]);
+    assert!(
+        summary.starts_with("[Summary of messages 2–18]\n") && summary.ends_with("Parts were looked at.")
+    );
     // What the trim left stays as it left it.
     assert_eq!(after[2..], trimmed[18..]);
     scene.undo().await.unwrap();

@@ -61,10 +61,11 @@ async fn more_parts_than_can_be_written_are_told() {
     for number in 0..1100 {
         let id = format!("call-{number}");
         messages.push((calls(&[&id]), false));
-        messages.push((result(&id, &words(number).repeat(2)), false));
+        messages.push((result(&id, &words(number).repeat(4)), false));
     }
     append_many(&mut scene, &messages).await;
-    let request = pb::CompressRequest { target_tokens: Some(65_000), ..scene.ask_keeping("summarize", 2200) };
+    let request =
+        pb::CompressRequest { target_tokens: Some(140_000), ..scene.ask_keeping("summarize", 2200) };
     let (done, _) = scene.compress(request.clone()).await.unwrap();
     assert_eq!((done.compressed, done.reason.as_str()), (false, "too_many_parts"), "{done:?}");
     let (overrides, target_tokens) = (request.overrides, request.target_tokens);

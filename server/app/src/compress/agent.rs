@@ -4,13 +4,14 @@ use std::fmt;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use serde_json::Value;
 use tokio::task::block_in_place;
 use uuid::Uuid;
 
 use super::apart::Apart;
+use super::ask::Reply;
 use super::looked::{self, Looked};
 use super::made::{Made, take_summary};
+use super::preface::Preface;
 use super::prompt::{Purpose, Wanted};
 use super::run::{self, Done, Order, publish};
 use super::squeeze::Squeezed;
@@ -40,6 +41,8 @@ pub struct Begun {
     /// Tokens of what stays.
     kept: u64,
     squeezed: Squeezed,
+    /// What stands in front of the summary, as far as the summary lacks it.
+    preface: Preface,
     /// Tokens of the summary, beside what was retained before, and of that.
     budget: u64,
     carried: u64,
@@ -130,23 +133,25 @@ impl Begun {
         urgent || self.is_expired() || lease.is_some_and(|lease| lease != self.looked.outline.lease)
     }
 
-    /// A summary as it is to stand in the view, with its sections if it was to have some and has.
-    fn read(&self, commit: &Commit) -> (String, Option<Value>) {
+    /// Returns a summary as it is to stand in the view, behind what it lacks of the user's words; or why it cannot be taken.
+    fn read(&self, commit: &Commit) -> Result<Reply, String> {
+        let counter = self.looked.outline.counter;
         let sections =
             if self.order.policy.structured { reply::read_sections(&commit.summary) } else { None };
-        sections.map_or_else(|| (commit.summary.clone(), None), |(text, sections)| (text, Some(sections)))
-    }
-
-    /// Whether a summary is one that can be taken; if not, why.
-    fn check(&self, text: &str, commit: &Commit) -> Result<(), String> {
-        let counter = self.looked.outline.counter;
+        let (summary, sections) = sections
+            .map_or_else(|| (commit.summary.clone(), None), |(text, sections)| (text, Some(sections)));
         // What is retained beside it tells nothing of what goes.
-        gate::says_something(text)?;
-        let whole = format!("{text}\n{}", commit.retain);
+        gate::says_something(&summary)?;
+        gate::tells_enough(&format!("{summary}\n{}", commit.retain), self.apart.tokens, counter)?;
+        let retain = Some(commit.retain.clone()).filter(|retain| !retain.is_empty());
+        let mut reply = Reply { summary, retain, keep: commit.keep.clone(), sections };
+        self.preface.put_before(&mut reply);
+        let whole = format!("{}\n{}", reply.summary, commit.retain);
         let replaced = self.apart.tokens.saturating_sub(looked::AROUND).max(1);
         let room = self.looked.room(self.kept + self.looked.beside(self.carried));
         let sizes = gate::sizes(&commit.retain, (replaced, self.budget, room), self.carried);
-        gate::check(&whole, sizes, self.apart.refs_for(self.budget), counter)
+        gate::check(&whole, sizes, self.apart.refs_for(self.budget), counter)?;
+        Ok(reply)
     }
 }
 
@@ -181,6 +186,8 @@ impl Compressor {
         let kept = apart.kept_tokens - squeezed.saved;
         let budget = looked::summary_budget(&order.policy, &looked, &apart, kept);
         let retain = order.strategy == Strategy::Compact;
+        let preface = Preface::of(&apart, &looked.outline, budget)?;
+        let asked = budget.saturating_sub(preface.tokens);
         let now = Instant::now();
         let begun = Begun {
             token: Uuid::new_v4().to_string(),
@@ -192,12 +199,13 @@ impl Compressor {
             apart: Arc::clone(&apart),
             kept,
             squeezed,
+            preface,
             budget,
             carried,
             order,
         };
         // What it retains takes the place of what was retained.
-        let budget = if retain { budget + carried } else { budget };
+        let budget = if retain { asked + carried } else { asked };
         let refs = apart.refs_for(begun.budget);
         let carried = apart.retained.as_ref().map(|_| carried);
         let prompt = words_for(&begun.order.policy, retain, budget, refs, carried);
@@ -231,9 +239,8 @@ impl Compressor {
     ) -> Result<Option<Done>, StoreError> {
         let Some((begun, _place)) = self.take(id, &commit.token).await? else { return Ok(None) };
         let store = &store.bound(&begun.binding);
-        let read = begun.read(commit);
-        let done = match block_in_place(|| begun.check(&read.0, commit)) {
-            Ok(()) => self.bring(store, id, &begun, commit, read).await,
+        let done = match block_in_place(|| begun.read(commit)) {
+            Ok(reply) => self.bring(store, id, &begun, commit, reply).await,
             Err(problem) => Err(StoreError::SummaryRefused { problem }),
         };
         match done {
@@ -253,17 +260,17 @@ impl Compressor {
         id: TaskId,
         begun: &Begun,
         commit: &Commit,
-        (text, sections): (String, Option<Value>),
+        reply: Reply,
     ) -> Result<Done, StoreError> {
         let Begun { order, looked, apart, kept, squeezed, began, .. } = begun;
         let order = Order { caller: commit.caller.clone(), asked: commit.asked.clone(), ..order.clone() };
         let mut looked = looked.clone();
         let mut made = Made::new(squeezed.clone(), looked.plan_note.clone());
         let summed = Summed {
-            text,
-            retain: Some(commit.retain.clone()).filter(|retain| !retain.is_empty()),
-            keep: commit.keep.clone(),
-            sections,
+            text: reply.summary,
+            retain: reply.retain,
+            keep: reply.keep,
+            sections: reply.sections,
             by: AGENT.to_owned(),
             model: commit.model.clone(),
             ..Summed::default()

@@ -7,7 +7,7 @@ use super::plan_note::Noted;
 use super::{squeeze, words};
 use crate::context::{Choose, Gone, Group, Keywords, NOTE, Policy, Strategy, Whole, chooser, plain_text};
 use crate::model::{LiteralKind, Role, StoreError};
-use crate::store::{Outline, Protected, Seen};
+use crate::store::{Outline, Seen};
 
 /// Why a group has to stay.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -76,7 +76,6 @@ impl Plan {
         let mut looker = Looker {
             outline,
             strategy,
-            protected: Protected::new(&policy.outputs),
             keywords: (strategy == Strategy::Prune).then(|| Keywords::new(&policy.scoring)),
             chooser: chooser(policy, strategy, whole),
             place: 0,
@@ -92,7 +91,6 @@ impl Plan {
         let last = looker.current.take();
         let (mut open_from, mut covers) = (None, outline.last_seq);
         if let Some(mut last) = last {
-            last.group.least = last.unanswered;
             if last.calls && !outline.closed {
                 last.fixed = Some(Fixed::Open);
                 open_from = Some(last.group.first);
@@ -103,8 +101,9 @@ impl Plan {
         }
         let Looker { chooser, place, fixed, current_request, noted: older, late, .. } = looker;
         let stays = fixed.iter().map(|stays| stays.tokens).sum::<u64>();
-        let most =
-            |group: &Group| current_request_budget((policy, strategy), outline, stays + noted, group.tokens);
+        let most = |group: &Group| {
+            current_request_budget((policy, strategy), outline, stays + noted, group.tokens).max(group.least)
+        };
         let current_request = current_request.map(|group| Group { least: most(&group), ..group });
         let choice = chooser.choose(stays + notes_around(&fixed, strategy) + noted, current_request.as_ref());
         let (keep, gone) = (choice.keep, choice.gone);
@@ -228,8 +227,6 @@ fn notes_around(fixed: &[Stays], strategy: Strategy) -> u64 {
 /// A group that is being put together.
 struct Building {
     group: Group,
-    /// What it has if it is made as small as can be and the model has not answered it.
-    unanswered: u64,
     calls: bool,
     /// Whether it is a message of the user, and not one that stands for something else.
     is_user_message: bool,
@@ -243,7 +240,6 @@ struct Building {
 struct Looker<'a> {
     outline: &'a Outline,
     strategy: Strategy,
-    protected: Protected<'a>,
     keywords: Option<Keywords>,
     chooser: Box<dyn Choose>,
     place: u64,
@@ -265,7 +261,7 @@ impl Looker<'_> {
             keywords.score(shown.role, &plain_text(shown.content.unwrap_or_default()))
         });
         let pinned = shown.seq > 0 && self.outline.pins.contains(&shown.seq);
-        let (least, unanswered) = squeeze::least(seen, self.protected.see(seen));
+        let least = squeeze::least(seen, self.outline.counter);
         let (place, before) = (self.place, self.last_seq);
         self.place += 1;
         self.last_seq = self.last_seq.max(shown.seq);
@@ -275,7 +271,6 @@ impl Looker<'_> {
             current.group.messages += 1;
             current.group.tokens = current.group.tokens.saturating_add(shown.tokens);
             current.group.least = current.group.least.saturating_add(least);
-            current.unanswered = current.unanswered.saturating_add(unanswered);
             current.group.content = current.group.content.max(content);
             if pinned {
                 current.fixed = Some(Fixed::Pinned);
@@ -325,7 +320,7 @@ impl Looker<'_> {
             Some(LiteralKind::Gap) => matches!(self.strategy, Strategy::Prune | Strategy::Window),
             Some(LiteralKind::Summary | LiteralKind::Retain | LiteralKind::Inherited) | None => false,
         };
-        let current = Building { group, unanswered, calls, is_user_message, is_replaced_note, fixed, before };
+        let current = Building { group, calls, is_user_message, is_replaced_note, fixed, before };
         self.current = Some(current);
     }
 

@@ -1,14 +1,15 @@
-//! The user's words in front of a summary that a model wrote: the goal, the current request and the instructions that the
-//! model left out. Says nothing about what the model has to write.
+//! The user's words in front of a summary that a model or an agent wrote: the goal, the current request and the instructions
+//! that the summary lacks.
 
 use serde_json::Value;
 
+use super::apart::Apart;
 use super::ask::Reply;
-use super::prompt::Purpose;
 use super::reply;
-use super::summarize::{Wanted, read_all};
+use super::summarize::read_all;
 use crate::context::count_text;
 use crate::model::StoreError;
+use crate::store::Outline;
 use crate::summarizer::{Extractor, Section, Sections};
 
 /// The share of a summary's budget that the user's words may have.
@@ -22,14 +23,11 @@ pub(super) struct Preface {
 }
 
 impl Preface {
-    /// Reads what is to be summarised. Blocks.
-    pub(super) fn of(wanted: &Wanted<'_>) -> Result<Self, StoreError> {
-        if !matches!(wanted.purpose, Purpose::Compaction { .. }) {
-            return Ok(Self::default());
-        }
-        let counter = wanted.outline.counter;
-        let mut extractor = Extractor::new(wanted.budget / SHARE, counter);
-        read_all(&mut extractor, wanted.apart, wanted.outline)?;
+    /// Reads what is to be summarised in so many tokens. Blocks.
+    pub(super) fn of(apart: &Apart, outline: &Outline, budget: u64) -> Result<Self, StoreError> {
+        let counter = outline.counter;
+        let mut extractor = Extractor::new(budget / SHARE, counter);
+        read_all(&mut extractor, apart, outline)?;
         let made = extractor.finish_users();
         Ok(Self { tokens: count_text(counter, &made.text), sections: made.sections })
     }

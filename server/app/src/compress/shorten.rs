@@ -22,6 +22,16 @@ pub(super) fn is_text(content: &str) -> bool {
     }
 }
 
+/// Returns the tokens of the texts in a content.
+pub(super) fn text_tokens(content: &str, counter: TokenCounter) -> u64 {
+    let mut tokens = 0_u64;
+    rewrite(content, &mut |text| {
+        tokens = tokens.saturating_add(count_text(counter, text));
+        None
+    });
+    tokens
+}
+
 /// The content of a message with its longest texts cut to head and tail, and the tokens that the message has then; none if
 /// that does not make it smaller, or it would still take more than so many bytes.
 pub(super) fn shorten(

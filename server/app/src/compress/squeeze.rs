@@ -6,9 +6,9 @@ use std::collections::BTreeMap;
 use std::ops::Range;
 
 use super::plan::CurrentRequest;
-use super::shorten::{LEAST, is_text, shorten};
+use super::shorten::{LEAST, is_text, shorten, text_tokens};
 use crate::context::OutputPolicy;
-use crate::model::{Json, Literal, Role, StoreError};
+use crate::model::{Json, Literal, Role, StoreError, TokenCounter};
 use crate::store::{Outline, Part, Protected, Seen};
 
 /// Tokens of an output that was trimmed.
@@ -37,13 +37,18 @@ struct Message {
     is_output: bool,
 }
 
-/// Tokens of a message that is made as small as can be, if it is an output that the model has answered, and if it is not.
-pub(super) fn least(seen: &Seen<'_>, is_protected: bool) -> (u64, u64) {
+/// Returns the tokens that a message has if its texts are cut as short as can be. What is no text, as images, stays.
+pub(super) fn least(seen: &Seen<'_>, counter: TokenCounter) -> u64 {
     let shown = &seen.shown;
-    let is_cut = shown.tool_calls.is_none() && shown.content.is_some_and(is_text);
-    let least = if seen.kind.is_none() && is_cut { shown.tokens.min(LEAST) } else { shown.tokens };
-    let is_output = seen.kind.is_none() && shown.role == Role::Tool && !is_protected;
-    (if is_output { shown.tokens.min(TRIMMED) } else { least }, least)
+    if seen.kind.is_some() || shown.tool_calls.is_some() || shown.tokens <= LEAST {
+        return shown.tokens;
+    }
+    let beside = match shown.content {
+        Some(content) if is_text(content) => 0,
+        Some(content) => shown.tokens.saturating_sub(text_tokens(content, counter)),
+        None => return shown.tokens,
+    };
+    shown.tokens.min(beside + LEAST)
 }
 
 impl Squeezed {

@@ -216,7 +216,13 @@ impl Asker<'_> {
         progress: &(dyn Fn(Step) + Sync),
     ) -> Result<Summed, String> {
         let apart = wanted.apart;
-        let preface = block_in_place(|| Preface::of(wanted)).map_err(|error| error.to_string())?;
+        let preface = match wanted.purpose {
+            Purpose::Compaction { .. } => {
+                block_in_place(|| Preface::of(apart, wanted.outline, wanted.budget))
+                    .map_err(|error| error.to_string())?
+            }
+            Purpose::Final | Purpose::Gaps => Preface::default(),
+        };
         let asked = wanted.asked().saturating_sub(preface.tokens);
         let (mut refused, mut problem): (Option<String>, String) = (None, String::new());
         for attempt in [1, 2] {
