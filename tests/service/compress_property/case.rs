@@ -345,7 +345,7 @@ impl<'a> Case<'a> {
             .filter(|text| text.chars().any(char::is_alphanumeric))
             .collect();
         let summaries = after.iter().filter(|line| is_summary(line)).map(|line| content(line));
-        let goals: Vec<String> = summaries.filter_map(|text| goal_of(&text)).collect();
+        let goals: Vec<String> = summaries.flat_map(|text| goal_of(&text)).collect();
         let said: Vec<String> = self.messages.iter().map(|message| even(&text_of(&message.json))).collect();
         let is_said = |goal: &String| said.iter().any(|text| text.contains(goal.as_str()));
         assert!(gone.is_empty() || goals.iter().any(is_said), "no goal: {goals:?}, {gone:?}: {after:#?}");
@@ -543,11 +543,11 @@ fn even(text: &str) -> String {
     text.split_whitespace().collect::<Vec<_>>().join(" ")
 }
 
-/// The goal that a summary names, without the mark of a cut.
-fn goal_of(summary: &str) -> Option<String> {
-    let (_, section) = summary.split_once("## Goal\n")?;
-    let line = section.lines().next()?.strip_prefix("- ")?;
-    Some(even(line).trim_end_matches('…').trim_end().to_owned())
+/// The lines of the goal that a summary names, without the mark of a cut.
+fn goal_of(summary: &str) -> Vec<String> {
+    let section = summary.split_once("## Goal\n").map_or("", |(_, section)| section);
+    let lines = section.lines().map_while(|line| line.strip_prefix("- "));
+    lines.map(|line| even(line).trim_end_matches('…').trim_end().to_owned()).collect()
 }
 
 /// The texts of a message.
@@ -555,7 +555,11 @@ fn text_of(message: &Value) -> String {
     match &message["content"] {
         Value::String(text) => text.clone(),
         Value::Array(parts) => {
-            parts.iter().filter_map(|part| part["text"].as_str()).collect::<Vec<_>>().join(" ")
+            let said = |part: &Value| match part["refusal"].as_str() {
+                Some(refusal) => Some(format!("[refused: {refusal}]")),
+                None => part["text"].as_str().map(str::to_owned),
+            };
+            parts.iter().filter_map(said).collect::<Vec<_>>().join(" ")
         }
         _ => String::new(),
     }

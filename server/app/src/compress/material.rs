@@ -264,6 +264,13 @@ fn part(part: &str) -> Option<Cow<'_, str>> {
     })
 }
 
+/// Says whether a text has nothing but notes of what only a model can read.
+pub(super) fn is_media_only(text: &str) -> bool {
+    const NOTES: [&str; 4] = ["[image", "[audio", "[file", "[part of type"];
+    let is_note = |line: &str| NOTES.iter().any(|note| line.starts_with(note)) && line.ends_with(']');
+    text.lines().all(|line| is_note(line) || !line.contains(char::is_alphanumeric))
+}
+
 /// A name that may come from anywhere, short and on one line.
 fn one_line(text: &str) -> String {
     text.chars().filter(|c| !c.is_control()).take(200).collect()

@@ -5,7 +5,9 @@ use std::ops::Range;
 use super::looked::current_request_budget;
 use super::plan_note::Noted;
 use super::{squeeze, words};
-use crate::context::{Choose, Gone, Group, Keywords, NOTE, Policy, Strategy, Whole, chooser, plain_text};
+use crate::context::{
+    Choose, Gone, Group, Keywords, NOTE, Policy, Staying, Strategy, Whole, chooser, plain_text,
+};
 use crate::model::{LiteralKind, Role, StoreError};
 use crate::store::{Outline, Seen};
 
@@ -105,7 +107,11 @@ impl Plan {
             current_request_budget((policy, strategy), outline, stays + noted, group.tokens).max(group.least)
         };
         let current_request = current_request.map(|group| Group { least: most(&group), ..group });
-        let choice = chooser.choose(stays + notes_around(&fixed, strategy) + noted, current_request.as_ref());
+        let choice = chooser.choose(&Staying {
+            tokens: stays + notes_around(&fixed, strategy) + noted,
+            current_request,
+            has_open_calls: open_from.is_some(),
+        });
         let (keep, gone) = (choice.keep, choice.gone);
         let current_request = current_request.map(|Group { first, tokens, least, .. }| CurrentRequest {
             place: first,

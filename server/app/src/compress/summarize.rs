@@ -10,14 +10,14 @@ use tokio::time::Instant;
 
 use super::apart::{Apart, Gap};
 use super::ask::{self, Question, Reply};
-use super::material::{Material, plain};
+use super::material::{Material, is_media_only, plain};
 use super::preface::Preface;
 use super::prompt::Purpose;
 use super::under_way::{NotAsked, Turn};
 use super::{final_summary, gate, run::Step};
 use crate::context::{Breakers, Left, Policy, Summarizer};
 use crate::llm::Gateway;
-use crate::model::{Provider, StoreError, TaskId};
+use crate::model::{Provider, Role, StoreError, TaskId};
 use crate::store::{Outline, Store};
 use crate::summarizer::{Extractor, Piece, Section, Sections};
 
@@ -371,10 +371,16 @@ pub(super) fn read_all(
     read(extractor, &apart.material, outline)?;
     apart.staying.each(&mut |piece| {
         if piece.seq > apart.last_seq {
-            extractor.stays(piece);
+            extractor.stays(&spoken(piece));
         }
         Ok(())
     })
+}
+
+/// Returns a message without its text if that is no words of a user: an image says nothing that could be the goal.
+fn spoken<'a>(piece: &Piece<'a>) -> Piece<'a> {
+    let is_wordless = piece.role == Role::User && is_media_only(piece.text);
+    Piece { text: if is_wordless { "" } else { piece.text }, ..*piece }
 }
 
 /// Has the built-in summariser read messages. Of outputs that were trimmed it reads what the log has: they went for their size,
@@ -383,7 +389,7 @@ fn read(extractor: &mut Extractor, material: &Material, outline: &Outline) -> Re
     let mut log = outline.log();
     material.each(&mut |piece| {
         if !piece.is_trimmed() {
-            extractor.take(piece);
+            extractor.take(&spoken(piece));
             return Ok(());
         }
         log.only(piece.seq);

@@ -25,7 +25,7 @@ pub use settings::{
     CompressionSettings, InheritanceSettings, OutputsSettings, PruneSettings, Settings, WindowSettings,
     limits,
 };
-pub use strategy::{Choice, Choose, Gone, Group, Keywords, NOTE, Rank, Whole, chooser};
+pub use strategy::{Choice, Choose, Gone, Group, Keywords, NOTE, Rank, Staying, Whole, chooser};
 pub use text::plain_text;
 pub use tokens::{IMAGE_TOKENS, count_json, count_text, count_tokens};
 pub use words::{Complexity, Preset, Summarizer};

@@ -4,7 +4,7 @@ use std::collections::VecDeque;
 use std::ops::Range;
 
 use super::tail::{Tail, join};
-use super::{Choice, Choose, Gone, Group, Whole};
+use super::{Choice, Choose, Gone, Group, Staying, Whole};
 use crate::context::Policy;
 
 pub(super) struct Compact {
@@ -41,11 +41,12 @@ impl Choose for Compact {
         self.tail.cut(most);
     }
 
-    fn choose(mut self: Box<Self>, fixed: u64, current_request: Option<&Group>) -> Choice {
-        self.tail.keep_request(current_request);
-        self.tail.cut(self.most.saturating_sub(fixed.min(self.most / 2)));
+    fn choose(mut self: Box<Self>, staying: &Staying) -> Choice {
+        self.tail.keep(staying);
+        self.tail.cut(self.most.saturating_sub(staying.tokens.min(self.most / 2)));
         let mut keep = Vec::new();
-        if let (Some(start), Some(first)) = (self.starts.front(), self.tail.first()) {
+        if let Some(start) = self.starts.front() {
+            let first = self.tail.first().unwrap_or(u64::MAX);
             // Turns that are too long are cut at groups, but what the user asked stays.
             for asked in self.starts.iter().filter(|asked| asked.start < first) {
                 join(&mut keep, asked.clone());
@@ -57,7 +58,7 @@ impl Choose for Compact {
             // The turn began with what was summarised before.
             keep = self.tail.places(self.behind);
         } else {
-            keep.extend(current_request.map(Group::places));
+            keep.extend(staying.current_request.as_ref().map(Group::places));
         }
         Choice { keep, gone: Gone::Summary }
     }

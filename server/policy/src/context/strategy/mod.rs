@@ -77,14 +77,24 @@ pub struct Choice {
     pub gone: Gone,
 }
 
+/// What stays whatever a strategy chooses.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct Staying {
+    /// Tokens of the groups that no strategy is asked about.
+    pub tokens: u64,
+    /// The last message of the user, unless it is one of these groups.
+    pub current_request: Option<Group>,
+    /// Whether calls that wait for results are among these groups: then they are the newest group, which stays.
+    pub has_open_calls: bool,
+}
+
 /// A way to choose.
 pub trait Choose: Send {
-    /// The next group that may go, and the tokens of all that has to stay so far.
+    /// Takes the next group that may go.
     fn look(&mut self, group: &Group);
 
-    /// Returns the choice after the last group. `fixed` are the tokens of what has to stay; `current_request` is the last message of
-    /// the user, unless it is a part of that.
-    fn choose(self: Box<Self>, fixed: u64, current_request: Option<&Group>) -> Choice;
+    /// Returns the choice after the last group.
+    fn choose(self: Box<Self>, staying: &Staying) -> Choice;
 }
 
 /// The chooser of a strategy.

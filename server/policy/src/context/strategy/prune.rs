@@ -6,7 +6,7 @@ use std::collections::{BTreeMap, BinaryHeap};
 use aho_corasick::AhoCorasick;
 
 use super::tail::Tail;
-use super::{Choice, Choose, Gone, Group, Whole};
+use super::{Choice, Choose, Gone, Group, Staying, Whole};
 use crate::context::{Policy, Scoring};
 use crate::model::Role;
 
@@ -162,16 +162,16 @@ impl Choose for Prune {
     }
 
     /// The best first, and each that still has room.
-    fn choose(mut self: Box<Self>, fixed: u64, current_request: Option<&Group>) -> Choice {
-        self.newest.keep_request(current_request);
-        let room = self.goal.saturating_sub(fixed);
+    fn choose(mut self: Box<Self>, staying: &Staying) -> Choice {
+        self.newest.keep(staying);
+        let room = self.goal.saturating_sub(staying.tokens);
         self.newest.cut(room);
         let newest = self.newest.all().into_iter().map(|places| (places.start, places.end));
         let mut kept = Ranges { ranges: newest.collect(), tokens: self.newest.tokens() };
         let newest_from = self.newest.first().unwrap_or(u64::MAX);
         // Sorted by what is reversed: the best come first.
         for Reverse(group) in self.best.into_sorted_vec() {
-            let is_kept = current_request.is_some_and(|request| request.first == group.places.0);
+            let is_kept = staying.current_request.is_some_and(|request| request.first == group.places.0);
             if group.places.0 < newest_from && !is_kept {
                 kept.add_within(&group, room);
             }

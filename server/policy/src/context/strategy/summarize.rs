@@ -1,7 +1,7 @@
 //! `summarize`: the last messages stay, a summary stands for all others.
 
 use super::tail::Tail;
-use super::{Choice, Choose, Gone, Group, Whole};
+use super::{Choice, Choose, Gone, Group, Staying, Whole};
 use crate::context::Policy;
 
 /// Tokens that a summary has to have, at least.
@@ -26,10 +26,10 @@ impl Choose for Summarize {
         self.tail.push(group, |messages, _| messages >= keep);
     }
 
-    fn choose(mut self: Box<Self>, fixed: u64, current_request: Option<&Group>) -> Choice {
-        self.tail.keep_request(current_request);
+    fn choose(mut self: Box<Self>, staying: &Staying) -> Choice {
+        self.tail.keep(staying);
         // Of messages that would not fit even if they were cut, only the newest stay.
-        let room = self.goal.saturating_sub(fixed).saturating_sub(SUMMARY.max(self.goal / 5));
+        let room = self.goal.saturating_sub(staying.tokens).saturating_sub(SUMMARY.max(self.goal / 5));
         if self.keep == 0 {
             self.tail.clear();
         }

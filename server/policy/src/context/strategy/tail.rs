@@ -3,11 +3,13 @@
 use std::collections::VecDeque;
 use std::ops::Range;
 
-use super::Group;
+use super::{Group, Staying};
 
 /// The newest groups within a bound, and the last message of the user. The newest group stays, whatever its size.
 #[derive(Debug, Default)]
 pub(super) struct Tail {
+    /// Whether calls that wait for results are the newest group.
+    has_open_calls: bool,
     /// The last message of the user.
     request: Option<Kept>,
     groups: VecDeque<Kept>,
@@ -40,9 +42,10 @@ impl Tail {
     }
 
     /// Keeps the last message of the user, also where the newest groups do not reach back to it.
-    pub(super) fn keep_request(&mut self, request: Option<&Group>) {
-        self.request =
-            request.map(|group| Kept { places: group.places(), tokens: group.tokens, least: group.least });
+    pub(super) fn keep(&mut self, staying: &Staying) {
+        self.has_open_calls = staying.has_open_calls;
+        let kept = |group: Group| Kept { places: group.places(), tokens: group.tokens, least: group.least };
+        self.request = staying.current_request.map(kept);
         if let Some(request) = &self.request
             && let Some(same) = self.groups.iter_mut().find(|kept| kept.places == request.places)
         {
@@ -64,7 +67,7 @@ impl Tail {
 
     /// Lets go of the oldest while there are more than so many tokens.
     pub(super) fn cut(&mut self, most: u64) {
-        while self.tokens() > most && self.groups.len() > 1 {
+        while self.tokens() > most && self.may_drop() {
             self.drop_oldest();
         }
     }
@@ -73,9 +76,14 @@ impl Tail {
     pub(super) fn cut_hard(&mut self, most: u64) {
         let mut least: u64 = self.groups.iter().map(|group| group.least).sum();
         let request = |tail: &Self| tail.request_before().map_or(0, |request| request.least);
-        while least + request(self) > most && self.groups.len() > 1 {
+        while least + request(self) > most && self.may_drop() {
             least -= self.drop_oldest();
         }
+    }
+
+    /// Says whether the oldest is not the newest group of the view.
+    fn may_drop(&self) -> bool {
+        self.groups.len() > usize::from(!self.has_open_calls)
     }
 
     /// Answers what it could have been made to.

@@ -34,8 +34,9 @@ fn choose(policy: &Policy, strategy: Strategy, goal: u64, groups: &[Group], fixe
     let messages = groups.iter().map(|group| group.messages).sum();
     let mut chooser = chooser(policy, strategy, Whole { messages, goal });
     groups.iter().for_each(|group| chooser.look(group));
-    let asked = groups.iter().rfind(|group| group.role == Role::User && group.kind.is_none());
-    chooser.choose(fixed, asked)
+    let current_request =
+        groups.iter().rfind(|group| group.role == Role::User && group.kind.is_none()).copied();
+    chooser.choose(&Staying { tokens: fixed, current_request, has_open_calls: false })
 }
 
 /// Ranges as they are written, apart by spaces.

@@ -1,7 +1,7 @@
 //! `window`: the last messages or tokens stay, the others go.
 
 use super::tail::Tail;
-use super::{Choice, Choose, Gone, Group, NOTE, Whole};
+use super::{Choice, Choose, Gone, Group, NOTE, Staying, Whole};
 use crate::context::Policy;
 
 pub(super) struct Window {
@@ -34,10 +34,10 @@ impl Choose for Window {
         }
     }
 
-    fn choose(mut self: Box<Self>, fixed: u64, current_request: Option<&Group>) -> Choice {
-        self.tail.keep_request(current_request);
+    fn choose(mut self: Box<Self>, staying: &Staying) -> Choice {
+        self.tail.keep(staying);
         // What has to stay stands in the same window, and so does the note that says what is missing.
-        self.tail.cut(self.tokens.saturating_sub(fixed + NOTE));
+        self.tail.cut(self.tokens.saturating_sub(staying.tokens + NOTE));
         Choice { keep: self.tail.all(), gone: Gone::Note }
     }
 }
