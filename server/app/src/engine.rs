@@ -10,7 +10,7 @@ use tokio::time::{MissedTickBehavior, interval};
 
 use crate::chat::Chats;
 use crate::compress::Compressor;
-use crate::context::{Pressure, Stage};
+use crate::context::Pressure;
 use crate::hooks::{HookEvent, HookTrigger, Hooks};
 use crate::llm::Gateway;
 use crate::model::{Json, StoreError, TaskId};
@@ -144,7 +144,9 @@ impl Engine {
         let pressure = self.with(look).await?;
         // Many models take so much with their answer. One that asks for most of it is not worth the context.
         let answer = answer.min(pressure.limit / 4);
-        if pressure.due && (pressure.stage == Stage::Emergency || pressure.tokens + answer > pressure.limit) {
+        // A compression that is about to end makes no other one due, but has to be waited for.
+        let is_coming = pressure.due || self.compressor.is_running(id);
+        if is_coming && pressure.tokens + answer > pressure.limit {
             self.compressor.if_due(&self.store(), id, true).await;
         } else {
             self.keep_small(id, &pressure);

@@ -342,7 +342,8 @@ impl<'a> Case<'a> {
             .iter()
             .filter(|line| value(line)["role"] == "user" && !is_ours(line) && !after.contains(line))
             .map(|line| even(&content(line)))
-            .filter(|text| text.chars().any(char::is_alphanumeric))
+            // Less is no sentence.
+            .filter(|text| text.chars().filter(|c| c.is_alphanumeric()).count() > 20)
             .collect();
         let summaries = after.iter().filter(|line| is_summary(line)).map(|line| content(line));
         let goals: Vec<String> = summaries.flat_map(|text| goal_of(&text)).collect();

@@ -189,8 +189,9 @@ fn raised_goal(policy: &Policy, outline: &Outline, fixed: u64, goal: u64) -> Opt
     (raised > goal).then(|| Room { goal: raised, worth: outline.calibration.apply(room / 2) })
 }
 
-/// Returns the tokens that the last message of the user, which has some, keeps beside what else has to stay: all of them,
-/// unless it leaves too little room within nine tenths of the limit. Then it is shortened to what the goal has room for.
+/// Returns the tokens that the last message of the user keeps beside what else has to stay: all of them, unless it leaves too
+/// little room within nine tenths of the limit. Then it is shortened to what the goal has room for, as the view would be due
+/// again at once.
 pub(super) fn current_request_budget(
     order: (&Policy, Strategy),
     outline: &Outline,

@@ -177,6 +177,11 @@ impl Compressor {
         });
     }
 
+    /// Says whether a view of the task is being compressed now.
+    pub fn is_running(&self, id: TaskId) -> bool {
+        matches!(self.lock().get(&id), Some(UnderWay::Running(_) | UnderWay::Committing(_)))
+    }
+
     /// Compresses a view in the background, if it is time to.
     pub fn if_time(self: &Arc<Self>, store: &Store, id: TaskId, pressure: &Pressure) {
         if pressure.due {

@@ -14,7 +14,7 @@ use super::plan::Plan;
 use super::plan_note;
 use super::prompt::Purpose;
 use super::summarize::{Asker, Wanted};
-use super::words;
+use super::{PATIENCE, words};
 use crate::context::{Gone, Policy, Strategy};
 use crate::model::{Rewrite, StoreError, TaskId};
 use crate::store::{Caller, Compressed, Store};
@@ -25,8 +25,6 @@ const MOST_PARTS: usize = Rewrite::MAX_SEGMENTS - 2;
 pub(super) const TOO_MANY_PARTS: &str = "too_many_parts";
 /// Why a view is left alone that has no more tokens than the call asks for.
 pub(super) const WITHIN_TARGET: &str = "within_target";
-/// How long to wait for another rewrite of the same view to end.
-const PATIENCE: Duration = Duration::from_secs(60);
 
 /// What is to be done.
 #[derive(Debug, Clone)]

@@ -9,8 +9,8 @@ use crate::context::Policy;
 
 pub(super) struct Compact {
     turns: usize,
-    /// Most tokens of turns that stay.
-    most: u64,
+    /// Tokens that the view is to have.
+    goal: u64,
     /// The user messages that the last turns begin with.
     starts: VecDeque<Range<u64>>,
     /// The place behind the last message that is not in the log.
@@ -21,7 +21,7 @@ pub(super) struct Compact {
 impl Compact {
     pub(super) fn new(policy: &Policy, whole: Whole) -> Self {
         let turns = usize::try_from(policy.retain_last_turns).unwrap_or(usize::MAX);
-        Self { turns, most: whole.goal / 2, starts: VecDeque::new(), behind: 0, tail: Tail::default() }
+        Self { turns, goal: whole.goal, starts: VecDeque::new(), behind: 0, tail: Tail::default() }
     }
 }
 
@@ -36,14 +36,14 @@ impl Choose for Compact {
         if group.kind.is_some() {
             self.behind = group.places().end;
         }
-        let most = self.most;
         self.tail.push(group, |_, _| false);
-        self.tail.cut(most);
+        self.tail.cut(self.goal / 2);
     }
 
     fn choose(mut self: Box<Self>, staying: &Staying) -> Choice {
         self.tail.keep(staying);
-        self.tail.cut(self.most.saturating_sub(staying.tokens.min(self.most / 2)));
+        // Half of the room is for turns, the other one for the summary and what is retained.
+        self.tail.cut(self.goal.saturating_sub(staying.tokens) / 2);
         let mut keep = Vec::new();
         if let Some(start) = self.starts.front() {
             let first = self.tail.first().unwrap_or(u64::MAX);
