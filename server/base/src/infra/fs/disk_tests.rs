@@ -1,4 +1,4 @@
-//! What the real layer owes beyond the others: no symlink is followed, and modes do not depend on the umask.
+//! Tests of the real layer only: it follows no symlink, and modes do not depend on the umask.
 
 use std::fs;
 use std::io;
@@ -13,7 +13,7 @@ use crate::infra::fs::conformance::{check, get, kind, path, put};
 
 type Outcome = Result<(), Box<dyn std::error::Error>>;
 
-/// The tree both ways: by `openat2` and by walking.
+/// Opens the tree both ways: with `openat2` and with the walk.
 fn both(root: &Path) -> io::Result<[Arc<dyn Fs>; 2]> {
     let fd = rustix::fs::open(root, DIRECTORY, Mode::empty())?;
     Ok([DiskFs::open(root)?, Arc::new(DiskFs { root: fd, boot_id: boot_id(), openat2: false, probe: None })])
@@ -34,7 +34,7 @@ fn does_what_every_layer_does() -> Outcome {
 
 #[test]
 fn this_kernel_resolves_in_one_call() -> Outcome {
-    // Without this the tests above would walk twice and not say so.
+    // Without this, the tests above might run the walk twice without notice.
     let temp = TempDir::new()?;
     assert!(format!("{:?}", DiskFs::open(temp.path())?).contains("openat2: true"));
     Ok(())
@@ -157,7 +157,7 @@ fn listing_tells_kinds_and_passes_over_odd_names() -> Outcome {
     Ok(())
 }
 
-/// The umask belongs to the process, and tests share one: each mask is tried in a child of its own.
+/// The umask belongs to the process, and tests share one: each mask is tested in a child process.
 #[test]
 fn modes_do_not_depend_on_the_umask() -> Outcome {
     const ROOT: &str = "CONTEXTSTORE_TEST_UMASK_ROOT";

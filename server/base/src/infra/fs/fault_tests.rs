@@ -1,4 +1,4 @@
-//! That a fault happens where it was armed, once, and leaves what it says.
+//! Tests that a fault happens once, where it was armed, and leaves the documented state.
 
 use std::collections::BTreeSet;
 
@@ -11,7 +11,7 @@ type Outcome = Result<(), Box<dyn std::error::Error>>;
 
 type Layers = (Arc<SimFs>, Arc<FaultFs>, Arc<dyn File>);
 
-/// Every call that counts, each of them once; the file it opens comes first.
+/// Runs each counted call once; opening the file comes first.
 fn every_call(fs: &dyn Fs, file: &dyn File) -> Vec<io::Result<()>> {
     vec![
         fs.open(&path("f"), Open::Read).map(drop),

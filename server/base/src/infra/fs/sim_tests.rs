@@ -1,4 +1,4 @@
-//! That the simulated disk forgets all it may and nothing it must not.
+//! Tests that the simulated disk forgets all it may and nothing it must not.
 
 use std::collections::BTreeSet;
 
@@ -10,7 +10,7 @@ type Outcome = Result<(), Box<dyn std::error::Error>>;
 
 const SEEDS: u64 = 300;
 
-/// Which of the paths are there after a crash, for every seed.
+/// Returns the paths that exist after a crash, for every seed.
 fn outcomes(fs: &SimFs, paths: &[&'static str]) -> BTreeSet<String> {
     (0..SEEDS)
         .map(|seed| {
@@ -99,7 +99,7 @@ fn a_rename_between_directories_is_in_both_or_in_neither() -> Outcome {
     fs.write_file(&path("b/other"), b"")?;
     fs.rename(&path("a/f"), &path("b/f"))?;
     assert_eq!(outcomes(&fs, &["a/f", "b/f"]), set(["a/f", "b/f"]));
-    // Syncing one side is enough, and takes along what went before on the other.
+    // Syncing one directory is enough, and includes earlier changes of the other.
     fs.open(&path("b/later"), Open::New)?;
     fs.sync_dir(&path("a"))?;
     assert_eq!(outcomes(&fs, &["a/f", "b/f", "b/later"]), set(["b/f", "b/f b/later"]));

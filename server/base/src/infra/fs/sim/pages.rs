@@ -1,7 +1,7 @@
-//! The contents of one simulated file: what is in the cache, and what the disk still has instead.
+//! The contents of one simulated file: the pages in the cache, and the old pages on the disk.
 //!
-//! Only the changed pages are kept twice. A page without an old copy is the same on the disk, filled up
-//! with zeros, so a sync costs what was written since the last one and not the length of the file.
+//! Only changed pages are kept twice. A page without an old copy is the same on the disk, filled with zeros, so the
+//! cost of a sync depends on the changes since the last one and not on the length of the file.
 
 use std::collections::BTreeMap;
 use std::ops::Range;
@@ -10,12 +10,12 @@ use fastrand::Rng;
 
 const PAGE: usize = 4096;
 
-/// A page as the disk has it.
+/// A page as it is on the disk.
 #[derive(Debug)]
 struct OldPage {
-    /// May be shorter than a page; the rest is zeros.
+    /// The bytes, which may be shorter than a page; the rest is zeros.
     bytes: Vec<u8>,
-    /// Whether a failed sync took it for clean: no later sync writes it, unless it changes again.
+    /// Whether a failed sync marked it as clean: later syncs skip it, unless it changes again.
     lost: bool,
 }
 
@@ -28,7 +28,7 @@ pub(super) struct Pages {
 }
 
 impl Pages {
-    /// A file that is on the disk as it is.
+    /// Creates a file that is durable.
     pub(super) fn durable(data: Vec<u8>) -> Self {
         Self { durable_len: data.len(), data, old: BTreeMap::new() }
     }
@@ -45,7 +45,7 @@ impl Pages {
         self.durable_len != self.data.len() || self.old.values().any(|page| !page.lost)
     }
 
-    /// Writes at a place that may be behind the end.
+    /// Writes at an offset, which may be beyond the end.
     pub(super) fn write(&mut self, bytes: &[u8], at: usize) {
         let end = at + bytes.len();
         self.keep_old(at..end);
@@ -65,14 +65,15 @@ impl Pages {
         self.durable_len = self.data.len();
     }
 
-    /// What Linux does when a write-back fails: the pages stay readable and are never tried again.
+    /// Simulates a failed write-back of Linux: the pages stay readable and are never written again.
     pub(super) fn fail_sync(&mut self) {
         for page in self.old.values_mut() {
             page.lost = true;
         }
     }
 
-    /// What is read after a power cut: of every changed page the old or the new, and any length between.
+    /// Returns the contents after a power cut: of every changed page the old or the new version, and any length
+    /// between.
     pub(super) fn survivor(&self, rng: &mut Rng) -> Vec<u8> {
         let (short, long) = (self.durable_len.min(self.data.len()), self.durable_len.max(self.data.len()));
         let keep = likelihood(rng);
@@ -113,7 +114,7 @@ impl Pages {
     }
 }
 
-/// How likely a change is to survive: often a coin for each, at times nearly or exactly all or none.
+/// Returns the probability that a change survives: often one half, at times close or equal to 0 or 1.
 pub(super) fn likelihood(rng: &mut Rng) -> f64 {
     [0.0, 0.5, 0.5, 0.5, 0.9, 1.0][rng.usize(..6)]
 }
