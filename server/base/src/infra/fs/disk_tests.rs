@@ -281,9 +281,9 @@ fn where_no_flag_forbids_replacing_a_look_does() -> Outcome {
     let dir = rustix::fs::open(temp.path(), DIRECTORY, Mode::empty())?;
     fs::write(temp.path().join("a"), "a")?;
     symlink("nowhere", temp.path().join("b"))?;
-    let taken = rename_after_a_look(dir.as_fd(), "a", dir.as_fd(), "b");
+    let taken = rename_after_check(dir.as_fd(), "a", dir.as_fd(), "b");
     assert_eq!(kind(taken), Some(io::ErrorKind::AlreadyExists));
-    rename_after_a_look(dir.as_fd(), "a", dir.as_fd(), "c")?;
+    rename_after_check(dir.as_fd(), "a", dir.as_fd(), "c")?;
     assert_eq!(fs::read(temp.path().join("c"))?, b"a");
     Ok(())
 }
