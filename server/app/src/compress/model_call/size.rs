@@ -2,9 +2,9 @@
 
 use serde_json::{Map, Value, json};
 
-use super::flatten::cost;
-use super::{AskError, Question};
-use crate::compress::prompt::Wanted;
+use super::transcript::cost;
+use super::{ModelError, Question};
+use crate::compress::prompt::Prompt;
 use crate::llm::{ErrorClass, Gateway, LlmError, thinks};
 use crate::model::{Overflow, Provider};
 
@@ -24,7 +24,7 @@ const FENCE: &str = "history-000000000000";
 
 /// The sizes of a question.
 #[derive(Debug, Clone, PartialEq)]
-pub(super) struct Shape {
+pub(super) struct RequestSize {
     /// Tokens that the model takes.
     window: u64,
     /// Most tokens of the answer, with thoughts.
@@ -37,7 +37,7 @@ pub(super) struct Shape {
     halved: bool,
 }
 
-impl Shape {
+impl RequestSize {
     pub(super) fn new(gateway: &Gateway, question: &Question<'_>, gaps: Option<usize>) -> Self {
         let Question { provider, model, budget, window, .. } = *question;
         let summaries = gaps.map_or(1, |gaps| gaps as u64);
@@ -69,9 +69,9 @@ impl Shape {
     }
 
     /// Tokens that there are for the history.
-    pub(super) fn room(&self, wanted: &Wanted<'_>) -> u64 {
-        let prompt = cost(&wanted.system(FENCE)) + cost(wanted.closing());
-        self.window.saturating_sub(self.window / FREE_SHARE).saturating_sub(self.most).saturating_sub(prompt)
+    pub(super) fn room(&self, prompt: &Prompt<'_>) -> u64 {
+        let tokens = cost(&prompt.system(FENCE)) + cost(prompt.closing());
+        self.window.saturating_sub(self.window / FREE_SHARE).saturating_sub(self.most).saturating_sub(tokens)
     }
 
     /// Whether the question can be put otherwise, so that this would not be said of it. Does so.
@@ -103,7 +103,7 @@ impl Shape {
         gateway: &Gateway,
         provider: Provider,
         model: &str,
-    ) -> Result<String, AskError> {
+    ) -> Result<String, ModelError> {
         let mut params = Map::new();
         params.extend(self.temperature.map(|temperature| ("temperature".to_owned(), json!(temperature))));
         let name = match provider {
@@ -119,6 +119,6 @@ impl Shape {
         let params = Value::Object(params).to_string();
         gateway
             .params(provider, model, &params, gateway.context_length(provider).unwrap_or(self.window))
-            .map_err(|error| AskError::NotConfigured { problem: error.to_string() })
+            .map_err(|error| ModelError::NotConfigured { problem: error.to_string() })
     }
 }

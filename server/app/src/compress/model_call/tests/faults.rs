@@ -1,13 +1,13 @@
 //! Providers that refuse, fail, drip or babble: each ends in time, in words that say why, and leaves nothing behind.
 
-use std::io::{Read as _, Write as _};
+use std::io::{ParsedReply as _, Write as _};
 use std::net::TcpListener;
 use std::time::Instant;
 
 use super::*;
 
 /// What is said of an error never has the key in it, and nothing stays on disk.
-fn words(scene: &Scene, error: &AskError) -> String {
+fn words(scene: &Scene, error: &ModelError) -> String {
     let words = error.to_string();
     assert!(!words.contains(KEY) && !format!("{error:?}").contains(KEY), "{words}");
     assert_eq!(scene.request_files(), [""; 0]);
@@ -26,7 +26,7 @@ async fn nobody_there() {
     });
     for provider in Provider::ALL {
         let error = scene.ask(of(provider)).await.unwrap_err();
-        assert!(matches!(error, AskError::Failed { .. }), "{error:?}");
+        assert!(matches!(error, ModelError::Failed { .. }), "{error:?}");
         assert!(words(&scene, &error).contains("cannot be reached"), "{error}");
     }
 }
@@ -44,7 +44,7 @@ async fn one_that_says_nothing_or_too_little() {
             scene.fake.script(&script);
             let begun = Instant::now();
             let error = scene.ask(Asked { timeout: soon, ..of(provider) }).await.unwrap_err();
-            assert!(matches!(error, AskError::TimedOut { .. }), "{provider:?} {script}: {error:?}");
+            assert!(matches!(error, ModelError::TimedOut { .. }), "{provider:?} {script}: {error:?}");
             assert!(words(&scene, &error).contains("500ms"), "{error}");
             assert!(begun.elapsed() < Duration::from_secs(20), "{:?}", begun.elapsed());
             scene.fake.wait("the end of the connection", |all| all.iter().all(|one| one["answer"] != "open"));
@@ -62,7 +62,7 @@ async fn an_answer_that_breaks_off() {
         {
             scene.fake.script(&json!({"fault": fault, "text": SAID}));
             let error = scene.ask(of(provider)).await.unwrap_err();
-            assert!(matches!(error, AskError::Failed { .. }), "{provider:?} {fault}: {error:?}");
+            assert!(matches!(error, ModelError::Failed { .. }), "{provider:?} {fault}: {error:?}");
             assert!(!words(&scene, &error).is_empty());
         }
         // It is asked again as if nothing had been.
@@ -95,7 +95,7 @@ async fn an_answer_without_a_summary() {
         let error = ask_gaps(&scene.gateway, &scene.store, scene.id, &question, &[(0, 5)], &|_| {})
             .await
             .unwrap_err();
-        assert!(matches!(error, AskError::Empty { .. }), "{error:?}");
+        assert!(matches!(error, ModelError::Empty { .. }), "{error:?}");
     }
 }
 
@@ -117,12 +117,12 @@ async fn an_answer_that_is_longer_than_asked() {
     for provider in Provider::ALL {
         scene.says(&format!("<summary>{}</summary>", "on and on ".repeat(10_000)));
         let error = scene.ask(of(provider)).await.unwrap_err();
-        assert!(matches!(error, AskError::TooLong { limit: 8096, unit: "bytes" }), "{error:?}");
+        assert!(matches!(error, ModelError::TooLong { limit: 8096, unit: "bytes" }), "{error:?}");
         assert!(words(&scene, &error).contains("longer than asked"), "{error}");
         // One that the provider cut off has lost its end.
         scene.fake.script(&json!({"text": "<summary>The port is", "finish": "length"}));
         let error = scene.ask(of(provider)).await.unwrap_err();
-        assert!(matches!(error, AskError::TooLong { unit: "tokens", .. }), "{provider:?}: {error:?}");
+        assert!(matches!(error, ModelError::TooLong { unit: "tokens", .. }), "{provider:?}: {error:?}");
         // What a model thinks aloud is not its answer, whether or not it says where that begins.
         for begin in ["<think>", "", "<analysis>"] {
             let end = if begin == "<analysis>" { "</analysis>" } else { "</think>" };
@@ -133,7 +133,7 @@ async fn an_answer_that_is_longer_than_asked() {
         // But not for ever.
         scene.says(&"hm ".repeat(40_000));
         let error = scene.ask(of(provider)).await.unwrap_err();
-        assert!(matches!(error, AskError::TooLong { unit: "bytes", .. }), "{error:?}");
+        assert!(matches!(error, ModelError::TooLong { unit: "bytes", .. }), "{error:?}");
     }
 }
 
@@ -156,7 +156,7 @@ async fn a_window_that_is_smaller_than_was_thought() {
         scene.fake.script(&too_long);
         scene.fake.script(&json!({"status": 413}));
         let error = scene.ask(of(provider)).await.unwrap_err();
-        assert!(matches!(error, AskError::Refused { overflow: true, .. }), "{provider:?}: {error:?}");
+        assert!(matches!(error, ModelError::Refused { overflow: true, .. }), "{provider:?}: {error:?}");
         assert_eq!(scene.fake.requests().len(), 4);
         assert!(words(&scene, &error).contains("413"), "{error}");
     }
@@ -187,7 +187,7 @@ async fn what_would_be_refused_again_is_not_asked_again() {
         let message = format!("Incorrect API key provided: {KEY}");
         scene.fake.script(&json!({"status": 401, "message": message}));
         let error = scene.ask(of(provider)).await.unwrap_err();
-        assert!(matches!(error, AskError::Refused { overflow: false, .. }), "{error:?}");
+        assert!(matches!(error, ModelError::Refused { overflow: false, .. }), "{error:?}");
         assert!(words(&scene, &error).contains("[key]"), "{error}");
         assert_eq!(scene.fake.requests().len(), 1);
     }
@@ -197,11 +197,11 @@ async fn what_would_be_refused_again_is_not_asked_again() {
 async fn what_is_not_configured_is_named() {
     let scene = Scene::with(|config| config.providers[0].api_key_file = Some(PathBuf::from("/nowhere/key")));
     let error = scene.ask(PLAIN).await.unwrap_err();
-    assert!(matches!(error, AskError::NotConfigured { .. }), "{error:?}");
+    assert!(matches!(error, ModelError::NotConfigured { .. }), "{error:?}");
     assert!(words(&scene, &error).contains("llm.providers.openai"), "{error}");
     let question = Question { model: "", ..scene.question(of(Provider::Ollama)) };
     let error = ask(&scene.gateway, &scene.store, scene.id, &question, &|_| {}).await.unwrap_err();
-    assert!(matches!(error, AskError::NotConfigured { .. }), "{error:?}");
+    assert!(matches!(error, ModelError::NotConfigured { .. }), "{error:?}");
     assert!(scene.fake.requests().is_empty());
 }
 
@@ -249,7 +249,7 @@ async fn an_answer_that_is_no_stream() {
         });
         for provider in Provider::ALL {
             let error = scene.ask(of(provider)).await.unwrap_err();
-            assert!(matches!(error, AskError::Failed { .. }), "{provider:?}: {error:?}");
+            assert!(matches!(error, ModelError::Failed { .. }), "{provider:?}: {error:?}");
             assert!(!words(&scene, &error).is_empty());
         }
     }

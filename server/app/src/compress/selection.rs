@@ -2,9 +2,9 @@
 
 use std::ops::Range;
 
-use super::looked::current_request_budget;
-use super::plan_note::Noted;
-use super::{squeeze, words};
+use super::plan_note::EarlierPlanNote;
+use super::view_analysis::current_request_budget;
+use super::{literals, shrink};
 use crate::context::{
     Choose, Gone, Group, Keywords, NOTE, Policy, Staying, Strategy, Whole, chooser, plain_text,
 };
@@ -13,7 +13,7 @@ use crate::store::{Outline, Seen};
 
 /// Why a group has to stay.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Fixed {
+pub(super) enum FixedReason {
     /// It is the system prompt.
     System,
     /// Somebody pinned it.
@@ -28,8 +28,8 @@ pub(super) enum Fixed {
 
 /// A group that has to stay.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) struct Stays {
-    pub(super) why: Fixed,
+pub(super) struct FixedGroup {
+    pub(super) why: FixedReason,
     pub(super) places: Range<u64>,
     pub(super) tokens: u64,
 }
@@ -45,9 +45,9 @@ pub(super) struct CurrentRequest {
 
 /// What is to become of a view.
 #[derive(Debug, Clone)]
-pub(super) struct Plan {
+pub(super) struct Selection {
     /// Groups that have to stay, in order.
-    pub(super) fixed: Vec<Stays>,
+    pub(super) fixed: Vec<FixedGroup>,
     /// What the strategy keeps beside them: places, rising, apart.
     pub(super) keep: Vec<Range<u64>>,
     /// The last message of the user, unless it has to stay for another reason. The strategy keeps it.
@@ -61,12 +61,12 @@ pub(super) struct Plan {
     /// The message of the log before these.
     pub(super) covers: u64,
     /// The plan that the view tells.
-    pub(super) noted: Option<Noted>,
+    pub(super) noted: Option<EarlierPlanNote>,
     /// Places of system and developer messages that are no part of the system prompt, rising.
     late: Vec<u64>,
 }
 
-impl Plan {
+impl Selection {
     /// Looks at all groups and lets a strategy choose. `noted` are tokens of what is put into the view beside them.
     pub(super) fn make(
         outline: &Outline,
@@ -75,7 +75,7 @@ impl Plan {
         whole: Whole,
         noted: u64,
     ) -> Result<Self, StoreError> {
-        let mut looker = Looker {
+        let mut looker = GroupReader {
             outline,
             strategy,
             keywords: (strategy == Strategy::Prune).then(|| Keywords::new(&policy.scoring)),
@@ -94,14 +94,14 @@ impl Plan {
         let (mut open_from, mut covers) = (None, outline.last_seq);
         if let Some(mut last) = last {
             if last.calls && !outline.closed {
-                last.fixed = Some(Fixed::Open);
+                last.fixed = Some(FixedReason::Open);
                 open_from = Some(last.group.first);
                 // After a rewind into it, they are among what a rewrite speaks for, and that cannot end before them.
                 covers = last.before.max(outline.covered());
             }
             looker.end(&last);
         }
-        let Looker { chooser, place, fixed, current_request, noted: older, late, .. } = looker;
+        let GroupReader { chooser, place, fixed, current_request, noted: older, late, .. } = looker;
         let stays = fixed.iter().map(|stays| stays.tokens).sum::<u64>();
         let most = |group: &Group| {
             current_request_budget((policy, strategy), outline, stays + noted, group.tokens).max(group.least)
@@ -133,7 +133,7 @@ impl Plan {
 
     /// The place of the first pinned system or developer message that is no part of the system prompt.
     pub(super) fn first_late(&self) -> Option<u64> {
-        let is_late = |stays: &&Stays| self.late.binary_search(&stays.places.start).is_ok();
+        let is_late = |stays: &&FixedGroup| self.late.binary_search(&stays.places.start).is_ok();
         self.fixed.iter().filter(is_late).map(|stays| stays.places.start).min()
     }
 
@@ -213,7 +213,11 @@ impl Plan {
                 self.stays().iter().any(|stays| stays.start <= places.start && places.end <= stays.end);
             if !known && used + tokens <= room {
                 used += tokens;
-                self.fixed.push(Stays { why: Fixed::Pinned, places: places.clone(), tokens: *tokens });
+                self.fixed.push(FixedGroup {
+                    why: FixedReason::Pinned,
+                    places: places.clone(),
+                    tokens: *tokens,
+                });
             }
         }
         self.fixed.sort_unstable_by_key(|stays| stays.places.start);
@@ -222,28 +226,28 @@ impl Plan {
 }
 
 /// Tokens of notes that groups that have to stay may have beside them.
-fn notes_around(fixed: &[Stays], strategy: Strategy) -> u64 {
+fn notes_around(fixed: &[FixedGroup], strategy: Strategy) -> u64 {
     if strategy != Strategy::Prune {
         return 0;
     }
-    let apart = fixed.windows(2).filter(|pair| pair[0].places.end < pair[1].places.start).count();
-    NOTE * (apart as u64 + 1)
+    let partition = fixed.windows(2).filter(|pair| pair[0].places.end < pair[1].places.start).count();
+    NOTE * (partition as u64 + 1)
 }
 
 /// A group that is being put together.
-struct Building {
+struct OpenGroup {
     group: Group,
     calls: bool,
     /// Whether it is a message of the user, and not one that stands for something else.
     is_user_message: bool,
     /// Whether a new note takes its place.
     is_replaced_note: bool,
-    fixed: Option<Fixed>,
+    fixed: Option<FixedReason>,
     /// The message of the log before it.
     before: u64,
 }
 
-struct Looker<'a> {
+struct GroupReader<'a> {
     outline: &'a Outline,
     strategy: Strategy,
     keywords: Option<Keywords>,
@@ -252,22 +256,22 @@ struct Looker<'a> {
     /// Whether nothing but the system prompt came so far.
     leading: bool,
     last_seq: u64,
-    current: Option<Building>,
-    fixed: Vec<Stays>,
+    current: Option<OpenGroup>,
+    fixed: Vec<FixedGroup>,
     /// The last message of the user, unless it has to stay for another reason.
     current_request: Option<Group>,
-    noted: Option<Noted>,
+    noted: Option<EarlierPlanNote>,
     late: Vec<u64>,
 }
 
-impl Looker<'_> {
+impl GroupReader<'_> {
     fn see(&mut self, seen: &Seen<'_>) {
         let shown = &seen.shown;
         let content = self.keywords.as_ref().map_or(0.0, |keywords| {
             keywords.score(shown.role, &plain_text(shown.content.unwrap_or_default()))
         });
         let pinned = shown.seq > 0 && self.outline.pins.contains(&shown.seq);
-        let least = squeeze::least(seen, self.outline.counter);
+        let least = shrink::least(seen, self.outline.counter);
         let (place, before) = (self.place, self.last_seq);
         self.place += 1;
         self.last_seq = self.last_seq.max(shown.seq);
@@ -279,7 +283,7 @@ impl Looker<'_> {
             current.group.least = current.group.least.saturating_add(least);
             current.group.content = current.group.content.max(content);
             if pinned {
-                current.fixed = Some(Fixed::Pinned);
+                current.fixed = Some(FixedReason::Pinned);
             }
             return;
         }
@@ -287,9 +291,9 @@ impl Looker<'_> {
             self.end(&done);
         }
         if seen.kind == Some(LiteralKind::Note)
-            && let Some(text) = words::read_plan(&plain_text(shown.content.unwrap_or_default()))
+            && let Some(text) = literals::read_plan(&plain_text(shown.content.unwrap_or_default()))
         {
-            self.noted = Some(Noted { place, tokens: shown.tokens, text: text.to_owned() });
+            self.noted = Some(EarlierPlanNote { place, tokens: shown.tokens, text: text.to_owned() });
         }
         let prompt = matches!(shown.role, Role::System | Role::Developer) && seen.kind.is_none();
         self.leading &= prompt || seen.kind == Some(LiteralKind::Inherited);
@@ -297,14 +301,14 @@ impl Looker<'_> {
             self.late.push(place);
         }
         let fixed = match seen.kind {
-            None if prompt && self.leading => Some(Fixed::System),
-            None if pinned => Some(Fixed::Pinned),
-            Some(LiteralKind::Inherited) => Some(Fixed::Inherited),
+            None if prompt && self.leading => Some(FixedReason::System),
+            None if pinned => Some(FixedReason::Pinned),
+            Some(LiteralKind::Inherited) => Some(FixedReason::Inherited),
             // They hold what is known of messages that are gone already.
             Some(LiteralKind::Summary | LiteralKind::Retain)
                 if matches!(self.strategy, Strategy::Prune | Strategy::Window) =>
             {
-                Some(Fixed::Summary)
+                Some(FixedReason::Summary)
             }
             _ => None,
         };
@@ -318,7 +322,7 @@ impl Looker<'_> {
             content,
         };
         let calls = shown.role == Role::Assistant && shown.tool_calls.is_some();
-        let is_result = || shown.content.is_some_and(words::is_stray_result);
+        let is_result = || shown.content.is_some_and(literals::is_stray_result);
         let is_user_message = shown.role == Role::User && seen.kind.is_none() && !is_result();
         let is_replaced_note = match seen.kind {
             Some(LiteralKind::Note) => true,
@@ -326,17 +330,17 @@ impl Looker<'_> {
             Some(LiteralKind::Gap) => matches!(self.strategy, Strategy::Prune | Strategy::Window),
             Some(LiteralKind::Summary | LiteralKind::Retain | LiteralKind::Inherited) | None => false,
         };
-        let current = Building { group, calls, is_user_message, is_replaced_note, fixed, before };
+        let current = OpenGroup { group, calls, is_user_message, is_replaced_note, fixed, before };
         self.current = Some(current);
     }
 
-    fn end(&mut self, done: &Building) {
+    fn end(&mut self, done: &OpenGroup) {
         if done.is_user_message {
             self.current_request = done.fixed.is_none().then_some(done.group);
         }
         match done.fixed {
             Some(why) => {
-                let stays = Stays { why, places: done.group.places(), tokens: done.group.tokens };
+                let stays = FixedGroup { why, places: done.group.places(), tokens: done.group.tokens };
                 self.fixed.push(stays);
             }
             None if done.is_replaced_note => {}

@@ -28,7 +28,7 @@ struct Scene {
     id: TaskId,
     place: tempfile::TempDir,
     policy: Policy,
-    material: Material,
+    material: MessageFile,
 }
 
 /// A question of a scene, with what most tests do not care for.
@@ -124,7 +124,7 @@ impl Scene {
         }
     }
 
-    async fn ask(&self, asked: Asked) -> Result<Reply, AskError> {
+    async fn ask(&self, asked: Asked) -> Result<ModelReply, ModelError> {
         ask(&self.gateway, &self.store, self.id, &self.question(asked), &|_| {}).await
     }
 

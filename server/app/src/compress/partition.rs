@@ -4,8 +4,8 @@ use std::collections::{BTreeSet, VecDeque};
 use std::fmt::Write as _;
 use std::ops::Range;
 
-use super::material::Material;
-use super::words;
+use super::literals;
+use super::message_file::MessageFile;
 use crate::context::{Left, plain_text};
 use crate::model::json::{field, items};
 use crate::model::{LiteralKind, Role, StoreError, TaskId};
@@ -21,11 +21,11 @@ const REF_TOKENS: u64 = 24;
 
 /// What is to be summarised, and what is known of it.
 #[derive(Debug)]
-pub(super) struct Apart {
+pub(super) struct Partition {
     /// Messages that go, but for summaries and what was taken over.
-    pub(super) material: Material,
+    pub(super) material: MessageFile,
     /// Messages that stay.
-    pub(super) staying: Material,
+    pub(super) staying: MessageFile,
     /// Messages of the log that go.
     pub(super) messages: u64,
     /// Their tokens.
@@ -76,9 +76,9 @@ impl Gap {
     }
 }
 
-impl Apart {
+impl Partition {
     /// What a gap consists of.
-    pub(super) fn material_of(&self, gap: &Gap) -> Material {
+    pub(super) fn material_of(&self, gap: &Gap) -> MessageFile {
         self.material.part(gap.bytes.clone())
     }
 
@@ -90,8 +90,8 @@ impl Apart {
         stays: &[Range<u64>],
     ) -> Result<Self, StoreError> {
         let mut writers = [
-            Writer::new(store.work_file(id, WorkFile::ToSummarize)?),
-            Writer::new(store.work_file(id, WorkFile::Unsummarized)?),
+            PartitionWriter::new(store.work_file(id, WorkFile::ToSummarize)?),
+            PartitionWriter::new(store.work_file(id, WorkFile::Unsummarized)?),
         ];
         let mut sorter = Sorter::default();
         let (mut place, mut stays) = (0, stays.iter().peekable());
@@ -116,7 +116,7 @@ impl Apart {
         let files = [going.finish()?, staying.finish()?];
         let [material, staying] = [0, 1].map(|at: usize| {
             let (file, len) = files[at].contents();
-            Material::new(file, len).until(&outline.stop)
+            MessageFile::new(file, len).until(&outline.stop)
         });
         let joined = |texts: Vec<String>| (!texts.is_empty()).then(|| texts.join("\n\n"));
         let (previous, retained) = (joined(sorter.summaries), joined(sorter.retained));
@@ -140,7 +140,7 @@ impl Apart {
     }
 }
 
-impl Apart {
+impl Partition {
     /// Refs that a summary of so many tokens has to name: the newest that half of it has room for.
     pub(super) fn refs_for(&self, budget: u64) -> &[String] {
         let most = usize::try_from(budget / 2 / REF_TOKENS).unwrap_or(MOST_REFS);
@@ -182,8 +182,8 @@ impl Sorter {
         let (mut messages, mut range, mut summary) = (u64::from(seq > 0), (seq, seq), None);
         if seen.kind == Some(LiteralKind::Gap) {
             let text = plain_text(seen.shown.content.unwrap_or_default());
-            messages = words::read_gap(&text);
-            if let Some((known, text)) = words::read_gap_summary(&text) {
+            messages = literals::read_gap(&text);
+            if let Some((known, text)) = literals::read_gap_summary(&text) {
                 (range, summary) = (known, Some(text.to_owned()));
             }
         }
@@ -220,7 +220,7 @@ impl Sorter {
         }
     }
 
-    fn sort(&mut self, seen: &Seen<'_>, kept: bool, to: &mut Writer) -> Result<(), StoreError> {
+    fn sort(&mut self, seen: &Seen<'_>, kept: bool, to: &mut PartitionWriter) -> Result<(), StoreError> {
         let shown = &seen.shown;
         self.note_calls(seen, kept);
         if kept {
@@ -232,7 +232,7 @@ impl Sorter {
         match seen.kind {
             Some(LiteralKind::Summary) => {
                 let text = text();
-                let (range, summary) = words::read_summary(&text);
+                let (range, summary) = literals::read_summary(&text);
                 if let Some((first, last)) = range {
                     self.covers(first, last);
                 }
@@ -240,7 +240,7 @@ impl Sorter {
                 return Ok(());
             }
             Some(LiteralKind::Retain) => {
-                self.retained.push(words::read_retain(&text()).to_owned());
+                self.retained.push(literals::read_retain(&text()).to_owned());
                 return Ok(());
             }
             // Said of ourselves: it is said again, or not.
@@ -273,12 +273,12 @@ impl Sorter {
 }
 
 /// Writes messages to a file, buffered.
-struct Writer {
+struct PartitionWriter {
     file: RequestFile,
     buffer: String,
 }
 
-impl Writer {
+impl PartitionWriter {
     fn len(&self) -> u64 {
         self.file.contents().1 + self.buffer.len() as u64
     }

@@ -8,13 +8,13 @@ use serde_json::{Value, json};
 use tokio::task::block_in_place;
 use tokio::time::Instant;
 
-use super::apart::{Apart, Gap};
-use super::ask::{self, Question, Reply};
-use super::material::{Material, is_media_only, plain};
+use super::message_file::{MessageFile, is_media_only, plain};
+use super::model_call::{self, ModelReply, Question};
+use super::partition::{Gap, Partition};
 use super::preface::Preface;
 use super::prompt::Purpose;
-use super::under_way::{NotAsked, Turn};
-use super::{final_summary, gate, run::Step};
+use super::scheduler::{NotAsked, WorkPermit};
+use super::{compression::CompressionStep, final_summary, quality_gate};
 use crate::context::{Breakers, Left, Policy, Summarizer};
 use crate::llm::Gateway;
 use crate::model::{Provider, Role, StoreError, TaskId};
@@ -22,11 +22,11 @@ use crate::store::{Outline, Store};
 use crate::summarizer::{Extractor, Piece, Section, Sections};
 
 /// What a summary is made of, and how large it may be.
-pub(super) struct Wanted<'a> {
+pub(super) struct SummaryTask<'a> {
     pub(super) id: TaskId,
     pub(super) purpose: Purpose,
     pub(super) policy: &'a Policy,
-    pub(super) apart: &'a Apart,
+    pub(super) partition: &'a Partition,
     /// What a model is told of the time before.
     pub(super) previous: Option<&'a str>,
     /// Tokens of the text, beside what was retained before.
@@ -43,7 +43,7 @@ pub(super) struct Wanted<'a> {
 
 /// A summary, and who made it.
 #[derive(Debug, Default)]
-pub(super) struct Summed {
+pub(super) struct WrittenSummary {
     pub(super) text: String,
     pub(super) retain: Option<String>,
     /// Messages that the model wants to be kept as they are.
@@ -57,18 +57,18 @@ pub(super) struct Summed {
 }
 
 /// Who can be asked.
-pub(super) struct Asker<'a> {
+pub(super) struct SummaryWriter<'a> {
     pub(super) gateway: &'a Arc<Gateway>,
     pub(super) breakers: &'a Breakers,
     pub(super) store: &'a Store,
     /// Set when everything is to end.
     pub(super) stop: &'a Arc<AtomicBool>,
     /// Left to others while a model is waited for.
-    pub(super) turn: &'a Turn,
+    pub(super) turn: &'a WorkPermit,
 }
 
 /// A model that can be asked.
-struct Who<'a> {
+struct SummaryModel<'a> {
     provider: Provider,
     model: &'a str,
     /// Its name for the breaker.
@@ -79,13 +79,13 @@ struct Who<'a> {
 /// Why a model is not asked, or not waited for.
 const NO_TIME: &str = "the context is over its limit";
 
-impl Asker<'_> {
+impl SummaryWriter<'_> {
     /// A summary that can stand for what it is to stand for; an empty one only if there is nothing to say.
     pub(super) async fn summarize(
         &self,
-        wanted: &Wanted<'_>,
-        progress: &(dyn Fn(Step) + Sync),
-    ) -> Result<Summed, StoreError> {
+        wanted: &SummaryTask<'_>,
+        progress: &(dyn Fn(CompressionStep) + Sync),
+    ) -> Result<WrittenSummary, StoreError> {
         let fallback = match self.who(wanted) {
             Ok(Some(who)) => match self.asked(&who, Box::pin(self.ask(wanted, &who, progress))).await {
                 Ok(summed) => return Ok(summed),
@@ -103,11 +103,11 @@ impl Asker<'_> {
     /// A short summary for each gap that is worth one, in order; the built-in summariser makes them if no model does.
     pub(super) async fn summarize_gaps(
         &self,
-        wanted: &Wanted<'_>,
+        wanted: &SummaryTask<'_>,
         gaps: &[Gap],
         is_long: &(dyn Fn(&Gap) -> bool + Sync),
-        summed: &mut Summed,
-        progress: &(dyn Fn(Step) + Sync),
+        summed: &mut WrittenSummary,
+        progress: &(dyn Fn(CompressionStep) + Sync),
     ) -> Result<Vec<Option<String>>, StoreError> {
         progress(wanted.step(1, 0));
         match self.who(wanted) {
@@ -125,7 +125,7 @@ impl Asker<'_> {
                 let heard = |tokens| progress(wanted.step(1, tokens));
                 let asking = async {
                     let asking =
-                        ask::ask_gaps(self.gateway, self.store, wanted.id, &question, &asked, &heard);
+                        model_call::ask_gaps(self.gateway, self.store, wanted.id, &question, &asked, &heard);
                     asking.await.map_err(|error| error.to_string())
                 };
                 match self.asked(&who, asking).await {
@@ -148,7 +148,7 @@ impl Asker<'_> {
     }
 
     /// The model to be asked; none if the built-in summariser is wanted, an error if the model cannot be asked.
-    fn who<'a>(&'a self, wanted: &Wanted<'a>) -> Result<Option<Who<'a>>, String> {
+    fn who<'a>(&'a self, wanted: &SummaryTask<'a>) -> Result<Option<SummaryModel<'a>>, String> {
         let policy = wanted.policy;
         let asked = match policy.summarizer {
             Summarizer::Extractive => return Ok(None),
@@ -169,7 +169,8 @@ impl Asker<'_> {
             return Err(NO_TIME.to_owned());
         }
         let (Some(model), Some((_, known_as))) = (model, policy.breaker()) else { return Ok(None) };
-        let who = Who { provider, model, known_as, deadline: Instant::now() + policy.summary_timeout };
+        let who =
+            SummaryModel { provider, model, known_as, deadline: Instant::now() + policy.summary_timeout };
         // Nobody waits to be told so.
         if self.breakers.is_open(provider, known_as, Instant::now().into_std()) {
             Err(who.is_paused())
@@ -181,7 +182,7 @@ impl Asker<'_> {
     /// Asks a model when there is a place among those who do, and tells its breaker how it went.
     async fn asked<T>(
         &self,
-        who: &Who<'_>,
+        who: &SummaryModel<'_>,
         asking: impl Future<Output = Result<T, String>>,
     ) -> Result<T, String> {
         // At least half of the time is for the model.
@@ -204,21 +205,21 @@ impl Asker<'_> {
         };
         match self.turn.aside(wait, Box::pin(asking)).await {
             Ok(answer) => answer,
-            Err(NotAsked::Hurry) => Err(NO_TIME.to_owned()),
+            Err(NotAsked::Urgency) => Err(NO_TIME.to_owned()),
             Err(NotAsked::Crowded) => Err(format!("too many others wait for {}", who.provider.as_str())),
         }
     }
 
     async fn ask(
         &self,
-        wanted: &Wanted<'_>,
-        who: &Who<'_>,
-        progress: &(dyn Fn(Step) + Sync),
-    ) -> Result<Summed, String> {
-        let apart = wanted.apart;
+        wanted: &SummaryTask<'_>,
+        who: &SummaryModel<'_>,
+        progress: &(dyn Fn(CompressionStep) + Sync),
+    ) -> Result<WrittenSummary, String> {
+        let partition = wanted.partition;
         let preface = match wanted.purpose {
             Purpose::Compaction { .. } => {
-                block_in_place(|| Preface::of(apart, wanted.outline, wanted.budget))
+                block_in_place(|| Preface::of(partition, wanted.outline, wanted.budget))
                     .map_err(|error| error.to_string())?
             }
             Purpose::Final | Purpose::Gaps => Preface::default(),
@@ -229,8 +230,8 @@ impl Asker<'_> {
             progress(wanted.step(attempt, 0));
             let question = wanted.question(wanted.purpose, who, asked, refused.as_deref());
             let heard = |tokens| progress(wanted.step(attempt, tokens));
-            let mut reply: Reply =
-                match ask::ask(self.gateway, self.store, wanted.id, &question, &heard).await {
+            let mut reply: ModelReply =
+                match model_call::ask(self.gateway, self.store, wanted.id, &question, &heard).await {
                     Ok(reply) => reply,
                     Err(error) if error.is_bad_answer() => {
                         (refused, problem) = (Some(error.to_model()), error.to_string());
@@ -239,7 +240,8 @@ impl Asker<'_> {
                     Err(error) => return Err(error.to_string()),
                 };
             let retain = reply.retain.as_deref().unwrap_or_default();
-            let mut sizes = gate::sizes(retain, (apart.tokens, wanted.budget, wanted.room), wanted.carried);
+            let mut sizes =
+                quality_gate::sizes(retain, (partition.tokens, wanted.budget, wanted.room), wanted.carried);
             if wanted.purpose == Purpose::Final {
                 // What a task ends with stands for nothing: it may be as long as it was asked for.
                 sizes.0 = u64::MAX;
@@ -248,11 +250,11 @@ impl Asker<'_> {
             let told = format!("{}\n{retain}", reply.summary);
             preface.put_before(&mut reply);
             let whole = format!("{}\n{}", reply.summary, reply.retain.as_deref().unwrap_or_default());
-            let checked = gate::tells_enough(&told, apart.tokens, counter)
-                .and_then(|()| gate::check(&whole, sizes, wanted.refs(), counter));
+            let checked = quality_gate::tells_enough(&told, partition.tokens, counter)
+                .and_then(|()| quality_gate::check(&whole, sizes, wanted.refs(), counter));
             match checked {
                 Ok(()) => {
-                    return Ok(Summed {
+                    return Ok(WrittenSummary {
                         text: reply.summary,
                         retain: reply.retain,
                         keep: reply.keep,
@@ -272,31 +274,31 @@ impl Asker<'_> {
     }
 }
 
-fn stepped_in(wanted: &Wanted<'_>, why: String) -> String {
+fn stepped_in(wanted: &SummaryTask<'_>, why: String) -> String {
     tracing::warn!(id = %wanted.id, why, "the built-in summariser steps in");
     why
 }
 
-impl Who<'_> {
+impl SummaryModel<'_> {
     fn is_paused(&self) -> String {
         let (model, name) = (self.model, self.provider.as_str());
         format!("{model} of {name} failed too often and is not asked for a while")
     }
 }
 
-impl Wanted<'_> {
+impl SummaryTask<'_> {
     fn question<'a>(
         &'a self,
         purpose: Purpose,
-        who: &'a Who<'_>,
+        who: &'a SummaryModel<'_>,
         budget: u64,
         refused: Option<&'a str>,
     ) -> Question<'a> {
         Question {
             purpose,
-            material: &self.apart.material,
+            material: &self.partition.material,
             previous: self.previous,
-            retained: self.apart.retained.as_deref().map(|text| (text, self.carried)),
+            retained: self.partition.retained.as_deref().map(|text| (text, self.carried)),
             budget,
             refs: self.refs(),
             policy: self.policy,
@@ -319,13 +321,13 @@ impl Wanted<'_> {
 
     /// Output refs that have to be named. Those of a task that ends lead nowhere in another.
     fn refs(&self) -> &[String] {
-        if self.purpose == Purpose::Final { &[] } else { self.apart.refs_for(self.budget) }
+        if self.purpose == Purpose::Final { &[] } else { self.partition.refs_for(self.budget) }
     }
 
-    fn step(&self, attempt: u32, summary_tokens: u64) -> Step {
-        Step::Summarizing {
-            messages: self.apart.messages,
-            tokens: self.apart.tokens,
+    fn step(&self, attempt: u32, summary_tokens: u64) -> CompressionStep {
+        CompressionStep::Summarizing {
+            messages: self.partition.messages,
+            tokens: self.partition.tokens,
             summary_tokens,
             attempt,
         }
@@ -333,44 +335,44 @@ impl Wanted<'_> {
 }
 
 /// What the built-in summariser makes of it.
-fn extract(wanted: &Wanted<'_>) -> Result<Summed, StoreError> {
+fn extract(wanted: &SummaryTask<'_>) -> Result<WrittenSummary, StoreError> {
     let mut budget = wanted.budget;
     let made = loop {
         let mut extractor = Extractor::new(budget, wanted.outline.counter);
         if wanted.purpose == Purpose::Final {
             extractor = extractor.without_refs();
         }
-        read_all(&mut extractor, wanted.apart, wanted.outline)?;
+        read_all(&mut extractor, wanted.partition, wanted.outline)?;
         let made = extractor.finish();
         // Texts that take far more bytes than tokens are rare.
-        if budget <= 1 || gate::can_be_written(&made.text).is_ok() {
+        if budget <= 1 || quality_gate::can_be_written(&made.text).is_ok() {
             break made;
         }
         budget /= 2;
     };
-    Ok(Summed {
+    Ok(WrittenSummary {
         text: made.text,
         sections: wanted.policy.structured.then(|| six(&made.sections)),
         by: EXTRACTIVE.to_owned(),
-        ..Summed::default()
+        ..WrittenSummary::default()
     })
 }
 
 /// Has the built-in summariser read all that goes, and what the user asked for in the messages that stay.
 pub(super) fn read_all(
     extractor: &mut Extractor,
-    apart: &Apart,
+    partition: &Partition,
     outline: &Outline,
 ) -> Result<(), StoreError> {
-    if let Some(left) = &apart.inherited {
+    if let Some(left) = &partition.inherited {
         take_over(extractor, left);
     }
-    if let Some(previous) = &apart.previous {
+    if let Some(previous) = &partition.previous {
         extractor.previous(previous);
     }
-    read(extractor, &apart.material, outline)?;
-    apart.staying.each(&mut |piece| {
-        if piece.seq > apart.last_seq {
+    read(extractor, &partition.material, outline)?;
+    partition.staying.each(&mut |piece| {
+        if piece.seq > partition.last_seq {
             extractor.stays(&spoken(piece));
         }
         Ok(())
@@ -385,7 +387,7 @@ fn spoken<'a>(piece: &Piece<'a>) -> Piece<'a> {
 
 /// Has the built-in summariser read messages. Of outputs that were trimmed it reads what the log has: they went for their size,
 /// not because nothing in them matters.
-fn read(extractor: &mut Extractor, material: &Material, outline: &Outline) -> Result<(), StoreError> {
+fn read(extractor: &mut Extractor, material: &MessageFile, outline: &Outline) -> Result<(), StoreError> {
     let mut log = outline.log();
     material.each(&mut |piece| {
         if !piece.is_trimmed() {
@@ -430,9 +432,9 @@ fn six(sections: &Sections) -> Value {
 }
 
 /// What the built-in summariser makes of a gap.
-fn extract_gap(wanted: &Wanted<'_>, gap: &Gap) -> Result<String, StoreError> {
+fn extract_gap(wanted: &SummaryTask<'_>, gap: &Gap) -> Result<String, StoreError> {
     let mut extractor = Extractor::new(wanted.policy.scoring.gap_max_tokens, wanted.outline.counter);
-    read(&mut extractor, &wanted.apart.material_of(gap), wanted.outline)?;
+    read(&mut extractor, &wanted.partition.material_of(gap), wanted.outline)?;
     Ok(extractor.finish().text)
 }
 

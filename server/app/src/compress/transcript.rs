@@ -12,7 +12,7 @@ use std::fmt::Write as _;
 use std::io;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use super::Material;
+use super::MessageFile;
 use crate::context::count_text;
 use crate::model::{Role, StoreError, TokenCounter};
 use crate::summarizer::{Call, Piece};
@@ -35,7 +35,7 @@ const SO_FAR_SHARE: u64 = 3;
 
 /// What was made of earlier history.
 #[derive(Debug, Default)]
-pub(super) struct SoFar {
+pub(super) struct EarlierSummary {
     /// Its summary.
     pub(super) previous: Option<String>,
     /// What was retained beside that.
@@ -44,7 +44,7 @@ pub(super) struct SoFar {
 
 /// A history as text, between tags of the name `fence`.
 #[derive(Debug)]
-pub(super) struct Flat {
+pub(super) struct Transcript {
     pub(super) text: String,
     pub(super) fence: String,
 }
@@ -73,11 +73,11 @@ pub(super) fn cost(text: &str) -> u64 {
 
 /// Flattens a history to a text of at most so many tokens, more or less.
 pub(super) fn flatten(
-    material: &Material,
-    so_far: &SoFar,
+    material: &MessageFile,
+    so_far: &EarlierSummary,
     room: u64,
     stop: &AtomicBool,
-) -> Result<Flat, StoreError> {
+) -> Result<Transcript, StoreError> {
     let mut room = room.clamp(MIN_TOKENS, MAX_TOKENS);
     let mut text = String::new();
     let mut hasher = blake3::Hasher::new();
@@ -95,7 +95,7 @@ pub(super) fn flatten(
         measure.take(piece);
         Ok(())
     })?;
-    let (plan, fence) = measure.plan();
+    let (cuts, fence) = measure.cuts();
     for (name, block, keep) in blocks.into_iter().flatten() {
         let _ = writeln!(text, "<{fence}-{name}>");
         push_cut(block, keep, &fence, &mut text);
@@ -107,19 +107,19 @@ pub(super) fn flatten(
         check(stop)?;
         let at = number;
         number += 1;
-        if plan.left_out.contains(&at) {
-            if at == plan.left_out.start {
-                let count = plan.left_out.end - at;
+        if cuts.left_out.contains(&at) {
+            if at == cuts.left_out.start {
+                let count = cuts.left_out.end - at;
                 let _ = write!(text, "[… {count} messages left out here …]\n\n");
             }
             return Ok(());
         }
-        let open = if at == plan.open_at { plan.open.as_slice() } else { &[] };
-        push(piece, open, plan.cap(piece.role), &fence, &mut text);
+        let open = if at == cuts.open_at { cuts.open.as_slice() } else { &[] };
+        push(piece, open, cuts.cap(piece.role), &fence, &mut text);
         Ok(())
     })?;
     let _ = writeln!(text, "</{fence}>");
-    Ok(Flat { text, fence })
+    Ok(Transcript { text, fence })
 }
 
 /// What of a message is told: its calls but for those that nobody has answered.

@@ -1,13 +1,13 @@
 //! What a call that is repeated is told: what the first one did, as far as the log knows.
 
 use super::agent::AGENT;
-use super::run::Done;
-use super::summarize::EXTRACTIVE;
+use super::compression::CompressionOutcome;
+use super::summary::EXTRACTIVE;
 use crate::context::{Pressure, Stage, Strategy};
 use crate::model::{StoreError, TaskId};
 use crate::store::{Caller, Store};
 
-impl Done {
+impl CompressionOutcome {
     /// Says that the view was rewritten before.
     const DUPLICATE: &str = "duplicate";
 

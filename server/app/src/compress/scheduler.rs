@@ -4,7 +4,7 @@
 //! | --- | --- | --- |
 //! | `Queued` | nobody asked; waits for its turn | whoever does not want to wait |
 //! | `Running` | a compression goes on | nobody; in an emergency it is told to do without a model |
-//! | `Begun` | an agent was told what to summarise | an emergency, whoever asks for one more, another holder of the task, the end of its time |
+//! | `PendingCompaction` | an agent was told what to summarise | an emergency, whoever asks for one more, another holder of the task, the end of its time |
 //! | `Committing` | the agent's summary is put in its place | nobody |
 
 use std::collections::HashMap;
@@ -14,29 +14,29 @@ use std::time::Duration;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore, watch};
 use tokio::time::timeout;
 
-use super::{Begun, Compressor};
+use super::{Compressor, PendingCompaction};
 use crate::model::TaskId;
 
 /// What is done about a task.
-pub(super) enum UnderWay {
+pub(super) enum Activity {
     Queued,
-    Running(Hurry),
-    Begun(Box<Begun>),
+    Running(Urgency),
+    PendingCompaction(Box<PendingCompaction>),
     /// With its token.
     Committing(String),
 }
 
 /// Says that there is no time to wait for a model any more.
 #[derive(Clone)]
-pub(super) struct Hurry(Arc<watch::Sender<bool>>);
+pub(super) struct Urgency(Arc<watch::Sender<bool>>);
 
-impl Default for Hurry {
+impl Default for Urgency {
     fn default() -> Self {
         Self(Arc::new(watch::Sender::new(false)))
     }
 }
 
-impl Hurry {
+impl Urgency {
     pub(super) fn up(&self) {
         self.0.send_replace(true);
     }
@@ -49,24 +49,24 @@ impl Hurry {
 
 /// A turn among those who compress. It is left while a model is waited for, so that a slow one holds up nobody who needs
 /// none.
-pub(super) struct Turn {
-    queue: Queue,
+pub(super) struct WorkPermit {
+    queue: WorkQueue,
     held: Mutex<Option<OwnedSemaphorePermit>>,
-    hurry: Hurry,
+    hurry: Urgency,
 }
 
 /// Why a model was not asked, or not waited for.
 #[derive(Debug, Clone, Copy)]
 pub(super) enum NotAsked {
     /// There is no time any more.
-    Hurry,
+    Urgency,
     /// Too many others are asking.
     Crowded,
 }
 
 /// How many do what at once.
 #[derive(Clone)]
-pub(super) struct Queue {
+pub(super) struct WorkQueue {
     /// Reading and writing views.
     working: Arc<Semaphore>,
     /// Waiting for models. They take memory, and providers do not like to be asked by everybody at once.
@@ -76,15 +76,15 @@ pub(super) struct Queue {
 /// How many more may wait for a model than may work.
 const ASKING: usize = 4;
 
-impl Queue {
+impl WorkQueue {
     pub(super) fn new(at_once: usize) -> Self {
         let of = |places| Arc::new(Semaphore::new(places));
         Self { working: of(at_once), asking: of(at_once * ASKING) }
     }
 
     /// A turn, when one is free.
-    pub(super) async fn turn(&self) -> Turn {
-        Turn { held: Mutex::new(self.work().await), queue: self.clone(), hurry: Hurry::default() }
+    pub(super) async fn turn(&self) -> WorkPermit {
+        WorkPermit { held: Mutex::new(self.work().await), queue: self.clone(), hurry: Urgency::default() }
     }
 
     async fn work(&self) -> Option<OwnedSemaphorePermit> {
@@ -93,9 +93,9 @@ impl Queue {
     }
 }
 
-impl Turn {
+impl WorkPermit {
     /// For a compression that can be told to hurry.
-    pub(super) fn of(self, place: &Place) -> Self {
+    pub(super) fn of(self, place: &ActiveGuard) -> Self {
         Self { hurry: place.hurry.clone(), ..self }
     }
 
@@ -110,7 +110,7 @@ impl Turn {
             let _asking = timeout(wait, self.queue.asking.acquire()).await.map_err(|_| NotAsked::Crowded)?;
             Ok(asking.await)
         });
-        let answer = answer.await.unwrap_or(Err(NotAsked::Hurry));
+        let answer = answer.await.unwrap_or(Err(NotAsked::Urgency));
         let again = self.in_time(self.queue.work()).await.flatten();
         *self.held() = again;
         answer
@@ -130,14 +130,14 @@ impl Turn {
 }
 
 /// A compression that goes on. When it is dropped, the next may begin.
-pub(super) struct Place {
+pub(super) struct ActiveGuard {
     compressor: Arc<Compressor>,
     id: TaskId,
-    hurry: Hurry,
+    hurry: Urgency,
 }
 
 impl Compressor {
-    pub(super) fn lock(&self) -> MutexGuard<'_, HashMap<TaskId, UnderWay>> {
+    pub(super) fn lock(&self) -> MutexGuard<'_, HashMap<TaskId, Activity>> {
         self.under_way.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -149,17 +149,22 @@ impl Compressor {
         }
         let mut under_way = self.lock();
         match under_way.get(&id) {
-            Some(UnderWay::Running(hurry)) if urgent => hurry.up(),
-            Some(UnderWay::Begun(begun)) if begun.gives_way(urgent, lease) => {
-                let given_up = under_way.insert(id, UnderWay::Queued);
+            Some(Activity::Running(hurry)) if urgent => hurry.up(),
+            Some(Activity::PendingCompaction(begun)) if begun.gives_way(urgent, lease) => {
+                let given_up = under_way.insert(id, Activity::Queued);
                 drop(under_way);
                 // Its files go with it.
                 tokio::task::spawn_blocking(move || drop(given_up));
                 return true;
             }
-            Some(UnderWay::Queued | UnderWay::Running(_) | UnderWay::Begun(_) | UnderWay::Committing(_)) => {}
+            Some(
+                Activity::Queued
+                | Activity::Running(_)
+                | Activity::PendingCompaction(_)
+                | Activity::Committing(_),
+            ) => {}
             None => {
-                under_way.insert(id, UnderWay::Queued);
+                under_way.insert(id, Activity::Queued);
                 return true;
             }
         }
@@ -167,26 +172,33 @@ impl Compressor {
     }
 
     /// Begins with a task whose turn has come, unless somebody took it over.
-    pub(super) fn turn_came(self: &Arc<Self>, id: TaskId) -> Option<Place> {
-        let is_queued = matches!(self.lock().get(&id), Some(UnderWay::Queued));
+    pub(super) fn turn_came(self: &Arc<Self>, id: TaskId) -> Option<ActiveGuard> {
+        let is_queued = matches!(self.lock().get(&id), Some(Activity::Queued));
         if is_queued { self.begin(id, false, None) } else { None }
     }
 
     /// Marks a task as being compressed, for as long as the answer lives; none if it is already. An agent is not waited for
     /// if it is urgent, or was asked for by whoever works on the task. Blocks.
-    pub(super) fn begin(self: &Arc<Self>, id: TaskId, urgent: bool, lease: Option<u64>) -> Option<Place> {
+    pub(super) fn begin(
+        self: &Arc<Self>,
+        id: TaskId,
+        urgent: bool,
+        lease: Option<u64>,
+    ) -> Option<ActiveGuard> {
         let mut under_way = self.lock();
         match under_way.get(&id) {
-            None | Some(UnderWay::Queued) => {}
-            Some(UnderWay::Begun(begun)) if begun.gives_way(urgent, lease) => {}
-            Some(UnderWay::Begun(_) | UnderWay::Running(_) | UnderWay::Committing(_)) => return None,
+            None | Some(Activity::Queued) => {}
+            Some(Activity::PendingCompaction(begun)) if begun.gives_way(urgent, lease) => {}
+            Some(Activity::PendingCompaction(_) | Activity::Running(_) | Activity::Committing(_)) => {
+                return None;
+            }
         }
         if *self.cut.borrow() {
             under_way.remove(&id);
             return None;
         }
-        let hurry = Hurry::default();
-        let given_up = under_way.insert(id, UnderWay::Running(hurry.clone()));
+        let hurry = Urgency::default();
+        let given_up = under_way.insert(id, Activity::Running(hurry.clone()));
         drop(under_way);
         drop(given_up);
         Some(self.place(id, hurry))
@@ -198,35 +210,35 @@ impl Compressor {
         id: TaskId,
         urgent: bool,
         lease: Option<u64>,
-    ) -> Option<Place> {
+    ) -> Option<ActiveGuard> {
         let mut going = self.going.subscribe();
         loop {
             if let Some(place) = tokio::task::block_in_place(|| self.begin(id, urgent, lease)) {
                 return Some(place);
             }
             match self.lock().get(&id) {
-                Some(UnderWay::Running(hurry)) if urgent => hurry.up(),
-                Some(UnderWay::Running(_) | UnderWay::Committing(_)) => {}
+                Some(Activity::Running(hurry)) if urgent => hurry.up(),
+                Some(Activity::Running(_) | Activity::Committing(_)) => {}
                 // An agent takes its time.
-                Some(UnderWay::Begun(_)) => return None,
-                None | Some(UnderWay::Queued) if *self.cut.borrow() => return None,
-                None | Some(UnderWay::Queued) => continue,
+                Some(Activity::PendingCompaction(_)) => return None,
+                None | Some(Activity::Queued) if *self.cut.borrow() => return None,
+                None | Some(Activity::Queued) => continue,
             }
             // One that ends says so.
             going.changed().await.ok()?;
         }
     }
 
-    pub(super) fn place(self: &Arc<Self>, id: TaskId, hurry: Hurry) -> Place {
+    pub(super) fn place(self: &Arc<Self>, id: TaskId, hurry: Urgency) -> ActiveGuard {
         self.going.send_modify(|going| *going += 1);
-        Place { compressor: Arc::clone(self), id, hurry }
+        ActiveGuard { compressor: Arc::clone(self), id, hurry }
     }
 }
 
-impl Drop for Place {
+impl Drop for ActiveGuard {
     fn drop(&mut self) {
         let mut under_way = self.compressor.lock();
-        if matches!(under_way.get(&self.id), Some(UnderWay::Running(_) | UnderWay::Committing(_))) {
+        if matches!(under_way.get(&self.id), Some(Activity::Running(_) | Activity::Committing(_))) {
             under_way.remove(&self.id);
         }
         drop(under_way);

@@ -6,15 +6,15 @@ use std::time::{Duration, Instant};
 use tokio::task::block_in_place;
 use tokio::time::sleep;
 
-use super::apart::{Apart, Gap};
 use super::layout::new_view;
-use super::looked::{Looked, make_room, nothing, summary_budget};
-use super::made::{Made, fill_gaps, take_summary};
-use super::plan::Plan;
+use super::partition::{Gap, Partition};
 use super::plan_note;
 use super::prompt::Purpose;
-use super::summarize::{Asker, Wanted};
-use super::{PATIENCE, words};
+use super::replacement::{Replacement, fill_gaps, take_summary};
+use super::selection::Selection;
+use super::summary::{SummaryTask, SummaryWriter};
+use super::view_analysis::{ViewAnalysis, make_room, nothing, summary_budget};
+use super::{PATIENCE, literals};
 use crate::context::{Gone, Policy, Strategy};
 use crate::model::{Rewrite, StoreError, TaskId};
 use crate::store::{Caller, Compressed, Store};
@@ -28,7 +28,7 @@ pub(super) const WITHIN_TARGET: &str = "within_target";
 
 /// What is to be done.
 #[derive(Debug, Clone)]
-pub struct Order {
+pub struct Job {
     /// The strategy.
     pub strategy: Strategy,
     /// The settings.
@@ -43,7 +43,7 @@ pub struct Order {
 
 /// How far it is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Step {
+pub enum CompressionStep {
     /// The messages that go are read.
     Extracting {
         /// Messages that go.
@@ -75,7 +75,7 @@ pub enum Step {
 
 /// What was done.
 #[derive(Debug, Clone, Default)]
-pub struct Done {
+pub struct CompressionOutcome {
     /// Empty if the view was rewritten.
     pub reason: &'static str,
     /// If the view was rewritten and has more tokens than the call asks for: by how many, and what they are.
@@ -110,118 +110,130 @@ pub struct Done {
 
 /// Does it.
 pub(super) async fn run(
-    asker: &Asker<'_>,
+    asker: &SummaryWriter<'_>,
     id: TaskId,
-    order: &Order,
-    progress: &(dyn Fn(Step) + Sync),
-) -> Result<Done, StoreError> {
+    order: &Job,
+    progress: &(dyn Fn(CompressionStep) + Sync),
+) -> Result<CompressionOutcome, StoreError> {
     let began = Instant::now();
     let store = asker.store;
-    let mut looked = block_in_place(|| Looked::look(store, id, order, asker.stop))?;
-    let mut done = looked.begun(order);
-    let seen = looked.outline.message_tokens;
-    let refuse = |mut done: Done, reason| {
+    let mut analysis = block_in_place(|| ViewAnalysis::look(store, id, order, asker.stop))?;
+    let mut done = analysis.begun(order);
+    let seen = analysis.outline.message_tokens;
+    let refuse = |mut done: CompressionOutcome, reason| {
         done.reason = reason;
         done.took = began.elapsed();
         block_in_place(|| store.note_try(id, &order.policy, seen, reason == "over"))?;
         Ok(done)
     };
-    let older = looked.older_plan().cloned();
+    let older = analysis.older_plan().cloned();
     // Whoever asks wants the newest plan, also if nothing else can be done.
     let renews = older.is_some() && !order.automatic;
-    if looked.is_within_target(&order.policy) && !renews {
+    if analysis.is_within_target(&order.policy) && !renews {
         return refuse(done, WITHIN_TARGET);
     }
-    let apart =
-        block_in_place(|| Apart::set(store, id, &looked.outline, &looked.plan.stays())).map(Box::new)?;
-    progress(Step::Extracting { messages: apart.messages, tokens: apart.tokens });
-    let too_few = looked.plan.gone == Gone::Summary && apart.messages < looked.least_messages(&order.policy);
+    let partition = block_in_place(|| Partition::set(store, id, &analysis.outline, &analysis.plan.stays()))
+        .map(Box::new)?;
+    progress(CompressionStep::Extracting { messages: partition.messages, tokens: partition.tokens });
+    let too_few =
+        analysis.plan.gone == Gone::Summary && partition.messages < analysis.least_messages(&order.policy);
     // Where there are too few to be summarised, all of them stay, and what was put beside them; but not an older plan.
-    let carried = if too_few { 0 } else { looked.carried(&apart) };
-    let renewed = looked.plan_note.take_if(|_| too_few).and_then(|note| older.map(|older| (older, note)));
-    let (is_over, beside) = (looked.is_over(carried), looked.beside(carried));
-    let mut staying = apart.kept_tokens + if too_few { apart.tokens } else { 0 };
+    let carried = if too_few { 0 } else { analysis.carried(&partition) };
+    let renewed = analysis.plan_note.take_if(|_| too_few).and_then(|note| older.map(|older| (older, note)));
+    let (is_over, beside) = (analysis.is_over(carried), analysis.beside(carried));
+    let mut staying = partition.kept_tokens + if too_few { partition.tokens } else { 0 };
     if let Some((older, note)) = &renewed {
         staying = staying.saturating_sub(older.tokens) + note.tokens;
     }
-    let mut squeezed = block_in_place(|| make_room(&order.policy, &looked, &apart, staying + beside))?;
-    let kept = staying - squeezed.saved;
-    if too_few && squeezed.saved == 0 && !renews {
-        return refuse(done, nothing(&looked, &apart));
+    let mut shrunk = block_in_place(|| make_room(&order.policy, &analysis, &partition, staying + beside))?;
+    let kept = staying - shrunk.saved;
+    if too_few && shrunk.saved == 0 && !renews {
+        return refuse(done, nothing(&analysis, &partition));
     }
     if let Some((older, note)) = renewed {
-        squeezed.renew(older.place, note);
+        shrunk.renew(older.place, note);
     }
-    let budget = summary_budget(&order.policy, &looked, &apart, kept);
+    let budget = summary_budget(&order.policy, &analysis, &partition, kept);
     // Over the limit, any saving is worth it.
-    if order.automatic && !looked.is_emergency() {
-        let saved = (apart.tokens + squeezed.saved).saturating_sub(budget + beside);
-        if looked.outline.calibration.apply(saved) < looked.worth {
+    if order.automatic && !analysis.is_emergency() {
+        let saved = (partition.tokens + shrunk.saved).saturating_sub(budget + beside);
+        if analysis.outline.calibration.apply(saved) < analysis.worth {
             return refuse(done, if is_over { "over" } else { "not_worth_it" });
         }
     }
-    let mut made = Made::new(squeezed, looked.plan_note.clone());
-    if !can_be_written(&looked, &made, &apart, order) {
+    let mut made = Replacement::new(shrunk, analysis.plan_note.clone());
+    if !can_be_written(&analysis, &made, &partition, order) {
         return refuse(done, TOO_MANY_PARTS);
     }
-    let wanted = Wanted {
+    let wanted = SummaryTask {
         id,
         purpose: Purpose::Compaction { retain: order.strategy == Strategy::Compact },
         policy: &order.policy,
-        apart: &apart,
-        previous: apart.previous.as_deref(),
+        partition: &partition,
+        previous: partition.previous.as_deref(),
         budget,
         carried,
-        room: looked.room(kept + beside),
-        outline: &looked.outline,
-        may_ask: !looked.is_emergency(),
+        room: analysis.room(kept + beside),
+        outline: &analysis.outline,
+        may_ask: !analysis.is_emergency(),
     };
-    match looked.plan.gone {
-        Gone::Summary if too_few => looked.plan.keep_all(),
+    match analysis.plan.gone {
+        Gone::Summary if too_few => analysis.plan.keep_all(),
         Gone::Summary => {
             let summed = asker.summarize(&wanted, progress).await?;
-            block_in_place(|| take_summary(&mut looked, &mut made, &apart, summed, order, kept))?;
+            block_in_place(|| take_summary(&mut analysis, &mut made, &partition, summed, order, kept))?;
         }
         Gone::Note => {
-            let messages = apart.gaps.iter().map(|gap| gap.messages).sum();
+            let messages = partition.gaps.iter().map(|gap| gap.messages).sum();
             if messages > 0 {
-                let places = looked.plan.tail_from()..looked.plan.tail_from();
+                let places = analysis.plan.tail_from()..analysis.plan.tail_from();
                 let gap = Gap::note(places);
-                made.gaps.push((gap, words::gap(messages, looked.outline.counter)));
+                made.gaps.push((gap, literals::gap(messages, analysis.outline.counter)));
             }
         }
-        Gone::Gaps => fill_gaps(asker, &looked, &mut made, &wanted, kept + beside, progress).await?,
+        Gone::Gaps => fill_gaps(asker, &analysis, &mut made, &wanted, kept + beside, progress).await?,
     }
     let after = kept + made.tokens();
-    if after >= apart.kept_tokens + apart.tokens && !renews {
-        let is_over = is_over || looked.is_emergency();
+    if after >= partition.kept_tokens + partition.tokens && !renews {
+        let is_over = is_over || analysis.is_emergency();
         return refuse(done, if is_over { "over" } else { "not_worth_it" });
     }
-    progress(Step::Publishing {
-        messages: apart.messages,
-        tokens: apart.tokens,
+    progress(CompressionStep::Publishing {
+        messages: partition.messages,
+        tokens: partition.tokens,
         summary_tokens: made.summary.as_ref().map_or(0, |(literal, _)| literal.tokens),
     });
-    let compressed = publish(store, id, &mut looked, &mut made, order).await?;
-    if is_over || looked.outline.told(after) > order.policy.limit {
+    let compressed = publish(store, id, &mut analysis, &mut made, order).await?;
+    if is_over || analysis.outline.told(after) > order.policy.limit {
         block_in_place(|| store.note_try(id, &order.policy, seen, true))?;
     }
-    tell(&mut done, &looked, made, &compressed, began);
-    done.shortfall = looked.shortfall(&order.policy, &apart, done.tokens_after);
+    tell(&mut done, &analysis, made, &compressed, began);
+    done.shortfall = analysis.shortfall(&order.policy, &partition, done.tokens_after);
     Ok(done)
 }
 
 /// Whether the log takes a view of so many parts: better known before a summary is paid for.
-pub(super) fn can_be_written(looked: &Looked, made: &Made, apart: &Apart, order: &Order) -> bool {
-    let notes = if looked.plan.gone == Gone::Gaps { apart.gaps.len() } else { 0 };
-    looked.outline.parts_of(&new_view(looked, made, order)) + notes <= MOST_PARTS
+pub(super) fn can_be_written(
+    analysis: &ViewAnalysis,
+    made: &Replacement,
+    partition: &Partition,
+    order: &Job,
+) -> bool {
+    let notes = if analysis.plan.gone == Gone::Gaps { partition.gaps.len() } else { 0 };
+    analysis.outline.parts_of(&new_view(analysis, made, order)) + notes <= MOST_PARTS
 }
 
 /// Tells what was done.
-pub(super) fn tell(done: &mut Done, looked: &Looked, made: Made, compressed: &Compressed, began: Instant) {
-    done.messages_after = compressed.messages.unwrap_or_else(|| count(&looked.plan) + made.literals());
+pub(super) fn tell(
+    done: &mut CompressionOutcome,
+    analysis: &ViewAnalysis,
+    made: Replacement,
+    compressed: &Compressed,
+    began: Instant,
+) {
+    done.messages_after = compressed.messages.unwrap_or_else(|| count(&analysis.plan) + made.literals());
     done.messages_removed = (done.messages_before + made.literals()).saturating_sub(done.messages_after);
-    done.tokens_after = looked.outline.told(compressed.tokens);
+    done.tokens_after = analysis.outline.told(compressed.tokens);
     done.summary_id = compressed.summary_id;
     done.generation = compressed.generation;
     done.summarizer = made.summed.by;
@@ -230,7 +242,7 @@ pub(super) fn tell(done: &mut Done, looked: &Looked, made: Made, compressed: &Co
     done.took = began.elapsed();
 }
 
-fn count(plan: &Plan) -> u64 {
+fn count(plan: &Selection) -> u64 {
     plan.stays().iter().map(|places| places.end - places.start).sum()
 }
 
@@ -238,15 +250,15 @@ fn count(plan: &Plan) -> u64 {
 fn take_new_pins(
     store: &Store,
     id: TaskId,
-    looked: &mut Looked,
-    made: &mut Made,
+    analysis: &mut ViewAnalysis,
+    made: &mut Replacement,
 ) -> Result<bool, StoreError> {
     let pins = store.outline(id)?.pins;
-    let new: Vec<u64> = pins.difference(&looked.outline.pins).copied().collect();
-    let groups = looked.plan.groups_of(&looked.outline, &new)?;
-    looked.plan.keep_too(&groups, u64::MAX);
-    made.squeezed.spare(&groups);
-    looked.outline.pins.extend(&new);
+    let new: Vec<u64> = pins.difference(&analysis.outline.pins).copied().collect();
+    let groups = analysis.plan.groups_of(&analysis.outline, &new)?;
+    analysis.plan.keep_too(&groups, u64::MAX);
+    made.shrunk.spare(&groups);
+    analysis.outline.pins.extend(&new);
     Ok(!new.is_empty())
 }
 
@@ -254,24 +266,25 @@ fn take_new_pins(
 pub(super) async fn publish(
     store: &Store,
     id: TaskId,
-    looked: &mut Looked,
-    made: &mut Made,
-    order: &Order,
+    analysis: &mut ViewAnalysis,
+    made: &mut Replacement,
+    order: &Job,
 ) -> Result<Compressed, StoreError> {
     let until = Instant::now() + PATIENCE;
     let mut caller = order.caller.clone();
     if made.plan_note.is_some() {
         // Another one may have come while somebody summarised.
-        made.plan_note = block_in_place(|| plan_note::newest(store, id, &order.policy, &looked.outline))?;
+        made.plan_note = block_in_place(|| plan_note::newest(store, id, &order.policy, &analysis.outline))?;
     }
     loop {
         let published = block_in_place(|| {
-            let view = new_view(looked, made, order);
+            let view = new_view(analysis, made, order);
             store.compress(id, &view, &caller, &order.asked)
         });
         match published {
             Err(StoreError::StaleView { .. })
-                if Instant::now() < until && block_in_place(|| take_new_pins(store, id, looked, made))? => {}
+                if Instant::now() < until && block_in_place(|| take_new_pins(store, id, analysis, made))? => {
+            }
             Err(StoreError::RewriteInFlight { .. }) if Instant::now() < until => {
                 sleep(Duration::from_millis(50)).await;
             }

@@ -11,13 +11,13 @@ fn lines(messages: &[Value]) -> String {
     messages.iter().map(|message| format!("{message}\n")).collect()
 }
 
-fn flat(messages: &[Value], previous: Option<&str>, room: u64) -> Flat {
-    let so_far = SoFar { previous: previous.map(str::to_owned), ..SoFar::default() };
+fn flat(messages: &[Value], previous: Option<&str>, room: u64) -> Transcript {
+    let so_far = EarlierSummary { previous: previous.map(str::to_owned), ..EarlierSummary::default() };
     flatten(&material_of(&lines(messages)), &so_far, room, &GO).unwrap()
 }
 
 /// What stands in the block of the history.
-fn inside(flat: &Flat) -> &str {
+fn inside(flat: &Transcript) -> &str {
     let (open, close) = (format!("<{}>\n", flat.fence), format!("</{}>\n", flat.fence));
     let (_, rest) = flat.text.split_once(&open).unwrap();
     rest.strip_suffix(&close).unwrap()
@@ -198,6 +198,6 @@ fn gaps_are_told_one_by_one() {
 fn a_pass_ends_when_nobody_waits() {
     let material = material_of(&lines(&[user(1, "x")]));
     let stop = AtomicBool::new(true);
-    assert!(flatten(&material, &SoFar::default(), 5000, &stop).is_err());
+    assert!(flatten(&material, &EarlierSummary::default(), 5000, &stop).is_err());
     assert!(flatten_gaps(&material, &[(0, 1)], 10, 5000, &stop).is_err());
 }

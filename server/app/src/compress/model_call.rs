@@ -4,7 +4,7 @@
 //! tells a key. Dropping the future closes the connection and removes the request.
 
 mod request;
-mod shape;
+mod size;
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -13,16 +13,16 @@ use std::time::Duration;
 use tokio::task::{block_in_place, spawn_blocking};
 use tokio::time::{Instant, timeout_at};
 
-use super::Material;
-use super::flatten::{self, Flat, SoFar, flatten, flatten_gaps};
-use super::prompt::{Purpose, Wanted};
-use super::reply::{self, Nothing};
+use super::MessageFile;
+use super::prompt::{Prompt, Purpose};
+use super::reply::{self, NoSummary};
+use super::transcript::{self, EarlierSummary, Transcript, flatten, flatten_gaps};
 use crate::context::{Policy, count_text};
 use crate::infra::metrics;
 use crate::llm::{AnswerEvent, Gateway, LlmError, LlmRequest, Payload, Usage};
 use crate::model::{Provider, StoreError, TaskId, TokenCounter};
 use crate::store::{RequestFile, Store, WorkFile};
-use shape::Shape;
+use size::RequestSize;
 
 /// Bytes of an answer for each token that was asked for, and beside them.
 const BYTES_A_TOKEN: u64 = 8;
@@ -42,7 +42,7 @@ pub(crate) struct Question<'a> {
     /// What is asked for. With [`Purpose::Gaps`], [`ask`] takes all there is for one gap.
     pub(crate) purpose: Purpose,
     /// What is to be summarised.
-    pub(crate) material: &'a Material,
+    pub(crate) material: &'a MessageFile,
     /// The summary so far, to be folded in.
     pub(crate) previous: Option<&'a str>,
     /// What was retained so far, and its tokens.
@@ -69,7 +69,7 @@ pub(crate) struct Question<'a> {
 
 /// A summary by a model.
 #[derive(Debug, Clone, PartialEq)]
-pub(crate) struct Reply {
+pub(crate) struct ModelReply {
     /// The summary.
     pub(crate) summary: String,
     /// What is to be kept word for word.
@@ -82,7 +82,7 @@ pub(crate) struct Reply {
 
 /// Why there is no summary.
 #[derive(Debug, thiserror::Error)]
-pub(crate) enum AskError {
+pub(crate) enum ModelError {
     /// The server was not told what it needs.
     #[error("{problem}")]
     NotConfigured {
@@ -136,7 +136,7 @@ pub(crate) enum AskError {
     Store(#[from] StoreError),
 }
 
-impl AskError {
+impl ModelError {
     /// Whether it is the answer that is no good: a stricter question may get a better one.
     pub(crate) fn is_bad_answer(&self) -> bool {
         matches!(self, Self::TooLong { .. } | Self::Empty { .. } | Self::Declined { .. })
@@ -158,7 +158,7 @@ impl AskError {
     }
 }
 
-impl From<LlmError> for AskError {
+impl From<LlmError> for ModelError {
     fn from(error: LlmError) -> Self {
         let (overflow, problem) = (error.is_overflow(), error.to_string());
         match error {
@@ -176,30 +176,30 @@ pub(crate) async fn ask(
     id: TaskId,
     question: &Question<'_>,
     heard: &(dyn Fn(u64) + Sync),
-) -> Result<Reply, AskError> {
+) -> Result<ModelReply, ModelError> {
     if question.purpose == Purpose::Gaps {
         let summaries = ask_gaps(gateway, store, id, question, &[(0, u64::MAX)], heard).await?;
         let summary = summaries.into_iter().flatten().next().unwrap_or_default();
-        return Ok(Reply { summary, retain: None, keep: Vec::new(), sections: None });
+        return Ok(ModelReply { summary, retain: None, keep: Vec::new(), sections: None });
     }
     let asking =
-        Asking { gateway, store, id, question: *question, gaps: None, heard, charged: Mutex::default() };
+        ModelCall { gateway, store, id, question: *question, gaps: None, heard, charged: Mutex::default() };
     let text = asking.ask().await?;
-    let asked = reply::Asked {
+    let asked = reply::ExpectedParts {
         retain: question.purpose == (Purpose::Compaction { retain: true }),
         structured: question.policy.structured,
     };
     let read = reply::read(&text, asked).map_err(|nothing| match nothing {
-        Nothing::Empty if text.trim().is_empty() => {
-            AskError::Empty { problem: "the answer is empty".to_owned() }
+        NoSummary::Empty if text.trim().is_empty() => {
+            ModelError::Empty { problem: "the answer is empty".to_owned() }
         }
-        Nothing::Untagged => {
-            AskError::Empty { problem: "the answer is not between <summary> and </summary>".to_owned() }
+        NoSummary::Untagged => {
+            ModelError::Empty { problem: "the answer is not between <summary> and </summary>".to_owned() }
         }
-        Nothing::Empty => AskError::Empty { problem: "there is no summary in the answer".to_owned() },
-        Nothing::Declined(words) => AskError::Declined { words },
+        NoSummary::Empty => ModelError::Empty { problem: "there is no summary in the answer".to_owned() },
+        NoSummary::Declined(words) => ModelError::Declined { words },
     })?;
-    Ok(Reply { summary: read.summary, retain: read.retain, keep: read.keep, sections: read.sections })
+    Ok(ModelReply { summary: read.summary, retain: read.retain, keep: read.keep, sections: read.sections })
 }
 
 /// Asks for short summaries of several gaps at once: one for each gap, none where the model gave none. The gaps stand in the
@@ -212,7 +212,7 @@ pub(crate) async fn ask_gaps(
     question: &Question<'_>,
     gaps: &[(u64, u64)],
     heard: &(dyn Fn(u64) + Sync),
-) -> Result<Vec<Option<String>>, AskError> {
+) -> Result<Vec<Option<String>>, ModelError> {
     // If there are too many, the newest.
     let passed = gaps.len().saturating_sub(MAX_GAPS);
     let (before, asked) = gaps.split_at(passed);
@@ -226,18 +226,18 @@ pub(crate) async fn ask_gaps(
     let question =
         Question { purpose: Purpose::Gaps, previous: None, retained: None, refs: &[], ..*question };
     let gaps = Some(&*asked);
-    let asking = Asking { gateway, store, id, question, gaps, heard, charged: Mutex::default() };
+    let asking = ModelCall { gateway, store, id, question, gaps, heard, charged: Mutex::default() };
     let text = asking.ask().await?;
     let mut summaries = vec![None; passed];
     summaries.extend(reply::read_gaps(&text, asked.len()));
     if summaries.iter().all(Option::is_none) {
-        return Err(AskError::Empty { problem: "there is no summary of a gap in the answer".to_owned() });
+        return Err(ModelError::Empty { problem: "there is no summary of a gap in the answer".to_owned() });
     }
     Ok(summaries)
 }
 
 /// A question on its way.
-struct Asking<'a> {
+struct ModelCall<'a> {
     gateway: &'a Arc<Gateway>,
     store: &'a Store,
     id: TaskId,
@@ -250,36 +250,37 @@ struct Asking<'a> {
 }
 
 /// Why one try failed.
-enum Failure {
+enum CallFailure {
     Provider(LlmError),
-    Other(AskError),
+    Other(ModelError),
 }
 
-impl<E: Into<AskError>> From<E> for Failure {
+impl<E: Into<ModelError>> From<E> for CallFailure {
     fn from(error: E) -> Self {
         Self::Other(error.into())
     }
 }
 
-impl Asking<'_> {
-    async fn ask(self) -> Result<String, AskError> {
+impl ModelCall<'_> {
+    async fn ask(self) -> Result<String, ModelError> {
         let Question { provider, timeout: after, deadline, .. } = self.question;
         let tries = async {
             self.gateway.check(provider, Some(self.question.model).filter(|model| !model.is_empty()))?;
-            let mut shape = Shape::new(self.gateway, &self.question, self.gaps.map(<[_]>::len));
+            let mut shape = RequestSize::new(self.gateway, &self.question, self.gaps.map(<[_]>::len));
             loop {
                 match self.once(&shape).await {
                     Ok(text) => return Ok(text),
                     // What it cannot be asked is not asked again; each change is made once.
-                    Err(Failure::Provider(error)) if shape.yields_to(&error) => {
+                    Err(CallFailure::Provider(error)) if shape.yields_to(&error) => {
                         tracing::info!(id = %self.id, %error, "a summary is asked for again, with less");
                     }
-                    Err(Failure::Provider(error)) => return Err(error.into()),
-                    Err(Failure::Other(error)) => return Err(error),
+                    Err(CallFailure::Provider(error)) => return Err(error.into()),
+                    Err(CallFailure::Other(error)) => return Err(error),
                 }
             }
         };
-        let answer = timeout_at(deadline, tries).await.unwrap_or(Err(AskError::TimedOut { provider, after }));
+        let answer =
+            timeout_at(deadline, tries).await.unwrap_or(Err(ModelError::TimedOut { provider, after }));
         block_in_place(|| drop(self));
         answer
     }
@@ -289,11 +290,11 @@ impl Asking<'_> {
     }
 
     /// Sends one request and listens.
-    async fn once(&self, shape: &Shape) -> Result<String, Failure> {
+    async fn once(&self, shape: &RequestSize) -> Result<String, CallFailure> {
         let Question { purpose, policy, retained, refs, refused, provider, model, .. } = self.question;
         let carried = retained.map(|(_, tokens)| tokens);
-        let wanted = Wanted { purpose, policy, budget: shape.budget, carried, refs, refused };
-        let Flat { mut text, fence } = self.flat(shape.room(&wanted)).await?;
+        let wanted = Prompt { purpose, policy, budget: shape.budget, carried, refs, refused };
+        let Transcript { mut text, fence } = self.flat(shape.room(&wanted)).await?;
         text.push('\n');
         text.push_str(wanted.closing());
         let params = shape.params(self.gateway, provider, model)?;
@@ -307,7 +308,7 @@ impl Asking<'_> {
     }
 
     /// The history as text, made where nobody is held up, and no longer than somebody waits for it.
-    async fn flat(&self, room: u64) -> Result<Flat, AskError> {
+    async fn flat(&self, room: u64) -> Result<Transcript, ModelError> {
         let stop = Stop(Arc::default());
         let flag = Arc::clone(&stop.0);
         let material = self.question.material.clone();
@@ -315,7 +316,7 @@ impl Asking<'_> {
             let (gaps, chars) = (gaps.to_vec(), self.question.policy.scoring.gap_message_chars);
             spawn_blocking(move || flatten_gaps(&material, &gaps, chars, room, &flag)).await
         } else {
-            let so_far = SoFar {
+            let so_far = EarlierSummary {
                 previous: self.question.previous.map(str::to_owned),
                 retained: self.question.retained.map(|(text, _)| text.to_owned()),
             };
@@ -325,7 +326,7 @@ impl Asking<'_> {
         Ok(made.map_err(lost)??)
     }
 
-    async fn listen(&self, file: &RequestFile, shape: &Shape) -> Result<String, Failure> {
+    async fn listen(&self, file: &RequestFile, shape: &RequestSize) -> Result<String, CallFailure> {
         let (file, len) = file.contents();
         let provider = self.question.provider;
         let mut answer = self.gateway.send(LlmRequest { provider, payload: Payload { file, len } });
@@ -333,7 +334,7 @@ impl Asking<'_> {
         let (mut call, mut begins) = (None, None);
         let (mut tokens, mut told) = (0, 0);
         let limit = shape.asked * BYTES_A_TOKEN + SLACK_BYTES;
-        while let Some(event) = answer.next().await.map_err(Failure::Provider)? {
+        while let Some(event) = answer.next().await.map_err(CallFailure::Provider)? {
             let call = *call.get_or_insert_with(|| {
                 let mut charged = self.charged();
                 charged.push(None);
@@ -354,11 +355,11 @@ impl Asking<'_> {
                 AnswerEvent::Usage(usage) => self.charged()[call] = Some(usage),
                 AnswerEvent::Finish(reason) if reason == "length" => {
                     let (limit, unit) = (shape.most, "tokens");
-                    return Err(AskError::TooLong { limit, unit }.into());
+                    return Err(ModelError::TooLong { limit, unit }.into());
                 }
                 AnswerEvent::Finish(reason) if CUT_OFF.contains(&reason.as_str()) => {
                     let problem = format!("the provider cut the answer off: {reason}");
-                    return Err(AskError::Empty { problem }.into());
+                    return Err(ModelError::Empty { problem }.into());
                 }
                 AnswerEvent::Finish(_)
                 | AnswerEvent::Refusal(_)
@@ -368,19 +369,19 @@ impl Asking<'_> {
             }
             let thoughts = begins.unwrap_or(text.len()) as u64;
             if text.len() as u64 > limit + THOUGHT_BYTES.min(thoughts) {
-                return Err(AskError::TooLong { limit, unit: "bytes" }.into());
+                return Err(ModelError::TooLong { limit, unit: "bytes" }.into());
             }
         }
         (self.heard)(tokens);
         if text.trim().is_empty() && !declined.is_empty() {
             let words: String = declined.chars().take(200).collect();
-            return Err(AskError::Declined { words }.into());
+            return Err(ModelError::Declined { words }.into());
         }
         Ok(text)
     }
 }
 
-impl Drop for Asking<'_> {
+impl Drop for ModelCall<'_> {
     /// Counts what was charged, be the answers any good or not and whether or not anybody waits for them. It says nothing of
     /// how the view is counted, which was not what was sent.
     fn drop(&mut self) {

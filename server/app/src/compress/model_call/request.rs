@@ -2,18 +2,18 @@
 
 use serde_json::json;
 
-use super::AskError;
+use super::ModelError;
 use crate::model::{Provider, StoreError};
 use crate::render::{Entry, RenderOptions, Rendering, Source};
 use crate::store::RequestFile;
 
 /// Lines that are in memory.
-struct Lines {
+struct MemoryLines {
     lines: Vec<Vec<u8>>,
     at: usize,
 }
 
-impl Source for Lines {
+impl Source for MemoryLines {
     fn next(&mut self) -> Result<Option<Entry<'_>>, StoreError> {
         self.at += 1;
         // One that was taken is not needed any more.
@@ -32,13 +32,13 @@ pub(super) fn write(
     params: &str,
     system: &str,
     user: String,
-) -> Result<RequestFile, AskError> {
+) -> Result<RequestFile, ModelError> {
     let options = RenderOptions::new(provider, model, params, "", 0)
-        .map_err(|error| AskError::NotConfigured { problem: error.to_string() })?;
+        .map_err(|error| ModelError::NotConfigured { problem: error.to_string() })?;
     let line = |role, text: &str| json!({ "role": role, "content": text }).to_string().into_bytes();
     let lines = vec![line("system", system), line("user", &user)];
     drop(user);
-    let mut rendering = Rendering::new(options, Lines { lines, at: 0 });
+    let mut rendering = Rendering::new(options, MemoryLines { lines, at: 0 });
     let mut piece = Vec::new();
     let mut more = true;
     while more {

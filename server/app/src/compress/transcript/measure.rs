@@ -74,7 +74,7 @@ pub(super) struct Measure {
 
 /// What is told of a history.
 #[derive(Debug)]
-pub(super) struct Plan {
+pub(super) struct Cuts {
     tool_cap: Option<u64>,
     other_cap: Option<u64>,
     /// Messages in the middle that are not told, by their place.
@@ -84,7 +84,7 @@ pub(super) struct Plan {
     pub(super) open: Vec<usize>,
 }
 
-impl Plan {
+impl Cuts {
     /// Tokens that a message of a role may have.
     pub(super) fn cap(&self, role: Role) -> Option<u64> {
         if role == Role::Tool { self.tool_cap } else { self.other_cap }
@@ -160,11 +160,11 @@ impl Measure {
     }
 
     /// What is to be told, and the name of the block that it stands in.
-    pub(super) fn plan(self) -> (Plan, String) {
+    pub(super) fn cuts(self) -> (Cuts, String) {
         let fence = format!("history-{}", &self.hasher.finalize().to_hex()[..12]);
         let room = self.room.saturating_sub(self.labels);
         let (tools, others) = (&self.tools, &self.others);
-        let mut plan = Plan {
+        let mut cuts = Cuts {
             tool_cap: None,
             other_cap: None,
             left_out: 0..0,
@@ -172,20 +172,20 @@ impl Measure {
             open: self.open.iter().map(|(at, _)| *at).collect(),
         };
         if tools.whole + others.whole <= room {
-            return (plan, fence);
+            return (cuts, fence);
         }
         let for_tools = room.checked_sub(others.whole).and_then(|room| tools.largest(LEAST_OF_TOOL, room));
-        plan.tool_cap = Some(for_tools.unwrap_or(cap(LEAST_OF_TOOL)));
+        cuts.tool_cap = Some(for_tools.unwrap_or(cap(LEAST_OF_TOOL)));
         if for_tools.is_some() {
-            return (plan, fence);
+            return (cuts, fence);
         }
         let for_others = room.checked_sub(tools.cut[LEAST_OF_TOOL]);
         let for_others = for_others.and_then(|room| others.largest(LEAST_OF_OTHER, room));
-        plan.other_cap = Some(for_others.unwrap_or(cap(LEAST_OF_OTHER)));
+        cuts.other_cap = Some(for_others.unwrap_or(cap(LEAST_OF_OTHER)));
         if for_others.is_none() {
             let tail = self.messages - self.tail.len() as u64;
-            plan.left_out = self.head..tail.max(self.head);
+            cuts.left_out = self.head..tail.max(self.head);
         }
-        (plan, fence)
+        (cuts, fence)
     }
 }

@@ -20,7 +20,7 @@ const NAME: &str = "to_summarize.jsonl";
 
 /// Messages that are to be summarised: the first bytes of a file.
 #[derive(Debug, Clone)]
-pub struct Material {
+pub struct MessageFile {
     file: Arc<dyn File>,
     from: u64,
     len: u64,
@@ -28,7 +28,7 @@ pub struct Material {
     stop: Arc<AtomicBool>,
 }
 
-impl Material {
+impl MessageFile {
     /// A file of lines, and how much of it counts.
     pub(crate) fn new(file: Arc<dyn File>, len: u64) -> Self {
         Self { file, from: 0, len, stop: Arc::default() }
@@ -61,7 +61,7 @@ impl Material {
         &self,
         take: &mut dyn FnMut(&Piece<'_>) -> Result<(), StoreError>,
     ) -> Result<(), StoreError> {
-        let mut lines = Lines { material: self, buffer: Vec::new(), start: 0, at: self.from };
+        let mut lines = MessageLines { material: self, buffer: Vec::new(), start: 0, at: self.from };
         while let Some((offset, line)) = lines.next()? {
             if self.stop.load(Ordering::Relaxed) {
                 return Err(StoreError::io(format!("reading {NAME}"), ErrorKind::Interrupted.into()));
@@ -72,7 +72,7 @@ impl Material {
                 problem: problem.to_owned(),
             };
             let line = std::str::from_utf8(line).map_err(|_| damaged("a line is not UTF-8"))?;
-            let line = Line::read(line).ok_or_else(|| damaged("a line is no message"))?;
+            let line = MessageLine::read(line).ok_or_else(|| damaged("a line is no message"))?;
             line.tell(take)?;
         }
         Ok(())
@@ -80,15 +80,15 @@ impl Material {
 }
 
 /// The lines of the file, one after the other.
-struct Lines<'a> {
-    material: &'a Material,
+struct MessageLines<'a> {
+    material: &'a MessageFile,
     /// `buffer[start..]` is the file from `at`.
     buffer: Vec<u8>,
     start: usize,
     at: u64,
 }
 
-impl Lines<'_> {
+impl MessageLines<'_> {
     /// Where the next line is, and its bytes without the line end.
     fn next(&mut self) -> Result<Option<(u64, &[u8])>, StoreError> {
         let mut searched = 0;
@@ -129,7 +129,7 @@ impl Lines<'_> {
 }
 
 /// A message as its line has it.
-struct Line<'a> {
+struct MessageLine<'a> {
     seq: u64,
     role: Role,
     text: Cow<'a, str>,
@@ -139,7 +139,7 @@ struct Line<'a> {
     output_ref: Option<Cow<'a, str>>,
 }
 
-impl<'a> Line<'a> {
+impl<'a> MessageLine<'a> {
     /// Reads a line; none if it is no object with a role.
     fn read(line: &'a str) -> Option<Self> {
         let mut read = Self {

@@ -1,34 +1,34 @@
 //! What is put into a view in the place of what goes: a summary, notes, and what stays on somebody's wish.
 
-use super::apart::{Apart, Gap};
-use super::looked::Looked;
-use super::run::{Order, Step};
-use super::squeeze::Squeezed;
-use super::summarize::{Asker, Summed, Wanted};
-use super::words;
+use super::compression::{CompressionStep, Job};
+use super::literals;
+use super::partition::{Gap, Partition};
+use super::shrink::Shrunk;
+use super::summary::{SummaryTask, SummaryWriter, WrittenSummary};
+use super::view_analysis::ViewAnalysis;
 use crate::context::Stage;
 use crate::model::{Literal, StoreError, SummaryRecord};
 
 /// What is put into a view, and what becomes of what stays.
-pub(super) struct Made {
-    pub(super) summed: Summed,
+pub(super) struct Replacement {
+    pub(super) summed: WrittenSummary,
     pub(super) summary: Option<(Literal, SummaryRecord)>,
     pub(super) retain: Option<Literal>,
     pub(super) gaps: Vec<(Gap, Literal)>,
-    pub(super) squeezed: Squeezed,
+    pub(super) shrunk: Shrunk,
     pub(super) plan_note: Option<Literal>,
     /// Tokens of messages that stay as whoever summarised wants them to.
     pub(super) wanted: u64,
 }
 
-impl Made {
-    pub(super) fn new(squeezed: Squeezed, plan_note: Option<Literal>) -> Self {
+impl Replacement {
+    pub(super) fn new(shrunk: Shrunk, plan_note: Option<Literal>) -> Self {
         Self {
-            summed: Summed::default(),
+            summed: WrittenSummary::default(),
             summary: None,
             retain: None,
             gaps: Vec::new(),
-            squeezed,
+            shrunk,
             plan_note,
             wanted: 0,
         }
@@ -43,7 +43,7 @@ impl Made {
 
     /// Messages that are new in the view.
     pub(super) fn literals(&self) -> u64 {
-        let plan = self.plan_note.is_some() || self.squeezed.renews();
+        let plan = self.plan_note.is_some() || self.shrunk.renews();
         let single = [self.summary.is_some(), self.retain.is_some(), plan];
         (single.into_iter().filter(|is| *is).count() + self.gaps.len()) as u64
     }
@@ -51,34 +51,34 @@ impl Made {
 
 /// Takes a summary over, with what it wants to be kept.
 pub(super) fn take_summary(
-    looked: &mut Looked,
-    made: &mut Made,
-    apart: &Apart,
-    summed: Summed,
-    order: &Order,
+    analysis: &mut ViewAnalysis,
+    made: &mut Replacement,
+    partition: &Partition,
+    summed: WrittenSummary,
+    order: &Job,
     kept: u64,
 ) -> Result<(), StoreError> {
-    let counter = looked.outline.counter;
+    let counter = analysis.outline.counter;
     let text = summed.text.trim();
     let said = summed.retain.as_deref().map(str::trim).filter(|retain| !retain.is_empty());
     // Where nobody says what to retain now, what was retained stays.
-    let retain = said.or(apart.retained.as_deref());
-    made.retain = retain.map(|retain| words::retain(retain, counter));
+    let retain = said.or(partition.retained.as_deref());
+    made.retain = retain.map(|retain| literals::retain(retain, counter));
     if text.is_empty() {
         // Nothing to say: that they are gone is said at least.
-        let tail = looked.plan.tail_from();
-        made.gaps.push((Gap::note(tail..tail), words::gap(apart.messages, counter)));
+        let tail = analysis.plan.tail_from();
+        made.gaps.push((Gap::note(tail..tail), literals::gap(partition.messages, counter)));
     } else {
-        let literal = words::summary(apart.first_seq, apart.last_seq, text, counter);
-        let (original_tokens, summary_tokens) = (apart.tokens, literal.tokens);
+        let literal = literals::summary(partition.first_seq, partition.last_seq, text, counter);
+        let (original_tokens, summary_tokens) = (partition.tokens, literal.tokens);
         #[expect(clippy::cast_precision_loss, reason = "a share needs no more digits than an f64 has")]
         let ratio = summary_tokens as f64 / original_tokens.max(1) as f64;
         let record = SummaryRecord {
             id: 0,
-            start_seq: apart.first_seq,
-            end_seq: apart.last_seq,
+            start_seq: partition.first_seq,
+            end_seq: partition.last_seq,
             summary: text.to_owned(),
-            compressed_message_count: apart.messages,
+            compressed_message_count: partition.messages,
             original_tokens,
             summary_tokens,
             tokens_saved: original_tokens.saturating_sub(summary_tokens),
@@ -86,15 +86,15 @@ pub(super) fn take_summary(
             strategy: order.strategy.as_str().to_owned(),
             // An agent need not say which model it asked.
             model: if summed.model.is_empty() { summed.by.clone() } else { summed.model.clone() },
-            timestamp: looked.outline.taken_at,
+            timestamp: analysis.outline.taken_at,
             sections: summed.sections.clone(),
         };
         made.summary = Some((literal, record));
     }
     if !summed.keep.is_empty() {
-        let room = looked.goal.saturating_sub(kept + made.tokens());
-        let groups = looked.plan.groups_of(&looked.outline, &summed.keep)?;
-        made.wanted = looked.plan.keep_too(&groups, room);
+        let room = analysis.goal.saturating_sub(kept + made.tokens());
+        let groups = analysis.plan.groups_of(&analysis.outline, &summed.keep)?;
+        made.wanted = analysis.plan.keep_too(&groups, room);
     }
     made.summed = summed;
     Ok(())
@@ -102,33 +102,33 @@ pub(super) fn take_summary(
 
 /// Notes where messages are missing, or summaries if they are many and there is room.
 pub(super) async fn fill_gaps(
-    asker: &Asker<'_>,
-    looked: &Looked,
-    made: &mut Made,
-    wanted: &Wanted<'_>,
+    asker: &SummaryWriter<'_>,
+    analysis: &ViewAnalysis,
+    made: &mut Replacement,
+    wanted: &SummaryTask<'_>,
     kept: u64,
-    progress: &(dyn Fn(Step) + Sync),
+    progress: &(dyn Fn(CompressionStep) + Sync),
 ) -> Result<(), StoreError> {
     let (counter, scoring) = (wanted.outline.counter, &wanted.policy.scoring);
-    let gaps = &wanted.apart.gaps;
+    let gaps = &wanted.partition.gaps;
     let is_long =
         |gap: &Gap| gap.messages >= scoring.min_gap_for_summary && gap.lines > 0 && gap.last_seq > 0;
     // Below that there is time to do without, above it there is none.
-    let summarises = looked.pressure.stage == Stage::Aggressive && gaps.iter().any(is_long);
+    let summarises = analysis.pressure.stage == Stage::Aggressive && gaps.iter().any(is_long);
     let mut summaries = Vec::new();
     if summarises {
         summaries = asker.summarize_gaps(wanted, gaps, &is_long, &mut made.summed, progress).await?;
     }
-    let notes: u64 = gaps.iter().map(|gap| words::gap(gap.messages, counter).tokens).sum();
-    let mut room = looked.goal.saturating_sub(kept + notes);
+    let notes: u64 = gaps.iter().map(|gap| literals::gap(gap.messages, counter).tokens).sum();
+    let mut room = analysis.goal.saturating_sub(kept + notes);
     let mut summaries = summaries.into_iter();
     for gap in gaps {
         let summary = summaries.next().flatten().filter(|text| is_long(gap) && !text.trim().is_empty());
         // What earlier notes of the gap say stands in the new one.
         let summary = summary.or_else(|| (!gap.summaries.is_empty()).then(|| gap.summaries.join("\n")));
         let range = (gap.first_seq, gap.last_seq);
-        let summary = summary.map(|text| words::gap_summary(range, gap.messages, &text, counter));
-        let note = words::gap(gap.messages, counter);
+        let summary = summary.map(|text| literals::gap_summary(range, gap.messages, &text, counter));
+        let note = literals::gap(gap.messages, counter);
         let literal = match summary.filter(|summary| summary.tokens <= room + note.tokens) {
             Some(summary) => {
                 room -= summary.tokens.saturating_sub(note.tokens);

@@ -5,8 +5,8 @@
 use std::collections::BTreeMap;
 use std::ops::Range;
 
-use super::plan::CurrentRequest;
-use super::shorten::{LEAST, is_text, shorten, text_tokens};
+use super::excerpt::{LEAST, is_text, shorten, text_tokens};
+use super::selection::CurrentRequest;
 use crate::context::OutputPolicy;
 use crate::model::{Json, Literal, Role, StoreError, TokenCounter};
 use crate::store::{Outline, Part, Protected, Seen};
@@ -20,7 +20,7 @@ const MOST_MESSAGES: usize = 1000;
 
 /// What is to be done with messages that stay.
 #[derive(Debug, Clone, Default)]
-pub(super) struct Squeezed {
+pub(super) struct Shrunk {
     trimmed: Vec<u64>,
     cut: BTreeMap<u64, (Json, u64)>,
     /// The place of what we said of ourselves, and what is said instead.
@@ -30,7 +30,7 @@ pub(super) struct Squeezed {
 }
 
 /// A message that may be made smaller.
-struct Message {
+struct ShrinkCandidate {
     place: u64,
     tokens: u64,
     /// Whether it may be trimmed, once the model has answered it.
@@ -51,18 +51,18 @@ pub(super) fn least(seen: &Seen<'_>, counter: TokenCounter) -> u64 {
     shown.tokens.min(beside + LEAST)
 }
 
-impl Squeezed {
+impl Shrunk {
     /// Makes messages at some places smaller, until so many tokens are saved.
-    pub(super) fn squeeze(
+    pub(super) fn shrink(
         outline: &Outline,
         policy: &OutputPolicy,
         keep: &[Range<u64>],
         current_request: Option<CurrentRequest>,
         need: u64,
     ) -> Result<Self, StoreError> {
-        let mut squeezed = Self::default();
+        let mut shrunk = Self::default();
         if need == 0 {
-            return Ok(squeezed);
+            return Ok(shrunk);
         }
         // Results behind the model's last message are new to it.
         let (mut messages, mut answered, mut protected) = (Vec::new(), 0, Protected::new(policy));
@@ -77,7 +77,7 @@ impl Squeezed {
             // The last message of the user is shortened only if it alone is too large.
             if kept && current_request.is_none_or(|current_request| current_request.place != place) {
                 let is_output = seen.shown.role == Role::Tool && seen.shown.tokens > TRIMMED && !is_protected;
-                messages.push(Message { place, tokens: seen.shown.tokens, is_output });
+                messages.push(ShrinkCandidate { place, tokens: seen.shown.tokens, is_output });
             }
         })?;
         // What is too long of the last message of the user need not be saved elsewhere.
@@ -86,17 +86,17 @@ impl Squeezed {
         let need = need.saturating_sub(surplus);
         let answered = messages.iter_mut().filter(|message| message.is_output && message.place < answered);
         for message in answered.take(MOST_MESSAGES) {
-            if squeezed.saved >= need {
+            if shrunk.saved >= need {
                 break;
             }
-            squeezed.saved += message.tokens - TRIMMED;
-            squeezed.trimmed.push(message.place);
+            shrunk.saved += message.tokens - TRIMMED;
+            shrunk.trimmed.push(message.place);
             message.tokens = TRIMMED;
         }
-        if squeezed.saved < need || surplus > 0 {
-            squeezed.cut_contents(outline, keep, &messages, current_request, need)?;
+        if shrunk.saved < need || surplus > 0 {
+            shrunk.cut_contents(outline, keep, &messages, current_request, need)?;
         }
-        Ok(squeezed)
+        Ok(shrunk)
     }
 
     /// Cuts the longest contents to one length that saves enough.
@@ -104,7 +104,7 @@ impl Squeezed {
         &mut self,
         outline: &Outline,
         keep: &[Range<u64>],
-        messages: &[Message],
+        messages: &[ShrinkCandidate],
         current_request: Option<CurrentRequest>,
         need: u64,
     ) -> Result<(), StoreError> {
@@ -171,7 +171,7 @@ impl Squeezed {
     }
 }
 
-impl Squeezed {
+impl Shrunk {
     /// What a message becomes; none if it stays as it is.
     fn part(&self, place: u64) -> Option<Part> {
         if self.trimmed.binary_search(&place).is_ok() {

@@ -3,13 +3,13 @@
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 
-use super::apart::Apart;
-use super::gate;
-use super::plan::{Fixed, Plan};
-use super::plan_note::{self, Noted};
-use super::run::{Done, Order};
-use super::squeeze::Squeezed;
-use super::words;
+use super::compression::{CompressionOutcome, Job};
+use super::literals;
+use super::partition::Partition;
+use super::plan_note::{self, EarlierPlanNote};
+use super::quality_gate;
+use super::selection::{FixedReason, Selection};
+use super::shrink::Shrunk;
 use crate::context::{Gone, Policy, Pressure, Stage, Strategy, Whole, count_text};
 use crate::model::{Literal, StoreError, TaskId};
 use crate::store::{Outline, Store};
@@ -23,9 +23,9 @@ pub(super) const AROUND: u64 = 20;
 
 /// A view with what is to become of it.
 #[derive(Clone)]
-pub(super) struct Looked {
+pub(super) struct ViewAnalysis {
     pub(super) outline: Outline,
-    pub(super) plan: Plan,
+    pub(super) plan: Selection,
     pub(super) pressure: Pressure,
     /// Tokens to come down to, as counted.
     pub(super) goal: u64,
@@ -37,12 +37,12 @@ pub(super) struct Looked {
     pub(super) plan_note: Option<Literal>,
 }
 
-impl Looked {
+impl ViewAnalysis {
     /// Looks at a view. Blocks.
     pub(super) fn look(
         store: &Store,
         id: TaskId,
-        order: &Order,
+        order: &Job,
         stop: &Arc<AtomicBool>,
     ) -> Result<Self, StoreError> {
         let mut outline = store.outline(id)?;
@@ -55,7 +55,7 @@ impl Looked {
             // What is missing is to be summarised then, which takes room.
             let summaries = if is_summarised(order.strategy, &pressure) { goal / 10 } else { 0 };
             let whole = Whole { messages: outline.messages, goal: goal - summaries };
-            Plan::make(&outline, &order.policy, order.strategy, whole, noted)
+            Selection::make(&outline, &order.policy, order.strategy, whole, noted)
         };
         let (mut plan, mut goal, mut worth) = (make(asked)?, asked, order.policy.worth());
         if let Some(room) = raised_goal(&order.policy, &outline, plan.fixed_and_current() + noted, asked) {
@@ -72,12 +72,12 @@ impl Looked {
     }
 
     /// Tokens of what was retained before, which stays unless something else takes its place.
-    pub(super) fn carried(&self, apart: &Apart) -> u64 {
-        apart.retained.as_deref().map_or(0, |text| words::retain(text, self.outline.counter).tokens)
+    pub(super) fn carried(&self, partition: &Partition) -> u64 {
+        partition.retained.as_deref().map_or(0, |text| literals::retain(text, self.outline.counter).tokens)
     }
 
     /// The note of an older plan, if the view has one and it is to stay.
-    pub(super) fn older_plan(&self) -> Option<&Noted> {
+    pub(super) fn older_plan(&self) -> Option<&EarlierPlanNote> {
         let older = self.plan.noted.as_ref()?;
         self.plan_note.as_ref().filter(|note| plan_note::is_other(note, older)).map(|_| older)
     }
@@ -103,33 +103,33 @@ impl Looked {
     }
 
     /// Says by how much a target was missed, and what has to stay; empty if it was not.
-    pub(super) fn shortfall(&self, policy: &Policy, apart: &Apart, after: u64) -> String {
+    pub(super) fn shortfall(&self, policy: &Policy, partition: &Partition, after: u64) -> String {
         let Some(over) =
             policy.target_tokens.and_then(|target| after.checked_sub(target)).filter(|over| *over > 0)
         else {
             return String::new();
         };
         let told = |counted: u64| self.outline.calibration.apply(counted);
-        let of = |why: Fixed| {
+        let of = |why: FixedReason| {
             self.plan.fixed.iter().filter(|stays| stays.why == why).map(|stays| stays.tokens).sum::<u64>()
         };
         let parts = [
             ("tools", self.outline.tools_tokens),
-            ("system prompt", of(Fixed::System)),
-            ("pinned messages", of(Fixed::Pinned)),
-            ("inherited context", of(Fixed::Inherited)),
-            ("earlier summaries", of(Fixed::Summary)),
+            ("system prompt", of(FixedReason::System)),
+            ("pinned messages", of(FixedReason::Pinned)),
+            ("inherited context", of(FixedReason::Inherited)),
+            ("earlier summaries", of(FixedReason::Summary)),
             ("plan", self.plan_note.as_ref().map_or(0, |literal| literal.tokens)),
             ("last user message", self.plan.current_request.map_or(0, |request| request.most)),
-            ("calls without results", of(Fixed::Open)),
+            ("calls without results", of(FixedReason::Open)),
         ];
         let known = parts.iter().map(|(_, tokens)| told(*tokens)).sum::<u64>();
         let parts = parts.map(|(name, tokens)| (name, told(tokens)));
         let rest = ("newest messages, notes and summaries", after.saturating_sub(known));
         let named = parts.into_iter().chain([rest]).filter(|(_, tokens)| *tokens > 0);
         let named: Vec<String> = named.map(|(name, tokens)| format!("{name} {tokens}")).collect();
-        let few = if self.plan.gone == Gone::Summary && apart.messages < self.least_messages(policy) {
-            format!("; min_messages is {} and only {} could go", policy.min_messages, apart.messages)
+        let few = if self.plan.gone == Gone::Summary && partition.messages < self.least_messages(policy) {
+            format!("; min_messages is {} and only {} could go", policy.min_messages, partition.messages)
         } else {
             String::new()
         };
@@ -141,10 +141,10 @@ impl Looked {
         self.goal.saturating_sub(kept + AROUND)
     }
 
-    pub(super) fn begun(&self, order: &Order) -> Done {
+    pub(super) fn begun(&self, order: &Job) -> CompressionOutcome {
         // With what stands for results that never came.
         let messages = self.outline.messages.max(self.plan.messages);
-        Done {
+        CompressionOutcome {
             strategy: order.strategy.as_str(),
             emergency: self.is_emergency(),
             messages_before: messages,
@@ -152,7 +152,7 @@ impl Looked {
             tokens_before: self.pressure.tokens,
             tokens_after: self.pressure.tokens,
             generation: self.outline.generation,
-            ..Done::default()
+            ..CompressionOutcome::default()
         }
     }
 }
@@ -208,49 +208,54 @@ pub(super) fn current_request_budget(
 }
 
 /// Why nothing can go.
-pub(super) fn nothing(looked: &Looked, apart: &Apart) -> &'static str {
-    let is_over = looked.is_emergency() || (looked.is_over(0) && apart.messages == 0);
+pub(super) fn nothing(analysis: &ViewAnalysis, partition: &Partition) -> &'static str {
+    let is_over = analysis.is_emergency() || (analysis.is_over(0) && partition.messages == 0);
     if is_over { "over" } else { "nothing" }
 }
 
 /// What stays is made smaller where it leaves no room for what is put into the view.
 pub(super) fn make_room(
     policy: &Policy,
-    looked: &Looked,
-    apart: &Apart,
+    analysis: &ViewAnalysis,
+    partition: &Partition,
     staying: u64,
-) -> Result<Squeezed, StoreError> {
-    let reserve = match looked.plan.gone {
+) -> Result<Shrunk, StoreError> {
+    let reserve = match analysis.plan.gone {
         Gone::Summary => {
-            (apart.tokens / 3).min(looked.goal / 5).max(LEAST_SUMMARY.min(apart.tokens)) + AROUND
+            (partition.tokens / 3).min(analysis.goal / 5).max(LEAST_SUMMARY.min(partition.tokens)) + AROUND
         }
         Gone::Note | Gone::Gaps => AROUND,
     };
-    let need = (staying + reserve).saturating_sub(looked.goal);
-    let plan = &looked.plan;
-    Squeezed::squeeze(&looked.outline, &policy.outputs, &plan.keep, plan.current_request, need)
+    let need = (staying + reserve).saturating_sub(analysis.goal);
+    let plan = &analysis.plan;
+    Shrunk::shrink(&analysis.outline, &policy.outputs, &plan.keep, plan.current_request, need)
 }
 
 /// Tokens that a summary may have beside what stays, the plan and what was retained.
-pub(super) fn summary_budget(policy: &Policy, looked: &Looked, apart: &Apart, kept: u64) -> u64 {
-    if looked.plan.gone != Gone::Summary {
+pub(super) fn summary_budget(
+    policy: &Policy,
+    analysis: &ViewAnalysis,
+    partition: &Partition,
+    kept: u64,
+) -> u64 {
+    if analysis.plan.gone != Gone::Summary {
         return 0;
     }
-    let carried = looked.carried(apart);
-    let room = looked.room(kept + looked.beside(carried));
-    let gone = apart.tokens.saturating_sub(carried);
+    let carried = analysis.carried(partition);
+    let room = analysis.room(kept + analysis.beside(carried));
+    let gone = partition.tokens.saturating_sub(carried);
     let usual = match (policy.summary_tokens, policy.target_tokens) {
         (Some(own), _) => own,
         (None, Some(_)) => room,
         (None, None) => {
             // The tools are no part of it.
-            let most = (policy.limit / 10).max(USUAL_SUMMARY) + looked.outline.told(0);
+            let most = (policy.limit / 10).max(USUAL_SUMMARY) + analysis.outline.told(0);
             let earlier =
-                apart.previous.as_deref().map_or(0, |text| count_text(looked.outline.counter, text));
-            (gone / 3).max(earlier).min(looked.outline.counted(most))
+                partition.previous.as_deref().map_or(0, |text| count_text(analysis.outline.counter, text));
+            (gone / 3).max(earlier).min(analysis.outline.counted(most))
         }
     };
     // It has to be smaller than what it stands for, with the line above it.
     let smaller = (gone / 10 * 9).saturating_sub(AROUND);
-    usual.min(room).min(smaller).min(gate::MOST_TOKENS).max(LEAST_SUMMARY.min(smaller))
+    usual.min(room).min(smaller).min(quality_gate::MOST_TOKENS).max(LEAST_SUMMARY.min(smaller))
 }

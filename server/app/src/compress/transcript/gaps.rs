@@ -4,8 +4,8 @@ use std::collections::VecDeque;
 use std::fmt::Write as _;
 use std::sync::atomic::AtomicBool;
 
-use super::super::Material;
-use super::{Flat, MAX_TOKENS, MIN_TOKENS, check, cost, label};
+use super::super::MessageFile;
+use super::{MAX_TOKENS, MIN_TOKENS, Transcript, check, cost, label};
 use crate::model::StoreError;
 use crate::summarizer::Piece;
 
@@ -16,12 +16,12 @@ const MAX_CHARS: usize = 100_000;
 /// has. Of each message `chars` characters are told, and of each gap as much as fits: messages in its middle are left out
 /// first.
 pub(in super::super) fn flatten_gaps(
-    material: &Material,
+    material: &MessageFile,
     gaps: &[(u64, u64)],
     chars: u64,
     room: u64,
     stop: &AtomicBool,
-) -> Result<Flat, StoreError> {
+) -> Result<Transcript, StoreError> {
     let room = room.clamp(MIN_TOKENS, MAX_TOKENS) / (gaps.len() as u64).max(1);
     let chars = usize::try_from(chars).unwrap_or(MAX_CHARS).clamp(1, MAX_CHARS);
     let mut hasher = blake3::Hasher::new();
@@ -31,7 +31,7 @@ pub(in super::super) fn flatten_gaps(
     let mut next = |skip: &mut u64| {
         rest.find_map(|(at, (before, messages))| {
             *skip = skip.saturating_add(*before);
-            (*messages > 0).then(|| Gap::new(at, *messages, room))
+            (*messages > 0).then(|| GapText::new(at, *messages, room))
         })
     };
     let mut gap = next(&mut skip);
@@ -56,7 +56,7 @@ pub(in super::super) fn flatten_gaps(
     }
     let fence = format!("history-{}", &hasher.finalize().to_hex()[..12]);
     let text = text.replace(&fence, "history");
-    Ok(Flat { text: format!("<{fence}>\n{text}</{fence}>\n"), fence })
+    Ok(Transcript { text: format!("<{fence}>\n{text}</{fence}>\n"), fence })
 }
 
 /// A message on one line: nothing in it begins another.
@@ -75,7 +75,7 @@ fn line(piece: &Piece<'_>, chars: usize) -> String {
 }
 
 /// A gap as it is read: its first lines, and the last ones.
-struct Gap {
+struct GapText {
     number: usize,
     messages: u64,
     taken: u64,
@@ -87,7 +87,7 @@ struct Gap {
     left_out: u64,
 }
 
-impl Gap {
+impl GapText {
     fn new(at: usize, messages: u64, room: u64) -> Self {
         let (head_room, tail_room) = (room / 2, room - room / 2);
         Self {
