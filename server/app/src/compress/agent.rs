@@ -7,16 +7,17 @@ use std::time::{Duration, Instant};
 use tokio::task::block_in_place;
 use uuid::Uuid;
 
-use super::compression::{self, CompressionOutcome, Job, publish};
+use super::budget::{AROUND, Budget, Counted};
+use super::compression::{TOO_MANY_PARTS, publish};
+use super::job::{CompressionOutcome, Job};
 use super::model_call::ModelReply;
 use super::partition::Partition;
 use super::preface::Preface;
 use super::prompt::{Prompt, Purpose};
-use super::replacement::{Replacement, take_summary};
+use super::replacement::Replacement;
 use super::scheduler::{ActiveGuard, Activity, Urgency};
-use super::shrink::Shrunk;
 use super::summary::WrittenSummary;
-use super::view_analysis::{self, ViewAnalysis};
+use super::view_analysis::{ViewAnalysis, WITHIN_TARGET};
 use super::{Compressor, MessageFile, quality_gate, reply};
 use crate::context::{Gone, Policy, Strategy};
 use crate::model::{StoreError, TaskId};
@@ -33,19 +34,14 @@ pub struct PendingCompaction {
     pub(crate) expires_in: Duration,
     expires: Instant,
     began: Instant,
-    order: Job,
+    job: Job,
     /// The task it was begun for, which may be deleted since.
     binding: Binding,
     analysis: ViewAnalysis,
     partition: Arc<Partition>,
-    /// Tokens of what stays.
-    kept: u64,
-    shrunk: Shrunk,
     /// What stands in front of the summary, as far as the summary lacks it.
     preface: Preface,
-    /// Tokens of the summary, beside what was retained before, and of that.
-    budget: u64,
-    carried: u64,
+    budget: Budget,
 }
 
 /// What an agent is told.
@@ -133,11 +129,36 @@ impl PendingCompaction {
         urgent || self.is_expired() || lease.is_some_and(|lease| lease != self.analysis.outline.lease)
     }
 
+    /// Returns what the agent is told.
+    fn offer(&self) -> CompactionOffer {
+        let Budget { summary, carried, .. } = self.budget;
+        let partition = &self.partition;
+        let retain = self.job.strategy == Strategy::Compact;
+        let asked = summary.0.saturating_sub(self.preface.tokens);
+        // What it retains takes the place of what was retained.
+        let budget = if retain { asked + carried.0 } else { asked };
+        let refs = partition.refs_for(summary.0);
+        let carried = partition.retained.as_ref().map(|_| carried.0);
+        CompactionOffer {
+            token: self.token.clone(),
+            expires_in: self.expires_in,
+            first_seq: partition.first_seq,
+            last_seq: partition.last_seq,
+            messages: partition.messages,
+            tokens: partition.tokens,
+            budget,
+            prompt: prompt_for_agent(&self.job.policy, retain, budget, refs, carried),
+            previous: partition.previous.clone(),
+            retained: partition.retained.clone(),
+            refs: refs.to_vec(),
+            partition: Arc::clone(partition),
+        }
+    }
+
     /// Returns a summary as it is to stand in the view, behind what it lacks of the user's words; or why it cannot be taken.
     fn read(&self, commit: &CompactionCommit) -> Result<ModelReply, String> {
         let counter = self.analysis.outline.counter;
-        let sections =
-            if self.order.policy.structured { reply::read_sections(&commit.summary) } else { None };
+        let sections = if self.job.policy.structured { reply::read_sections(&commit.summary) } else { None };
         let (summary, sections) = sections
             .map_or_else(|| (commit.summary.clone(), None), |(text, sections)| (text, Some(sections)));
         // What is retained beside it tells nothing of what goes.
@@ -147,10 +168,10 @@ impl PendingCompaction {
         let mut reply = ModelReply { summary, retain, keep: commit.keep.clone(), sections };
         self.preface.put_before(&mut reply);
         let whole = format!("{}\n{}", reply.summary, commit.retain);
-        let replaced = self.partition.tokens.saturating_sub(view_analysis::AROUND).max(1);
-        let room = self.analysis.room(self.kept + self.analysis.beside(self.carried));
-        let sizes = quality_gate::sizes(&commit.retain, (replaced, self.budget, room), self.carried);
-        quality_gate::check(&whole, sizes, self.partition.refs_for(self.budget), counter)?;
+        let Budget { summary, room, carried, .. } = self.budget;
+        let replaced = (Counted(self.partition.tokens) - AROUND).0.max(1);
+        let sizes = quality_gate::sizes(&commit.retain, (replaced, summary.0, room.0), carried.0);
+        quality_gate::check(&whole, sizes, self.partition.refs_for(summary.0), counter)?;
         Ok(reply)
     }
 }
@@ -162,73 +183,43 @@ impl Compressor {
         self: &Arc<Self>,
         store: &Store,
         id: TaskId,
-        order: Job,
+        job: Job,
     ) -> Result<CompactionOffer, StoreError> {
         let place = self.begin(id, true, None).ok_or(StoreError::RewriteInFlight { id })?;
         let binding = store.bind(id)?;
         let store = &store.bound(&binding);
-        let analysis = ViewAnalysis::look(store, id, &order, &self.stop)?;
-        let partition = Arc::new(Partition::set(store, id, &analysis.outline, &analysis.plan.stays())?);
-        if analysis.is_within_target(&order.policy) {
-            return Err(StoreError::NothingToSummarize { id, why: compression::WITHIN_TARGET });
+        let analysis = ViewAnalysis::of(store, id, &job, &self.stop)?;
+        let partition = Arc::new(Partition::set(store, id, &analysis.outline, &analysis.selection.ranges())?);
+        let nothing = |why| Err(StoreError::NothingToSummarize { id, why });
+        if analysis.is_within_target(&job.policy) {
+            return nothing(WITHIN_TARGET);
         }
-        let too_few = partition.messages < analysis.least_messages(&order.policy);
-        if too_few || analysis.plan.gone != Gone::Summary {
-            return Err(StoreError::NothingToSummarize {
-                id,
-                why: view_analysis::nothing(&analysis, &partition),
-            });
+        if analysis.has_too_few(&job.policy, &partition) || analysis.selection.gone != Gone::Summary {
+            return nothing(analysis.why_nothing(&partition));
         }
-        let carried = analysis.carried(&partition);
-        let staying = partition.kept_tokens + analysis.beside(carried);
-        let shrunk = view_analysis::make_room(&order.policy, &analysis, &partition, staying)?;
-        let made = Replacement::new(shrunk.clone(), analysis.plan_note.clone());
-        if !compression::can_be_written(&analysis, &made, &partition, &order) {
-            return Err(StoreError::NothingToSummarize { id, why: compression::TOO_MANY_PARTS });
+        let budget = Budget::of(&job.policy, &analysis, &partition)?;
+        let replacement = Replacement::new(budget.shrunk.clone(), analysis.plan_note.clone());
+        if !replacement.can_be_written(&analysis, &partition, &job) {
+            return nothing(TOO_MANY_PARTS);
         }
-        let kept = partition.kept_tokens - shrunk.saved;
-        let budget = view_analysis::summary_budget(&order.policy, &analysis, &partition, kept);
-        let retain = order.strategy == Strategy::Compact;
-        let preface = Preface::of(&partition, &analysis.outline, budget)?;
-        let asked = budget.saturating_sub(preface.tokens);
+        let preface = Preface::of(&partition, &analysis.outline, budget.summary.0)?;
         let now = Instant::now();
-        let begun = PendingCompaction {
+        let pending = PendingCompaction {
             token: Uuid::new_v4().to_string(),
             binding,
             expires_in: self.agent_ttl,
             expires: now + self.agent_ttl,
             began: now,
             analysis,
-            partition: Arc::clone(&partition),
-            kept,
-            shrunk,
+            partition,
             preface,
             budget,
-            carried,
-            order,
+            job,
         };
-        // What it retains takes the place of what was retained.
-        let budget = if retain { asked + carried } else { asked };
-        let refs = partition.refs_for(begun.budget);
-        let carried = partition.retained.as_ref().map(|_| carried);
-        let prompt = words_for(&begun.order.policy, retain, budget, refs, carried);
-        let told = CompactionOffer {
-            token: begun.token.clone(),
-            expires_in: begun.expires_in,
-            first_seq: partition.first_seq,
-            last_seq: partition.last_seq,
-            messages: partition.messages,
-            tokens: partition.tokens,
-            budget,
-            prompt,
-            previous: partition.previous.clone(),
-            retained: partition.retained.clone(),
-            refs: refs.to_vec(),
-            partition,
-        };
-        self.lock().insert(id, Activity::PendingCompaction(Box::new(begun)));
+        let offer = pending.offer();
+        self.lock().insert(id, Activity::Begun(Box::new(pending)));
         drop(place);
-        Ok(told)
+        Ok(offer)
     }
 
     /// Puts an agent's summary in its place. None if another call was just doing that: it is over then, and what became of
@@ -251,7 +242,7 @@ impl Compressor {
                 block_in_place(|| drop(begun));
             }
             Err(_) => {
-                self.lock().insert(id, Activity::PendingCompaction(begun));
+                self.lock().insert(id, Activity::Begun(begun));
             }
         }
         done.map(Some)
@@ -265,11 +256,11 @@ impl Compressor {
         commit: &CompactionCommit,
         reply: ModelReply,
     ) -> Result<CompressionOutcome, StoreError> {
-        let PendingCompaction { order, analysis, partition, kept, shrunk, began, .. } = begun;
-        let order = Job { caller: commit.caller.clone(), asked: commit.asked.clone(), ..order.clone() };
+        let PendingCompaction { job, analysis, partition, budget, began, .. } = begun;
+        let job = Job { caller: commit.caller.clone(), asked: commit.asked.clone(), ..job.clone() };
         let mut analysis = analysis.clone();
-        let mut made = Replacement::new(shrunk.clone(), analysis.plan_note.clone());
-        let summed = WrittenSummary {
+        let mut replacement = Replacement::new(budget.shrunk.clone(), analysis.plan_note.clone());
+        let written = WrittenSummary {
             text: reply.summary,
             retain: reply.retain,
             keep: reply.keep,
@@ -278,18 +269,20 @@ impl Compressor {
             model: commit.model.clone(),
             ..WrittenSummary::default()
         };
-        let mut done = analysis.begun(&order);
-        block_in_place(|| take_summary(&mut analysis, &mut made, partition, summed, &order, *kept))?;
-        let (after, before) = (*kept + made.tokens(), partition.kept_tokens + partition.tokens);
+        let mut outcome = CompressionOutcome::unchanged(&analysis, &job);
+        block_in_place(|| replacement.take_summary(&mut analysis, partition, written, &job, budget.kept))?;
+        let after = (budget.kept + replacement.tokens()).0;
+        let before = partition.kept_tokens + partition.tokens;
         if after >= before {
             let problem =
                 format!("leaves {after} tokens of {before}: nothing would be saved with what is kept");
             return Err(StoreError::SummaryRefused { problem });
         }
-        let compressed = publish(store, id, &mut analysis, &mut made, &order).await?;
-        compression::tell(&mut done, &analysis, made, &compressed, *began);
-        self.note(store, id, &order, began.elapsed(), &Ok(done.clone()));
-        Ok(done)
+        let compressed = publish(store, id, &mut analysis, &mut replacement, &job).await?;
+        outcome.record(&analysis, replacement, &compressed);
+        outcome.took = began.elapsed();
+        self.note(store, id, &job, began.elapsed(), &Ok(outcome.clone()));
+        Ok(outcome)
     }
 
     /// Gives a compaction up.
@@ -314,7 +307,7 @@ impl Compressor {
         {
             let mut under_way = self.lock();
             match under_way.remove(&id) {
-                Some(Activity::PendingCompaction(begun)) if begun.token == token && !begun.is_expired() => {
+                Some(Activity::Begun(begun)) if begun.token == token && !begun.is_expired() => {
                     under_way.insert(id, Activity::Committing(token.to_owned()));
                     return Ok(Some((begun, self.place(id, Urgency::default()))));
                 }
@@ -334,7 +327,13 @@ impl Compressor {
 }
 
 /// What a model would be asked to write.
-fn words_for(policy: &Policy, retain: bool, budget: u64, refs: &[String], carried: Option<u64>) -> String {
+fn prompt_for_agent(
+    policy: &Policy,
+    retain: bool,
+    budget: u64,
+    refs: &[String],
+    carried: Option<u64>,
+) -> String {
     let purpose = Purpose::Compaction { retain };
     let wanted = Prompt { purpose, policy, budget, carried, refs, refused: None };
     let retain = wanted.retain().map(|retain| format!("Beside it (`retain`): {retain}"));

@@ -1,296 +1,263 @@
 //! One compression, from looking at the view to putting the new one in its place. Appends and reads go on meanwhile.
 
-use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use tokio::task::block_in_place;
 use tokio::time::sleep;
 
-use super::layout::new_view;
+use super::budget::{Budget, Counted};
+use super::job::{CompressionOutcome, CompressionStep, Job};
 use super::partition::{Gap, Partition};
-use super::plan_note;
 use super::prompt::Purpose;
-use super::replacement::{Replacement, fill_gaps, take_summary};
-use super::selection::Selection;
+use super::replacement::Replacement;
 use super::summary::{SummaryTask, SummaryWriter};
-use super::view_analysis::{ViewAnalysis, make_room, nothing, summary_budget};
-use super::{PATIENCE, literals};
-use crate::context::{Gone, Policy, Strategy};
-use crate::model::{Rewrite, StoreError, TaskId};
-use crate::store::{Caller, Compressed, Store};
+use super::view_analysis::{OVER, ViewAnalysis, WITHIN_TARGET};
+use super::{PATIENCE, literals, plan_note};
+use crate::context::{Gone, Strategy};
+use crate::model::{StoreError, TaskId};
+use crate::store::{Compressed, Store};
 
-/// Parts of a new view, beside a summary and what is retained.
-const MOST_PARTS: usize = Rewrite::MAX_SEGMENTS - 2;
-/// Why a view is left alone that would have more.
+/// Why a view is left alone that would have more parts than a rewrite of the log takes.
 pub(super) const TOO_MANY_PARTS: &str = "too_many_parts";
-/// Why a view is left alone that has no more tokens than the call asks for.
-pub(super) const WITHIN_TARGET: &str = "within_target";
+/// Why a view is left alone that would not get smaller, or not by enough.
+const NOT_WORTH_IT: &str = "not_worth_it";
 
-/// What is to be done.
-#[derive(Debug, Clone)]
-pub struct Job {
-    /// The strategy.
-    pub strategy: Strategy,
-    /// The settings.
-    pub policy: Arc<Policy>,
-    /// The caller.
-    pub caller: Caller,
-    /// What was asked, to know a repeated call by.
-    pub asked: String,
-    /// Whether nobody asked: then it has to be worth it.
-    pub automatic: bool,
+/// Why a view is as it was.
+enum Unchanged {
+    /// As told to the caller.
+    Because(&'static str),
+    Failed(StoreError),
 }
 
-/// How far it is.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum CompressionStep {
-    /// The messages that go are read.
-    Extracting {
-        /// Messages that go.
-        messages: u64,
-        /// Tokens of the messages that go.
-        tokens: u64,
-    },
-    /// A summary of them is written.
-    Summarizing {
-        /// Messages that go.
-        messages: u64,
-        /// Tokens of the messages that go.
-        tokens: u64,
-        /// Tokens of the summary so far.
-        summary_tokens: u64,
-        /// The number of the attempt, from 1.
-        attempt: u32,
-    },
-    /// The new view takes the place of the old one.
-    Publishing {
-        /// Messages that go.
-        messages: u64,
-        /// Tokens of the messages that go.
-        tokens: u64,
-        /// Tokens of the summary so far.
-        summary_tokens: u64,
-    },
+impl From<StoreError> for Unchanged {
+    fn from(error: StoreError) -> Self {
+        Self::Failed(error)
+    }
 }
 
-/// What was done.
-#[derive(Debug, Clone, Default)]
-pub struct CompressionOutcome {
-    /// Empty if the view was rewritten.
-    pub reason: &'static str,
-    /// If the view was rewritten and has more tokens than the call asks for: by how many, and what they are.
-    pub shortfall: String,
-    /// The strategy.
-    pub strategy: &'static str,
-    /// Whether the view was over the limit.
-    pub emergency: bool,
-    /// Messages of the view before.
-    pub messages_before: u64,
-    /// Messages of the view now.
-    pub messages_after: u64,
-    /// Messages that left the view.
-    pub messages_removed: u64,
-    /// Tokens of the view before.
-    pub tokens_before: u64,
-    /// Tokens of the view now.
-    pub tokens_after: u64,
-    /// The number of the summary; 0: none.
-    pub summary_id: u64,
-    /// Who wrote the summary.
-    pub summarizer: String,
-    /// The model that wrote the summary.
-    pub model: String,
-    /// Why the built-in summariser wrote it instead of a model.
-    pub fallback_reason: String,
-    /// The generation of the view now.
-    pub generation: u64,
-    /// The time that it took.
-    pub took: Duration,
+/// A new view that is in place.
+struct Published {
+    replacement: Replacement,
+    compressed: Compressed,
+    shortfall: String,
+    /// Whether what has to stay is too large alone, or the view is over the limit all the same.
+    is_over: bool,
 }
 
-/// Does it.
-pub(super) async fn run(
-    asker: &SummaryWriter<'_>,
+/// A compression that goes on.
+struct Compression<'a> {
+    writer: &'a SummaryWriter<'a>,
     id: TaskId,
-    order: &Job,
+    job: &'a Job,
+    analysis: ViewAnalysis,
+    progress: &'a (dyn Fn(CompressionStep) + Sync),
+}
+
+/// Compresses the view of a task.
+pub(super) async fn run(
+    writer: &SummaryWriter<'_>,
+    id: TaskId,
+    job: &Job,
     progress: &(dyn Fn(CompressionStep) + Sync),
 ) -> Result<CompressionOutcome, StoreError> {
     let began = Instant::now();
-    let store = asker.store;
-    let mut analysis = block_in_place(|| ViewAnalysis::look(store, id, order, asker.stop))?;
-    let mut done = analysis.begun(order);
+    let store = writer.store;
+    let analysis = block_in_place(|| ViewAnalysis::of(store, id, job, writer.stop))?;
+    let mut outcome = CompressionOutcome::unchanged(&analysis, job);
     let seen = analysis.outline.message_tokens;
-    let refuse = |mut done: CompressionOutcome, reason| {
-        done.reason = reason;
-        done.took = began.elapsed();
-        block_in_place(|| store.note_try(id, &order.policy, seen, reason == "over"))?;
-        Ok(done)
-    };
-    let older = analysis.older_plan().cloned();
-    // Whoever asks wants the newest plan, also if nothing else can be done.
-    let renews = older.is_some() && !order.automatic;
-    if analysis.is_within_target(&order.policy) && !renews {
-        return refuse(done, WITHIN_TARGET);
-    }
-    let partition = block_in_place(|| Partition::set(store, id, &analysis.outline, &analysis.plan.stays()))
-        .map(Box::new)?;
-    progress(CompressionStep::Extracting { messages: partition.messages, tokens: partition.tokens });
-    let too_few =
-        analysis.plan.gone == Gone::Summary && partition.messages < analysis.least_messages(&order.policy);
-    // Where there are too few to be summarised, all of them stay, and what was put beside them; but not an older plan.
-    let carried = if too_few { 0 } else { analysis.carried(&partition) };
-    let renewed = analysis.plan_note.take_if(|_| too_few).and_then(|note| older.map(|older| (older, note)));
-    let (is_over, beside) = (analysis.is_over(carried), analysis.beside(carried));
-    let mut staying = partition.kept_tokens + if too_few { partition.tokens } else { 0 };
-    if let Some((older, note)) = &renewed {
-        staying = staying.saturating_sub(older.tokens) + note.tokens;
-    }
-    let mut shrunk = block_in_place(|| make_room(&order.policy, &analysis, &partition, staying + beside))?;
-    let kept = staying - shrunk.saved;
-    if too_few && shrunk.saved == 0 && !renews {
-        return refuse(done, nothing(&analysis, &partition));
-    }
-    if let Some((older, note)) = renewed {
-        shrunk.renew(older.place, note);
-    }
-    let budget = summary_budget(&order.policy, &analysis, &partition, kept);
-    // Over the limit, any saving is worth it.
-    if order.automatic && !analysis.is_emergency() {
-        let saved = (partition.tokens + shrunk.saved).saturating_sub(budget + beside);
-        if analysis.outline.calibration.apply(saved) < analysis.worth {
-            return refuse(done, if is_over { "over" } else { "not_worth_it" });
+    let mut compression = Compression { writer, id, job, analysis, progress };
+    let is_over = match compression.run().await {
+        Ok(Published { replacement, compressed, shortfall, is_over }) => {
+            outcome.record(&compression.analysis, replacement, &compressed);
+            outcome.shortfall = shortfall;
+            is_over
         }
-    }
-    let mut made = Replacement::new(shrunk, analysis.plan_note.clone());
-    if !can_be_written(&analysis, &made, &partition, order) {
-        return refuse(done, TOO_MANY_PARTS);
-    }
-    let wanted = SummaryTask {
-        id,
-        purpose: Purpose::Compaction { retain: order.strategy == Strategy::Compact },
-        policy: &order.policy,
-        partition: &partition,
-        previous: partition.previous.as_deref(),
-        budget,
-        carried,
-        room: analysis.room(kept + beside),
-        outline: &analysis.outline,
-        may_ask: !analysis.is_emergency(),
-    };
-    match analysis.plan.gone {
-        Gone::Summary if too_few => analysis.plan.keep_all(),
-        Gone::Summary => {
-            let summed = asker.summarize(&wanted, progress).await?;
-            block_in_place(|| take_summary(&mut analysis, &mut made, &partition, summed, order, kept))?;
+        Err(Unchanged::Because(reason)) => {
+            outcome.reason = reason;
+            reason == OVER
         }
-        Gone::Note => {
-            let messages = partition.gaps.iter().map(|gap| gap.messages).sum();
-            if messages > 0 {
-                let places = analysis.plan.tail_from()..analysis.plan.tail_from();
-                let gap = Gap::note(places);
-                made.gaps.push((gap, literals::gap(messages, analysis.outline.counter)));
+        Err(Unchanged::Failed(error)) => return Err(error),
+    };
+    if is_over || !outcome.reason.is_empty() {
+        block_in_place(|| store.note_try(id, &job.policy, seen, is_over))?;
+    }
+    outcome.took = began.elapsed();
+    Ok(outcome)
+}
+
+impl Compression<'_> {
+    /// Puts a smaller view in the place of the old one.
+    async fn run(&mut self) -> Result<Published, Unchanged> {
+        let job = self.job;
+        let older_plan = self.analysis.older_plan();
+        // Whoever asks wants the newest plan, also if nothing else can be done.
+        let renews_plan = older_plan.is_some() && !job.automatic;
+        if self.analysis.is_within_target(&job.policy) && !renews_plan {
+            return Err(Unchanged::Because(WITHIN_TARGET));
+        }
+        let partition = self.partition()?;
+        (self.progress)(CompressionStep::Extracting {
+            messages: partition.messages,
+            tokens: partition.tokens,
+        });
+        let has_too_few = self.analysis.has_too_few(&job.policy, &partition);
+        // Where there are too few to be summarised, all of them stay, but for an older plan.
+        let budget = if has_too_few {
+            let renewal = self.analysis.plan_note.take().zip(older_plan);
+            block_in_place(|| Budget::of_all(&job.policy, &self.analysis, &partition, renewal))?
+        } else {
+            block_in_place(|| Budget::of(&job.policy, &self.analysis, &partition))?
+        };
+        if has_too_few && budget.shrunk.saved == 0 && !renews_plan {
+            return Err(Unchanged::Because(self.analysis.why_nothing(&partition)));
+        }
+        let is_over = self.analysis.is_over(budget.beside);
+        self.check_worth(&budget, &partition, has_too_few, is_over)?;
+        let mut replacement = Replacement::new(budget.shrunk.clone(), self.analysis.plan_note.clone());
+        if !replacement.can_be_written(&self.analysis, &partition, job) {
+            return Err(Unchanged::Because(TOO_MANY_PARTS));
+        }
+        if has_too_few {
+            self.analysis.selection.keep_all();
+        } else {
+            self.fill(&mut replacement, &partition, &budget).await?;
+        }
+        let after = budget.kept + replacement.tokens();
+        if after >= Counted(partition.kept_tokens + partition.tokens) && !renews_plan {
+            let is_over = is_over || self.analysis.is_emergency();
+            return Err(Unchanged::Because(if is_over { OVER } else { NOT_WORTH_IT }));
+        }
+        (self.progress)(CompressionStep::Publishing {
+            messages: partition.messages,
+            tokens: partition.tokens,
+            summary_tokens: replacement.summary.as_ref().map_or(0, |(literal, _)| literal.tokens),
+        });
+        let compressed =
+            publish(self.writer.store, self.id, &mut self.analysis, &mut replacement, job).await?;
+        let outline = &self.analysis.outline;
+        let is_over = is_over || after.calibrated(outline).0 > job.policy.limit;
+        let after = Counted(compressed.tokens).calibrated(outline);
+        let shortfall = self.analysis.shortfall(&job.policy, &partition, after.0);
+        Ok(Published { replacement, compressed, shortfall, is_over })
+    }
+
+    /// Sets apart what goes and what stays.
+    fn partition(&self) -> Result<Box<Partition>, StoreError> {
+        let (store, analysis) = (self.writer.store, &self.analysis);
+        block_in_place(|| Partition::set(store, self.id, &analysis.outline, &analysis.selection.ranges()))
+            .map(Box::new)
+    }
+
+    /// Refuses an automatic compression that saves too little. Over the limit, any saving is worth it.
+    fn check_worth(
+        &self,
+        budget: &Budget,
+        partition: &Partition,
+        keeps_all: bool,
+        is_over: bool,
+    ) -> Result<(), Unchanged> {
+        if !self.job.automatic || self.analysis.is_emergency() {
+            return Ok(());
+        }
+        let removed = if keeps_all { 0 } else { partition.tokens };
+        let saved = Counted(removed + budget.shrunk.saved) - (budget.summary + budget.beside);
+        if saved.calibrated_part(&self.analysis.outline) < self.analysis.worth {
+            return Err(Unchanged::Because(if is_over { OVER } else { NOT_WORTH_IT }));
+        }
+        Ok(())
+    }
+
+    /// Fills a replacement with what stands for the messages that go: a summary, a note, or a note for each gap.
+    async fn fill(
+        &mut self,
+        replacement: &mut Replacement,
+        partition: &Partition,
+        budget: &Budget,
+    ) -> Result<(), StoreError> {
+        let analysis = &mut self.analysis;
+        let task = SummaryTask {
+            id: self.id,
+            purpose: Purpose::Compaction { retain: self.job.strategy == Strategy::Compact },
+            policy: &self.job.policy,
+            partition,
+            previous: partition.previous.as_deref(),
+            budget: budget.summary.0,
+            carried: budget.carried.0,
+            room: budget.room.0,
+            outline: &analysis.outline,
+            may_ask: !analysis.is_emergency(),
+        };
+        match analysis.selection.gone {
+            Gone::Summary => {
+                let written = self.writer.summarize(&task, self.progress).await?;
+                block_in_place(|| {
+                    replacement.take_summary(analysis, partition, written, self.job, budget.kept)
+                })
+            }
+            Gone::Note => {
+                let messages = partition.gaps.iter().map(|gap| gap.messages).sum();
+                if messages > 0 {
+                    let tail = analysis.selection.tail_from();
+                    replacement
+                        .gaps
+                        .push((Gap::note(tail..tail), literals::gap(messages, analysis.outline.counter)));
+                }
+                Ok(())
+            }
+            Gone::Gaps => {
+                let room = analysis.goal - (budget.kept + budget.beside);
+                replacement.fill_gaps(self.writer, analysis, &task, room, self.progress).await
             }
         }
-        Gone::Gaps => fill_gaps(asker, &analysis, &mut made, &wanted, kept + beside, progress).await?,
     }
-    let after = kept + made.tokens();
-    if after >= partition.kept_tokens + partition.tokens && !renews {
-        let is_over = is_over || analysis.is_emergency();
-        return refuse(done, if is_over { "over" } else { "not_worth_it" });
-    }
-    progress(CompressionStep::Publishing {
-        messages: partition.messages,
-        tokens: partition.tokens,
-        summary_tokens: made.summary.as_ref().map_or(0, |(literal, _)| literal.tokens),
-    });
-    let compressed = publish(store, id, &mut analysis, &mut made, order).await?;
-    if is_over || analysis.outline.told(after) > order.policy.limit {
-        block_in_place(|| store.note_try(id, &order.policy, seen, true))?;
-    }
-    tell(&mut done, &analysis, made, &compressed, began);
-    done.shortfall = analysis.shortfall(&order.policy, &partition, done.tokens_after);
-    Ok(done)
-}
-
-/// Whether the log takes a view of so many parts: better known before a summary is paid for.
-pub(super) fn can_be_written(
-    analysis: &ViewAnalysis,
-    made: &Replacement,
-    partition: &Partition,
-    order: &Job,
-) -> bool {
-    let notes = if analysis.plan.gone == Gone::Gaps { partition.gaps.len() } else { 0 };
-    analysis.outline.parts_of(&new_view(analysis, made, order)) + notes <= MOST_PARTS
-}
-
-/// Tells what was done.
-pub(super) fn tell(
-    done: &mut CompressionOutcome,
-    analysis: &ViewAnalysis,
-    made: Replacement,
-    compressed: &Compressed,
-    began: Instant,
-) {
-    done.messages_after = compressed.messages.unwrap_or_else(|| count(&analysis.plan) + made.literals());
-    done.messages_removed = (done.messages_before + made.literals()).saturating_sub(done.messages_after);
-    done.tokens_after = analysis.outline.told(compressed.tokens);
-    done.summary_id = compressed.summary_id;
-    done.generation = compressed.generation;
-    done.summarizer = made.summed.by;
-    done.model = made.summed.model;
-    done.fallback_reason = made.summed.fallback.unwrap_or_default();
-    done.took = began.elapsed();
-}
-
-fn count(plan: &Selection) -> u64 {
-    plan.stays().iter().map(|places| places.end - places.start).sum()
 }
 
 /// Keeps what was pinned since the view was looked at; false if nothing was.
-fn take_new_pins(
+fn keep_new_pins(
     store: &Store,
     id: TaskId,
     analysis: &mut ViewAnalysis,
-    made: &mut Replacement,
+    replacement: &mut Replacement,
 ) -> Result<bool, StoreError> {
     let pins = store.outline(id)?.pins;
     let new: Vec<u64> = pins.difference(&analysis.outline.pins).copied().collect();
-    let groups = analysis.plan.groups_of(&analysis.outline, &new)?;
-    analysis.plan.keep_too(&groups, u64::MAX);
-    made.shrunk.spare(&groups);
+    let groups = analysis.selection.groups_of(&analysis.outline, &new)?;
+    analysis.selection.keep_too(&groups, u64::MAX);
+    replacement.shrunk.spare(&groups);
     analysis.outline.pins.extend(&new);
     Ok(!new.is_empty())
 }
 
-/// Puts the view in its place, once nobody else is rewriting it, with what was pinned meanwhile.
+/// Puts the new view in its place, once nobody else is rewriting it, with what was pinned meanwhile.
 pub(super) async fn publish(
     store: &Store,
     id: TaskId,
     analysis: &mut ViewAnalysis,
-    made: &mut Replacement,
-    order: &Job,
+    replacement: &mut Replacement,
+    job: &Job,
 ) -> Result<Compressed, StoreError> {
     let until = Instant::now() + PATIENCE;
-    let mut caller = order.caller.clone();
-    if made.plan_note.is_some() {
+    let mut caller = job.caller.clone();
+    if replacement.plan_note.is_some() {
         // Another one may have come while somebody summarised.
-        made.plan_note = block_in_place(|| plan_note::newest(store, id, &order.policy, &analysis.outline))?;
+        replacement.plan_note =
+            block_in_place(|| plan_note::newest(store, id, &job.policy, &analysis.outline))?;
     }
     loop {
         let published = block_in_place(|| {
-            let view = new_view(analysis, made, order);
-            store.compress(id, &view, &caller, &order.asked)
+            let view = replacement.new_view(analysis, job);
+            store.compress(id, &view, &caller, &job.asked)
         });
         match published {
             Err(StoreError::StaleView { .. })
-                if Instant::now() < until && block_in_place(|| take_new_pins(store, id, analysis, made))? => {
-            }
+                if Instant::now() < until
+                    && block_in_place(|| keep_new_pins(store, id, analysis, replacement))? => {}
             Err(StoreError::RewriteInFlight { .. }) if Instant::now() < until => {
                 sleep(Duration::from_millis(50)).await;
             }
             // The task was taken over, which is nothing to us.
             Err(StoreError::StaleLease { newest, .. })
-                if order.automatic && caller.lease_generation != newest =>
+                if job.automatic && caller.lease_generation != newest =>
             {
                 caller.lease_generation = newest;
             }

@@ -6,14 +6,14 @@
 //! ([`summary`]) by a model ([`model_call`]) or by the built-in summariser; the store puts the new view in its place.
 
 mod agent;
+mod budget;
 mod compression;
 mod excerpt;
 mod final_summary;
-mod layout;
+mod job;
 mod literals;
 mod message_file;
 mod model_call;
-mod outcome;
 mod partition;
 mod plan_note;
 mod preface;
@@ -42,7 +42,7 @@ use tokio::time::timeout;
 
 pub use agent::CompactionOffer;
 pub use agent::{CompactionCommit, PendingCompaction};
-pub use compression::{CompressionOutcome, CompressionStep, Job};
+pub use job::{CompressionOutcome, CompressionStep, Job};
 pub use message_file::MessageFile;
 
 use crate::context::{Breakers, LimitSource, Pressure, Stage, Strategy};
@@ -154,13 +154,13 @@ impl Compressor {
 
     /// The lease of whoever works on a task now, where an agent of an earlier one may have begun something.
     fn lease_if_begun(&self, store: &Store, id: TaskId) -> Option<u64> {
-        let has_begun = matches!(self.lock().get(&id), Some(Activity::PendingCompaction(_)));
+        let has_begun = matches!(self.lock().get(&id), Some(Activity::Begun(_)));
         if has_begun { block_in_place(|| store.lease(id)).ok() } else { None }
     }
 
     /// Forgets what agents did not bring in time, and does what had to wait for it.
     pub fn sweep(self: &Arc<Self>, store: &Store) {
-        let is_late = |(_, what): &(&TaskId, &Activity)| matches!(what, Activity::PendingCompaction(begun) if begun.gives_way(false, None));
+        let is_late = |(_, what): &(&TaskId, &Activity)| matches!(what, Activity::Begun(begun) if begun.gives_way(false, None));
         let late: Vec<TaskId> = self.lock().iter().filter(is_late).map(|(id, _)| *id).collect();
         if late.is_empty() {
             return;
@@ -199,8 +199,7 @@ impl Compressor {
     /// Forgets what an agent was to bring for a task that was deleted, but not for its successor. Blocks.
     pub fn deleted(&self, id: TaskId) {
         let mut under_way = self.lock();
-        let is_left =
-            matches!(under_way.get(&id), Some(Activity::PendingCompaction(begun)) if begun.is_deleted());
+        let is_left = matches!(under_way.get(&id), Some(Activity::Begun(begun)) if begun.is_deleted());
         let given_up = if is_left { under_way.remove(&id) } else { None };
         drop(under_way);
         drop(given_up);
@@ -209,7 +208,8 @@ impl Compressor {
     /// Forgets what an agent was to bring, unless whoever has the lease began it. Blocks.
     fn give_up(&self, id: TaskId, lease: Option<u64>) {
         let mut under_way = self.lock();
-        let is_over = matches!(under_way.get(&id), Some(Activity::PendingCompaction(begun)) if begun.gives_way(false, lease));
+        let is_over =
+            matches!(under_way.get(&id), Some(Activity::Begun(begun)) if begun.gives_way(false, lease));
         let given_up = if is_over { under_way.remove(&id) } else { None };
         drop(under_way);
         // Its files go with it.
@@ -222,15 +222,15 @@ impl Compressor {
         let Ok(binding) = block_in_place(|| store.bind(id)) else { return };
         let store = &store.bound(&binding);
         for _ in 0..ROUNDS {
-            let order = match block_in_place(|| ordered(store, id)) {
-                Ok(Some(order)) => order,
+            let job = match block_in_place(|| due_job(store, id)) {
+                Ok(Some(job)) => job,
                 Ok(None) => return,
                 Err(error) => {
                     tracing::debug!(%id, %error, "a view was not compressed");
                     return;
                 }
             };
-            match self.run(store, id, &order, turn, &|_| ()).await {
+            match self.run(store, id, &job, turn, &|_| ()).await {
                 Ok(done) if done.reason.is_empty() => {}
                 Err(StoreError::StaleView { .. }) => {}
                 Ok(_) | Err(_) => return,
@@ -244,32 +244,32 @@ impl Compressor {
         self: &Arc<Self>,
         store: &Store,
         id: TaskId,
-        order: &Job,
+        job: &Job,
         progress: &(dyn Fn(CompressionStep) + Sync),
     ) -> Result<CompressionOutcome, StoreError> {
         let begun = block_in_place(|| self.begin(id, true, None));
         let place = begun.ok_or(StoreError::RewriteInFlight { id })?;
         let store = &store.bound(&block_in_place(|| store.bind(id))?);
         let turn = self.waited_for.turn().await.of(&place);
-        self.run(store, id, order, &turn, progress).await
+        self.run(store, id, job, &turn, progress).await
     }
 
     async fn run(
         &self,
         store: &Store,
         id: TaskId,
-        order: &Job,
+        job: &Job,
         turn: &WorkPermit,
         progress: &(dyn Fn(CompressionStep) + Sync),
     ) -> Result<CompressionOutcome, StoreError> {
         let asker = self.asker(store, turn);
         let began = Instant::now();
         let done = tokio::select! {
-            done = compression::run(&asker, id, order, progress) => done,
+            done = Box::pin(compression::run(&asker, id, job, progress)) => done,
             () = store.deleted() => Err(StoreError::TaskNotFound { id }),
             () = self.stopped() => Err(StoreError::io("compressing a view", std::io::ErrorKind::Interrupted.into())),
         };
-        self.note(store, id, order, began.elapsed(), &done);
+        self.note(store, id, job, began.elapsed(), &done);
         done
     }
 
@@ -281,11 +281,11 @@ impl Compressor {
         &self,
         store: &Store,
         id: TaskId,
-        order: &Job,
+        job: &Job,
         took: Duration,
         done: &Result<CompressionOutcome, StoreError>,
     ) {
-        let strategy = order.strategy.as_str();
+        let strategy = job.strategy.as_str();
         match done {
             Ok(done) if done.reason.is_empty() => {
                 metrics::compressed(strategy, took);
@@ -296,12 +296,12 @@ impl Compressor {
                     metrics::compression_failed("summarizer");
                 }
                 tracing::info!(
-                    %id, strategy, automatic = order.automatic, emergency = done.emergency,
+                    %id, strategy, automatic = job.automatic, emergency = done.emergency,
                     tokens_before = done.tokens_before, tokens_after = done.tokens_after,
                     messages_removed = done.messages_removed, summarizer = done.summarizer,
                     "a view was compressed"
                 );
-                self.tell(store, id, order, done);
+                self.tell(store, id, job, done);
             }
             Ok(done) => tracing::debug!(%id, strategy, reason = done.reason, "a view was not compressed"),
             // Somebody came in between, or the call was refused: nothing failed.
@@ -315,7 +315,7 @@ impl Compressor {
             Err(error) => {
                 metrics::compression_failed("store");
                 tracing::warn!(%id, strategy, %error, "a view could not be compressed");
-                if order.automatic {
+                if job.automatic {
                     // A task that cannot be opened is not compressed either.
                     let _ = block_in_place(|| store.note_failure(id));
                 }
@@ -324,13 +324,13 @@ impl Compressor {
     }
 
     /// Tells others that a view was compressed.
-    fn tell(&self, store: &Store, id: TaskId, order: &Job, done: &CompressionOutcome) {
+    fn tell(&self, store: &Store, id: TaskId, job: &Job, done: &CompressionOutcome) {
         if !self.hooks.wants(HookTrigger::Compressed) {
             return;
         }
         let compression = hooks::CompressionReport {
-            strategy: order.strategy.as_str(),
-            automatic: order.automatic,
+            strategy: job.strategy.as_str(),
+            automatic: job.automatic,
             emergency: done.emergency,
             messages_before: done.messages_before,
             messages_after: done.messages_after,
@@ -414,7 +414,7 @@ impl Drop for Going {
 }
 
 /// What is to be done about a view without being asked; none if it is not time. Blocks.
-fn ordered(store: &Store, id: TaskId) -> Result<Option<Job>, StoreError> {
+fn due_job(store: &Store, id: TaskId) -> Result<Option<Job>, StoreError> {
     // Many messages at once are due before they are durable, and only what is durable is compressed: a try that
     // saw little of it would be the last until more comes.
     store.handle(id)?.settle()?;

@@ -4,7 +4,7 @@
 //! | --- | --- | --- |
 //! | `Queued` | nobody asked; waits for its turn | whoever does not want to wait |
 //! | `Running` | a compression goes on | nobody; in an emergency it is told to do without a model |
-//! | `PendingCompaction` | an agent was told what to summarise | an emergency, whoever asks for one more, another holder of the task, the end of its time |
+//! | `Begun` | an agent was told what to summarise | an emergency, whoever asks for one more, another holder of the task, the end of its time |
 //! | `Committing` | the agent's summary is put in its place | nobody |
 
 use std::collections::HashMap;
@@ -21,7 +21,7 @@ use crate::model::TaskId;
 pub(super) enum Activity {
     Queued,
     Running(Urgency),
-    PendingCompaction(Box<PendingCompaction>),
+    Begun(Box<PendingCompaction>),
     /// With its token.
     Committing(String),
 }
@@ -150,19 +150,14 @@ impl Compressor {
         let mut under_way = self.lock();
         match under_way.get(&id) {
             Some(Activity::Running(hurry)) if urgent => hurry.up(),
-            Some(Activity::PendingCompaction(begun)) if begun.gives_way(urgent, lease) => {
+            Some(Activity::Begun(begun)) if begun.gives_way(urgent, lease) => {
                 let given_up = under_way.insert(id, Activity::Queued);
                 drop(under_way);
                 // Its files go with it.
                 tokio::task::spawn_blocking(move || drop(given_up));
                 return true;
             }
-            Some(
-                Activity::Queued
-                | Activity::Running(_)
-                | Activity::PendingCompaction(_)
-                | Activity::Committing(_),
-            ) => {}
+            Some(Activity::Queued | Activity::Running(_) | Activity::Begun(_) | Activity::Committing(_)) => {}
             None => {
                 under_way.insert(id, Activity::Queued);
                 return true;
@@ -188,8 +183,8 @@ impl Compressor {
         let mut under_way = self.lock();
         match under_way.get(&id) {
             None | Some(Activity::Queued) => {}
-            Some(Activity::PendingCompaction(begun)) if begun.gives_way(urgent, lease) => {}
-            Some(Activity::PendingCompaction(_) | Activity::Running(_) | Activity::Committing(_)) => {
+            Some(Activity::Begun(begun)) if begun.gives_way(urgent, lease) => {}
+            Some(Activity::Begun(_) | Activity::Running(_) | Activity::Committing(_)) => {
                 return None;
             }
         }
@@ -220,7 +215,7 @@ impl Compressor {
                 Some(Activity::Running(hurry)) if urgent => hurry.up(),
                 Some(Activity::Running(_) | Activity::Committing(_)) => {}
                 // An agent takes its time.
-                Some(Activity::PendingCompaction(_)) => return None,
+                Some(Activity::Begun(_)) => return None,
                 None | Some(Activity::Queued) if *self.cut.borrow() => return None,
                 None | Some(Activity::Queued) => continue,
             }

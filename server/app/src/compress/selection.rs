@@ -2,8 +2,8 @@
 
 use std::ops::Range;
 
+use super::budget::{Counted, current_request_budget};
 use super::plan_note::EarlierPlanNote;
-use super::view_analysis::current_request_budget;
 use super::{literals, shrink};
 use crate::context::{
     Choose, Gone, Group, Keywords, NOTE, Policy, Staying, Strategy, Whole, chooser, plain_text,
@@ -29,7 +29,7 @@ pub(super) enum FixedReason {
 /// A group that has to stay.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct FixedGroup {
-    pub(super) why: FixedReason,
+    pub(super) reason: FixedReason,
     pub(super) places: Range<u64>,
     pub(super) tokens: u64,
 }
@@ -60,22 +60,22 @@ pub(super) struct Selection {
     pub(super) open_from: Option<u64>,
     /// The message of the log before these.
     pub(super) covers: u64,
-    /// The plan that the view tells.
-    pub(super) noted: Option<EarlierPlanNote>,
+    /// The plan that the view has.
+    pub(super) plan_note: Option<EarlierPlanNote>,
     /// Places of system and developer messages that are no part of the system prompt, rising.
     late: Vec<u64>,
 }
 
 impl Selection {
-    /// Looks at all groups and lets a strategy choose. `noted` are tokens of what is put into the view beside them.
+    /// Looks at all groups and lets a strategy choose. `plan_tokens` are those of the plan that is put into the view.
     pub(super) fn make(
         outline: &Outline,
         policy: &Policy,
         strategy: Strategy,
         whole: Whole,
-        noted: u64,
+        plan_tokens: u64,
     ) -> Result<Self, StoreError> {
-        let mut looker = GroupReader {
+        let mut reader = GroupReader {
             outline,
             strategy,
             keywords: (strategy == Strategy::Prune).then(|| Keywords::new(&policy.scoring)),
@@ -86,11 +86,11 @@ impl Selection {
             current: None,
             fixed: Vec::new(),
             current_request: None,
-            noted: None,
+            plan_note: None,
             late: Vec::new(),
         };
-        outline.each(&mut |seen| looker.see(seen))?;
-        let last = looker.current.take();
+        outline.each(&mut |seen| reader.see(seen))?;
+        let last = reader.current.take();
         let (mut open_from, mut covers) = (None, outline.last_seq);
         if let Some(mut last) = last {
             if last.calls && !outline.closed {
@@ -99,16 +99,18 @@ impl Selection {
                 // After a rewind into it, they are among what a rewrite speaks for, and that cannot end before them.
                 covers = last.before.max(outline.covered());
             }
-            looker.end(&last);
+            reader.end(&last);
         }
-        let GroupReader { chooser, place, fixed, current_request, noted: older, late, .. } = looker;
+        let GroupReader { chooser, place, fixed, current_request, plan_note, late, .. } = reader;
         let stays = fixed.iter().map(|stays| stays.tokens).sum::<u64>();
         let most = |group: &Group| {
-            current_request_budget((policy, strategy), outline, stays + noted, group.tokens).max(group.least)
+            let staying = Counted(stays + plan_tokens);
+            let most = current_request_budget((policy, strategy), outline, staying, Counted(group.tokens));
+            most.0.max(group.least)
         };
         let current_request = current_request.map(|group| Group { least: most(&group), ..group });
         let choice = chooser.choose(&Staying {
-            tokens: stays + notes_around(&fixed, strategy) + noted,
+            tokens: stays + notes_around(&fixed, strategy) + plan_tokens,
             current_request,
             has_open_calls: open_from.is_some(),
         });
@@ -118,17 +120,7 @@ impl Selection {
             tokens,
             most: least,
         });
-        Ok(Self {
-            fixed,
-            keep,
-            current_request,
-            gone,
-            messages: place,
-            open_from,
-            covers,
-            noted: older,
-            late,
-        })
+        Ok(Self { fixed, keep, current_request, gone, messages: place, open_from, covers, plan_note, late })
     }
 
     /// The place of the first pinned system or developer message that is no part of the system prompt.
@@ -148,7 +140,7 @@ impl Selection {
     }
 
     /// Everything that stays: places, rising, apart.
-    pub(super) fn stays(&self) -> Vec<Range<u64>> {
+    pub(super) fn ranges(&self) -> Vec<Range<u64>> {
         let fixed = self.fixed.iter().map(|stays| stays.places.clone());
         let mut all: Vec<Range<u64>> = fixed.chain(self.keep.iter().cloned()).collect();
         all.sort_unstable_by_key(|places| places.start);
@@ -210,11 +202,11 @@ impl Selection {
         let mut used = 0;
         for (places, tokens) in groups {
             let known =
-                self.stays().iter().any(|stays| stays.start <= places.start && places.end <= stays.end);
+                self.ranges().iter().any(|stays| stays.start <= places.start && places.end <= stays.end);
             if !known && used + tokens <= room {
                 used += tokens;
                 self.fixed.push(FixedGroup {
-                    why: FixedReason::Pinned,
+                    reason: FixedReason::Pinned,
                     places: places.clone(),
                     tokens: *tokens,
                 });
@@ -260,7 +252,7 @@ struct GroupReader<'a> {
     fixed: Vec<FixedGroup>,
     /// The last message of the user, unless it has to stay for another reason.
     current_request: Option<Group>,
-    noted: Option<EarlierPlanNote>,
+    plan_note: Option<EarlierPlanNote>,
     late: Vec<u64>,
 }
 
@@ -293,7 +285,7 @@ impl GroupReader<'_> {
         if seen.kind == Some(LiteralKind::Note)
             && let Some(text) = literals::read_plan(&plain_text(shown.content.unwrap_or_default()))
         {
-            self.noted = Some(EarlierPlanNote { place, tokens: shown.tokens, text: text.to_owned() });
+            self.plan_note = Some(EarlierPlanNote { place, tokens: shown.tokens, text: text.to_owned() });
         }
         let prompt = matches!(shown.role, Role::System | Role::Developer) && seen.kind.is_none();
         self.leading &= prompt || seen.kind == Some(LiteralKind::Inherited);
@@ -339,8 +331,8 @@ impl GroupReader<'_> {
             self.current_request = done.fixed.is_none().then_some(done.group);
         }
         match done.fixed {
-            Some(why) => {
-                let stays = FixedGroup { why, places: done.group.places(), tokens: done.group.tokens };
+            Some(reason) => {
+                let stays = FixedGroup { reason, places: done.group.places(), tokens: done.group.tokens };
                 self.fixed.push(stays);
             }
             None if done.is_replaced_note => {}

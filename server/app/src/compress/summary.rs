@@ -14,7 +14,7 @@ use super::partition::{Gap, Partition};
 use super::preface::Preface;
 use super::prompt::Purpose;
 use super::scheduler::{NotAsked, WorkPermit};
-use super::{compression::CompressionStep, final_summary, quality_gate};
+use super::{final_summary, job::CompressionStep, quality_gate};
 use crate::context::{Breakers, Left, Policy, Summarizer};
 use crate::llm::Gateway;
 use crate::model::{Provider, Role, StoreError, TaskId};
@@ -83,37 +83,37 @@ impl SummaryWriter<'_> {
     /// A summary that can stand for what it is to stand for; an empty one only if there is nothing to say.
     pub(super) async fn summarize(
         &self,
-        wanted: &SummaryTask<'_>,
+        task: &SummaryTask<'_>,
         progress: &(dyn Fn(CompressionStep) + Sync),
     ) -> Result<WrittenSummary, StoreError> {
-        let fallback = match self.who(wanted) {
-            Ok(Some(who)) => match self.asked(&who, Box::pin(self.ask(wanted, &who, progress))).await {
-                Ok(summed) => return Ok(summed),
-                Err(why) => Some(stepped_in(wanted, why)),
+        let fallback = match self.model(task) {
+            Ok(Some(model)) => match self.asked(&model, Box::pin(self.ask(task, &model, progress))).await {
+                Ok(written) => return Ok(written),
+                Err(why) => Some(stepped_in(task, why)),
             },
             Ok(None) => None,
             Err(why) => Some(why),
         };
-        progress(wanted.step(if fallback.is_some() { 3 } else { 1 }, 0));
-        let mut summed = block_in_place(|| extract(wanted))?;
-        summed.fallback = fallback;
-        Ok(summed)
+        progress(task.step(if fallback.is_some() { 3 } else { 1 }, 0));
+        let mut written = block_in_place(|| extract(task))?;
+        written.fallback = fallback;
+        Ok(written)
     }
 
     /// A short summary for each gap that is worth one, in order; the built-in summariser makes them if no model does.
     pub(super) async fn summarize_gaps(
         &self,
-        wanted: &SummaryTask<'_>,
+        task: &SummaryTask<'_>,
         gaps: &[Gap],
         is_long: &(dyn Fn(&Gap) -> bool + Sync),
-        summed: &mut WrittenSummary,
+        written: &mut WrittenSummary,
         progress: &(dyn Fn(CompressionStep) + Sync),
     ) -> Result<Vec<Option<String>>, StoreError> {
-        progress(wanted.step(1, 0));
-        match self.who(wanted) {
-            Ok(Some(who)) => {
-                let budget = wanted.policy.scoring.gap_max_tokens;
-                let question = wanted.question(Purpose::Gaps, &who, budget, None);
+        progress(task.step(1, 0));
+        match self.model(task) {
+            Ok(Some(model)) => {
+                let budget = task.policy.scoring.gap_max_tokens;
+                let question = task.question(Purpose::Gaps, &model, budget, None);
                 let (mut asked, mut passed_over) = (Vec::new(), 0);
                 for gap in gaps {
                     if is_long(gap) {
@@ -122,34 +122,35 @@ impl SummaryWriter<'_> {
                         passed_over += gap.lines;
                     }
                 }
-                let heard = |tokens| progress(wanted.step(1, tokens));
+                let heard = |tokens| progress(task.step(1, tokens));
                 let asking = async {
                     let asking =
-                        model_call::ask_gaps(self.gateway, self.store, wanted.id, &question, &asked, &heard);
+                        model_call::ask_gaps(self.gateway, self.store, task.id, &question, &asked, &heard);
                     asking.await.map_err(|error| error.to_string())
                 };
-                match self.asked(&who, asking).await {
+                match self.asked(&model, asking).await {
                     Ok(summaries) => {
-                        (summed.by, summed.model) = (who.provider.as_str().to_owned(), who.model.to_owned());
+                        (written.by, written.model) =
+                            (model.provider.as_str().to_owned(), model.model.to_owned());
                         let mut summaries = summaries.into_iter();
                         let next = |gap| if is_long(gap) { summaries.next().flatten() } else { None };
                         return Ok(gaps.iter().map(next).collect());
                     }
-                    Err(why) => summed.fallback = Some(stepped_in(wanted, why)),
+                    Err(why) => written.fallback = Some(stepped_in(task, why)),
                 }
             }
             Ok(None) => {}
-            Err(why) => summed.fallback = Some(why),
+            Err(why) => written.fallback = Some(why),
         }
-        summed.by = EXTRACTIVE.to_owned();
+        written.by = EXTRACTIVE.to_owned();
         block_in_place(|| {
-            gaps.iter().map(|gap| is_long(gap).then(|| extract_gap(wanted, gap)).transpose()).collect()
+            gaps.iter().map(|gap| is_long(gap).then(|| extract_gap(task, gap)).transpose()).collect()
         })
     }
 
     /// The model to be asked; none if the built-in summariser is wanted, an error if the model cannot be asked.
-    fn who<'a>(&'a self, wanted: &SummaryTask<'a>) -> Result<Option<SummaryModel<'a>>, String> {
-        let policy = wanted.policy;
+    fn model<'a>(&'a self, task: &SummaryTask<'a>) -> Result<Option<SummaryModel<'a>>, String> {
+        let policy = task.policy;
         let asked = match policy.summarizer {
             Summarizer::Extractive => return Ok(None),
             Summarizer::Llm => true,
@@ -165,39 +166,40 @@ impl SummaryWriter<'_> {
             Err(_) => return Ok(None),
             Ok(()) => {}
         }
-        if !wanted.may_ask {
+        if !task.may_ask {
             return Err(NO_TIME.to_owned());
         }
         let (Some(model), Some((_, known_as))) = (model, policy.breaker()) else { return Ok(None) };
-        let who =
+        let model =
             SummaryModel { provider, model, known_as, deadline: Instant::now() + policy.summary_timeout };
         // Nobody waits to be told so.
         if self.breakers.is_open(provider, known_as, Instant::now().into_std()) {
-            Err(who.is_paused())
+            Err(model.is_paused())
         } else {
-            Ok(Some(who))
+            Ok(Some(model))
         }
     }
 
     /// Asks a model when there is a place among those who do, and tells its breaker how it went.
     async fn asked<T>(
         &self,
-        who: &SummaryModel<'_>,
+        model: &SummaryModel<'_>,
         asking: impl Future<Output = Result<T, String>>,
     ) -> Result<T, String> {
         // At least half of the time is for the model.
-        let wait = (who.deadline - Instant::now()) / 2;
+        let wait = (model.deadline - Instant::now()) / 2;
         let asking = async {
             // It may have failed for others meanwhile.
-            let Some(leave) = self.breakers.ask(who.provider, who.known_as, Instant::now().into_std()) else {
-                return Err(who.is_paused());
+            let Some(leave) = self.breakers.ask(model.provider, model.known_as, Instant::now().into_std())
+            else {
+                return Err(model.is_paused());
             };
             let answer = asking.await;
             if answer.is_ok() {
                 leave.succeeded();
             } else if leave.failed(Instant::now().into_std()) {
                 tracing::warn!(
-                    provider = who.provider.as_str(),
+                    provider = model.provider.as_str(),
                     "a model is not asked for summaries for a while"
                 );
             }
@@ -206,32 +208,32 @@ impl SummaryWriter<'_> {
         match self.turn.aside(wait, Box::pin(asking)).await {
             Ok(answer) => answer,
             Err(NotAsked::Urgency) => Err(NO_TIME.to_owned()),
-            Err(NotAsked::Crowded) => Err(format!("too many others wait for {}", who.provider.as_str())),
+            Err(NotAsked::Crowded) => Err(format!("too many others wait for {}", model.provider.as_str())),
         }
     }
 
     async fn ask(
         &self,
-        wanted: &SummaryTask<'_>,
-        who: &SummaryModel<'_>,
+        task: &SummaryTask<'_>,
+        model: &SummaryModel<'_>,
         progress: &(dyn Fn(CompressionStep) + Sync),
     ) -> Result<WrittenSummary, String> {
-        let partition = wanted.partition;
-        let preface = match wanted.purpose {
+        let partition = task.partition;
+        let preface = match task.purpose {
             Purpose::Compaction { .. } => {
-                block_in_place(|| Preface::of(partition, wanted.outline, wanted.budget))
+                block_in_place(|| Preface::of(partition, task.outline, task.budget))
                     .map_err(|error| error.to_string())?
             }
             Purpose::Final | Purpose::Gaps => Preface::default(),
         };
-        let asked = wanted.asked().saturating_sub(preface.tokens);
+        let asked = task.asked().saturating_sub(preface.tokens);
         let (mut refused, mut problem): (Option<String>, String) = (None, String::new());
         for attempt in [1, 2] {
-            progress(wanted.step(attempt, 0));
-            let question = wanted.question(wanted.purpose, who, asked, refused.as_deref());
-            let heard = |tokens| progress(wanted.step(attempt, tokens));
+            progress(task.step(attempt, 0));
+            let question = task.question(task.purpose, model, asked, refused.as_deref());
+            let heard = |tokens| progress(task.step(attempt, tokens));
             let mut reply: ModelReply =
-                match model_call::ask(self.gateway, self.store, wanted.id, &question, &heard).await {
+                match model_call::ask(self.gateway, self.store, task.id, &question, &heard).await {
                     Ok(reply) => reply,
                     Err(error) if error.is_bad_answer() => {
                         (refused, problem) = (Some(error.to_model()), error.to_string());
@@ -241,17 +243,17 @@ impl SummaryWriter<'_> {
                 };
             let retain = reply.retain.as_deref().unwrap_or_default();
             let mut sizes =
-                quality_gate::sizes(retain, (partition.tokens, wanted.budget, wanted.room), wanted.carried);
-            if wanted.purpose == Purpose::Final {
+                quality_gate::sizes(retain, (partition.tokens, task.budget, task.room), task.carried);
+            if task.purpose == Purpose::Final {
                 // What a task ends with stands for nothing: it may be as long as it was asked for.
                 sizes.0 = u64::MAX;
             }
-            let counter = wanted.outline.counter;
+            let counter = task.outline.counter;
             let told = format!("{}\n{retain}", reply.summary);
             preface.put_before(&mut reply);
             let whole = format!("{}\n{}", reply.summary, reply.retain.as_deref().unwrap_or_default());
             let checked = quality_gate::tells_enough(&told, partition.tokens, counter)
-                .and_then(|()| quality_gate::check(&whole, sizes, wanted.refs(), counter));
+                .and_then(|()| quality_gate::check(&whole, sizes, task.refs(), counter));
             match checked {
                 Ok(()) => {
                     return Ok(WrittenSummary {
@@ -259,8 +261,8 @@ impl SummaryWriter<'_> {
                         retain: reply.retain,
                         keep: reply.keep,
                         sections: reply.sections,
-                        by: who.provider.as_str().to_owned(),
-                        model: who.model.to_owned(),
+                        by: model.provider.as_str().to_owned(),
+                        model: model.model.to_owned(),
                         fallback: None,
                     });
                 }
@@ -270,12 +272,12 @@ impl SummaryWriter<'_> {
                 }
             }
         }
-        Err(format!("{} was asked twice: {problem}", who.model))
+        Err(format!("{} was asked twice: {problem}", model.model))
     }
 }
 
-fn stepped_in(wanted: &SummaryTask<'_>, why: String) -> String {
-    tracing::warn!(id = %wanted.id, why, "the built-in summariser steps in");
+fn stepped_in(task: &SummaryTask<'_>, why: String) -> String {
+    tracing::warn!(id = %task.id, why, "the built-in summariser steps in");
     why
 }
 
@@ -290,7 +292,7 @@ impl SummaryTask<'_> {
     fn question<'a>(
         &'a self,
         purpose: Purpose,
-        who: &'a SummaryModel<'_>,
+        model: &'a SummaryModel<'_>,
         budget: u64,
         refused: Option<&'a str>,
     ) -> Question<'a> {
@@ -302,11 +304,11 @@ impl SummaryTask<'_> {
             budget,
             refs: self.refs(),
             policy: self.policy,
-            provider: who.provider,
-            model: who.model,
+            provider: model.provider,
+            model: model.model,
             window: self.policy.summarizer_window,
             timeout: self.policy.summary_timeout,
-            deadline: who.deadline,
+            deadline: model.deadline,
             refused,
         }
     }
@@ -335,14 +337,14 @@ impl SummaryTask<'_> {
 }
 
 /// What the built-in summariser makes of it.
-fn extract(wanted: &SummaryTask<'_>) -> Result<WrittenSummary, StoreError> {
-    let mut budget = wanted.budget;
+fn extract(task: &SummaryTask<'_>) -> Result<WrittenSummary, StoreError> {
+    let mut budget = task.budget;
     let made = loop {
-        let mut extractor = Extractor::new(budget, wanted.outline.counter);
-        if wanted.purpose == Purpose::Final {
+        let mut extractor = Extractor::new(budget, task.outline.counter);
+        if task.purpose == Purpose::Final {
             extractor = extractor.without_refs();
         }
-        read_all(&mut extractor, wanted.partition, wanted.outline)?;
+        read_all(&mut extractor, task.partition, task.outline)?;
         let made = extractor.finish();
         // Texts that take far more bytes than tokens are rare.
         if budget <= 1 || quality_gate::can_be_written(&made.text).is_ok() {
@@ -352,7 +354,7 @@ fn extract(wanted: &SummaryTask<'_>) -> Result<WrittenSummary, StoreError> {
     };
     Ok(WrittenSummary {
         text: made.text,
-        sections: wanted.policy.structured.then(|| six(&made.sections)),
+        sections: task.policy.structured.then(|| six(&made.sections)),
         by: EXTRACTIVE.to_owned(),
         ..WrittenSummary::default()
     })
@@ -432,9 +434,9 @@ fn six(sections: &Sections) -> Value {
 }
 
 /// What the built-in summariser makes of a gap.
-fn extract_gap(wanted: &SummaryTask<'_>, gap: &Gap) -> Result<String, StoreError> {
-    let mut extractor = Extractor::new(wanted.policy.scoring.gap_max_tokens, wanted.outline.counter);
-    read(&mut extractor, &wanted.partition.material_of(gap), wanted.outline)?;
+fn extract_gap(task: &SummaryTask<'_>, gap: &Gap) -> Result<String, StoreError> {
+    let mut extractor = Extractor::new(task.policy.scoring.gap_max_tokens, task.outline.counter);
+    read(&mut extractor, &task.partition.material_of(gap), task.outline)?;
     Ok(extractor.finish().text)
 }
 

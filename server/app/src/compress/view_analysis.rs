@@ -1,94 +1,100 @@
-//! A view that is to be compressed: how small it has to get, and what there is room for.
+//! A view that is to be compressed: what a strategy chooses of it, and how small it has to get.
 
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 
-use super::compression::{CompressionOutcome, Job};
+use super::budget::{Calibrated, Counted, Goal, LEAST_SUMMARY};
+use super::job::Job;
 use super::literals;
 use super::partition::Partition;
 use super::plan_note::{self, EarlierPlanNote};
-use super::quality_gate;
 use super::selection::{FixedReason, Selection};
-use super::shrink::Shrunk;
-use crate::context::{Gone, Policy, Pressure, Stage, Strategy, Whole, count_text};
+use crate::context::{Gone, Policy, Pressure, Stage, Strategy, Whole};
 use crate::model::{Literal, StoreError, TaskId};
 use crate::store::{Outline, Store};
 
-/// What a summary and the line above it take at least; below it there is no point.
-const LEAST_SUMMARY: u64 = 64;
-/// What a summary may have where a tenth of the limit would be less: in a small context, too, it has to tell what was asked.
-const USUAL_SUMMARY: u64 = 4000;
-/// The line above a summary, and what is around a message.
-pub(super) const AROUND: u64 = 20;
+/// Why a view is left alone that has no more tokens than the call asks for.
+pub(super) const WITHIN_TARGET: &str = "within_target";
+/// Why a view is left alone of which too few messages may go.
+pub(super) const NOTHING: &str = "nothing";
+/// Why a view is left alone that is too large by what has to stay.
+pub(super) const OVER: &str = "over";
 
 /// A view with what is to become of it.
 #[derive(Clone)]
 pub(super) struct ViewAnalysis {
     pub(super) outline: Outline,
-    pub(super) plan: Selection,
+    pub(super) selection: Selection,
     pub(super) pressure: Pressure,
-    /// Tokens to come down to, as counted.
-    pub(super) goal: u64,
+    /// The tokens that the view is to have.
+    pub(super) goal: Counted,
     /// The same as it would be if what has to stay left room enough.
-    asked: u64,
-    /// Tokens that have to be saved if nobody asked for it.
-    pub(super) worth: u64,
+    unraised_goal: Counted,
+    /// The tokens that an automatic compression has to save.
+    pub(super) worth: Calibrated,
     /// The newest plan, if it is to stay in the view.
     pub(super) plan_note: Option<Literal>,
 }
 
 impl ViewAnalysis {
-    /// Looks at a view. Blocks.
-    pub(super) fn look(
+    /// Looks through the view of a task. Blocks.
+    pub(super) fn of(
         store: &Store,
         id: TaskId,
-        order: &Job,
+        job: &Job,
         stop: &Arc<AtomicBool>,
     ) -> Result<Self, StoreError> {
+        let policy = &job.policy;
         let mut outline = store.outline(id)?;
         outline.stop = Arc::clone(stop);
-        let pressure = Pressure::of(outline.present, &order.policy);
-        let asked = outline.counted(order.policy.goal(order.strategy));
-        let plan_note = plan_note::newest(store, id, &order.policy, &outline)?;
-        let noted = plan_note.as_ref().map_or(0, |literal| literal.tokens);
-        let make = |goal: u64| {
-            // What is missing is to be summarised then, which takes room.
-            let summaries = if is_summarised(order.strategy, &pressure) { goal / 10 } else { 0 };
-            let whole = Whole { messages: outline.messages, goal: goal - summaries };
-            Selection::make(&outline, &order.policy, order.strategy, whole, noted)
+        let pressure = Pressure::of(outline.present, policy);
+        let unraised_goal = Calibrated(policy.goal(job.strategy)).counted(&outline);
+        let plan_note = plan_note::newest(store, id, policy, &outline)?;
+        let plan_tokens = plan_note.as_ref().map_or(0, |literal| literal.tokens);
+        let select = |goal: Counted| {
+            // Gaps that are summarised take room.
+            let is_summarised = job.strategy == Strategy::Prune && pressure.stage == Stage::Aggressive;
+            let summaries = if is_summarised { goal.0 / 10 } else { 0 };
+            let whole = Whole { messages: outline.messages, goal: goal.0 - summaries };
+            Selection::make(&outline, policy, job.strategy, whole, plan_tokens)
         };
-        let (mut plan, mut goal, mut worth) = (make(asked)?, asked, order.policy.worth());
-        if let Some(room) = raised_goal(&order.policy, &outline, plan.fixed_and_current() + noted, asked) {
-            goal = room.goal;
-            worth = worth.max(room.worth);
-            plan = make(goal)?;
+        let mut selection = select(unraised_goal)?;
+        let (mut goal, mut worth) = (unraised_goal, Calibrated(policy.worth()));
+        let staying = Counted(selection.fixed_and_current() + plan_tokens);
+        if let Some(raised) = Goal::raised(policy, &outline, staying, unraised_goal) {
+            (goal, worth) = (raised.goal, raised.worth);
+            selection = select(goal)?;
         }
-        Ok(Self { outline, plan, pressure, goal, asked, worth, plan_note })
+        Ok(Self { outline, selection, pressure, goal, unraised_goal, worth, plan_note })
     }
 
-    /// Tokens of what is put beside a summary: the plan, and what was retained before.
-    pub(super) fn beside(&self, carried: u64) -> u64 {
-        self.plan_note.as_ref().map_or(0, |literal| literal.tokens) + carried
+    /// Returns the tokens of the newest plan, if it is to stay.
+    pub(super) fn plan_tokens(&self) -> Counted {
+        Counted(self.plan_note.as_ref().map_or(0, |literal| literal.tokens))
     }
 
-    /// Tokens of what was retained before, which stays unless something else takes its place.
-    pub(super) fn carried(&self, partition: &Partition) -> u64 {
-        partition.retained.as_deref().map_or(0, |text| literals::retain(text, self.outline.counter).tokens)
+    /// Returns the tokens of what was retained before, which stays unless something else takes its place.
+    pub(super) fn carried(&self, partition: &Partition) -> Counted {
+        let counter = self.outline.counter;
+        Counted(partition.retained.as_deref().map_or(0, |text| literals::retain(text, counter).tokens))
     }
 
-    /// The note of an older plan, if the view has one and it is to stay.
-    pub(super) fn older_plan(&self) -> Option<&EarlierPlanNote> {
-        let older = self.plan.noted.as_ref()?;
-        self.plan_note.as_ref().filter(|note| plan_note::is_other(note, older)).map(|_| older)
+    /// Returns the note of an older plan, if the view has one and a newer one is to stay.
+    pub(super) fn older_plan(&self) -> Option<EarlierPlanNote> {
+        let older = self.selection.plan_note.as_ref()?;
+        let newer = self.plan_note.as_ref()?;
+        plan_note::is_other(newer, older).then(|| older.clone())
     }
 
+    /// Says whether the view is over the limit.
     pub(super) fn is_emergency(&self) -> bool {
         self.pressure.stage == Stage::Emergency
     }
 
-    /// Returns how many messages there must be to summarise: over the limit, one is enough.
-    pub(super) fn least_messages(&self, policy: &Policy) -> u64 {
-        if self.is_emergency() { 1 } else { policy.min_messages.max(1) }
+    /// Says whether too few messages can go for a summary: over the limit, one is enough.
+    pub(super) fn has_too_few(&self, policy: &Policy, partition: &Partition) -> bool {
+        let least = if self.is_emergency() { 1 } else { policy.min_messages.max(1) };
+        self.selection.gone == Gone::Summary && partition.messages < least
     }
 
     /// Says whether the view has no more tokens than the call asks for.
@@ -96,166 +102,45 @@ impl ViewAnalysis {
         policy.target_tokens.is_some_and(|target| self.pressure.tokens <= target)
     }
 
-    /// Whether what may not go is too large alone.
-    pub(super) fn is_over(&self, carried: u64) -> bool {
-        let fixed = self.plan.fixed_tokens();
-        fixed.saturating_add(self.beside(carried)).saturating_add(LEAST_SUMMARY) > self.asked
+    /// Says whether what may not go, with the plan and what was retained, is too large alone.
+    pub(super) fn is_over(&self, beside: Counted) -> bool {
+        Counted(self.selection.fixed_tokens()) + beside + LEAST_SUMMARY > self.unraised_goal
     }
 
-    /// Says by how much a target was missed, and what has to stay; empty if it was not.
+    /// Returns why nothing can go.
+    pub(super) fn why_nothing(&self, partition: &Partition) -> &'static str {
+        let is_over = self.is_emergency() || (self.is_over(self.plan_tokens()) && partition.messages == 0);
+        if is_over { OVER } else { NOTHING }
+    }
+
+    /// Returns by how much a target was missed, and what has to stay; empty if it was not.
     pub(super) fn shortfall(&self, policy: &Policy, partition: &Partition, after: u64) -> String {
-        let Some(over) =
-            policy.target_tokens.and_then(|target| after.checked_sub(target)).filter(|over| *over > 0)
-        else {
-            return String::new();
-        };
-        let told = |counted: u64| self.outline.calibration.apply(counted);
-        let of = |why: FixedReason| {
-            self.plan.fixed.iter().filter(|stays| stays.why == why).map(|stays| stays.tokens).sum::<u64>()
+        let missed = policy.target_tokens.and_then(|target| after.checked_sub(target));
+        let Some(over) = missed.filter(|over| *over > 0) else { return String::new() };
+        let fixed = |reason: FixedReason| {
+            let groups = self.selection.fixed.iter().filter(|group| group.reason == reason);
+            groups.map(|group| group.tokens).sum::<u64>()
         };
         let parts = [
             ("tools", self.outline.tools_tokens),
-            ("system prompt", of(FixedReason::System)),
-            ("pinned messages", of(FixedReason::Pinned)),
-            ("inherited context", of(FixedReason::Inherited)),
-            ("earlier summaries", of(FixedReason::Summary)),
-            ("plan", self.plan_note.as_ref().map_or(0, |literal| literal.tokens)),
-            ("last user message", self.plan.current_request.map_or(0, |request| request.most)),
-            ("calls without results", of(FixedReason::Open)),
+            ("system prompt", fixed(FixedReason::System)),
+            ("pinned messages", fixed(FixedReason::Pinned)),
+            ("inherited context", fixed(FixedReason::Inherited)),
+            ("earlier summaries", fixed(FixedReason::Summary)),
+            ("plan", self.plan_tokens().0),
+            ("last user message", self.selection.current_request.map_or(0, |request| request.most)),
+            ("calls without results", fixed(FixedReason::Open)),
         ];
-        let known = parts.iter().map(|(_, tokens)| told(*tokens)).sum::<u64>();
-        let parts = parts.map(|(name, tokens)| (name, told(tokens)));
+        let parts = parts.map(|(name, tokens)| (name, Counted(tokens).calibrated_part(&self.outline).0));
+        let known: u64 = parts.iter().map(|(_, tokens)| tokens).sum();
         let rest = ("newest messages, notes and summaries", after.saturating_sub(known));
         let named = parts.into_iter().chain([rest]).filter(|(_, tokens)| *tokens > 0);
         let named: Vec<String> = named.map(|(name, tokens)| format!("{name} {tokens}")).collect();
-        let few = if self.plan.gone == Gone::Summary && partition.messages < self.least_messages(policy) {
+        let few = if self.has_too_few(policy, partition) {
             format!("; min_messages is {} and only {} could go", policy.min_messages, partition.messages)
         } else {
             String::new()
         };
         format!("target_missed: {over} tokens too many: {}{few}", named.join(", "))
     }
-
-    /// Tokens that a summary may have beside what stays.
-    pub(super) fn room(&self, kept: u64) -> u64 {
-        self.goal.saturating_sub(kept + AROUND)
-    }
-
-    pub(super) fn begun(&self, order: &Job) -> CompressionOutcome {
-        // With what stands for results that never came.
-        let messages = self.outline.messages.max(self.plan.messages);
-        CompressionOutcome {
-            strategy: order.strategy.as_str(),
-            emergency: self.is_emergency(),
-            messages_before: messages,
-            messages_after: messages,
-            tokens_before: self.pressure.tokens,
-            tokens_after: self.pressure.tokens,
-            generation: self.outline.generation,
-            ..CompressionOutcome::default()
-        }
-    }
-}
-
-/// Whether gaps become summaries rather than notes.
-fn is_summarised(strategy: Strategy, pressure: &Pressure) -> bool {
-    strategy == Strategy::Prune && pressure.stage == Stage::Aggressive
-}
-
-/// Tokens beside what has to stay, at most: a fifth of the limit, if that is less.
-const MOST_ROOM: u64 = 8000;
-
-/// A goal that was raised, and what has to be saved then.
-struct Room {
-    goal: u64,
-    worth: u64,
-}
-
-/// Returns the tokens, as counted, that there have to be beside what has to stay.
-fn least_room(policy: &Policy, outline: &Outline) -> u64 {
-    // The tools are no part of it.
-    outline.counted((policy.limit / 5).min(MOST_ROOM) + outline.told(0))
-}
-
-/// Returns a higher goal where what has to stay leaves hardly anything of it: without one the whole history would become a
-/// few words, again and again, in a context that is far from full. None if there is room enough, or if the call says how
-/// many tokens it wants.
-fn raised_goal(policy: &Policy, outline: &Outline, fixed: u64, goal: u64) -> Option<Room> {
-    if policy.target_tokens.is_some() {
-        return None;
-    }
-    let room = fixed.saturating_add(outline.tools_tokens).saturating_mul(3).min(least_room(policy, outline));
-    let raised = fixed.saturating_add(room).min(outline.counted(policy.limit / 10 * 9));
-    (raised > goal).then(|| Room { goal: raised, worth: outline.calibration.apply(room / 2) })
-}
-
-/// Returns the tokens that the last message of the user keeps beside what else has to stay: all of them, unless it leaves too
-/// little room within nine tenths of the limit. Then it is shortened to what the goal has room for, as the view would be due
-/// again at once.
-pub(super) fn current_request_budget(
-    order: (&Policy, Strategy),
-    outline: &Outline,
-    fixed: u64,
-    tokens: u64,
-) -> u64 {
-    let (policy, strategy) = order;
-    let beside =
-        |most: u64| most.saturating_sub(fixed.saturating_add(least_room(policy, outline))).max(LEAST_SUMMARY);
-    if tokens <= beside(outline.counted(policy.limit / 10 * 9)) {
-        return tokens;
-    }
-    beside(outline.counted(policy.goal(strategy).min(policy.limit)))
-}
-
-/// Why nothing can go.
-pub(super) fn nothing(analysis: &ViewAnalysis, partition: &Partition) -> &'static str {
-    let is_over = analysis.is_emergency() || (analysis.is_over(0) && partition.messages == 0);
-    if is_over { "over" } else { "nothing" }
-}
-
-/// What stays is made smaller where it leaves no room for what is put into the view.
-pub(super) fn make_room(
-    policy: &Policy,
-    analysis: &ViewAnalysis,
-    partition: &Partition,
-    staying: u64,
-) -> Result<Shrunk, StoreError> {
-    let reserve = match analysis.plan.gone {
-        Gone::Summary => {
-            (partition.tokens / 3).min(analysis.goal / 5).max(LEAST_SUMMARY.min(partition.tokens)) + AROUND
-        }
-        Gone::Note | Gone::Gaps => AROUND,
-    };
-    let need = (staying + reserve).saturating_sub(analysis.goal);
-    let plan = &analysis.plan;
-    Shrunk::shrink(&analysis.outline, &policy.outputs, &plan.keep, plan.current_request, need)
-}
-
-/// Tokens that a summary may have beside what stays, the plan and what was retained.
-pub(super) fn summary_budget(
-    policy: &Policy,
-    analysis: &ViewAnalysis,
-    partition: &Partition,
-    kept: u64,
-) -> u64 {
-    if analysis.plan.gone != Gone::Summary {
-        return 0;
-    }
-    let carried = analysis.carried(partition);
-    let room = analysis.room(kept + analysis.beside(carried));
-    let gone = partition.tokens.saturating_sub(carried);
-    let usual = match (policy.summary_tokens, policy.target_tokens) {
-        (Some(own), _) => own,
-        (None, Some(_)) => room,
-        (None, None) => {
-            // The tools are no part of it.
-            let most = (policy.limit / 10).max(USUAL_SUMMARY) + analysis.outline.told(0);
-            let earlier =
-                partition.previous.as_deref().map_or(0, |text| count_text(analysis.outline.counter, text));
-            (gone / 3).max(earlier).min(analysis.outline.counted(most))
-        }
-    };
-    // It has to be smaller than what it stands for, with the line above it.
-    let smaller = (gone / 10 * 9).saturating_sub(AROUND);
-    usual.min(room).min(smaller).min(quality_gate::MOST_TOKENS).max(LEAST_SUMMARY.min(smaller))
 }

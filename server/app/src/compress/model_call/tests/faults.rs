@@ -1,6 +1,6 @@
 //! Providers that refuse, fail, drip or babble: each ends in time, in words that say why, and leaves nothing behind.
 
-use std::io::{ParsedReply as _, Write as _};
+use std::io::{Read as _, Write as _};
 use std::net::TcpListener;
 use std::time::Instant;
 
