@@ -101,7 +101,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_manual_clock_moves_when_told_and_a_little_at_each_look() {
+    fn a_manual_clock_moves_on_request_and_a_little_at_each_read() {
         let clock = ManualClock::shared();
         let stamp = || clock.now().to_rfc3339_opts(chrono::SecondsFormat::Millis, true);
         assert_eq!(stamp(), "2026-01-01T00:00:00.000Z");

@@ -2,7 +2,7 @@
 //!
 //! `block_in_place` first moves the worker's other tasks to another thread, which takes longer than a quick sync. So
 //! one worker at a time may block without that, if the wait is expected to be short. If the wait turns out long, a
-//! watcher thread wakes the idle workers, which take over the tasks of the blocked worker, except the task that the
+//! monitor thread wakes the idle workers, which take over the tasks of the blocked worker, except the task that the
 //! blocked worker woke last: the runtime reserves that one for it. So do not wait here right after waking a task.
 
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -15,9 +15,9 @@ use tokio::task::block_in_place;
 
 /// A wait is expected to be short if the last one took less than this.
 const SHORT_WAIT: Duration = Duration::from_millis(1);
-/// Interval of the watcher's checks. A wait that spans two checks is long.
+/// Interval of the monitor's checks. A wait that spans two checks is long.
 const CHECK_INTERVAL: Duration = Duration::from_millis(5);
-/// Checks without a wait after which the watcher parks.
+/// Checks without a wait after which the monitor parks.
 const IDLE_CHECKS: u32 = 20;
 /// Pause after two concurrent waits. Concurrent waits mean that the worker has other tasks, so none blocks in place
 /// meanwhile.
@@ -26,13 +26,13 @@ const CONTENTION_PAUSE: Duration = Duration::from_millis(20);
 /// The one slot for a wait that blocks a worker in place.
 #[derive(Debug)]
 pub struct InPlace {
-    watcher: Arc<Watcher>,
-    /// The watcher thread; `None` where there is no other worker to wake.
+    monitor: Arc<WaitMonitor>,
+    /// The monitor thread; `None` where there is no other worker to wake.
     thread: OnceLock<Option<Thread>>,
 }
 
 #[derive(Debug)]
-struct Watcher {
+struct WaitMonitor {
     zero: Instant,
     /// Start of the current wait, in microseconds since `zero`; 0 without a wait.
     began: AtomicU64,
@@ -44,14 +44,14 @@ struct Watcher {
 
 impl Default for InPlace {
     fn default() -> Self {
-        let watcher = Watcher {
+        let monitor = WaitMonitor {
             zero: Instant::now(),
             began: AtomicU64::new(0),
             paused_until: AtomicU64::new(0),
             parked: AtomicBool::new(false),
             stopped: AtomicBool::new(false),
         };
-        Self { watcher: Arc::new(watcher), thread: OnceLock::new() }
+        Self { monitor: Arc::new(monitor), thread: OnceLock::new() }
     }
 }
 
@@ -66,26 +66,26 @@ impl InPlace {
     }
 
     fn enter(&self) -> Option<Wait<'_>> {
-        let watcher = &*self.watcher;
-        let now = watcher.now();
-        if now < watcher.paused_until.load(Ordering::Relaxed) {
+        let monitor = &*self.monitor;
+        let now = monitor.now();
+        if now < monitor.paused_until.load(Ordering::Relaxed) {
             return None;
         }
-        let thread = self.thread.get_or_init(|| start_watcher(&self.watcher)).as_ref()?;
-        if watcher.began.compare_exchange(0, now, Ordering::SeqCst, Ordering::Relaxed).is_err() {
-            watcher.paused_until.store(now + micros(CONTENTION_PAUSE), Ordering::Relaxed);
+        let thread = self.thread.get_or_init(|| start_monitor(&self.monitor)).as_ref()?;
+        if monitor.began.compare_exchange(0, now, Ordering::SeqCst, Ordering::Relaxed).is_err() {
+            monitor.paused_until.store(now + micros(CONTENTION_PAUSE), Ordering::Relaxed);
             return None;
         }
-        if watcher.parked.swap(false, Ordering::SeqCst) {
+        if monitor.parked.swap(false, Ordering::SeqCst) {
             thread.unpark();
         }
-        Some(Wait { watcher })
+        Some(Wait { monitor })
     }
 }
 
 impl Drop for InPlace {
     fn drop(&mut self) {
-        self.watcher.stopped.store(true, Ordering::SeqCst);
+        self.monitor.stopped.store(true, Ordering::SeqCst);
         if let Some(Some(thread)) = self.thread.get() {
             thread.unpark();
         }
@@ -94,16 +94,16 @@ impl Drop for InPlace {
 
 /// The current wait; ends when dropped.
 struct Wait<'a> {
-    watcher: &'a Watcher,
+    monitor: &'a WaitMonitor,
 }
 
 impl Drop for Wait<'_> {
     fn drop(&mut self) {
-        self.watcher.began.store(0, Ordering::SeqCst);
+        self.monitor.began.store(0, Ordering::SeqCst);
     }
 }
 
-impl Watcher {
+impl WaitMonitor {
     fn now(&self) -> u64 {
         micros(self.zero.elapsed()).max(1)
     }
@@ -135,16 +135,16 @@ impl Watcher {
     }
 }
 
-/// Starts the watcher thread if there is more than one worker.
-fn start_watcher(watcher: &Arc<Watcher>) -> Option<Thread> {
+/// Starts the monitor thread if there is more than one worker.
+fn start_monitor(monitor: &Arc<WaitMonitor>) -> Option<Thread> {
     let runtime = Handle::current();
     if runtime.runtime_flavor() != RuntimeFlavor::MultiThread || runtime.metrics().num_workers() < 2 {
         return None;
     }
-    let watcher = Arc::clone(watcher);
-    let started = thread::Builder::new().name("sync-watch".to_owned()).spawn(move || watcher.watch(&runtime));
+    let monitor = Arc::clone(monitor);
+    let started = thread::Builder::new().name("sync-watch".to_owned()).spawn(move || monitor.watch(&runtime));
     let started = started
-        .inspect_err(|error| tracing::warn!(%error, "cannot start the watcher thread: syncs are slower"));
+        .inspect_err(|error| tracing::warn!(%error, "cannot start the monitor thread: syncs are slower"));
     started.ok().map(|thread| thread.thread().clone())
 }
 
@@ -168,7 +168,7 @@ mod tests {
     }
 
     #[test]
-    fn a_wait_that_turns_out_long_holds_nobody_up() {
+    fn a_long_wait_does_not_delay_other_tasks() {
         let runtime = runtime(2);
         for _ in 0..20 {
             let places = Arc::new(InPlace::default());
@@ -195,7 +195,7 @@ mod tests {
     }
 
     #[test]
-    fn two_do_not_wait_at_once() {
+    fn concurrent_waits_do_not_block_in_place() {
         let runtime = runtime(2);
         let places = Arc::new(InPlace::default());
         let _inside = runtime.enter();
@@ -212,21 +212,21 @@ mod tests {
     }
 
     #[test]
-    fn the_only_worker_never_waits() {
+    fn the_only_worker_never_blocks_in_place() {
         let runtime = runtime(1);
         let _inside = runtime.enter();
         assert!(InPlace::default().enter().is_none());
     }
 
     #[test]
-    fn what_took_long_goes_elsewhere() {
+    fn long_waits_do_not_block_in_place() {
         let runtime = runtime(2);
         let places = Arc::new(InPlace::default());
         let run =
             |last: Option<Duration>| {
                 let places = Arc::clone(&places);
                 runtime.block_on(runtime.spawn(async move {
-                    places.wait(last, || places.watcher.began.load(Ordering::SeqCst) != 0)
+                    places.wait(last, || places.monitor.began.load(Ordering::SeqCst) != 0)
                 }))
             };
         assert!(!run(None).unwrap());

@@ -437,7 +437,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn callers_cannot_make_labels_without_end() {
+    fn labels_of_callers_are_bounded() {
         let sources = Sources::new();
         let labels: Vec<_> = (0..100).map(|number| sources.label(&format!("source-{number}"))).collect();
         assert_eq!(labels[MAX_SOURCES - 1], format!("source-{}", MAX_SOURCES - 1));

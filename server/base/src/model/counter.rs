@@ -156,7 +156,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_report_tells_at_once_what_a_view_has() {
+    fn a_report_of_the_view_applies_at_once() {
         let calibration = Calibration::default();
         let reported = Reported::new(1700, 1000).unwrap();
         assert_eq!(reported.apply(1000, calibration), 1700);
@@ -174,7 +174,7 @@ mod tests {
     }
 
     #[test]
-    fn words_go_both_ways_and_others_are_refused() {
+    fn names_round_trip_and_unknown_names_are_rejected() {
         for counter in TokenCounter::ALL {
             assert_eq!(TokenCounter::parse(counter.as_str()), Ok(counter));
         }

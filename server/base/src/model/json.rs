@@ -275,13 +275,13 @@ mod tests {
     use super::*;
 
     #[test]
-    fn white_space_goes_only_between_tokens() {
+    fn white_space_is_removed_between_tokens_only() {
         let text = " { \"a b\" : [ 1 ,\t2 , \"x \\\" y\\\\\" ] ,\n\"n\" : 1.0e5 } ";
         assert_eq!(compact(text), r#"{"a b":[1,2,"x \" y\\"],"n":1.0e5}"#);
     }
 
     #[test]
-    fn fields_stand_as_they_came() {
+    fn fields_are_returned_unchanged() {
         let text = r#"{"a\"":[1,{"x":"}"}],"caf\u00e9":"y\\","n":-1.50e3,"e":{}}"#;
         let expected = [
             (r#""a\"""#, r#"[1,{"x":"}"}]"#),
@@ -296,7 +296,7 @@ mod tests {
     }
 
     #[test]
-    fn half_a_character_becomes_a_replacement_character() {
+    fn a_lone_surrogate_becomes_a_replacement_character() {
         for (text, kept) in [
             (r#""\ud800""#, r#""\ufffd""#),
             (r#""\udc00\ud800""#, r#""\ufffd\ufffd""#),
@@ -313,7 +313,7 @@ mod tests {
     }
 
     #[test]
-    fn what_two_readers_could_read_differently_is_refused() {
+    fn ambiguous_json_is_rejected() {
         for bad in [
             r#"{"a":1,"a":2}"#,
             r#"[{"b":{"x":1,"x":1}}]"#,

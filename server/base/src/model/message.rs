@@ -250,7 +250,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn names_are_made_plain() {
+    fn plain_name_replaces_other_characters() {
         assert_eq!(plain_name("read_file-2").as_deref(), Some("read_file-2"));
         assert_eq!(plain_name("mcp.server/ls é").as_deref(), Some("mcp_server_ls__"));
         assert_eq!(plain_name(""), None);
@@ -269,7 +269,7 @@ mod tests {
     }
 
     #[test]
-    fn bad_messages_name_the_field() {
+    fn errors_of_messages_name_the_field() {
         for (text, field) in [
             ("[]", "message_json"),
             ("{", "message_json"),
@@ -286,7 +286,7 @@ mod tests {
     }
     /// The optional fields are absent, as some SDKs do it, or null.
     #[test]
-    fn a_message_has_content_of_its_kind() {
+    fn content_must_match_the_role() {
         let calls = |call: &str| format!(r#"{{"role":"assistant","content":null,"tool_calls":[{call}]}}"#);
         let function = |rest: &str| calls(&format!(r#"{{"id":"c","type":"function",{rest}}}"#));
         let (content, tool_calls) = ("message_json.content", "message_json.tool_calls");

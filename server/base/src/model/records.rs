@@ -85,7 +85,7 @@ pub enum Event {
     Pin {
         /// The message.
         seq: u64,
-        /// Whether the message is pinned now.
+        /// True if the message is pinned now.
         pinned: bool,
     },
     /// The lines before this one were copied from another task.
@@ -273,10 +273,10 @@ impl ToolCall {
     /// Returns whether the call in a line of `tools.jsonl` succeeded.
     pub fn is_success(line: &str) -> Result<bool, String> {
         #[derive(Deserialize)]
-        struct Wire<'a> {
+        struct StatusField<'a> {
             status: std::borrow::Cow<'a, str>,
         }
-        let wire: Wire<'_> = serde_json::from_str(line).map_err(|error| error.to_string())?;
+        let wire: StatusField<'_> = serde_json::from_str(line).map_err(|error| error.to_string())?;
         Ok(wire.status == "success")
     }
 

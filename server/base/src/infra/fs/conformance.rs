@@ -40,7 +40,7 @@ pub(super) fn check(fs: &dyn Fs) -> Outcome {
     renaming(fs)?;
     linking(fs)?;
     removing(fs)?;
-    looking(fs)?;
+    attributes(fs)?;
     locking(fs)
 }
 
@@ -166,7 +166,7 @@ fn removing(fs: &dyn Fs) -> Outcome {
     Ok(())
 }
 
-fn looking(fs: &dyn Fs) -> Outcome {
+fn attributes(fs: &dyn Fs) -> Outcome {
     let root = fs.stat(&StorePath::ROOT)?.ok_or("no root")?;
     assert_eq!(root.kind, Kind::Dir);
     put(fs, &path("dir/seen"), b"12345")?;

@@ -41,7 +41,7 @@ const TRIES: usize = 100;
 pub struct DiskFs {
     root: OwnedFd,
     boot_id: String,
-    /// Whether `openat2` is available; old kernels lack it and some sandboxes forbid it.
+    /// True if `openat2` is available; old kernels lack it and some sandboxes forbid it.
     openat2: bool,
     /// An unnamed file for [`check_alive`] after a sync of a directory; `None` if the file system has no such files.
     probe: Option<OwnedFd>,

@@ -24,7 +24,7 @@ fn mode(path: &Path) -> io::Result<u32> {
 }
 
 #[test]
-fn does_what_every_layer_does() -> Outcome {
+fn conforms_to_the_file_layer() -> Outcome {
     for way in 0..2 {
         let temp = TempDir::new()?;
         check(both(temp.path())?[way].as_ref())?;
@@ -137,7 +137,7 @@ fn a_planted_pipe_neither_hangs_nor_opens() -> Outcome {
 }
 
 #[test]
-fn listing_tells_kinds_and_passes_over_odd_names() -> Outcome {
+fn listing_returns_types_and_skips_names_that_are_not_plain() -> Outcome {
     use std::os::unix::ffi::OsStrExt;
     let temp = TempDir::new()?;
     fs::create_dir(temp.path().join("dir"))?;
@@ -195,7 +195,7 @@ fn modes_do_not_depend_on_the_umask() -> Outcome {
 }
 
 #[test]
-fn make_private_narrows_and_opening_does_not() -> Outcome {
+fn only_make_private_changes_modes() -> Outcome {
     let temp = TempDir::new()?;
     for fs in both(temp.path())? {
         for (name, wide, narrow) in [("file", 0o666, 0o600), ("dir", 0o755, 0o700), ("blind", 0o000, 0o600)] {
@@ -221,7 +221,7 @@ fn make_private_narrows_and_opening_does_not() -> Outcome {
 }
 
 #[test]
-fn the_root_is_made_once_and_kept() -> Outcome {
+fn the_root_is_created_once_and_kept() -> Outcome {
     let temp = TempDir::new()?;
     let root = temp.path().join("a/b");
     assert_eq!(kind(DiskFs::open(&root)), Some(io::ErrorKind::NotFound));
@@ -276,7 +276,7 @@ fn the_boot_id_is_the_kernels() -> Outcome {
 }
 
 #[test]
-fn where_no_flag_forbids_replacing_a_look_does() -> Outcome {
+fn without_the_rename_flag_a_check_prevents_replacing() -> Outcome {
     let temp = TempDir::new()?;
     let dir = rustix::fs::open(temp.path(), DIRECTORY, Mode::empty())?;
     fs::write(temp.path().join("a"), "a")?;

@@ -15,7 +15,7 @@ const PAGE: usize = 4096;
 struct OldPage {
     /// The bytes, which may be shorter than a page; the rest is zeros.
     bytes: Vec<u8>,
-    /// Whether a failed sync marked it as clean: later syncs skip it, unless it changes again.
+    /// True if a failed sync marked it as clean: later syncs skip it, unless it changes again.
     lost: bool,
 }
 
@@ -130,7 +130,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_synced_is_all_that_can_be_read() {
+    fn a_power_cut_keeps_synced_pages_only() {
         let mut pages = Pages::default();
         pages.write(&[7; 3 * PAGE], 0);
         pages.sync();
@@ -155,7 +155,7 @@ mod tests {
     }
 
     #[test]
-    fn an_unsynced_tail_is_there_or_zeros_or_gone_and_never_touches_synced_bytes() {
+    fn an_unsynced_tail_survives_or_is_zeros_or_is_lost_without_touching_synced_bytes() {
         let mut pages = Pages::durable(vec![b'-'; 100]);
         pages.write(&[b'+'; PAGE], 100);
         let seen = survivors(&pages);
@@ -172,7 +172,7 @@ mod tests {
     }
 
     #[test]
-    fn a_cut_that_was_not_synced_may_come_back_with_its_bytes() {
+    fn an_unsynced_truncation_may_be_undone() {
         let mut pages = Pages::durable((0..3 * PAGE).map(|at| (at / PAGE) as u8 + 1).collect());
         pages.resize(10);
         let seen = survivors(&pages);
@@ -189,7 +189,7 @@ mod tests {
     }
 
     #[test]
-    fn after_a_failed_sync_a_later_one_does_not_help() {
+    fn a_later_sync_does_not_write_the_pages_of_a_failed_one() {
         let mut pages = Pages::durable(vec![b'-'; 10]);
         pages.write(b"+", 0);
         pages.fail_sync();
@@ -202,7 +202,7 @@ mod tests {
     }
 
     #[test]
-    fn a_sync_costs_what_changed() {
+    fn the_cost_of_a_sync_depends_on_the_changes() {
         let mut pages = Pages::durable(vec![0; 1000 * PAGE]);
         pages.write(b"x", 999 * PAGE);
         assert_eq!(pages.old.len(), 1);
