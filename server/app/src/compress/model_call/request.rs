@@ -4,7 +4,7 @@ use serde_json::json;
 
 use super::ModelError;
 use crate::model::{Provider, StoreError};
-use crate::render::{Entry, RenderOptions, Rendering, Source};
+use crate::render::{RenderOptions, Rendering, ViewLine, ViewSource};
 use crate::store::RequestFile;
 
 /// Lines that are in memory.
@@ -13,14 +13,14 @@ struct MemoryLines {
     at: usize,
 }
 
-impl Source for MemoryLines {
-    fn next(&mut self) -> Result<Option<Entry<'_>>, StoreError> {
+impl ViewSource for MemoryLines {
+    fn next(&mut self) -> Result<Option<ViewLine<'_>>, StoreError> {
         self.at += 1;
         // One that was taken is not needed any more.
         if let Some(done) = self.at.checked_sub(2).and_then(|at| self.lines.get_mut(at)) {
             *done = Vec::new();
         }
-        Ok(self.lines.get(self.at - 1).map(|line| Entry { line, extra: None }))
+        Ok(self.lines.get(self.at - 1).map(|line| ViewLine { line, extra: None }))
     }
 }
 
