@@ -9,7 +9,7 @@ use serde_json::Value;
 
 use super::settings;
 use crate::context::Pressure;
-use crate::mask::Found;
+use crate::mask::MaskCounts;
 use crate::model::{Durability, Holder, SummaryRecord, TaskConfig, TaskKey, TaskRow, TokenCounter};
 use crate::store::{AppendOutcome, ContextUsage, TaskInfo};
 
@@ -56,7 +56,7 @@ pub(super) fn appended(outcome: &AppendOutcome) -> pb::AppendMessageResponse {
     }
 }
 
-pub(super) fn masked(found: &Found) -> Vec<pb::Masked> {
+pub(super) fn masked(found: &MaskCounts) -> Vec<pb::Masked> {
     found.iter().map(|(rule, count)| pb::Masked { rule: rule.to_owned(), count }).collect()
 }
 

@@ -1,26 +1,26 @@
-//! Values that are secret because of the name they are assigned to: `password=`, `"secret_access_key": "…"`,
-//! `Authorization: Bearer …`. Only the value is masked.
+//! Values that are secret because of their name: `password=`, `"secret_access_key": "…"`, `Authorization: Bearer …`.
+//! Only the value is masked.
 
-use super::shape::is_blank;
+use super::shape::is_placeholder;
 use super::value::{Value, head, quoted, value};
-use super::window::{Class, Hit, Window, distinct, kinds, looks_random};
+use super::window::{CharClass, Hit, TextWindow, distinct, kinds, looks_random};
 
-/// What a name makes a rule expect of the value behind it.
+/// The kind of value that a rule expects after a name.
 #[derive(Debug, Clone, Copy)]
 pub(super) enum Expected {
-    /// Anything that somebody could have chosen.
+    /// Any password that a person could have chosen.
     Password,
-    /// Enough characters of a class, as many as the format has.
-    Run(Class, usize, usize),
-    /// A long value that was drawn by chance.
+    /// A run of characters of a class, with the fewest and the most characters of the format.
+    Run(CharClass, usize, usize),
+    /// A long random value.
     Random,
     /// A scheme and its credentials.
     Credentials,
 }
 
 impl Expected {
-    /// Whether the name that the window was made for has such a value.
-    pub(super) fn check(self, window: &Window<'_>) -> Option<Hit> {
+    /// Returns the value of the name that triggered the rule, if it is of the expected kind.
+    pub(super) fn check(self, window: &TextWindow<'_>) -> Option<Hit> {
         if let Self::Password = self {
             return password(window);
         }
@@ -31,39 +31,43 @@ impl Expected {
             Self::Run(class, least, most) => {
                 let (end, escapes) = run(window, value.start, class);
                 let bytes = &window.bytes[value.start..end];
-                // Base64 may be filled up to a multiple of four.
+                // Base64 may be padded to a multiple of four.
                 let len =
                     bytes.len() - bytes.iter().rev().take_while(|byte| **byte == b'=').count() - escapes;
-                let fits = (least..=most).contains(&len) && looks_random(bytes, Class::Any);
+                let fits = (least..=most).contains(&len) && looks_random(bytes, CharClass::Any);
                 fits.then(|| window.hit(value.start, end, class))
             }
             Self::Random if is_resource_name(window) => None,
             Self::Random if value.quoted && is_made_of_signs(value.bytes(window)) => {
-                is_drawn(value.head(window)).then_some(Hit { start: value.start, end: value.end, tail: None })
+                is_random_value(value.head(window)).then_some(Hit {
+                    start: value.start,
+                    end: value.end,
+                    continuation: None,
+                })
             }
             Self::Random => {
-                let end = window.run(value.start, Class::Any);
-                // The full stop of a sentence is not the value's.
+                let end = window.run(value.start, CharClass::Any);
+                // A full stop that ends the sentence is not part of the value.
                 let bytes = &window.bytes[value.start..end];
                 let bytes = bytes.strip_suffix(b".").unwrap_or(bytes);
-                let hit = window.hit(value.start, end, Class::Any);
-                let end = if hit.tail.is_none() { value.start + bytes.len() } else { end };
-                is_drawn(head(bytes)).then_some(Hit { end, ..hit })
+                let hit = window.hit(value.start, end, CharClass::Any);
+                let end = if hit.continuation.is_none() { value.start + bytes.len() } else { end };
+                is_random_value(head(bytes)).then_some(Hit { end, ..hit })
             }
             Self::Credentials => credentials(window, value.start),
         }
     }
 }
 
-/// Whether the name is a part of the name of a resource: `arn:aws:secretsmanager:REGION:ACCOUNT:secret:NAME`.
-fn is_resource_name(window: &Window<'_>) -> bool {
+/// Returns whether the name is a part of a resource name: `arn:aws:secretsmanager:REGION:ACCOUNT:secret:NAME`.
+fn is_resource_name(window: &TextWindow<'_>) -> bool {
     let before = &window.bytes[..window.at];
     let word = before.iter().rev().take_while(|byte| !byte.is_ascii_whitespace() && **byte != b'"').count();
     before.ends_with(b":") && before[before.len() - word..].starts_with(b"arn:")
 }
 
-/// A run in which slashes may be escaped, as some do in JSON: where it ends, and how many bytes of it are escapes.
-fn run(window: &Window<'_>, start: usize, class: Class) -> (usize, usize) {
+/// Returns the end of a run in which slashes may be escaped, as some JSON writers do, and the bytes of its escapes.
+fn run(window: &TextWindow<'_>, start: usize, class: CharClass) -> (usize, usize) {
     let (mut end, mut escapes) = (window.run(start, class), 0);
     while window.bytes[end..].starts_with(b"\\/") && class.has(b'/') {
         escapes += 1;
@@ -72,10 +76,10 @@ fn run(window: &Window<'_>, start: usize, class: Class) -> (usize, usize) {
     (end, escapes)
 }
 
-fn password(window: &Window<'_>) -> Option<Hit> {
+fn password(window: &TextWindow<'_>) -> Option<Hit> {
     let hit = |value: Value| match value.quoted {
-        true => Hit { start: value.start, end: value.end, tail: None },
-        false => window.hit(value.start, value.end, Class::Value),
+        true => Hit { start: value.start, end: value.end, continuation: None },
+        false => window.hit(value.start, value.end, CharClass::Value),
     };
     let Some(value) = value(window) else {
         let value = quoted(window, argument(window)?);
@@ -83,7 +87,7 @@ fn password(window: &Window<'_>) -> Option<Hit> {
         let how = Value { colon: true, spaced: true, ..value };
         return (bytes.first() != Some(&b'-') && is_password(bytes, how)).then(|| hit(value));
     };
-    // What `grep` puts behind the name of a file, and the file itself.
+    // A colon after a file name is the output of `grep`, not an assignment.
     let bytes = value.head(window);
     let tight = value.colon && !value.spaced && !value.quoted;
     let number = bytes.iter().take_while(|byte| byte.is_ascii_digit()).count();
@@ -95,8 +99,8 @@ fn password(window: &Window<'_>) -> Option<Hit> {
     (is_password(bytes, value) || (value.quoted && is_passphrase(whole))).then(|| hit(value))
 }
 
-/// Where a password stands behind a blank: `--password x`, and `login me password x` of a `.netrc`.
-fn argument(window: &Window<'_>) -> Option<usize> {
+/// Returns the start of a password after a blank: `--password x`, and `login me password x` of a `.netrc`.
+fn argument(window: &TextWindow<'_>) -> Option<usize> {
     let (before, rest) = (&window.bytes[..window.at], window.rest());
     let option = before.ends_with(b"--");
     let mut words = before.rsplit(u8::is_ascii_whitespace).filter(|word| !word.is_empty());
@@ -107,7 +111,8 @@ fn argument(window: &Window<'_>) -> Option<usize> {
     if alone && (option || login) { Some(window.after + 1) } else { listed() }
 }
 
-/// Where the next item of a list begins, with its quote, behind the quote that ends an item: `"--password", "x"`.
+/// Returns the start of the next item of a list, with its quote, after the quote that ends an item: `"--password",
+/// "x"`.
 fn next_item(rest: &[u8]) -> Option<usize> {
     let escapes = rest.iter().take(4).take_while(|byte| **byte == b'\\').count();
     let quote = rest.get(escapes).filter(|byte| matches!(byte, b'"' | b'\''))?;
@@ -117,7 +122,7 @@ fn next_item(rest: &[u8]) -> Option<usize> {
     begins.then_some(escapes + 2 + blanks)
 }
 
-/// Words that somebody has drawn or made up, with blanks between them: no word that sentences are made with is among them.
+/// Returns whether a value is a passphrase: words with blanks between them, without the function words of sentences.
 fn is_passphrase(value: &[u8]) -> bool {
     const COMMON_WORDS: &str = "the your you and are for from has have must not should with was were will this that than then can \
         cannot may please enter field fields least invalid wrong incorrect new old current reset change \
@@ -133,29 +138,29 @@ fn is_passphrase(value: &[u8]) -> bool {
     (4..=12).contains(&words.len()) && words.iter().all(is_plain) && !is_about_passwords(value)
 }
 
-/// Whether a value in quotes has signs in it that end a run, and none that belongs to an expression, an address or a sentence.
+/// Returns whether a quoted value contains signs that end a run, and none of an expression, a URL or a sentence.
 fn is_made_of_signs(value: &[u8]) -> bool {
     let is_sign = |byte: &u8| byte.is_ascii_graphic() && !b":{}()[]<>\"'`\\".contains(byte);
-    value.iter().all(is_sign) && !value.iter().all(|byte| Class::Any.has(*byte)) && value[0] != b'$'
+    value.iter().all(is_sign) && !value.iter().all(|byte| CharClass::Any.has(*byte)) && value[0] != b'$'
 }
 
-/// Whether a value is a password, not a variable, a call, a type, a label or a word of a sentence. One that is neither quoted
-/// nor has digits or signs in it cannot be told from a name, and stays.
+/// Returns whether a value is a password, and not a variable, a call, a type, a label or a word of a sentence. A
+/// value without quotes, digits and signs cannot be distinguished from a name, and is kept.
 pub(super) fn is_password(value: &[u8], how: Value) -> bool {
     const SHORTEST: usize = 4;
     const LONG_WORD: usize = 9;
     let is_visible = |byte: &u8| byte.is_ascii_graphic() || !byte.is_ascii();
     let plain = value.len() < SHORTEST || !value.iter().all(is_visible) || distinct(value) < 3;
-    if plain || is_blank(value) {
+    if plain || is_placeholder(value) {
         return false;
     }
     let digit = value.iter().any(u8::is_ascii_digit);
     let letter = value.iter().any(u8::is_ascii_alphabetic);
     let sign = value.iter().any(|byte| byte.is_ascii_punctuation() && !b"_-.:/".contains(byte));
-    if is_word(value) || (!digit && is_about_passwords(value)) || has_blank(value) {
+    if is_word(value) || (!digit && is_about_passwords(value)) || has_placeholder(value) {
         return false;
     }
-    // A label in another language; and who has a password in such letters puts a digit in it.
+    // A label in another language: passwords with such letters usually contain a digit.
     if !value.is_ascii() && (!digit || value.iter().any(|byte| *byte >= 0xe0)) {
         return false;
     }
@@ -175,7 +180,7 @@ pub(super) fn is_password(value: &[u8], how: Value) -> bool {
     (random && (!how.spaced || value.len() >= 6)) || sign
 }
 
-/// Words that stand for a value, or say what kind it is.
+/// Words that are placeholders for a value or name its type.
 fn is_word(value: &[u8]) -> bool {
     const WORDS: &[&str] = &[
         "string",
@@ -209,14 +214,15 @@ pub(super) fn is_about_passwords(value: &[u8]) -> bool {
         .any(|word| memchr::memmem::find(&lower, word.as_bytes()).is_some())
 }
 
-/// Whether a part of it is filled in later: `{name}`, `${NAME}`, `%s`.
-fn has_blank(value: &[u8]) -> bool {
+/// Returns whether a part of the value is a placeholder: `{name}`, `${NAME}`, `%s`.
+fn has_placeholder(value: &[u8]) -> bool {
     let find = |text: &[u8]| memchr::memmem::find(value, text);
     let braces = memchr::memchr(b'{', value).is_some_and(|open| value[open..].contains(&b'}'));
     braces || value == b"%s" || find(b"$(").is_some()
 }
 
-/// Whether it is a name, a path of names, a call or an index: `config.password`, `get_password()`, `args["p"]`.
+/// Returns whether a value is a name, a path of names, a call or an index: `config.password`, `get_password()`,
+/// `args["p"]`.
 fn is_expression(value: &[u8]) -> bool {
     let first = value[0];
     if matches!(first, b'(' | b'[' | b'{' | b'*' | b'!' | b'&' | b'|')
@@ -227,7 +233,7 @@ fn is_expression(value: &[u8]) -> bool {
     if !(first.is_ascii_alphabetic() || matches!(first, b'_' | b'$' | b'@')) {
         return false;
     }
-    let is_name = |byte: &u8| Class::Word.has(*byte) || matches!(byte, b'.' | b':' | b'?' | b'$' | b'@');
+    let is_name = |byte: &u8| CharClass::Word.has(*byte) || matches!(byte, b'.' | b':' | b'?' | b'$' | b'@');
     let names = value.iter().take_while(|byte| is_name(byte)).count();
     let joined = value[..names].iter().any(|byte| matches!(byte, b'.' | b':' | b'?'));
     match value.get(names) {
@@ -238,29 +244,30 @@ fn is_expression(value: &[u8]) -> bool {
     }
 }
 
-/// A value that nobody has made up: long, and of all kinds of characters, or all of hexadecimal digits.
-fn is_drawn(value: &[u8]) -> bool {
+/// Returns whether a value is randomly generated: long, and with all kinds of characters, or hexadecimal digits only.
+fn is_random_value(value: &[u8]) -> bool {
     const SHORTEST: usize = 20;
     const SHORTEST_HEX: usize = 32;
     let digits = value.iter().filter(|byte| byte.is_ascii_digit()).count();
-    let hex = value.len() >= SHORTEST_HEX && value.iter().all(|byte| Class::Hex.has(*byte));
+    let hex = value.len() >= SHORTEST_HEX && value.iter().all(|byte| CharClass::Hex.has(*byte));
     let mixed = value.len() >= SHORTEST && kinds(value) == 3 && digits >= 2 && !is_expression(value);
     distinct(value) >= 8 && (hex || (mixed && !is_path(value)))
 }
 
-/// Whether it is names with slashes between them, rather than base64, in which a long part has characters of all kinds.
+/// Returns whether a value is names with slashes between them, rather than base64, whose long parts have all kinds of
+/// characters.
 fn is_path(value: &[u8]) -> bool {
     const LONG: usize = 10;
     let drawn = |part: &[u8]| {
-        part.len() >= LONG && kinds(part) == 3 && part.iter().all(|byte| Class::Base64.has(*byte))
+        part.len() >= LONG && kinds(part) == 3 && part.iter().all(|byte| CharClass::Base64.has(*byte))
     };
     let absolute = matches!(value[0], b'/' | b'.' | b'~');
     value.iter().filter(|byte| **byte == b'/').count() > 2
         && (absolute || !value.split(|byte| *byte == b'/').any(drawn))
 }
 
-/// `Bearer`, `Basic` or `Token`, and what follows.
-fn credentials(window: &Window<'_>, start: usize) -> Option<Hit> {
+/// Returns the credentials after `Bearer`, `Basic` or `Token`.
+fn credentials(window: &TextWindow<'_>, start: usize) -> Option<Hit> {
     const SHORTEST: usize = 12;
     let rest = &window.bytes[start..];
     let word = rest.iter().take_while(|byte| byte.is_ascii_alphabetic()).count();
@@ -271,8 +278,8 @@ fn credentials(window: &Window<'_>, start: usize) -> Option<Hit> {
         return None;
     }
     let begin = start + word + spaces;
-    let end = window.run(begin, Class::Any);
+    let end = window.run(begin, CharClass::Any);
     let value = &window.bytes[begin..end];
-    let fits = value.len() >= SHORTEST && distinct(value) >= 6 && !is_blank(value) && kinds(value) >= 2;
-    fits.then(|| window.hit(begin, end, Class::Any))
+    let fits = value.len() >= SHORTEST && distinct(value) >= 6 && !is_placeholder(value) && kinds(value) >= 2;
+    fits.then(|| window.hit(begin, end, CharClass::Any))
 }
