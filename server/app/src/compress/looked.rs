@@ -210,7 +210,7 @@ pub(super) fn current_request_budget(
 /// Why nothing can go.
 pub(super) fn nothing(looked: &Looked, apart: &Apart) -> &'static str {
     let is_over = looked.is_emergency() || (looked.is_over(0) && apart.messages == 0);
-    if is_over { "over" } else { "nothing" }
+    if is_over { "incompressible" } else { "nothing" }
 }
 
 /// What stays is made smaller where it leaves no room for what is put into the view.

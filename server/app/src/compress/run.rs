@@ -123,7 +123,7 @@ pub(super) async fn run(
     let refuse = |mut done: Done, reason| {
         done.reason = reason;
         done.took = began.elapsed();
-        block_in_place(|| store.note_try(id, &order.policy, seen, reason == "over"))?;
+        block_in_place(|| store.note_try(id, &order.policy, seen, reason == "incompressible"))?;
         Ok(done)
     };
     let older = looked.older_plan().cloned();
@@ -157,7 +157,7 @@ pub(super) async fn run(
     if order.automatic && !looked.is_emergency() {
         let saved = (apart.tokens + squeezed.saved).saturating_sub(budget + beside);
         if looked.outline.calibration.apply(saved) < looked.worth {
-            return refuse(done, if is_over { "over" } else { "not_worth_it" });
+            return refuse(done, if is_over { "incompressible" } else { "not_worth_it" });
         }
     }
     let mut made = Made::new(squeezed, looked.plan_note.clone());
@@ -195,7 +195,7 @@ pub(super) async fn run(
     let after = kept + made.tokens();
     if after >= apart.kept_tokens + apart.tokens && !renews {
         let is_over = is_over || looked.is_emergency();
-        return refuse(done, if is_over { "over" } else { "not_worth_it" });
+        return refuse(done, if is_over { "incompressible" } else { "not_worth_it" });
     }
     progress(Step::Publishing {
         messages: apart.messages,
